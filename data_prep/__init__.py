@@ -1,0 +1,1 @@
+"""Text to numbers: tokenizer, pre-training examples, input pipelines."""

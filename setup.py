@@ -1,0 +1,50 @@
+"""Packaging of bert-keras. The tested version ranges are the ones given here."""
+
+import pathlib
+
+from setuptools import setup
+
+ROOT = pathlib.Path(__file__).parent
+
+EXTRAS = {
+    "tensorboard": ["tensorboard>=2.21,<2.22"],
+    "plots": ["matplotlib>=3.10,<4"],
+    "test": [
+        "pytest>=9,<10",
+        "hypothesis>=6.155,<7",
+        "jax>=0.10,<0.11",
+        "matplotlib>=3.10,<4",
+        "ruff>=0.17,<0.18",
+        "tensorboard>=2.21,<2.22",
+    ],
+}
+
+setup(
+    name="bert-keras",
+    version="0.1.0",
+    description="BERT, the original release, on today's TensorFlow and Keras",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=["modeling", "data_prep", "training"],
+    py_modules=["run_pretraining"],
+    package_data={"data_prep": ["sample/*.txt"]},
+    install_requires=[
+        "tensorflow>=2.21,<2.22",
+        "keras>=3.15,<4",
+        # There is no wheel for Windows; only what has a tokenizer inside the graph needs it.
+        "tensorflow-text>=2.21,<2.22; platform_system != 'Windows'",
+        "tensorflow-datasets>=4.9.10,<5",
+        "absl-py>=2.3,<3",
+        "numpy>=2,<3",
+        "rich>=14,<16",
+    ],
+    extras_require=EXTRAS,
+    entry_points={
+        "console_scripts": [
+            "run_pretraining=run_pretraining:run",
+            "create_pretraining_data=data_prep.create_pretraining_data:run",
+        ]
+    },
+)
