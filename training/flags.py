@@ -1,0 +1,110 @@
+"""What the command lines have in common: shared flags, parsing, and how a user's mistake is told.
+
+Every entry point keeps its flags in a `FlagValues` of its own, so that several of them can be imported into one
+process (a notebook, the tests) without clashing.
+"""
+
+import logging
+import pathlib
+import sys
+
+from absl import flags
+
+log = logging.getLogger("bert_keras")
+
+_PROJECT = pathlib.Path(__file__).resolve().parents[1]
+_PACKAGES = ("modeling", "data_prep", "training")
+
+
+def define_tpu_flags(flag_values):
+    """Defines the release's flags of the TPU and of the pace of training, which all run scripts share.
+
+    Args:
+        flag_values: the `absl.flags.FlagValues` to define them in.
+    """
+    flags.DEFINE_bool("use_tpu", False, "Train on a TPU rather than on the CPU or GPU.", flag_values=flag_values)
+    flags.DEFINE_string("tpu_name", None, "Name or grpc address of the TPU.", flag_values=flag_values)
+    flags.DEFINE_string("tpu_zone", None, "Zone of the TPU.", flag_values=flag_values)
+    flags.DEFINE_string("gcp_project", None, "Project of the TPU.", flag_values=flag_values)
+    flags.DEFINE_string("master", None, "Address of the TPU, if there is no --tpu_name.", flag_values=flag_values)
+    flags.DEFINE_integer(
+        "num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, flag_values=flag_values
+    )
+    flags.DEFINE_integer(
+        "iterations_per_loop", 1000, "Steps in one call of the device, at most.", lower_bound=1, flag_values=flag_values
+    )
+    flags.DEFINE_integer(
+        "save_checkpoints_steps", 1000, "Steps between two checkpoints.", lower_bound=1, flag_values=flag_values
+    )
+
+
+def parse(flag_values, argv, usage):
+    """Parses a command line.
+
+    Args:
+        flag_values: the `absl.flags.FlagValues` that the program defined.
+        argv: list of str; the program's name, then its arguments.
+        usage: str; shown by --help above the flags.
+
+    Raises:
+        ValueError: an unknown flag, a value that does not fit its flag, or an argument that is no flag.
+        SystemExit: --help was asked for and has been printed.
+    """
+    if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in argv[1:]):
+        print(f"{usage.strip()}\n\nFlags:\n{flag_values.get_help()}")
+        raise SystemExit(0)
+    try:
+        leftover = flag_values(argv)[1:]
+    except flags.Error as error:
+        raise ValueError(f"{error} (--help lists all flags)") from error
+    if leftover:
+        raise ValueError(
+            f'"{leftover[0]}" is not a flag; every argument has the form --name=value (--help lists all flags)'
+        )
+
+
+def given_flags(flag_values):
+    """Returns the names of the flags that the command line gave, as a set of str."""
+    return {name for name in flag_values if flag_values[name].present}
+
+
+def require(flag_values, names):
+    """Checks that flags have a value.
+
+    Raises:
+        ValueError: some have none; all of them are named at once.
+    """
+    missing = [f"--{name}" for name in names if flag_values[name].value in (None, "")]
+    if missing:
+        raise ValueError(f"missing: {', '.join(missing)} (--help says what each is for)")
+
+
+def run_main(main, argv):
+    """Runs an entry point and turns the user's mistakes into one sentence on standard error.
+
+    A ValueError or OSError that this project's own code raised is a message for the user. One that comes from inside
+    a library is not, and keeps its traceback.
+
+    Args:
+        main: function of argv.
+        argv: list of str; the program's name, then its arguments.
+
+    Returns:
+        int; the exit status: 0, or 1 after a mistake.
+    """
+    try:
+        main(argv)
+    except (ValueError, OSError) as error:
+        if not _raised_by_us(error):
+            raise
+        print(f"{pathlib.Path(argv[0]).name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _raised_by_us(error):
+    frame = error.__traceback__
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    source = pathlib.Path(frame.tb_frame.f_code.co_filename).resolve()
+    return source.parent == _PROJECT or any(source.is_relative_to(_PROJECT / name) for name in _PACKAGES)
