@@ -1,0 +1,439 @@
+"""Text to WordPiece tokens and ids, exactly as the original BERT release, cased and uncased.
+
+`FullTokenizer` is what most callers need; `BasicTokenizer` (text to words) and `WordpieceTokenizer` (words to
+pieces) are its two halves. Needs the standard library only.
+"""
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+
+_CJK_RANGES = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+# Characters at which str.split() splits although they are control characters, which join their neighbours.
+_JOINERS = "\x0b\x0c\x1c-\x1f\x85"
+_REMOVE_JOINERS = re.compile(f"[{_JOINERS}]+")
+_PIECE = re.compile(rf"[\S{_JOINERS}]+")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")  # for printable ASCII, where all that is left is punctuation
+
+
+def is_whitespace(char: str) -> bool:
+    """Whether a character separates words: space, tab, line feed, carriage return, Unicode category Zs."""
+    return char in " \t\n\r" or unicodedata.category(char) == "Zs"
+
+
+def is_control(char: str) -> bool:
+    """Whether a character is removed: Unicode categories Cc and Cf, but for tab, line feed and carriage return."""
+    return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
+
+
+def is_punctuation(char: str) -> bool:
+    """Whether a character is a token of its own: ASCII beside letters, digits, space and controls; categories P*."""
+    if char < "\x7f":
+        return char >= "!" and not char.isalnum()
+    return unicodedata.category(char).startswith("P")
+
+
+def is_cjk_ideograph(char: str) -> bool:
+    """Whether a character is set apart as a Chinese ideograph; Hangul, Hiragana and Katakana are not."""
+    code_point = ord(char)
+    return any(first <= code_point <= last for first, last in _CJK_RANGES)
+
+
+def convert_to_unicode(text: str | bytes) -> str:
+    """Returns text as str; bytes are decoded as UTF-8 and what is not UTF-8 is dropped.
+
+    Raises:
+        ValueError: text is neither str nor bytes.
+    """
+    if isinstance(text, str):
+        return text
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "ignore")
+    raise ValueError(f"the text to tokenize is of type {type(text).__name__}; give str, or bytes in UTF-8")
+
+
+def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
+    """Reads a vocabulary file: one token a line, the id is the line's number from 0.
+
+    As in the release, white space around a token is stripped, a blank line consumes an id (its token is the empty
+    string), and of duplicate lines the last gives the id while the key keeps the place of the first.
+
+    Returns:
+        Token to id, in the order in which the tokens first appear.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is a folder, not UTF-8, or holds no token.
+    """
+    name = os.fspath(vocab_file)
+    if os.path.isdir(name):
+        raise ValueError(f'the vocabulary file "{name}" is a folder; give the vocab.txt itself')
+    try:
+        with open(name, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f'there is no vocabulary file "{name}"; give the vocab.txt that came with the model'
+        ) from None
+    try:
+        lines = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{name} line {line}: the vocabulary is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
+        ) from None
+    if not lines[-1]:
+        lines.pop()
+    vocab = {line.strip(): number for number, line in enumerate(lines)}
+    if not any(vocab):
+        raise ValueError(f'the vocabulary file "{name}" holds no token; it needs one token a line')
+    return vocab
+
+
+def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:
+    """Returns the id of each token.
+
+    Raises:
+        ValueError: a token is not in the vocabulary (the message names it).
+    """
+    try:
+        return [vocab[token] for token in tokens]
+    except KeyError as error:
+        raise ValueError(
+            f"the token {error.args[0]!r} is not in the vocabulary of {len(vocab)} tokens; "
+            "tokenize the text with this vocabulary, or add the token to the vocabulary file"
+        ) from None
+
+
+def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> list[str]:
+    """Returns the token of each id.
+
+    Raises:
+        ValueError: an id is not in the vocabulary (the message names it).
+    """
+    try:
+        return [inv_vocab[id_] for id_ in ids]
+    except KeyError as error:
+        raise ValueError(
+            f"the id {error.args[0]} is not in the vocabulary, whose ids are 0 to {max(inv_vocab)}; "
+            "use the vocabulary that the ids were made with"
+        ) from None
+
+
+class _CharacterTable(dict):
+    """A table for str.translate that works out a character's replacement when it first appears."""
+
+    max_entries = 1 << 16  # about 8 MB; later characters are worked out each time
+
+    def __init__(self, replace: Callable[[str], str]):
+        super().__init__()
+        self._replace = replace
+
+    def __missing__(self, code_point: int) -> str:
+        replacement = self._replace(chr(code_point))
+        if len(self) < self.max_entries:
+            self[code_point] = replacement
+        return replacement
+
+
+def _clean(char: str) -> str:
+    """Removes NUL, U+FFFD and controls, makes white space a space, sets ideographs apart."""
+    if char in "\x00\ufffd" or is_control(char):
+        return ""
+    if is_whitespace(char):
+        return " "
+    return f" {char} " if is_cjk_ideograph(char) else char
+
+
+def _isolate_punctuation(char: str) -> str:
+    return f" {char} " if is_punctuation(char) else char
+
+
+def _isolate_punctuation_and_drop_marks(char: str) -> str:
+    return "" if unicodedata.category(char) == "Mn" else _isolate_punctuation(char)
+
+
+_CLEAN = _CharacterTable(_clean)
+_SPLIT = _CharacterTable(_isolate_punctuation)
+_SPLIT_AND_STRIP = _CharacterTable(_isolate_punctuation_and_drop_marks)
+
+
+class BasicTokenizer:
+    """Splits text into words: cleans it, sets ideographs and punctuation apart, lower-cases, strips accents.
+
+    Args:
+        do_lower_case: lower-cases.
+        strip_accents: decomposes characters (NFD) and drops their marks (category Mn); None: as `do_lower_case`.
+            Differs from the release: there the two cannot be chosen apart. Many languages want lower case with accents.
+    """
+
+    def __init__(self, do_lower_case: bool = True, strip_accents: bool | None = None):
+        self.do_lower_case = do_lower_case
+        self.strip_accents = do_lower_case if strip_accents is None else strip_accents
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the words of a text, in order.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        text = convert_to_unicode(text)
+        if text.isascii() and text.isprintable():
+            return _ASCII_WORD.findall(text.lower() if self.do_lower_case else text)
+        text = text.translate(_CLEAN)
+        # Working on the whole text equals working word by word: white space is neither cased nor case-ignorable, so
+        # the final-sigma rule of lower() does not look past it, and it is a starter, so NFD moves no mark across it.
+        if self.do_lower_case:
+            text = text.lower()
+        if self.strip_accents:
+            text = unicodedata.normalize("NFD", text).translate(_SPLIT_AND_STRIP)
+        else:
+            text = text.translate(_SPLIT)
+        return text.split()
+
+    def words_with_sources(self, text: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """Yields each word of `tokenize` with the span [start, end) of the original text behind each character.
+
+        A mark that was dropped belongs to the span of the character before it. Spans never go backwards.
+        """
+        for word, sources in self._cleaned_words(text):
+            if self.do_lower_case:
+                sources = [source for char, source in zip(word, sources, strict=True) for _ in char.lower()]
+                word = word.lower()
+            if self.strip_accents:
+                # Where NFD puts marks into canonical order, the sources keep the order of the text.
+                sources = [
+                    source
+                    for char, source in zip(word, sources, strict=True)
+                    for _ in unicodedata.normalize("NFD", char)
+                ]
+                word = unicodedata.normalize("NFD", word)
+            yield from self._split_with_sources(word, sources)
+
+    def _cleaned_words(self, text: str) -> Iterator[tuple[str, list[int]]]:
+        """Yields the words before normalisation, each with the places of its characters in the text."""
+        chars, places = [], []
+        for place, char in enumerate(text):
+            cleaned = char.translate(_CLEAN)
+            if cleaned == char and not char.isspace():
+                chars.append(char)
+                places.append(place)
+            elif cleaned:
+                if chars:
+                    yield "".join(chars), places
+                    chars, places = [], []
+                if cleaned.strip():
+                    yield char, [place]
+        if chars:
+            yield "".join(chars), places
+
+    def _split_with_sources(self, word: str, sources: list[int]) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+        """Splits a normalised word at punctuation, dropping marks if asked."""
+        table = _SPLIT_AND_STRIP if self.strip_accents else _SPLIT
+        chars, spans, is_open = [], [], False
+        for char, source in zip(word, sources, strict=True):
+            replacement = char.translate(table)
+            if not replacement:
+                if spans:
+                    spans[-1] = (spans[-1][0], source + 1)
+                continue
+            is_alone = replacement != char
+            if chars and (is_alone or not is_open):
+                yield "".join(chars), spans
+                chars, spans = [], []
+            chars.append(char)
+            spans.append((source, source + 1))
+            is_open = not is_alone
+        if chars:
+            yield "".join(chars), spans
+
+
+class WordpieceTokenizer:
+    """Splits words into the longest pieces of the vocabulary, from the left.
+
+    Args:
+        vocab: token to id; pieces that continue a word start with `##`. Must not change afterwards.
+        unk_token: stands for a word that cannot be split into pieces of the vocabulary.
+        max_input_chars_per_word: longer words become `unk_token`.
+    """
+
+    def __init__(self, vocab: Mapping[str, int], unk_token: str = "[UNK]", max_input_chars_per_word: int = 200):
+        self.vocab = vocab
+        self.unk_token = unk_token
+        self.max_input_chars_per_word = max_input_chars_per_word
+        self._continuations = {token[2:]: token for token in vocab if token.startswith("##")}
+        self._longest = max(map(len, vocab), default=0)
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the pieces of the words of a text; words are what white space separates.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        return [piece for word in convert_to_unicode(text).split() for piece in self.split_word(word)]
+
+    def split_word(self, word: str) -> list[str]:
+        """Returns the pieces of one word, or only `unk_token` where any part of it matches nothing."""
+        length = len(word)
+        if length > self.max_input_chars_per_word:
+            return [self.unk_token]
+        if word in self.vocab:
+            return [word]
+        pieces, start = [], 0
+        while start < length:
+            for end in range(min(length, start + self._longest), start, -1):
+                part = word[start:end]
+                piece = self._continuations.get(part) if start else part if part in self.vocab else None
+                if piece is not None:
+                    break
+            else:
+                return [self.unk_token]
+            pieces.append(piece)
+            start = end
+        return pieces
+
+
+class _PieceMemo(dict):
+    """Remembers what a function gave for the pieces of text seen of late; looking up a new piece calls the function.
+
+    Two generations of at most `max_pieces` each: when the young one is full it becomes the old one, the old one is
+    forgotten, and old pieces that are met again become young. So frequent pieces stay, and memory is bounded: long
+    pieces and long results are not kept, the rest takes about 200 bytes a piece, 50 MB in all, and never over 130 MB.
+    """
+
+    max_pieces = 1 << 17
+    max_chars = 32
+    max_results = 16
+
+    def __init__(self, function: Callable[[str], tuple]):
+        super().__init__()
+        self._function = function
+        self._old = {}
+
+    def __missing__(self, piece: str) -> tuple:
+        results = self._old.get(piece)
+        if results is None:
+            results = self._function(piece)
+            if len(piece) > self.max_chars or len(results) > self.max_results:
+                return results
+        if len(self) >= self.max_pieces:
+            self._old = dict(self)
+            self.clear()
+        self[piece] = results
+        return results
+
+
+class FullTokenizer:
+    """Turns text into WordPiece tokens, their ids, and their places in the text.
+
+    Text is cut at white space and what each piece became is remembered (bounded, see `_PieceMemo`): the pieces are
+    independent of each other, so the result is that of `BasicTokenizer` and `WordpieceTokenizer`, only sooner.
+    Pickling leaves the memory behind.
+
+    Args:
+        vocab_file: one token a line.
+        do_lower_case: lower-cases; must be what the model was trained with.
+        strip_accents: see `BasicTokenizer`.
+
+    Attributes:
+        vocab: token to id; must not be changed.
+        inv_vocab: id to token.
+
+    Raises:
+        FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`).
+    """
+
+    def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True, strip_accents: bool | None = None):
+        self.vocab = load_vocab(vocab_file)
+        self.inv_vocab = {id_: token for token, id_ in self.vocab.items()}
+        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
+        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ids = _PieceMemo(self._encode_piece)
+        self._alignments = _PieceMemo(self._align_piece)
+
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in vars(self).items() if name not in ("_ids", "_alignments")}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        self._forget()
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Returns the ids of `tokenize(text)`; the fast way to them.
+
+        Raises:
+            ValueError: text is neither str nor bytes, or an unknown word met a vocabulary without `[UNK]`.
+        """
+        text = convert_to_unicode(text)
+        if not text.isprintable():
+            text = _REMOVE_JOINERS.sub("", text)
+        return list(chain.from_iterable(map(self._ids.__getitem__, text.split())))
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the WordPiece tokens of a text.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        if self.wordpiece_tokenizer.unk_token in self.vocab:
+            return [self.inv_vocab[id_] for id_ in self.encode(text)]
+        return [
+            piece for word in self.basic_tokenizer.tokenize(text) for piece in self.wordpiece_tokenizer.split_word(word)
+        ]
+
+    def tokenize_with_offsets(self, text: str | bytes) -> list[tuple[str, int, int]]:
+        """Returns (token, start, end) for each token of `tokenize(text)`: text[start:end] is what became the token.
+
+        Offsets count characters of the original text (of bytes: of what they decode to). Starts and ends never
+        decrease. A mark that was dropped belongs to the character before it. Tokens that come from one character (the
+        parts of a Hangul syllable) share its span; an unknown word has the span of the whole word.
+        Differs from the release: it has no offsets. Tagging and answers in a text need them.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        text = convert_to_unicode(text)
+        return [
+            (token, match.start() + start, match.start() + end)
+            for match in _PIECE.finditer(text)
+            for token, start, end in self._alignments[match.group()]
+        ]
+
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        """Returns the id of each token; see the function of this name."""
+        return convert_tokens_to_ids(self.vocab, tokens)
+
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Returns the token of each id; see the function of this name."""
+        return convert_ids_to_tokens(self.inv_vocab, ids)
+
+    def _encode_piece(self, piece: str) -> tuple[int, ...]:
+        split_word = self.wordpiece_tokenizer.split_word
+        tokens = chain.from_iterable(map(split_word, self.basic_tokenizer.tokenize(piece)))
+        return tuple(convert_tokens_to_ids(self.vocab, tokens))
+
+    def _align_piece(self, piece: str) -> tuple[tuple[str, int, int], ...]:
+        aligned = []
+        for word, spans in self.basic_tokenizer.words_with_sources(piece):
+            tokens = self.wordpiece_tokenizer.split_word(word)
+            first = 0
+            for token in tokens:
+                last = len(word) - 1 if len(tokens) == 1 else first + len(token) - (2 if first else 0) - 1
+                aligned.append((token, spans[first][0], spans[last][1]))
+                first = last + 1
+        return tuple(aligned)
