@@ -1,0 +1,92 @@
+"""BERT: word-piece ids in, a vector for each token and one for the whole sequence out.
+
+Axes: B batch, T tokens, H hidden.
+"""
+
+import keras
+from keras import ops
+
+from modeling.layers import Embeddings, EncoderLayer, dense, padding_scores
+
+
+class BertModel(keras.Model):
+    """The encoder of "BERT: Pre-training of Deep Bidirectional Transformers" (Devlin et al. 2018, section 3).
+
+    Release: `BertModel`. The constructor makes all weights, so that they can be loaded before the first call.
+
+    Args:
+        config: BertConfig.
+        name: first part of the name of every weight.
+    """
+
+    def __init__(self, config, name="bert"):
+        super().__init__(name=name)
+        self.config = config
+        self.encoder_layers = []
+        with keras.name_scope(name):
+            self.embeddings = Embeddings(config, dropout_index=0)
+            with keras.name_scope("encoder"):
+                for i in range(config.num_hidden_layers):
+                    first_dropout_index = 1 + i * EncoderLayer.NUM_DROPOUTS
+                    self.encoder_layers.append(EncoderLayer(config, first_dropout_index, name=f"layer_{i}"))
+            with keras.name_scope("pooler"):
+                self.pooler = dense(config.hidden_size, config.hidden_size, config)
+
+    @property
+    def embedding_table(self):
+        """The word embeddings, float [V, H]."""
+        return self.embeddings.word_embeddings
+
+    def call(self, input_ids, input_mask=None, segment_ids=None, dropout_seed=None):
+        """Encodes a batch of sequences.
+
+        Args:
+            input_ids: int32 [B, T] word-piece ids.
+            input_mask: int32 [B, T], 1 for tokens and 0 for padding; without it all are tokens.
+            segment_ids: int32 [B, T]; without them all are 0.
+            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+
+        Returns:
+            dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H], from the first
+            token; "embedding_output" float [B, T, H]; "all_encoder_layers", a list of L float [B, T, H].
+
+        Raises:
+            ValueError: an input is not of rank 2, two of them differ in shape, or the sequences are too long.
+        """
+        self._check_inputs(input_ids=input_ids, input_mask=input_mask, segment_ids=segment_ids)
+        input_mask = ops.ones_like(input_ids) if input_mask is None else input_mask
+        segment_ids = ops.zeros_like(input_ids) if segment_ids is None else segment_ids
+        mask_scores = padding_scores(input_mask)  # [B, 1, 1, T]
+        embedded = self.embeddings(input_ids, segment_ids, dropout_seed=dropout_seed)  # [B, T, H]
+        layer_outputs = []
+        hidden = embedded
+        for layer in self.encoder_layers:
+            hidden = layer(hidden, mask_scores, dropout_seed=dropout_seed)  # [B, T, H]
+            layer_outputs.append(hidden)
+        return {
+            "sequence_output": hidden,
+            # tanh whatever hidden_act is, as in the release
+            "pooled_output": ops.tanh(self.pooler(hidden[:, 0])),  # [B, H]
+            "embedding_output": embedded,
+            "all_encoder_layers": layer_outputs,
+        }
+
+    def _check_inputs(self, **inputs):
+        """Refuses inputs that would fail later, or be broadcast in silence."""
+        shapes = {name: tuple(x.shape) for name, x in inputs.items() if x is not None}
+        for name, shape in shapes.items():
+            if len(shape) != 2:
+                raise ValueError(f"{self.name} got {name} of shape {list(shape)}, but needs [batch, tokens]")
+            for size, needed in zip(shape, shapes["input_ids"], strict=True):
+                if size != needed and None not in (size, needed):
+                    raise ValueError(
+                        f"{self.name} got {name} of shape {list(shape)}, but input_ids of shape "
+                        f"{list(shapes['input_ids'])}; they must be equal"
+                    )
+        num_tokens = shapes["input_ids"][1]
+        longest = self.config.max_position_embeddings
+        if num_tokens is not None and num_tokens > longest:
+            raise ValueError(
+                f"{self.name} got sequences of {num_tokens} tokens, but max_position_embeddings is {longest}; "
+                f"make the sequences shorter, or take a config with more positions"
+            )

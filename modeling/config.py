@@ -1,0 +1,257 @@
+"""What a BERT looks like: its sizes, read from and written to `bert_config.json`. Imports without Keras."""
+
+import dataclasses
+import difflib
+import json
+import logging
+import os
+import pathlib
+
+log = logging.getLogger("bert_keras")
+
+HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+
+# In the files of the released Chinese and multilingual models; no code of the release reads them.
+RELEASED_EXTRA_KEYS = (
+    "directionality",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+)
+
+# A file written for the release and silent about type_vocab_size means a table of 16 rows.
+TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
+
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+
+_VOCAB_SIZES = {
+    "uncased": 30522,
+    "cased": 28996,
+    "wwm_uncased": 30522,
+    "wwm_cased": 28996,
+    "multilingual": 105879,
+    "multi_cased": 119547,
+    "chinese": 21128,
+}
+_BASE = (12, 768)
+_LARGE = (24, 1024)
+# Layers and width of every released model; heads are 64 wide and the inner layer is 4 times as wide as the hidden one.
+_RELEASED_SIZES = {
+    "uncased": [(layers, width) for layers in (2, 4, 6, 8, 10, 12) for width in (128, 256, 512, 768)] + [_LARGE],
+    "cased": [_BASE, _LARGE],
+    "wwm_uncased": [_LARGE],
+    "wwm_cased": [_LARGE],
+    "multilingual": [_BASE],
+    "multi_cased": [_BASE],
+    "chinese": [_BASE],
+}
+_ALIASES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": _BASE,
+    "large": _LARGE,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """The sizes of a BERT; checks itself when made.
+
+    Field names, defaults and the JSON form are the release's (`BertConfig` of modeling.py).
+
+    Differs from the release: `type_vocab_size` is 2 unless said otherwise, because every released model has 2 and the
+    release's own default of 16 is in none of them. A JSON file without that key is still read as 16, so that a file
+    keeps the shapes it had. Unknown keys, wrong types and sizes that cannot work are refused here rather than failing
+    later, and `hidden_act` is a name, never a function, so that every config can be written to a file.
+
+    Args:
+        vocab_size: number of word pieces, V.
+        hidden_size: width of the hidden vectors, H; a multiple of `num_attention_heads`.
+        num_hidden_layers: number of encoder layers, L.
+        num_attention_heads: attention heads of each layer, N.
+        intermediate_size: width of the feed-forward inner layer, I.
+        hidden_act: activation of the inner layer and of the masked-LM head, in any case: "gelu" (the tanh form, as in
+            the release), "gelu_erf" (the exact form), "relu", "tanh", "linear" (or None).
+        hidden_dropout_prob: dropout of embeddings and sub-layer outputs, in [0, 1).
+        attention_probs_dropout_prob: dropout of the attention probabilities, in [0, 1).
+        max_position_embeddings: the longest sequence in pieces, P.
+        type_vocab_size: number of segment types.
+        initializer_range: standard deviation of the truncated normal that kernels and tables are drawn from.
+        released_extras: pairs of name and value of the extra keys in the released Chinese and multilingual files; they
+            mean nothing to the network and are kept to be written back.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    released_extras: tuple[tuple[str, object], ...] = ()
+
+    def __post_init__(self):
+        for name in _SIZES:
+            _check_size(name, getattr(self, name))
+        for name in _PROBABILITIES:
+            # null in a file means no dropout, as in the release
+            object.__setattr__(self, name, _checked_probability(name, getattr(self, name) or 0.0))
+        if not _is_number(self.initializer_range) or not self.initializer_range > 0:
+            raise ValueError(f"initializer_range is {self.initializer_range!r}, but must be a number above 0")
+        object.__setattr__(self, "hidden_act", _checked_activation(self.hidden_act))
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
+                f"{self.num_attention_heads}; every head needs the same whole number of columns"
+            )
+
+    @property
+    def head_size(self):
+        """Width of one attention head, D = H / N."""
+        return self.hidden_size // self.num_attention_heads
+
+    @classmethod
+    def from_dict(cls, values, source="the config"):
+        """Makes a config from a dictionary with the keys of `bert_config.json`.
+
+        Args:
+            values: dict of field names (and the extra keys of released files) to values.
+            source: what to call the dictionary in an error.
+
+        Raises:
+            ValueError: a key is unknown, `vocab_size` is missing, or a value cannot be.
+        """
+        fields = [field.name for field in dataclasses.fields(cls) if field.name != "released_extras"]
+        for key in values:
+            if key not in fields and key not in RELEASED_EXTRA_KEYS:
+                raise ValueError(f'{source} has an unknown key "{key}"; {_suggestion(key, fields)}')
+        if "vocab_size" not in values:
+            raise ValueError(f"{source} has no vocab_size; give it the number of lines of the vocabulary file")
+        known = {key: value for key, value in values.items() if key in fields}
+        if "type_vocab_size" not in known:
+            log.warning(
+                "%s has no type_vocab_size; read as %d, as the release does (every released model has 2)",
+                source,
+                TYPE_VOCAB_SIZE_OF_SILENT_FILES,
+            )
+            known["type_vocab_size"] = TYPE_VOCAB_SIZE_OF_SILENT_FILES
+        extras = tuple((key, values[key]) for key in RELEASED_EXTRA_KEYS if key in values)
+        try:
+            return cls(**known, released_extras=extras)
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
+
+    @classmethod
+    def from_json_file(cls, json_file):
+        """Reads `bert_config.json`.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is no JSON object, or its contents are refused by `from_dict`.
+        """
+        path = pathlib.Path(json_file)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is not there; give the bert_config.json that belongs to the model")
+        try:
+            values = json.loads(path.read_text(encoding="utf-8-sig"))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); a config is a JSON file") from None
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} line 1: a JSON {type(values).__name__} where an object {{...}} is needed")
+        return cls.from_dict(values, source=str(path))
+
+    @classmethod
+    def from_name(cls, name):
+        """Makes the config of a released model from its name.
+
+        Args:
+            name: one of `released_names()`, such as "uncased_L-2_H-128_A-2" or "tiny".
+
+        Raises:
+            ValueError: no released model has that name.
+        """
+        models = _released_models()
+        if name not in models:
+            raise ValueError(f'no released model is called "{name}"; {_suggestion(name, models)}')
+        vocab_size, layers, width = models[name]
+        return cls(
+            vocab_size=vocab_size,
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=width // 64,
+            intermediate_size=4 * width,
+        )
+
+    def to_dict(self):
+        """Returns the keys and values of `bert_config.json`."""
+        values = dataclasses.asdict(self)
+        return values | dict(values.pop("released_extras"))
+
+    def to_json_string(self):
+        """Returns the JSON text as the release writes it: indented by two, keys sorted, a newline at the end."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+    def to_json_file(self, json_file):
+        """Writes `bert_config.json`."""
+        pathlib.Path(os.fspath(json_file)).write_text(self.to_json_string(), encoding="utf-8")
+
+
+def released_names():
+    """Returns the names that `BertConfig.from_name` knows, aliases first."""
+    return list(_released_models())
+
+
+def _released_models():
+    """Name of every released model -> (vocabulary size, layers, width)."""
+    models = {alias: (_VOCAB_SIZES["uncased"], *size) for alias, size in _ALIASES.items()}
+    for family, sizes in _RELEASED_SIZES.items():
+        for layers, width in sizes:
+            models[f"{family}_L-{layers}_H-{width}_A-{width // 64}"] = (_VOCAB_SIZES[family], layers, width)
+    return models
+
+
+def _suggestion(word, known):
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f'did you mean "{close[0]}"?' if close else f"known are {', '.join(known)}"
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _check_size(name, value):
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1")
+
+
+def _checked_probability(name, value):
+    if not _is_number(value) or not 0 <= value < 1:
+        raise ValueError(f"{name} is {value!r}, but must be a number from 0 up to, not including, 1")
+    return float(value)
+
+
+def _checked_activation(name):
+    if name is None or name == "":
+        return "linear"
+    if not isinstance(name, str) or name.lower() not in HIDDEN_ACTIVATIONS:
+        raise ValueError(f"hidden_act is {name!r}, but must be one of {', '.join(HIDDEN_ACTIVATIONS)}")
+    return name.lower()
