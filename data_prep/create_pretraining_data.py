@@ -1,0 +1,126 @@
+"""Command line: text files into TFRecord files of masked-LM and next-sentence examples.
+
+    python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
+        --output_file=train.tfrecord
+
+The text has one sentence a line and a blank line after each document. With the same flags and seed the examples are
+those of the original release, in the same order and files.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+from dataclasses import fields
+
+if not __package__:
+    # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+from absl import flags
+from rich.table import Table
+
+from data_prep.documents import find_text_files
+from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
+from data_prep.progress import Progress, ProgressBar
+from data_prep.tokenization import FullTokenizer
+from training.flags import parse, require, run_main
+
+log = logging.getLogger("bert_keras")
+
+_ROWS = {
+    "documents": "documents",
+    "sentences": "sentences",
+    "tokens": "tokens",
+    "instances": "instances",
+    "random_next_share": "random next, of the instances",
+    "masked_share": "masked, of the tokens that are not padding",
+    "padding_share": "padding, of all places",
+    "unknown_share": "unknown ([UNK]), of the text's tokens",
+}
+
+
+def define_flags() -> flags.FlagValues:
+    """Defines the release's flags, with its names and defaults, and --strict_utf8."""
+    values = flags.FlagValues()
+    defaults = PretrainingDataSettings()
+
+    def define(kind, name, default, meaning):
+        kind(name, default, meaning, flag_values=values)
+
+    text, number, switch = flags.DEFINE_string, flags.DEFINE_integer, flags.DEFINE_bool
+    define(text, "input_file", None, "Text files: names and patterns, separated by commas.")
+    define(text, "output_file", None, "TFRecord files to write, separated by commas; examples go to them in turn.")
+    define(text, "vocab_file", None, "The WordPiece vocabulary, one token a line.")
+    define(switch, "do_lower_case", True, "Lower-case and strip accents; must fit the vocabulary.")
+    define(switch, "do_whole_word_mask", defaults.do_whole_word_mask, "Mask words with all their pieces.")
+    define(number, "max_seq_length", defaults.max_seq_length, "Length of every example, in tokens.")
+    define(
+        number,
+        "max_predictions_per_seq",
+        defaults.max_predictions_per_seq,
+        "The most masked tokens in an example; about max_seq_length * masked_lm_prob.",
+    )
+    define(number, "random_seed", defaults.random_seed, "Seed of all random choices.")
+    define(number, "dupe_factor", defaults.dupe_factor, "Passes over the text, each with masks of its own.")
+    define(flags.DEFINE_float, "masked_lm_prob", defaults.masked_lm_prob, "Share of the tokens to mask.")
+    define(
+        flags.DEFINE_float,
+        "short_seq_prob",
+        defaults.short_seq_prob,
+        "Probability that a document is cut into shorter examples in a pass.",
+    )
+    define(switch, "strict_utf8", defaults.strict_utf8, "Refuse text that is not UTF-8 instead of dropping bytes.")
+    return values
+
+
+def main(argv: list[str]) -> dict:
+    """Builds examples as the command line says.
+
+    Args:
+        argv: the program's name, then its arguments.
+
+    Returns:
+        The summary: see `data_prep.pretraining.Summary.as_dict`.
+
+    Raises:
+        FileNotFoundError, ValueError: a mistake of the user, in one sentence.
+    """
+    values = define_flags()
+    parse(values, argv, __doc__)
+    require(values, ("input_file", "output_file", "vocab_file"))
+    settings = PretrainingDataSettings(
+        **{field.name: values[field.name].value for field in fields(PretrainingDataSettings)}
+    )
+    input_files = find_text_files(values.input_file)
+    output_files = [name.strip() for name in values.output_file.split(",")]
+    tokenizer = FullTokenizer(values.vocab_file, values.do_lower_case)
+
+    # Imports TensorFlow, which takes seconds: not before the flags are in order.
+    from training.progress import open_console
+
+    console = open_console()
+    log.info("input: %s", ", ".join(input_files))
+    with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:
+        summary = build_pretraining_data(input_files, output_files, tokenizer, settings, values.vocab_file, progress)
+    console.print(_table(summary))
+    log.info("wrote %s", ", ".join(output_files))
+    return summary
+
+
+def _table(summary: dict) -> Table:
+    table = Table("", "examples built", show_edge=False)
+    table.columns[1].justify = "right"
+    for name, value in summary.items():
+        is_share = name.endswith("_share")
+        table.add_row(_ROWS[name], f"{100 * value:.2f} %" if is_share else f"{value:,}")
+    return table
+
+
+def run() -> None:
+    """The program: ends with status 0, or with 1 and a sentence after a mistake."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run()

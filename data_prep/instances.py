@@ -1,0 +1,212 @@
+"""Documents of token ids into pre-training instances: pairs of segments with masked tokens, drawn as the release does.
+
+A document, the settings and a random generator go in, instances come out; there is no other state, so that documents
+can be worked on in any process.
+"""
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from data_prep.documents import Documents
+from data_prep.masking import MaskingVocabulary, mask_tokens, num_predictions
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingDataSettings:
+    """How pre-training examples are made: the release's flags of these names, with its defaults.
+
+    Attributes:
+        max_seq_length: length of every example with its three special tokens, padding included.
+        max_predictions_per_seq: the most masked tokens in an example.
+        masked_lm_prob: share of the tokens to mask.
+        short_seq_prob: probability that a document is cut into pairs of a shorter length, drawn in every pass.
+        dupe_factor: passes over the corpus, each with masks of its own.
+        random_seed: seed of the `random.Random` that everything is drawn from.
+        do_whole_word_mask: masks words with all their pieces.
+        strict_utf8: refuses text that is not UTF-8 instead of dropping what is not. Not of the release.
+
+    Raises:
+        ValueError: a value that makes no sense.
+    """
+
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
+    masked_lm_prob: float = 0.15
+    short_seq_prob: float = 0.1
+    dupe_factor: int = 10
+    random_seed: int = 12345
+    do_whole_word_mask: bool = False
+    strict_utf8: bool = False
+
+    def __post_init__(self):
+        # [CLS] and two [SEP], and a token of each segment; the shortest target length is 2.
+        if self.max_seq_length < 5:
+            raise ValueError(
+                f"--max_seq_length={self.max_seq_length} is too short: three special tokens and a token of each "
+                "segment need at least 5"
+            )
+        if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
+            raise ValueError(
+                f"--max_predictions_per_seq={self.max_predictions_per_seq} makes no sense with "
+                f"--max_seq_length={self.max_seq_length}; give a number from 1 to {self.max_seq_length}, "
+                f"about max_seq_length * masked_lm_prob"
+            )
+        for name in ("masked_lm_prob", "short_seq_prob"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"--{name}={getattr(self, name)} is no probability; give a number from 0 to 1")
+        if self.dupe_factor < 1:
+            raise ValueError(
+                f"--dupe_factor={self.dupe_factor} passes over the corpus make no examples; give 1 or more"
+            )
+
+    @property
+    def most_predictions(self) -> int:
+        """int; masked tokens of a full-length instance, were they not limited by `max_predictions_per_seq`."""
+        return num_predictions(self.max_seq_length, self.masked_lm_prob, self.max_seq_length)
+
+
+class Instance(NamedTuple):
+    """A pair of segments with masked tokens: `[CLS] first [SEP] second [SEP]`, not padded.
+
+    Attributes:
+        tokens: ids, masked.
+        first_length: how many of the tokens have segment id 0: `[CLS]`, the first segment and its `[SEP]`.
+        is_random_next: whether the second segment is a random one rather than what follows the first.
+        masked_lm_positions: ascending places in `tokens`.
+        masked_lm_ids: the original ids at these places.
+    """
+
+    tokens: list[int]
+    first_length: int
+    is_random_next: bool
+    masked_lm_positions: list[int]
+    masked_lm_ids: list[int]
+
+    def features(self, max_seq_length: int, max_predictions_per_seq: int) -> dict[str, list]:
+        """Returns the seven padded features under the release's names.
+
+        Returns:
+            input_ids, input_mask, segment_ids: lists of int [T]; masked_lm_positions, masked_lm_ids: lists of int [P];
+            masked_lm_weights: list of float [P]; next_sentence_labels: list of int [1], 1 for a random next.
+        """
+        length, num_masked = len(self.tokens), len(self.masked_lm_ids)
+        pad = [0] * (max_seq_length - length)
+        pad_predictions = [0] * (max_predictions_per_seq - num_masked)
+        return {
+            "input_ids": self.tokens + pad,
+            "input_mask": [1] * length + pad,
+            "segment_ids": [0] * self.first_length + [1] * (length - self.first_length) + pad,
+            "masked_lm_positions": self.masked_lm_positions + pad_predictions,
+            "masked_lm_ids": self.masked_lm_ids + pad_predictions,
+            "masked_lm_weights": [1.0] * num_masked + [0.0] * len(pad_predictions),
+            "next_sentence_labels": [int(self.is_random_next)],
+        }
+
+
+def instances_of_document(
+    documents: Documents,
+    index: int,
+    settings: PretrainingDataSettings,
+    vocabulary: MaskingVocabulary,
+    rng: random.Random,
+) -> Iterator[Instance]:
+    """Makes the instances of one document in one pass (the release's create_instances_from_document).
+
+    Sentences are gathered until they reach the target length. Half of the time the chunk is cut in two at a random
+    sentence; otherwise, and where it is a single sentence, the second segment comes from another document and the
+    sentences not used are gathered again.
+
+    Args:
+        documents: all documents; random next segments come from the others.
+        index: which document.
+        settings: see there.
+        vocabulary: see there.
+        rng: where randomness is drawn from.
+
+    Yields:
+        Instances of at most `max_seq_length` tokens.
+    """
+    max_num_tokens = settings.max_seq_length - 3
+    target_length = max_num_tokens
+    if rng.random() < settings.short_seq_prob:
+        target_length = rng.randint(2, max_num_tokens)
+
+    starts, tokens = documents.sentence_starts, documents.tokens
+    first, end = documents.sentences(index)
+    while first < end:
+        chunk_end = first + 1
+        while chunk_end < end and starts[chunk_end] - starts[first] < target_length:
+            chunk_end += 1
+        num_sentences = chunk_end - first
+        a_end = first + (rng.randint(1, num_sentences - 1) if num_sentences > 1 else 1)
+        segment_a = starts[first], starts[a_end]
+        is_random_next = num_sentences == 1 or rng.random() < 0.5
+        if is_random_next:
+            segment_b = _random_segment(documents, index, target_length - (segment_a[1] - segment_a[0]), rng)
+            first = a_end
+        else:
+            segment_b = starts[a_end], starts[chunk_end]
+            first = chunk_end
+        (a, b), (c, d) = truncate_pair(segment_a, segment_b, max_num_tokens, rng)
+        pair = [vocabulary.cls_id, *tokens[a:b], vocabulary.sep_id, *tokens[c:d], vocabulary.sep_id]
+        masked = mask_tokens(
+            pair,
+            vocabulary,
+            rng,
+            settings.masked_lm_prob,
+            settings.max_predictions_per_seq,
+            settings.do_whole_word_mask,
+        )
+        yield Instance(masked[0], b - a + 2, is_random_next, masked[1], masked[2])
+
+
+def truncate_pair(
+    segment_a: tuple[int, int], segment_b: tuple[int, int], max_num_tokens: int, rng: random.Random
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Cuts a pair of segments down to a total length (the release's truncate_seq_pair).
+
+    Takes a token at a time from the longer one, from the second where they are equal, at the front or the back by the
+    toss of a coin.
+
+    Args:
+        segment_a, segment_b: [start, end) of each.
+        max_num_tokens: the most tokens of both together.
+        rng: where randomness is drawn from.
+
+    Returns:
+        [start, end) of each, cut.
+    """
+    (a, b), (c, d) = segment_a, segment_b
+    toss = rng.random
+    for _ in range(b - a + d - c - max_num_tokens):
+        is_front = toss() < 0.5
+        if b - a > d - c:
+            if is_front:
+                a += 1
+            else:
+                b -= 1
+        elif is_front:
+            c += 1
+        else:
+            d -= 1
+    return (a, b), (c, d)
+
+
+def _random_segment(documents: Documents, index: int, wanted_length: int, rng: random.Random) -> tuple[int, int]:
+    """Draws a second segment, [start, end) in `tokens`, from a document other than `index`.
+
+    After ten draws of `index` itself the segment comes from there, as in the release: in a corpus of one document.
+    """
+    for _ in range(10):
+        other = rng.randint(0, len(documents) - 1)
+        if other != index:
+            break
+    starts = documents.sentence_starts
+    first, document_end = documents.sentences(other)
+    first += rng.randint(0, document_end - first - 1)
+    end = first + 1
+    while end < document_end and starts[end] - starts[first] < wanted_length:
+        end += 1
+    return starts[first], starts[end]

@@ -1,0 +1,265 @@
+"""Numbers into record files: `tf.train.Example` in TFRecord files, and beside each a small JSON of what it holds."""
+
+import json
+import logging
+import os
+import secrets
+from array import array
+from collections.abc import Mapping, Sequence
+
+log = logging.getLogger("bert_keras")
+
+
+class _Varints(dict):
+    """Protocol Buffers' base-128 form of integers; remembers those below 2**18, which covers vocabularies."""
+
+    def __missing__(self, number: int) -> bytes:
+        rest = number & 0xFFFFFFFFFFFFFFFF  # a negative number is its two's complement in 64 bits
+        encoded = bytearray()
+        while rest > 0x7F:
+            encoded.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        encoded.append(rest)
+        varint = bytes(encoded)
+        if 0 <= number < 1 << 18:
+            self[number] = varint
+        return varint
+
+
+_VARINTS = _Varints()
+
+
+def _field(key: bytes, content: bytes) -> bytes:
+    return b"".join((key, _VARINTS[len(content)], content))
+
+
+# A field's key is its number in the message, times eight, plus the wire type: 2 for what is led by its length.
+_FIRST, _SECOND, _THIRD = b"\x0a", b"\x12", b"\x1a"
+
+
+def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
+    """Serialises a `tf.train.Example`, several times faster than through the class of that name.
+
+    Args:
+        features: name to a list of int (becomes an int64 feature) or a list of float (becomes float32).
+
+    Returns:
+        The message; features stand in the order given.
+    """
+    entries = []
+    for name, values in features.items():
+        if values and isinstance(values[0], float):
+            packed, kind = array("f", values).tobytes(), _SECOND
+        elif values and max(values) <= 0x7F and min(values) >= 0:
+            packed, kind = bytes(values), _THIRD  # each of these numbers is its own varint
+        else:
+            packed, kind = b"".join(map(_VARINTS.__getitem__, values)), _THIRD
+        feature = _field(kind, _field(_FIRST, packed))
+        entries.append(_field(_FIRST, _field(_FIRST, name.encode("utf-8")) + _field(_SECOND, feature)))
+    return _field(_FIRST, b"".join(entries))
+
+
+def metadata_file(record_file: str) -> str:
+    """Returns where the metadata of a record file lies: beside it, with `.json` added to the name."""
+    return f"{record_file}.json"
+
+
+def write_metadata(record_file: str, metadata: dict) -> None:
+    """Writes the metadata of a record file; it appears as a whole or not at all."""
+    partial = _partial_name(metadata_file(record_file))
+    try:
+        with open(partial, "x", encoding="utf-8") as file:
+            json.dump(metadata, file, indent=2)
+            file.write("\n")
+            os.fsync(file.fileno())
+        os.replace(partial, metadata_file(record_file))
+    finally:
+        _remove(partial)
+
+
+def read_metadata(record_file: str) -> dict | None:
+    """Reads the metadata of a record file.
+
+    Returns:
+        The metadata; None where there is none, as beside the files of the release.
+
+    Raises:
+        ValueError: the metadata file is damaged.
+    """
+    try:
+        with open(metadata_file(record_file), encoding="utf-8") as file:
+            metadata = json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        metadata = None
+    if not isinstance(metadata, dict):
+        raise ValueError(
+            f"{metadata_file(record_file)} is damaged: it holds no JSON object; build the records again, or delete it "
+            "to go without its checks"
+        )
+    return metadata
+
+
+def check_record_files(files: Sequence[str], input_files: Sequence[str] = ()) -> None:
+    """Checks, before any work, that record files can be written. Nothing is created.
+
+    Args:
+        files: the record files to write.
+        input_files: files that must not be written over.
+
+    Raises:
+        ValueError: no name, a name twice, one of the inputs, not an ordinary file, or a folder that cannot be used.
+    """
+    if not files or not all(files):
+        raise ValueError("an output file has no name; give at least one, and no comma too many")
+    inputs = {os.path.realpath(file): file for file in input_files}
+    seen = set()
+    for record_file in files:
+        for file in (record_file, metadata_file(record_file)):
+            path = os.path.realpath(file)
+            if path in seen:
+                raise ValueError(f'the output file "{file}" is given twice; the outputs need different names')
+            if path in inputs:
+                raise ValueError(f'the output file "{file}" is the input "{inputs[path]}"; choose another name')
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
+            seen.add(path)
+        _check_folder(os.path.dirname(os.path.realpath(record_file)))
+
+
+def _check_folder(folder: str) -> None:
+    """Checks that a folder can be written to, or created."""
+    existing = folder
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if not os.path.isdir(existing):
+        raise ValueError(f'the output folder "{folder}" cannot be created, because "{existing}" is not a folder')
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(
+            f'the output folder "{folder}" cannot be written to; choose another, or change its permissions'
+        )
+
+
+class RecordWriter:
+    """Writes records in turn to several TFRecord files, which appear under their names only when all are complete.
+
+    Until `commit` the records lie in hidden files beside the final ones, and what had these names before stays as it
+    was. Use it as a context manager: without a commit the hidden files are removed. Missing folders are created.
+    Differs from the release: it writes under the final names, so that a run cut short leaves files that look complete.
+
+    Args:
+        files: the record files; record number j goes to file j modulo their number.
+
+    Attributes:
+        num_records: list of int, the records written to each file.
+
+    Raises:
+        ValueError: a folder or file cannot be created.
+    """
+
+    def __init__(self, files: Sequence[str]):
+        # A link stays a link: the file it points to is the one to replace.
+        self._files = [os.path.realpath(file) for file in files]
+        self._partials = [_partial_name(file) for file in self._files]
+        self.num_records = [0] * len(files)
+        self._writers = []
+        self._turn = 0
+
+    def __enter__(self) -> "RecordWriter":
+        import tensorflow as tf
+
+        try:
+            for file, partial in zip(self._files, self._partials, strict=True):
+                _create(file, partial)
+                self._writers.append(tf.io.TFRecordWriter(partial))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception) -> None:
+        try:
+            # A full disk shows here again; it has been told, or nothing of these files is kept.
+            self._close()
+        except OSError:
+            log.debug("closing a file that is thrown away failed", exc_info=True)
+        finally:
+            for partial in self._partials:
+                _remove(partial)
+
+    def write(self, record: bytes) -> None:
+        """Adds a record to the file whose turn it is.
+
+        Raises:
+            OSError: it cannot be written, as on a full disk.
+        """
+        import tensorflow as tf
+
+        turn = self._turn
+        try:
+            self._writers[turn].write(record)
+        except tf.errors.OpError as error:
+            raise OSError(f'cannot write "{self._files[turn]}": {error.message}') from error
+        self.num_records[turn] += 1
+        self._turn = (turn + 1) % len(self._files)
+
+    def commit(self, metadata: dict) -> None:
+        """Closes the files and gives them their final names, each with its metadata beside it.
+
+        What had these names before is replaced, which the log says.
+
+        Args:
+            metadata: is written beside every file, with "num_examples" for that file added.
+
+        Raises:
+            OSError: they cannot be completed, as on a full disk.
+        """
+        self._close()
+        for partial in self._partials:
+            with open(partial, "rb+") as file:
+                os.fsync(file.fileno())
+        for file, partial, num_records in zip(self._files, self._partials, self.num_records, strict=True):
+            if os.path.exists(file):
+                log.info("replacing the existing %s", file)
+            # In this order, so that a kill in between leaves records without metadata, never with those of others.
+            _remove(metadata_file(file))
+            os.replace(partial, file)
+            write_metadata(file, {**metadata, "num_examples": num_records})
+
+    def _close(self) -> None:
+        import tensorflow as tf
+
+        writers, self._writers = self._writers, []
+        failure = None
+        for file, writer in zip(self._files, writers, strict=False):
+            try:
+                writer.close()
+            except tf.errors.OpError as error:
+                failure = OSError(f'cannot write "{file}": {error.message}')
+        if failure:
+            raise failure
+
+
+def _create(file: str, partial: str) -> None:
+    """Creates an empty hidden file, and its folder where there is none."""
+    folder = os.path.dirname(file)
+    try:
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+            log.info("created the folder %s", folder)
+        with open(partial, "xb"):
+            pass
+    except OSError as error:
+        raise ValueError(f'cannot write into the output folder "{folder}": {error.strerror}') from error
+
+
+def _partial_name(file: str) -> str:
+    """Returns a name in the same folder that no pattern for record files matches."""
+    folder, name = os.path.split(file)
+    return os.path.join(folder, f".{name}.{secrets.token_hex(4)}.partial")
+
+
+def _remove(file: str) -> None:
+    if os.path.lexists(file):
+        os.remove(file)
