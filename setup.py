@@ -43,7 +43,7 @@ setup(
     extras_require=EXTRAS,
     entry_points={
         "console_scripts": [
-            "run_pretraining=run_pretraining:run",
+            "run_pretraining=run_pretraining:run_program",
             "create_pretraining_data=data_prep.create_pretraining_data:run",
         ]
     },

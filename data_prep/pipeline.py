@@ -249,7 +249,7 @@ def _check_examples(records, path, limit=None):
                 if found != length:
                     raise ValueError(
                         f"{path} example {number}: {name} has {found} values, but "
-                        f"--{flag.get(length, name)}={length} was asked for; give the length that the records were built with"
+                        f"--{flag.get(length, name)}={length} was asked for; give what the records were built with"
                     )
             ids = [*features["input_ids"].int64_list.value, *features["masked_lm_ids"].int64_list.value]
             if not 0 <= min(ids) <= max(ids) < records.vocab_size:

@@ -21,7 +21,7 @@ def create_strategy(use_tpu=False, tpu_name=None, tpu_zone=None, gcp_project=Non
         A `tf.distribute.Strategy`.
 
     Raises:
-        ValueError: no TPU answers, this TensorFlow is built without TPU support, or the TPU has another number of cores.
+        ValueError: no TPU answers, TensorFlow has no TPU support, or the TPU has another number of cores.
     """
     if not use_tpu:
         strategy = tf.distribute.get_strategy()

@@ -1,0 +1,238 @@
+"""Pre-trains BERT: masked LM and next sentence prediction on records of examples.
+
+    python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
+        --output_file=train.tfrecord
+    python run_pretraining.py --do_train --do_eval --bert_config_file=bert_config.json --input_file=train.tfrecord \\
+        --eval_file=held_out.tfrecord --output_dir=model
+
+Without any flag it runs a demo from text to model in about two minutes. The same command again resumes a run that was
+interrupted. The flags of the release keep their names, defaults and meaning.
+"""
+
+import logging
+import math
+import os
+import pathlib
+import sys
+
+# Before TensorFlow is imported: it greets with a page about processors otherwise. Errors still show.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import tensorflow as tf
+from absl import flags
+
+from data_prep.pipeline import evaluation_batches, explain_failure, open_records, training_batches
+from modeling import BertConfig, PretrainingModel, PretrainingTask, load_weights, open_checkpoint, weights_by_name
+from modeling.config import released_names
+from training.console import open_console
+from training.demo import prepare_demo
+from training.devices import create_strategy
+from training.flags import define_tpu_flags, given_flags, parse, require, run_main
+from training.run import FREE_SETTINGS, train_task, write_eval_results
+from training.run_dir import RunDir, read_run_config
+from training.step import Evaluator
+
+log = logging.getLogger("bert_keras")
+
+PROGRAM = "run_pretraining"
+_PATHS = ("bert_config_file", "input_file", "eval_file", "output_dir", "init_checkpoint", "vocab_file")
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("bert_config_file", None, "The architecture: a bert_config.json, or a released name.", **define)
+    flags.DEFINE_string("input_file", None, "Records to train on: paths and globs, separated by commas.", **define)
+    flags.DEFINE_string("output_dir", None, "Folder of the run.", **define)
+    flags.DEFINE_string("init_checkpoint", None, "Checkpoint whose weights training starts from.", **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Length of the records' sequences.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_predictions_per_seq", 20, "Masked pieces of a record.", lower_bound=1, **define)
+    flags.DEFINE_bool("do_train", False, "Train.", **define)
+    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
+    flags.DEFINE_integer("train_batch_size", 32, "Examples of an update, over all devices.", lower_bound=1, **define)
+    flags.DEFINE_integer("eval_batch_size", 8, "Examples of an evaluation batch.", lower_bound=1, **define)
+    flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.", **define)
+    flags.DEFINE_integer("num_train_steps", 100000, "Step at which training ends.", lower_bound=1, **define)
+    flags.DEFINE_integer("num_warmup_steps", 10000, "Steps of rising learning rate.", lower_bound=0, **define)
+    flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation, at most.", lower_bound=1, **define)
+    define_tpu_flags(values)
+
+    flags.DEFINE_string("eval_file", None, "Records to evaluate on, none of them trained on.", **define)
+    flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: none.", lower_bound=0, **define)
+    flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
+    flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; copied to output_dir.", **define)
+    flags.DEFINE_integer("seed", 12345, "Of initial weights, order of examples and dropout.", lower_bound=0, **define)
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps", 1, "Parts that an update's batch is worked through in.", lower_bound=1, **define
+    )
+    flags.DEFINE_bool("smooth_learning_rate", False, "Let the rate fall from the end of the warm-up on.", **define)
+    flags.DEFINE_bool("allow_partial_checkpoint", False, "Accept an init_checkpoint that lacks weights.", **define)
+    flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
+    flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+
+    Returns:
+        dict of the metrics of the last evaluation; None without one.
+    """
+    flag_values = define_flags()
+    parse(flag_values, argv, __doc__)
+    console = open_console()
+    if not given_flags(flag_values):
+        return run({**_settings(flag_values), **prepare_demo()}, console)
+    if flag_values.run_config:
+        _take_run_config(flag_values)
+    require(flag_values, ("bert_config_file", "input_file", "output_dir"))
+    return run(_settings(flag_values), console)
+
+
+def run(settings, console):
+    """Trains and evaluates as the settings say.
+
+    Args:
+        settings: dict of flag values by name.
+        console: a `rich.console.Console`.
+
+    Returns:
+        dict of the metrics of the last evaluation; None without one.
+    """
+    config, records, eval_records = _read_input(settings)
+    run_dir = RunDir(settings["output_dir"], PROGRAM)
+    checkpoint = _checkpoint_to_start_from(settings, run_dir)
+    if settings["do_train"]:
+        run_dir.claim(settings, FREE_SETTINGS)
+        _describe_model(settings, config, run_dir)
+    if settings["deterministic"]:
+        tf.config.experimental.enable_op_determinism()
+    keras.utils.set_random_seed(settings["seed"])
+    strategy = create_strategy(
+        settings["use_tpu"],
+        settings["tpu_name"] or settings["master"],
+        settings["tpu_zone"],
+        settings["gcp_project"],
+        settings["num_tpu_cores"],
+    )
+    with strategy.scope():
+        task = PretrainingTask(PretrainingModel(config))
+    num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
+    log.info("model: %d layers of width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
+    if checkpoint is not None:
+        report = load_weights(weights_by_name(task.model), checkpoint, settings["allow_partial_checkpoint"])
+        log.info("%s", report)
+
+    evaluate = _evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
+    if settings["do_train"]:
+        step, metrics = train_task(
+            task,
+            strategy,
+            run_dir,
+            settings,
+            lambda start: training_batches(records, settings["train_batch_size"], settings["seed"], start),
+            records.total_examples,
+            console,
+            evaluate,
+            lambda error: explain_failure(records, error),
+        )
+    else:
+        step, metrics = run_dir.latest_step(), evaluate()
+    if metrics is not None:
+        write_eval_results(run_dir, step, metrics)
+    log.info("the run is in %s", run_dir.path)
+    return metrics
+
+
+def _settings(flag_values):
+    settings = {name: flag_values[name].value for name in sorted(flag_values) if name != "run_config"}
+    if not flag_values["num_tpu_cores"].present:
+        settings["num_tpu_cores"] = None
+    for name in _PATHS:
+        if settings[name] and not (name == "bert_config_file" and settings[name] in released_names()):
+            settings[name] = ",".join(_absolute(path.strip()) for path in settings[name].split(","))
+    return settings
+
+
+def _absolute(path):
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _take_run_config(flag_values):
+    config = read_run_config(flag_values.run_config)
+    if config["program"] != PROGRAM:
+        raise ValueError(f"--run_config={flag_values.run_config} is of {config['program']}; give one of {PROGRAM}")
+    for name, value in config["settings"].items():
+        if name not in flag_values:
+            raise ValueError(f"--run_config={flag_values.run_config} has an unknown setting {name!r}; take it out")
+        if not flag_values[name].present:
+            flag_values[name].value = value
+
+
+def _read_input(settings):
+    """Reads and checks all that is read before training: the config and the records."""
+    if not settings["do_train"] and not settings["do_eval"]:
+        raise ValueError("nothing to do: give --do_train, --do_eval or both")
+    name = settings["bert_config_file"]
+    config = BertConfig.from_name(name) if name in released_names() else BertConfig.from_json_file(name)
+    if settings["max_seq_length"] > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
+            f"positions of {name}; build shorter records, or use a config with more max_position_embeddings"
+        )
+    lengths = (settings["max_seq_length"], settings["max_predictions_per_seq"], config.vocab_size)
+    records = open_records(settings["input_file"], *lengths)
+    eval_records = open_records(settings["eval_file"], *lengths) if settings["eval_file"] else None
+    return config, records, eval_records
+
+
+def _checkpoint_to_start_from(settings, run_dir):
+    """Opens the checkpoint to start from; the run's own newest one goes before any other, as in the release."""
+    if run_dir.latest_checkpoint():
+        # Training takes up more of it than the weights, and reads it by itself.
+        return None if settings["do_train"] else open_checkpoint(run_dir.latest_checkpoint())
+    if settings["init_checkpoint"]:
+        return open_checkpoint(settings["init_checkpoint"])
+    if not settings["do_train"]:
+        raise ValueError(
+            f"nothing to evaluate: --output_dir={run_dir.path} holds no checkpoint; "
+            "train first, or give --init_checkpoint"
+        )
+    return None
+
+
+def _evaluation(settings, task, strategy, records, eval_records):
+    """Returns a function without arguments that evaluates the task's model and gives its metrics."""
+    batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
+    if eval_records is None:
+        log.warning(
+            "no --eval_file: evaluating, as the release does, on the records of --input_file, which training has seen"
+        )
+        batches = evaluation_batches(records, batch_size, max_steps)
+    else:
+        batches = evaluation_batches(eval_records, batch_size).take(max_steps)
+        seen = min(eval_records.total_examples, max_steps * batch_size)
+        log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
+    evaluator = Evaluator(task, strategy)
+    return lambda: evaluator.evaluate(strategy.experimental_distribute_dataset(batches))
+
+
+def _describe_model(settings, config, run_dir):
+    """Puts what the weights need to be of use beside them: the config, and the vocabulary if it was given."""
+    run_dir.write_text("bert_config.json", config.to_json_string())
+    if settings["vocab_file"]:
+        run_dir.write_text("vocab.txt", pathlib.Path(settings["vocab_file"]).read_text(encoding="utf-8"))
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

@@ -1,0 +1,75 @@
+"""The demo: settings that take the sample text of the project to a trained and evaluated model in two minutes."""
+
+import dataclasses
+import logging
+import os
+import pathlib
+
+import data_prep
+from data_prep.instances import PretrainingDataSettings
+from data_prep.pretraining import build_pretraining_data
+from data_prep.records import read_metadata
+from data_prep.tokenization import FullTokenizer
+from modeling.config import BertConfig
+
+log = logging.getLogger("bert_keras")
+
+DEMO_DIR = "bert_demo"
+_SAMPLE = pathlib.Path(data_prep.__file__).parent / "sample"
+_DATA_SETTINGS = PretrainingDataSettings(max_seq_length=64, max_predictions_per_seq=10, dupe_factor=20)
+_TRAINING_SETTINGS = {
+    "do_train": True,
+    "do_eval": True,
+    "train_batch_size": 32,
+    "eval_batch_size": 32,
+    "learning_rate": 1e-3,
+    "num_train_steps": 1000,
+    "num_warmup_steps": 100,
+    "eval_steps": 250,
+    "save_checkpoints_steps": 500,
+}
+
+
+def prepare_demo(demo_dir=DEMO_DIR):
+    """Says what the demo does, and builds its records from the sample text.
+
+    Args:
+        demo_dir: str; the folder of the demo.
+
+    Returns:
+        dict of settings by flag name, for `run_pretraining`.
+    """
+    log.info(
+        "No flags were given, so this is a demo: it builds examples from a sample text, pre-trains a tiny BERT on them "
+        "for about two minutes, and evaluates it on documents that it did not train on. All of it goes into %s/.",
+        demo_dir,
+    )
+    folder = pathlib.Path(demo_dir).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    vocab_file = str(_SAMPLE / "vocab.txt")
+    tokenizer = FullTokenizer(vocab_file)
+    records = {"input_file": ("documents.txt", "train.tfrecord"), "eval_file": ("held_out.txt", "held_out.tfrecord")}
+    settings = {}
+    for flag, (text, record_file) in records.items():
+        settings[flag] = str(folder / record_file)
+        _build_unless_built(str(_SAMPLE / text), settings[flag], tokenizer, vocab_file)
+    settings["bert_config_file"] = str(folder / "bert_config.json")
+    config = dataclasses.replace(BertConfig.from_name("tiny"), vocab_size=len(tokenizer.vocab))
+    config.to_json_file(settings["bert_config_file"])
+    return {
+        **settings,
+        **_TRAINING_SETTINGS,
+        "vocab_file": vocab_file,
+        "output_dir": str(folder / "model"),
+        "max_seq_length": _DATA_SETTINGS.max_seq_length,
+        "max_predictions_per_seq": _DATA_SETTINGS.max_predictions_per_seq,
+    }
+
+
+def _build_unless_built(text_file, record_file, tokenizer, vocab_file):
+    """A finished record file has its final name, so one that is there and made with these settings is whole."""
+    built = read_metadata(record_file) if os.path.exists(record_file) else None
+    if built and dataclasses.asdict(_DATA_SETTINGS).items() <= built["settings"].items():
+        log.info("%s is there already", record_file)
+        return
+    build_pretraining_data([text_file], [record_file], tokenizer, _DATA_SETTINGS, vocab_file)

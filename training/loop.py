@@ -1,0 +1,127 @@
+"""The loop of training: steps, checkpoints, evaluations and reports, each in its time."""
+
+import contextlib
+import dataclasses
+import logging
+import math
+import signal
+import threading
+import time
+
+import tensorflow as tf
+
+log = logging.getLogger("bert_keras")
+
+# Long enough that a call's overhead is nothing beside it, short enough to look at.
+_SECONDS_PER_CALL = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """When what happens, in steps.
+
+    Attributes:
+        num_train_steps: int; where training ends.
+        save_checkpoints_steps: int; between two checkpoints.
+        log_steps: int; between two rows of the metrics.
+        eval_steps: int; between two evaluations, or 0 for one at the end alone.
+        iterations_per_loop: int; steps in one call of the device, at most.
+    """
+
+    num_train_steps: int
+    save_checkpoints_steps: int
+    log_steps: int
+    eval_steps: int = 0
+    iterations_per_loop: int = 1000
+
+    def steps_until_due(self, step):
+        """Returns how many steps may be taken from `step` before something is due, as an int."""
+        intervals = [self.save_checkpoints_steps, self.log_steps, self.eval_steps or self.num_train_steps]
+        return min(self.num_train_steps - step, *(interval - step % interval for interval in intervals))
+
+    def is_due(self, step, interval):
+        """Returns whether something that happens every `interval` steps, and at the end, happens at `step`."""
+        return step == self.num_train_steps or (interval > 0 and step % interval == 0)
+
+
+def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
+    """Trains until `pace.num_train_steps`, or until the process is asked to stop, and saves.
+
+    Args:
+        trainer: a `training.step.Trainer`, at the step where training starts.
+        batches: `tf.data.Dataset` of global batches, starting with that step's.
+        run_dir: a `training.run_dir.RunDir`.
+        report: a `training.progress.Report`.
+        pace: a `Pace`.
+        evaluate: function without arguments giving a dict of metrics, or None for no evaluation.
+        explain: function of a `tf.errors.OpError` that reading raised, giving the exception to raise instead.
+
+    Returns:
+        The metrics of the evaluation at the end; None without one, or after a stop.
+
+    Raises:
+        ValueError: the loss is not finite; the steps are named, and no checkpoint has been written since.
+    """
+    step = int(trainer.global_step.numpy())
+    iterator = iter(batches)
+    steps_per_call, metrics = 1, None
+    with _stop_requests() as stop_requests:
+        while step < pace.num_train_steps and not stop_requests:
+            num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
+            started = time.monotonic()
+            try:
+                totals = trainer.train(iterator, tf.constant(num_steps))
+                loss = float(totals["loss"])
+            except tf.errors.OpError as error:
+                raise (explain(error) if explain else error) from error
+            seconds = time.monotonic() - started
+            if not math.isfinite(loss):
+                raise _not_finite(step, num_steps, run_dir)
+            step += num_steps
+            report.steps(step, num_steps, totals, seconds)
+            if step == 1 or pace.is_due(step, pace.log_steps):
+                report.row(step)
+            if pace.is_due(step, pace.save_checkpoints_steps):
+                run_dir.save(step, trainer.state)
+            if evaluate is not None and pace.is_due(step, pace.eval_steps):
+                metrics = evaluate()
+                report.evaluation(step, metrics)
+            steps_per_call = max(1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / seconds)))
+        if stop_requests:
+            run_dir.save(step, trainer.state)
+            log.info("stopped by %s after step %d, which is saved; the same command goes on", stop_requests[0], step)
+    return metrics if step == pace.num_train_steps else None
+
+
+def _not_finite(step, num_steps, run_dir):
+    saved = run_dir.latest_step()
+    steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"
+    kept = f"the checkpoint of step {saved} is from before" if saved else "no checkpoint has been written"
+    return ValueError(
+        f"the loss is not finite in {steps} ({kept}); lower --learning_rate, raise --num_warmup_steps, "
+        "or look at the records around there"
+    )
+
+
+@contextlib.contextmanager
+def _stop_requests():
+    """Collects the names of signals that ask to stop, so that a step in progress is finished and saved first.
+
+    A second Ctrl-C stops at once.
+    """
+    requests = []
+    if threading.current_thread() is not threading.main_thread():
+        yield requests
+        return
+
+    def ask(number, frame):
+        if requests and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        requests.append(signal.Signals(number).name)
+
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield requests
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

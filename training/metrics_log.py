@@ -1,0 +1,125 @@
+"""Where the figures of a run are kept: metrics.csv, TensorBoard's events, the picture of the learning curves."""
+
+import csv
+import importlib.util
+import logging
+import os
+
+import tensorflow as tf
+
+log = logging.getLogger("bert_keras")
+
+METRICS_FILE = "metrics.csv"
+CURVES_FILE = "learning_curves.png"
+
+
+class MetricsFile:
+    """metrics.csv: a row for every `--log_steps` steps (averages over them) and for every evaluation.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+        metric_names: list of str.
+        start_step: int; rows after it come from steps that will be taken again, and are dropped.
+    """
+
+    def __init__(self, run_dir, metric_names, start_step):
+        self._columns = ["step", "split", "learning_rate", "loss", *metric_names, "examples_per_second"]
+        path = run_dir.file(METRICS_FILE)
+        kept = _whole_rows_until(path, start_step)
+        lines = [",".join(self._columns)]
+        lines += [",".join(row.get(column) or "" for column in self._columns) for row in kept]
+        run_dir.write_text(METRICS_FILE, "\n".join(lines) + "\n")
+        self._file = open(path, "a", encoding="utf-8", newline="", buffering=1)  # noqa: SIM115 - closed by close()
+        self._writer = csv.DictWriter(self._file, self._columns, lineterminator="\n")
+
+    def write(self, step, split, values):
+        """Appends a row; a figure that is not among the values stays empty."""
+        figures = {name: f"{value:.8g}" for name, value in values.items() if name in self._columns}
+        self._writer.writerow({"step": step, "split": split, **figures})
+
+    def close(self):
+        """Closes the file."""
+        self._file.close()
+
+
+class TensorBoardEvents:
+    """The same figures as scalars for TensorBoard: training in the run's folder, evaluation in `eval` below it.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+    """
+
+    def __init__(self, run_dir):
+        self._writers = {
+            "train": tf.summary.create_file_writer(run_dir.path),
+            "eval": tf.summary.create_file_writer(run_dir.file("eval")),
+        }
+
+    @staticmethod
+    def is_available():
+        """Returns whether the package tensorboard is installed, without which TensorFlow writes no scalars."""
+        return importlib.util.find_spec("tensorboard") is not None
+
+    def write(self, step, split, values):
+        """Writes one scalar for each value."""
+        with self._writers[split].as_default():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=step)
+
+    def close(self):
+        """Flushes and closes the event files."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+def read_metrics(path):
+    """Reads a metrics.csv.
+
+    Args:
+        path: str.
+
+    Returns:
+        list of dict of str by column.
+    """
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _whole_rows_until(path, step):
+    if not os.path.exists(path):
+        return []
+    return [row for row in read_metrics(path) if None not in row.values() and int(row["step"]) <= step]
+
+
+def draw_learning_curves(run_dir):
+    """Draws every metric of metrics.csv over the steps into learning_curves.png, if matplotlib is installed.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+
+    Returns:
+        str, the path of the picture; None without matplotlib.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        log.info("no picture of the learning curves: pip install 'bert-keras[plots]' adds it")
+        return None
+    from matplotlib.figure import Figure
+
+    rows = read_metrics(run_dir.file(METRICS_FILE))
+    names = [name for name in rows[0] if name not in ("step", "split", "examples_per_second")] if rows else []
+    figure = Figure(figsize=(10, 2.6 * ((len(names) + 1) // 2)), layout="constrained")
+    for place, name in enumerate(names, 1):
+        axes = figure.add_subplot((len(names) + 1) // 2, 2, place)
+        for split, style in (("train", "-"), ("eval", "o-")):
+            points = [(int(row["step"]), float(row[name])) for row in rows if row["split"] == split and row[name]]
+            if points:
+                axes.plot(*zip(*points, strict=True), style, label=split, markersize=4, linewidth=1)
+        axes.set_title(name.replace("_", " "))
+        axes.set_xlabel("step")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    path = run_dir.file(CURVES_FILE)
+    temporary = f"{path}.tmp"
+    figure.savefig(temporary, dpi=120, format="png")
+    os.replace(temporary, path)
+    return path

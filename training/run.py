@@ -1,0 +1,105 @@
+"""A training run from its settings: the part that is the same whatever the task is."""
+
+import logging
+import os
+
+import numpy as np
+
+from modeling.optimization import AdamWeightDecay, LearningRateSchedule
+from training.loop import Pace, train
+from training.metrics_log import MetricsFile, TensorBoardEvents, draw_learning_curves
+from training.progress import Report, in_words
+from training.step import Trainer
+
+log = logging.getLogger("bert_keras")
+
+# What may differ when a run is resumed: it says where, how long and how often, not what is learnt.
+FREE_SETTINGS = frozenset(
+    [
+        *("output_dir", "do_train", "do_eval", "vocab_file", "allow_partial_checkpoint"),
+        *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
+        *("num_train_steps", "log_steps", "save_checkpoints_steps", "iterations_per_loop"),
+        *("use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
+    ]
+)
+
+
+def train_task(task, strategy, run_dir, settings, make_batches, num_examples, console, evaluate=None, explain=None):
+    """Trains a task in a run folder, or goes on with the training that it holds, to the last step or a stop.
+
+    Args:
+        task: a task of `modeling.tasks`, its weights as training is to start with.
+        strategy: `tf.distribute.Strategy` in whose scope the task was built.
+        run_dir: a `training.run_dir.RunDir` that this run has claimed.
+        settings: dict of flag values by name.
+        make_batches: function of the step to start at, giving a `tf.data.Dataset` of global batches.
+        num_examples: int, in one pass.
+        console: a `rich.console.Console`.
+        evaluate: function without arguments giving a dict of metrics, called every `eval_steps` and at the end; or
+            None.
+        explain: see `training.loop.train`.
+
+    Returns:
+        int, the step that training came to; and the metrics of the evaluation at its end, None without one.
+
+    Raises:
+        ValueError: the batch does not divide into the devices' parts, or as `training.loop.train`.
+    """
+    batch_size, num_steps = settings["train_batch_size"], settings["num_train_steps"]
+    num_parts = settings["gradient_accumulation_steps"]
+    schedule = LearningRateSchedule(
+        settings["learning_rate"], num_steps, settings["num_warmup_steps"], settings["smooth_learning_rate"]
+    )
+    part = part_of_batch(batch_size, strategy.num_replicas_in_sync, num_parts)
+    trainer = Trainer(task, AdamWeightDecay(schedule), strategy, settings["seed"], num_parts)
+    if run_dir.latest_checkpoint():
+        run_dir.restore(trainer.state)
+        log.info("resuming from %s", run_dir.latest_checkpoint())
+    step = int(trainer.global_step.numpy())
+    if step >= num_steps:
+        log.info("nothing to train: step %d of %d is reached; a higher --num_train_steps goes on", step, num_steps)
+        return step, evaluate() if evaluate else None
+    num_passes = (num_steps - step) * batch_size / num_examples
+    log.info(
+        "training: steps %d to %d of %d examples each, %d at a time: %.3g passes over %d examples",
+        *(step + 1, num_steps, batch_size, part, num_passes, num_examples),
+    )
+    if schedule.num_warmup_steps >= num_steps:
+        log.warning("--num_warmup_steps=%d: the learning rate never stops rising", schedule.num_warmup_steps)
+    metrics_logs = [MetricsFile(run_dir, task.metric_names, step)]
+    if TensorBoardEvents.is_available():
+        metrics_logs.append(TensorBoardEvents(run_dir))
+    pace = Pace(**{name: settings[name] for name in Pace.__dataclass_fields__})
+    with Report(task, schedule, batch_size, step, num_steps, console, metrics_logs) as report:
+        batches = strategy.experimental_distribute_dataset(make_batches(step))
+        metrics = train(trainer, batches, run_dir, report, pace, evaluate, explain)
+    draw_learning_curves(run_dir)
+    return int(trainer.global_step.numpy()), metrics
+
+
+def part_of_batch(batch_size, num_replicas, num_parts):
+    """Returns how many examples a device works through at a time.
+
+    Raises:
+        ValueError: the batch does not divide evenly.
+    """
+    if batch_size % (num_replicas * num_parts):
+        raise ValueError(
+            f"--train_batch_size={batch_size} cannot be divided evenly by {num_replicas} device(s) x "
+            f"--gradient_accumulation_steps={num_parts}; give a multiple of {num_replicas * num_parts}"
+        )
+    return batch_size // (num_replicas * num_parts)
+
+
+def write_eval_results(run_dir, step, metrics):
+    """Writes eval_results.txt in the release's form, a line `key = value` for each key in order, and tells it.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+        step: int; the step of the weights that were evaluated.
+        metrics: dict of float by name.
+    """
+    results = {"global_step": step, **{name: np.float32(value) for name, value in metrics.items()}}
+    os.makedirs(run_dir.path, exist_ok=True)
+    run_dir.write_text("eval_results.txt", "".join(f"{name} = {results[name]}\n" for name in sorted(results)))
+    log.info("evaluation of step %d: %s", step, in_words(metrics))

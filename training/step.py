@@ -1,0 +1,186 @@
+"""One update of the weights, written for any number of devices.
+
+In this order, which is the point of writing it here: gradients of every micro-batch, made dense, summed over the
+micro-batches and then over the replicas; only then the global norm is taken and clipped to; only then Adam. Losses are
+divided by the weight of the whole global batch, so that neither the number of devices nor that of micro-batches changes
+what is computed.
+"""
+
+import tensorflow as tf
+
+from modeling.checkpoint import weights_by_name
+from modeling.optimization import clip_by_global_norm
+
+# Of the gradient, over all weights together (the release's constant).
+_CLIP_NORM = 1.0
+
+
+class Trainer:
+    """A task, its optimizer and everything that changes during training.
+
+    Args:
+        task: a task of `modeling.tasks`: model, numerators, denominators and loss.
+        optimizer: a `modeling.optimization.AdamWeightDecay`.
+        strategy: `tf.distribute.Strategy`; the task's model was built in its scope.
+        seed: int; of dropout.
+        num_micro_batches: int; a batch is worked through in that many equal parts, which saves memory and changes
+            nothing else. Must divide the batch of a replica.
+    """
+
+    def __init__(self, task, optimizer, strategy, seed, num_micro_batches=1):
+        self.task = task
+        self.optimizer = optimizer
+        self.strategy = strategy
+        self.num_micro_batches = num_micro_batches
+        self._seed = seed & 0x7FFFFFFF
+        self._weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
+        with strategy.scope():
+            self.global_step = tf.Variable(
+                0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+            )
+            self._m = {name: _slot(weight) for name, weight in self._weights.items()}
+            self._v = {name: _slot(weight) for name, weight in self._weights.items()}
+
+    @property
+    def state(self):
+        """dict of str to `tf.Variable`: all that training changes, under the names of the release's checkpoints.
+
+        Dropout and the data are functions of the seed and `global_step`, so nothing else is needed to go on exactly.
+        """
+        state = {"global_step": self.global_step, **self._weights}
+        state.update({f"{name}/adam_m": slot for name, slot in self._m.items()})
+        state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
+        return state
+
+    @tf.function
+    def train(self, iterator, num_steps):
+        """Takes several steps without coming back to Python.
+
+        Args:
+            iterator: iterator over global batches of features.
+            num_steps: int32 scalar tensor (a Python int would trace anew for every number).
+
+        Returns:
+            dict with `numerators` and `denominators` (dicts of float32 scalars by metric) and `loss` (float32 scalar),
+            each summed over the steps.
+        """
+        zeros = {name: tf.zeros([]) for name in self.task.metric_names}
+        totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([])}
+        for _ in tf.range(num_steps):
+            result = self.strategy.run(self._step, args=(next(iterator),))
+            # After the reduction every replica holds the same.
+            result = tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
+            totals = tf.nest.map_structure(tf.add, totals, result)
+        return totals
+
+    def _step(self, features):
+        replica = tf.distribute.get_replica_context()
+        seed = tf.constant([self._seed, 0], tf.int32)
+        for part in (self.global_step, replica.replica_id_in_sync_group):
+            seed = tf.random.fold_in(seed, tf.cast(part, tf.int32))
+        denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.task.denominators(features))
+        gradients, numerators = self._sum_over_micro_batches(features, denominators, seed)
+        gradients, numerators = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, numerators))
+        gradients, _ = clip_by_global_norm(gradients, _CLIP_NORM)
+        learning_rate = self.optimizer.learning_rate(self.global_step)
+        replica.merge_call(self._apply, args=(gradients, learning_rate))
+        loss = self.task.loss(numerators, denominators)
+        return {"numerators": numerators, "denominators": denominators, "loss": loss}
+
+    def _sum_over_micro_batches(self, features, denominators, seed):
+        size = features["input_ids"].shape[0] // self.num_micro_batches
+
+        def of_micro_batch(index):
+            part = {name: value[index * size : (index + 1) * size] for name, value in features.items()}
+            part = {name: tf.ensure_shape(value, [size, *value.shape[1:]]) for name, value in part.items()}
+            return self._gradients(part, denominators, tf.random.fold_in(seed, index))
+
+        totals = of_micro_batch(tf.constant(0))
+        if self.num_micro_batches == 1:
+            return totals
+        _, totals = tf.while_loop(
+            lambda index, totals: index < self.num_micro_batches,
+            lambda index, totals: (index + 1, tf.nest.map_structure(tf.add, totals, of_micro_batch(index))),
+            (tf.constant(1), totals),
+            maximum_iterations=self.num_micro_batches - 1,
+        )
+        return totals
+
+    def _gradients(self, features, denominators, seed):
+        with tf.GradientTape() as tape:
+            numerators = self.task.numerators(features, dropout_seed=seed)
+            loss = self.task.loss(numerators, denominators)
+        gradients = tape.gradient(loss, list(self._weights.values()), unconnected_gradients="zero")
+        # A lookup's gradient is a list of rows in which a row may stand twice; squared as it is, Adam's second moment
+        # would be wrong in silence. Dense, the rows are summed.
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], numerators
+
+    def _apply(self, strategy, gradients, learning_rate):
+        for (name, weight), gradient in zip(self._weights.items(), gradients, strict=True):
+
+            def update(weight, gradient, m, v, learning_rate, name=name):
+                new_weight, new_m, new_v = self.optimizer.update(name, weight, gradient, m, v, learning_rate)
+                m.assign(new_m)
+                v.assign(new_v)
+                weight.assign(new_weight)
+
+            strategy.extended.update(
+                weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False
+            )
+        strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
+
+
+def _slot(weight):
+    return tf.Variable(
+        tf.zeros(weight.shape, weight.dtype), trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+    )
+
+
+class Evaluator:
+    """Measures a task's model without changing it.
+
+    Args:
+        task: as of `Trainer`.
+        strategy: as of `Trainer`.
+    """
+
+    def __init__(self, task, strategy):
+        self.task = task
+        self.strategy = strategy
+
+    def evaluate(self, batches):
+        """Goes over all batches once.
+
+        Args:
+            batches: `tf.data.Dataset` of features, as of `data_prep.pipeline.evaluation_batches`.
+
+        Returns:
+            dict of float by metric, weighted by what each batch holds; and `loss`, the plain mean over the batches of
+            the batch's loss, as the release defines it.
+
+        Raises:
+            ValueError: there is no batch.
+        """
+        numerators, denominators, losses = {}, {}, []
+        for features in batches:
+            result = self._run(features)
+            losses.append(float(result["loss"]))
+            for name in self.task.metric_names:
+                numerators[name] = numerators.get(name, 0.0) + float(result["numerators"][name])
+                denominators[name] = denominators.get(name, 0.0) + float(result["denominators"][name])
+        if not losses:
+            raise ValueError("evaluation found no batch; give records that hold examples")
+        metrics = {name: float(value) for name, value in self.task.metrics(numerators, denominators).items()}
+        return {"loss": sum(losses) / len(losses), **metrics}
+
+    @tf.function
+    def _run(self, features):
+        result = self.strategy.run(self._step, args=(features,))
+        return tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
+
+    def _step(self, features):
+        replica = tf.distribute.get_replica_context()
+        sums = (self.task.numerators(features), self.task.denominators(features))
+        numerators, denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, sums)
+        loss = self.task.loss(numerators, denominators)
+        return {"numerators": numerators, "denominators": denominators, "loss": loss}
