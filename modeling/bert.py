@@ -31,6 +31,7 @@ class BertModel(keras.Model):
                     self.encoder_layers.append(EncoderLayer(config, first_dropout_index, name=f"layer_{i}"))
             with keras.name_scope("pooler"):
                 self.pooler = dense(config.hidden_size, config.hidden_size, config)
+        self.built = True
 
     @property
     def embedding_table(self):

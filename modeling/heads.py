@@ -38,7 +38,9 @@ class MaskedLmHead(keras.layers.Layer):
         Returns:
             float32 [B, P, V] logits.
         """
-        masked = ops.take_along_axis(sequence_output, ops.expand_dims(positions, -1), axis=1)  # [B, P, H]
+        # Picked with one-hot rows, whose gradient is one more product instead of a scatter.
+        rows = ops.one_hot(positions, ops.shape(sequence_output)[1], dtype=self.compute_dtype)  # [B, P, T]
+        masked = ops.matmul(rows, sequence_output)  # [B, P, H]
         transformed = self.layer_norm(self.activation(self.dense(masked)))  # [B, P, H]
         logits = ops.matmul(transformed, ops.transpose(embedding_table)) + self.output_bias  # [B, P, V]
         return ops.cast(logits, "float32")
