@@ -1,5 +1,6 @@
 """Instances set aside in a temporary file, so that they can be written in a shuffled order without filling memory."""
 
+import contextlib
 import random
 import tempfile
 from array import array
@@ -24,6 +25,7 @@ class InstanceSpill:
 
     def __init__(self, folder: str, largest: int):
         self._typecode = "H" if largest < 1 << 16 else "I"
+        self._folder = folder
         self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 (closed by __exit__)
         self._places = array("Q")
         self._size = self._longest = 0
@@ -32,17 +34,26 @@ class InstanceSpill:
         return self
 
     def __exit__(self, *exception) -> None:
-        self._file.close()
+        # Closing writes what is buffered, which fails once more on a full disk; nobody needs it any longer.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def __len__(self) -> int:
         return len(self._places)
 
     def append(self, instance: Instance) -> None:
-        """Adds an instance at the end."""
+        """Adds an instance at the end.
+
+        Raises:
+            OSError: it cannot be written, as on a full disk.
+        """
         tokens, first_length, is_random_next, positions, ids = instance
         header = [len(tokens), first_length, is_random_next, len(ids)]
         encoded = array(self._typecode, header + positions + ids + tokens).tobytes()
-        self._file.write(encoded)
+        try:
+            self._file.write(encoded)
+        except OSError as error:
+            raise self._explain(error) from error
         self._places.append(self._size)
         self._size += len(encoded)
         self._longest = max(self._longest, len(encoded))
@@ -52,8 +63,15 @@ class InstanceSpill:
         shuffle(self._places, rng)
 
     def __iter__(self) -> Iterator[Instance]:
-        """Reads the instances in their present order."""
-        self._file.flush()
+        """Reads the instances in their present order.
+
+        Raises:
+            OSError: the last of them cannot be written, as on a full disk.
+        """
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise self._explain(error) from error
         # Unbuffered: a buffer would read kilobytes around each instance for nothing.
         file = self._file.raw
         for place in self._places:
@@ -70,3 +88,6 @@ class InstanceSpill:
                 numbers[_HEADER:ids],
                 numbers[ids:tokens],
             )
+
+    def _explain(self, error: OSError) -> OSError:
+        return OSError(f'cannot write a temporary file in "{self._folder}": {error.strerror}; it needs room there')

@@ -1,0 +1,131 @@
+"""Reading text: documents and sentences as the release sees them, and what it drops on the way."""
+
+import random
+
+import pytest
+
+from data_prep.documents import Documents, check_text_files, find_text_files, read_documents
+
+
+def sentences_of(documents, tokenizer):
+    """The documents in their order, as lists of sentences, as lists of tokens."""
+    starts = documents.sentence_starts
+    result = []
+    for index in range(len(documents)):
+        first, end = documents.sentences(index)
+        spans = [(starts[i], starts[i + 1]) for i in range(first, end)]
+        result.append([" ".join(tokenizer.convert_ids_to_tokens(documents.tokens[a:b])) for a, b in spans])
+    return result
+
+
+def read(tmp_path, tokenizer, *contents, **options):
+    files = []
+    for number, content in enumerate(contents):
+        files.append(str(tmp_path / f"{number}.txt"))
+        with open(files[-1], "wb") as file:
+            file.write(content)
+    return sentences_of(read_documents(files, tokenizer, **options), tokenizer)
+
+
+def test_a_line_is_a_sentence_and_blank_lines_end_documents(tmp_path, letters_tokenizer):
+    text = b"\n\n a b \nc\n\n \t \nd\n\x00\xc2\xad\ne\n\n"
+    # The line of a control character and a soft hyphen holds no token, but it is not blank: it ends no document.
+    assert read(tmp_path, letters_tokenizer, text) == [["a b", "c"], ["d", "e"]]
+
+
+def test_the_end_of_a_file_ends_no_document(tmp_path, letters_tokenizer, messages):
+    assert read(tmp_path, letters_tokenizer, b"a\n\nb", b"c\n\nd\n", b"e\n\n", b"f") == [
+        ["a"],
+        ["b", "c"],
+        ["d", "e"],
+        ["f"],
+    ]
+    assert len(messages) == 1
+    assert messages[0].endswith(
+        f"0.txt ends without a blank line, so its last document continues in {tmp_path}/1.txt, as in the release; "
+        "1 more files end so"
+    )
+
+
+def test_no_word_of_file_ends_where_a_blank_line_stands(tmp_path, letters_tokenizer, messages):
+    assert read(tmp_path, letters_tokenizer, b"a\n\n", b"b") == [["a"], ["b"]]
+    assert messages == []
+
+
+def test_bytes_that_are_not_utf8_are_dropped_counted_and_told(tmp_path, letters_tokenizer, messages):
+    assert read(tmp_path, letters_tokenizer, b"a\n", b"b\n\xffc\xe2\x82d\n\n\xff\ne") == [["a", "b", "c ##d"], ["e"]]
+    assert messages[0] == (
+        f"{tmp_path}/1.txt line 2: not valid UTF-8; dropped 4 bytes in 2 lines, as the release does "
+        "(--strict_utf8 refuses them)"
+    )
+
+
+def test_a_line_of_dropped_bytes_alone_is_blank(tmp_path, letters_tokenizer):
+    assert read(tmp_path, letters_tokenizer, b"a\n\xff\nb") == [["a"], ["b"]]
+
+
+def test_strict_utf8_names_file_and_line(tmp_path, letters_tokenizer):
+    with pytest.raises(ValueError, match=r"1\.txt line 3: byte 0xe2 is not valid UTF-8; convert the file to UTF-8, or"):
+        read(tmp_path, letters_tokenizer, b"a\n", b"b\n\nc\xe2\x82d\n", strict_utf8=True)
+
+
+def test_carriage_returns_vanish_and_inside_a_line_that_is_told(tmp_path, letters_tokenizer, messages):
+    assert read(tmp_path, letters_tokenizer, b"a b\r\n\r\nc\r\r\n") == [["a b"], ["c"]]
+    assert messages == []
+    assert read(tmp_path, letters_tokenizer, b"a\rb\n") == [["a ##b"]]
+    assert f"{tmp_path}/0.txt line 1: a carriage return inside the line is dropped and joins the words" in messages[0]
+
+
+def test_shuffling_moves_documents_as_the_release_moves_its_list(tmp_path, letters_tokenizer):
+    file = tmp_path / "text"
+    file.write_text("\n\n".join("abcdefghij"))
+    documents = read_documents([str(file)], letters_tokenizer)
+    documents.shuffle(random.Random(12345))
+    expected = list("abcdefghij")
+    random.Random(12345).shuffle(expected)
+    assert sentences_of(documents, letters_tokenizer) == [[letter] for letter in expected]
+
+
+def test_tokens_take_two_bytes_until_the_vocabulary_outgrows_them():
+    for vocab_size, bytes_per_token in ((1 << 16, 2), ((1 << 16) + 1, 4)):
+        documents = Documents(vocab_size)
+        documents.add_sentence([vocab_size - 1, 0])
+        documents.add_sentence([])
+        assert documents.tokens.tolist() == [vocab_size - 1, 0]
+        assert documents.tokens.itemsize == bytes_per_token
+        assert documents.num_sentences == 1
+        assert len(documents) == 0
+        documents.end_document()
+        documents.end_document()
+        assert len(documents) == 1
+
+
+def test_files_of_a_pattern_are_sorted_and_patterns_keep_their_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.txt", "a.txt", "c.text", ".d.txt", "e[1].x"):
+        (tmp_path / name).touch()
+    assert find_text_files("c.text, *.txt") == ["c.text", "a.txt", "b.txt"]
+    assert find_text_files("e[1].x") == ["e[1].x"]
+    with pytest.raises(FileNotFoundError, match=r'--input_file: "no\*\.txt" matches no file'):
+        find_text_files("a.txt,no*.txt")
+    with pytest.raises(ValueError, match='--input_file="a.txt," has an empty name beside a comma; remove the comma'):
+        find_text_files("a.txt,")
+
+
+def test_files_are_checked_before_any_is_read(tmp_path, messages):
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("a")
+    text = str(tmp_path / "text")
+    with pytest.raises(ValueError, match="no input file is given"):
+        check_text_files([])
+    with pytest.raises(ValueError, match='empty" is empty; leave it out, or look at how it was made'):
+        check_text_files([text, str(tmp_path / "empty")])
+    with pytest.raises(ValueError, match=r'" is a folder; name its files, for example ".*/\*"'):
+        check_text_files([str(tmp_path)])
+    with pytest.raises(FileNotFoundError, match='there is no input file ".*none"; check the path'):
+        check_text_files([str(tmp_path / "none")])
+    with pytest.raises(ValueError, match='the input file ".*/text/x" cannot be read: Not a directory'):
+        check_text_files([f"{text}/x"])
+    assert messages == []
+    check_text_files([text, text])
+    assert messages == [f"{text} is given more than once and read as often, as the release does"]

@@ -1,0 +1,190 @@
+"""Pairs of segments: what holds for every draw. That the draws are the release's is in test_pretraining.py."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.documents import Documents
+from data_prep.instances import Instance, PretrainingDataSettings, instances_of_document, truncate_pair
+from data_prep.masking import MaskingVocabulary
+
+VOCAB = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, **{f"w{i}": i for i in range(5, 4000)}}
+VOCABULARY = MaskingVocabulary.from_vocab(VOCAB)
+
+
+def corpus(*documents_of_lengths):
+    """Documents whose sentences have the given lengths; every token of the corpus is different, from 5 on."""
+    documents, token = Documents(len(VOCAB)), 5
+    for lengths in documents_of_lengths:
+        for length in lengths:
+            documents.add_sentence(list(range(token, token + length)))
+            token += length
+        documents.end_document()
+    return documents
+
+
+def segments(instance):
+    """The two segments with their original tokens."""
+    tokens = instance.tokens.copy()
+    for position, id_ in zip(instance.masked_lm_positions, instance.masked_lm_ids, strict=True):
+        tokens[position] = id_
+    assert tokens[0] == 2
+    assert tokens[instance.first_length - 1] == tokens[-1] == 3
+    return tokens[1 : instance.first_length - 1], tokens[instance.first_length : -1]
+
+
+@given(
+    lengths=st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), min_size=2, max_size=5),
+    max_seq_length=st.integers(5, 60),
+    short=st.sampled_from([0.0, 0.5, 1.0]),
+    words=st.booleans(),
+    seed=st.integers(),
+)
+def test_pairs_are_stretches_of_documents(lengths, max_seq_length, short, words, seed):
+    documents = corpus(*lengths)
+    starts = documents.sentence_starts
+    settings = PretrainingDataSettings(
+        max_seq_length, max_predictions_per_seq=4, short_seq_prob=short, do_whole_word_mask=words
+    )
+    for index in range(len(documents)):
+        first, end = documents.sentences(index)
+        own = set(range(starts[first] + 5, starts[end] + 5))
+        for instance in instances_of_document(documents, index, settings, VOCABULARY, random.Random(seed)):
+            a, b = segments(instance)
+            assert a == list(range(a[0], a[-1] + 1))
+            assert b == list(range(b[0], b[-1] + 1))
+            assert len(a) + len(b) + 3 == len(instance.tokens) <= max_seq_length
+            assert set(a) <= own
+            if not instance.is_random_next:
+                assert set(b) <= own
+                assert b[0] > a[-1]
+            assert 1 <= len(instance.masked_lm_ids) <= 4
+
+
+def test_every_sentence_is_used_in_every_pass():
+    # A pass walks through the whole document: what a random next leaves over is gathered again.
+    documents = corpus([3] * 40, [5] * 40)
+    settings = PretrainingDataSettings(max_seq_length=40)
+    for seed in range(30):
+        pairs = [
+            (segments(instance), instance.is_random_next)
+            for instance in instances_of_document(documents, 0, settings, VOCABULARY, random.Random(seed))
+        ]
+        used = [token for (a, b), is_random_next in pairs for token in a + b * (not is_random_next)]
+        missing = set(range(5, 125)) - set(used)
+        # Only what truncation took may be missing: at most the excess of a chunk over the target.
+        assert len(missing) <= 3 * len(pairs)
+        assert len(used) == len(set(used))
+
+
+def test_random_next_comes_from_another_document_and_is_long_enough_for_the_target():
+    documents = corpus([4] * 6, [2] * 50, [2] * 50)
+    settings = PretrainingDataSettings(max_seq_length=30, short_seq_prob=0)
+    seen = set()
+    for seed in range(50):
+        for instance in instances_of_document(documents, 0, settings, VOCABULARY, random.Random(seed)):
+            a, b = segments(instance)
+            if instance.is_random_next:
+                seen.add(b[0] > 24)
+                # Short of the target only where the other document ends.
+                assert len(a) + len(b) == 27 or b[-1] in (128, 228)
+    assert seen == {True}
+
+
+def test_half_of_the_pairs_have_a_random_next_where_chunks_have_several_sentences():
+    documents = corpus([4] * 400, [4] * 400)
+    settings = PretrainingDataSettings(max_seq_length=64, short_seq_prob=0)
+    rng, labels = random.Random(0), []
+    for _ in range(40):
+        labels += [i.is_random_next for i in instances_of_document(documents, 0, settings, VOCABULARY, rng)]
+    assert sum(labels) / len(labels) == pytest.approx(0.5, abs=0.03)
+
+
+def test_single_sentences_always_get_a_random_next():
+    documents = corpus([60] * 5, [7])
+    settings = PretrainingDataSettings(max_seq_length=32)
+    instances = list(instances_of_document(documents, 0, settings, VOCABULARY, random.Random(1)))
+    assert [instance.is_random_next for instance in instances] == [True] * 5
+
+
+def test_in_a_corpus_of_one_document_the_random_next_comes_from_it():
+    documents = corpus([5, 6])
+    settings = PretrainingDataSettings(max_seq_length=8, max_predictions_per_seq=2, short_seq_prob=0)
+    for seed in range(10):
+        for instance in instances_of_document(documents, 0, settings, VOCABULARY, random.Random(seed)):
+            a, b = segments(instance)
+            assert {*a, *b} <= set(range(5, 16))
+            assert instance.is_random_next
+
+
+def test_short_sequences_draw_their_target_once_a_document():
+    documents = corpus([1] * 300, [1] * 300)
+    for short, seed in ((0.0, 5), (1.0, 5)):
+        settings = PretrainingDataSettings(max_seq_length=67, short_seq_prob=short)
+        lengths = [
+            len(instance.tokens)
+            for instance in instances_of_document(documents, 0, settings, VOCABULARY, random.Random(seed))
+        ]
+        draws = random.Random(seed)
+        draws.random()
+        target = draws.randint(2, 64) if short else 64
+        assert max(lengths) == target + 3
+
+
+@given(
+    first=st.integers(1, 200),
+    second=st.integers(1, 200),
+    max_num_tokens=st.integers(2, 150),
+    seed=st.integers(),
+)
+def test_truncation_equals_taking_tokens_from_lists(first, second, max_num_tokens, seed):
+    a, b = list(range(first)), list(range(1000, 1000 + second))
+    draws = random.Random(seed)
+    while len(a) + len(b) > max_num_tokens:
+        longer = a if len(a) > len(b) else b
+        del longer[0 if draws.random() < 0.5 else -1]
+    ours = random.Random(seed)
+    (a_start, a_end), (b_start, b_end) = truncate_pair((0, first), (1000, 1000 + second), max_num_tokens, ours)
+    assert a == list(range(a_start, a_end)) != []
+    assert b == list(range(b_start, b_end)) != []
+    assert ours.random() == draws.random()
+
+
+def test_features_are_padded():
+    instance = Instance([2, 9, 4, 3, 8, 3], 4, True, [2], [7])
+    assert instance.features(8, 3) == {
+        "input_ids": [2, 9, 4, 3, 8, 3, 0, 0],
+        "input_mask": [1, 1, 1, 1, 1, 1, 0, 0],
+        "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0],
+        "masked_lm_positions": [2, 0, 0],
+        "masked_lm_ids": [7, 0, 0],
+        "masked_lm_weights": [1.0, 0.0, 0.0],
+        "next_sentence_labels": [1],
+    }
+
+
+def test_settings_have_the_defaults_of_the_release():
+    settings = PretrainingDataSettings()
+    assert (settings.max_seq_length, settings.max_predictions_per_seq, settings.random_seed) == (128, 20, 12345)
+    assert (settings.masked_lm_prob, settings.short_seq_prob, settings.dupe_factor) == (0.15, 0.1, 10)
+    assert (settings.do_whole_word_mask, settings.strict_utf8) == (False, False)
+    assert settings.most_predictions == 19
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"max_seq_length": 4, "max_predictions_per_seq": 1}, "--max_seq_length=4 is too short: three special tokens"),
+        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0 makes no sense with --max_seq_length=128; give"),
+        ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129 makes .* a number from 1 to 128, about"),
+        ({"masked_lm_prob": 1.01}, "--masked_lm_prob=1.01 is no probability; give a number from 0 to 1"),
+        ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is no probability; give a number from 0 to 1"),
+        ({"masked_lm_prob": float("nan")}, "--masked_lm_prob=nan is no probability"),
+        ({"dupe_factor": 0}, "--dupe_factor=0 passes over the corpus make no examples; give 1 or more"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(values, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        PretrainingDataSettings(**values)

@@ -1,0 +1,149 @@
+"""Masking: the release's draws, and properties that hold for every draw."""
+
+import collections
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.masking import MaskingVocabulary, mask_tokens, num_predictions, shuffle
+
+# Ids: 0 to 4 special, 5 to 14 whole words, 15 to 24 continuations.
+VOCAB = {
+    token: id_
+    for id_, token in enumerate(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(10)), *(f"##c{i}" for i in range(10))]
+    )
+}
+VOCABULARY = MaskingVocabulary.from_vocab(VOCAB)
+CLS, SEP, MASK = 2, 3, 4
+
+pairs = st.builds(
+    lambda a, b: [CLS, *a, SEP, *b, SEP],
+    st.lists(st.integers(5, 24), min_size=1, max_size=40),
+    st.lists(st.integers(5, 24), min_size=1, max_size=40),
+)
+
+
+class FixedToss(random.Random):
+    """A generator whose `random()` runs through given numbers; its bits are as ever."""
+
+    def toss(self, *numbers):
+        self.numbers = numbers
+        self.at = -1
+        return self
+
+    def random(self):
+        self.at = (self.at + 1) % len(self.numbers)
+        return self.numbers[self.at]
+
+    def getrandbits(self, k):
+        # Said again, because for a class that only overrides random() CPython derives integers from that.
+        return super().getrandbits(k)
+
+
+@given(size=st.integers(0, 300), seed=st.integers())
+def test_shuffle_has_the_result_and_the_draws_of_cpython(size, seed):
+    ours, theirs = random.Random(seed), random.Random(seed)
+    numbers, expected = list(range(size)), list(range(size))
+    shuffle(numbers, ours)
+    theirs.shuffle(expected)
+    assert numbers == expected
+    assert ours.random() == theirs.random()
+
+
+def test_draws_for_a_known_seed():
+    numbers = list(range(10))
+    shuffle(numbers, random.Random(12345))
+    assert numbers == [8, 7, 3, 5, 1, 2, 9, 4, 0, 6]
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "prob", "limit", "expected"),
+    [(30, 0.15, 20, 4), (128, 0.15, 20, 19), (512, 0.15, 77, 77), (512, 0.15, 20, 20), (3, 0.15, 20, 1), (9, 0, 5, 1)],
+)
+def test_number_of_predictions_rounds_half_to_even_and_stays_within_one_and_the_limit(
+    num_tokens, prob, limit, expected
+):
+    assert num_predictions(num_tokens, prob, limit) == expected
+
+
+@given(tokens=pairs, prob=st.floats(0, 1), limit=st.integers(1, 30), words=st.booleans(), seed=st.integers())
+def test_masking_keeps_its_promises(tokens, prob, limit, words, seed):
+    before = tokens.copy()
+    masked, positions, ids = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, limit, words)
+    assert tokens == before
+    assert len(positions) <= num_predictions(len(tokens), prob, limit)
+    if not words:
+        assert len(positions) == min(num_predictions(len(tokens), prob, limit), len(tokens) - 3)
+    assert positions == sorted(set(positions))
+    assert ids == [tokens[position] for position in positions]
+    assert not {CLS, SEP} & set(ids)
+    assert all(masked[i] == tokens[i] for i in range(len(tokens)) if i not in positions)
+
+
+def test_rate_of_one_masks_everything_and_rate_of_zero_one_token():
+    tokens = [CLS, 5, 6, 7, SEP, 8, 9, SEP]
+    assert mask_tokens(tokens, VOCABULARY, random.Random(0), 1.0, 8)[1] == [1, 2, 3, 5, 6]
+    assert mask_tokens(tokens, VOCABULARY, random.Random(0), 1.0, 8, True)[1] == [1, 2, 3, 5, 6]
+    assert len(mask_tokens(tokens, VOCABULARY, random.Random(0), 0.0, 8)[1]) == 1
+
+
+def test_a_token_becomes_mask_or_stays_or_is_replaced_by_the_two_tosses():
+    tokens = [CLS, 5, 6, 7, SEP, 8, 9, SEP]
+    masked, _, _ = mask_tokens(tokens, VOCABULARY, FixedToss(1).toss(0.79), 1.0, 8)
+    assert masked == [CLS, MASK, MASK, MASK, SEP, MASK, MASK, SEP]
+    masked, _, _ = mask_tokens(tokens, VOCABULARY, FixedToss(1).toss(0.8, 0.49), 1.0, 8)
+    assert masked == tokens
+
+
+def test_replacements_are_drawn_by_place_among_the_keys_of_the_vocabulary():
+    # Lines: the special tokens, then a b a c. The key "a" has the place of line 5 and the id of line 7.
+    vocab = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 7, "b": 6, "c": 8}
+    vocabulary = MaskingVocabulary.from_vocab(vocab)
+    tokens = [CLS, 6, SEP, 8, 8, 8, 6, 7, SEP]
+    masked, positions, ids = mask_tokens(tokens, vocabulary, FixedToss(7).toss(0.9, 0.5), 1.0, 9)
+
+    draws = random.Random(7)
+    order = [1, 3, 4, 5, 6, 7]
+    draws.shuffle(order)
+    expected = tokens.copy()
+    for position in order:
+        expected[position] = list(vocab.values())[draws.randint(0, 7)]
+    assert masked == expected
+    assert 5 not in masked  # the id of the repeated line belongs to no key
+    assert (positions, ids) == ([1, 3, 4, 5, 6, 7], [6, 8, 8, 8, 6, 7])
+
+
+def test_shares_of_mask_kept_and_replaced():
+    rng, counts = random.Random(3), collections.Counter()
+    tokens = [CLS, *[5] * 60, SEP, *[6] * 60, SEP]
+    for _ in range(500):
+        masked, positions, _ = mask_tokens(tokens, VOCABULARY, rng, 1.0, 200)
+        counts.update("mask" if masked[i] == MASK else "kept" if masked[i] == tokens[i] else "new" for i in positions)
+    # A 25th of the replacements is the token itself, another the mask.
+    assert counts["mask"] / 60000 == pytest.approx(0.8 + 0.1 / 25, abs=0.005)
+    assert counts["kept"] / 60000 == pytest.approx(0.1 + 0.1 / 25, abs=0.005)
+    assert counts["new"] / 60000 == pytest.approx(0.1 * 23 / 25, abs=0.005)
+
+
+@given(tokens=pairs, prob=st.floats(0, 1), seed=st.integers())
+def test_whole_words_are_masked_with_all_their_pieces(tokens, prob, seed):
+    _, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, 100, True)
+    inner = [i for i, token in enumerate(tokens) if token not in (CLS, SEP)]
+    for before, after in zip(inner, inner[1:], strict=False):
+        if tokens[after] >= 15:  # a continuation goes with what stands before it, also across [SEP]
+            assert (before in positions) == (after in positions)
+
+
+def test_a_word_goes_on_across_sep_and_words_too_long_for_the_rest_are_passed_over():
+    tokens = [CLS, 15, 5, SEP, 16, 17, SEP]  # words: [1], [2, 4, 5]
+    for seed in range(20):
+        assert mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 2, True)[1] == [1]
+        assert mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 4, True)[1] == [1, 2, 4, 5]
+
+
+def test_a_vocabulary_without_special_tokens_is_refused_with_all_their_names():
+    with pytest.raises(ValueError, match=r"the vocabulary of 2 tokens has no \[UNK\], \[SEP\], \[MASK\], which"):
+        MaskingVocabulary.from_vocab({"[CLS]": 0, "a": 1})

@@ -1,0 +1,51 @@
+"""Progress: the lines of the log, and the bars of a terminal."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from data_prep.progress import Progress, ProgressBar
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time in seconds, as a list of one number that a test moves on."""
+    now = [100.0]
+    monkeypatch.setattr("data_prep.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_line_every_ten_seconds_says_how_far_and_how_long_still(clock, messages):
+    progress = Progress()
+    progress.start("building", 4000, "documents")
+    for _ in range(2000):
+        clock[0] += 1 / 64
+        progress.advance()
+    progress.finish()
+    assert messages == [
+        "building: 640 of 4,000 documents (16 %), about 52 s left",
+        "building: 1,280 of 4,000 documents (32 %), about 42 s left",
+        "building: 1,920 of 4,000 documents (48 %), about 32 s left",
+    ]
+
+
+def test_quick_work_says_nothing(clock, messages):
+    progress = Progress()
+    progress.start("reading", 3, "bytes")
+    progress.advance(3)
+    progress.finish()
+    assert messages == []
+
+
+def test_each_piece_of_work_has_a_bar(clock):
+    screen = io.StringIO()
+    with ProgressBar(Console(file=screen, force_terminal=True, width=120)) as progress:
+        for what in ("reading", "writing"):
+            progress.start(what, 1234, "bytes")
+            clock[0] += 1
+            progress.advance(600)
+            progress.finish()
+    assert "reading" in screen.getvalue()
+    assert "writing" in screen.getvalue()
+    assert "1,234 of 1,234 bytes" in screen.getvalue()

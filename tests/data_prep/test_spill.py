@@ -1,0 +1,69 @@
+"""Instances on disk."""
+
+import os
+import random
+import tempfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.instances import Instance
+from data_prep.spill import InstanceSpill
+
+instances = st.lists(
+    st.builds(
+        Instance,
+        tokens=st.lists(st.integers(0, 65535), min_size=1, max_size=60),
+        first_length=st.integers(0, 60),
+        is_random_next=st.booleans(),
+        masked_lm_positions=st.lists(st.integers(0, 60), min_size=3, max_size=3),
+        masked_lm_ids=st.lists(st.integers(0, 65535), min_size=3, max_size=3),
+    ),
+    max_size=20,
+)
+
+
+@given(instances=instances, largest=st.sampled_from([65535, 65536]), seed=st.integers())
+def test_instances_come_back_in_the_order_of_pythons_shuffle(instances, largest, seed):
+    with InstanceSpill("/tmp" if os.path.isdir("/tmp") else ".", largest) as spill:
+        for instance in instances:
+            spill.append(instance)
+        assert len(spill) == len(instances)
+        assert list(spill) == instances
+        spill.shuffle(random.Random(seed))
+        expected = instances.copy()
+        random.Random(seed).shuffle(expected)
+        assert list(spill) == expected
+
+
+@pytest.mark.parametrize(("largest", "num_bytes"), [(65535, 2), (65536, 4)])
+def test_an_instance_takes_two_bytes_a_number_where_the_vocabulary_allows(tmp_path, largest, num_bytes):
+    with InstanceSpill(str(tmp_path), largest) as spill:
+        spill.append(Instance([1] * 100, 50, True, [2] * 10, [3] * 10))
+        list(spill)
+        assert os.fstat(spill._file.fileno()).st_size == num_bytes * (4 + 100 + 20)
+
+
+def test_the_file_has_no_name(tmp_path):
+    with InstanceSpill(str(tmp_path), 10) as spill:
+        spill.append(Instance([1], 1, False, [0], [1]))
+        assert list(spill) == [Instance([1], 1, False, [0], [1])]
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+@pytest.mark.parametrize("num_instances", [1, 10000])
+def test_a_full_disk_is_told(monkeypatch, num_instances):
+    def open_full(dir, buffering):
+        return open("/dev/full", "r+b", buffering=buffering)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", open_full)
+    with InstanceSpill("folder", 10) as spill, pytest.raises(OSError, match="No space left on device; it needs room"):
+        fill_and_read(spill, num_instances)
+
+
+def fill_and_read(spill, num_instances):
+    for _ in range(num_instances):
+        spill.append(Instance([1] * 100, 50, True, [2], [3]))
+    return list(spill)
