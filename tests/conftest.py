@@ -3,9 +3,10 @@
 import os
 import pathlib
 
-import pytest
-
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -27,3 +28,59 @@ def shared_dir():
 def golden_dir():
     """The golden figures of the release that are part of the project."""
     return ROOT / "tests" / "golden"
+
+
+@pytest.fixture(scope="session")
+def tiny_config():
+    """A BERT of two layers and width 8 with dropout."""
+    from modeling import BertConfig
+
+    return BertConfig(
+        vocab_size=40,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+    )
+
+
+@pytest.fixture(scope="session")
+def make_examples():
+    """Makes random pre-training examples: a function of their number and a seed, giving a dict of arrays."""
+
+    def make(num_examples, seed=0, length=12, predictions=3, vocab_size=40):
+        random = np.random.default_rng(seed)
+        num_tokens = random.integers(6, length + 1, num_examples)
+        is_real = np.arange(length) < num_tokens[:, None]
+        is_second = np.arange(length) >= random.integers(2, 5, num_examples)[:, None]
+        return {
+            "input_ids": random.integers(1, vocab_size, (num_examples, length)) * is_real,
+            "input_mask": is_real.astype(int),
+            "segment_ids": (is_second & is_real).astype(int),
+            "masked_lm_positions": np.sort(random.integers(1, 6, (num_examples, predictions)), axis=1),
+            "masked_lm_ids": random.integers(1, vocab_size, (num_examples, predictions)),
+            "masked_lm_weights": (np.arange(predictions) < random.integers(1, predictions + 1, num_examples)[:, None])
+            * 1.0,
+            "next_sentence_labels": random.integers(0, 2, (num_examples, 1)),
+        }
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def write_records(make_examples):
+    """Writes random pre-training examples: a function of path, number of examples and the arguments of make_examples."""
+
+    def write(path, num_examples, **arguments):
+        import tensorflow as tf
+
+        from data_prep.records import serialize_example
+
+        examples = make_examples(num_examples, **arguments)
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for row in range(num_examples):
+                writer.write(serialize_example({name: value[row].tolist() for name, value in examples.items()}))
+        return examples
+
+    return write

@@ -1,0 +1,184 @@
+"""The training step: equal to the release, and free of what Keras gets silently wrong."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import (
+    AdamWeightDecay,
+    BertConfig,
+    LearningRateSchedule,
+    PretrainingModel,
+    PretrainingTask,
+    load_weights,
+    open_checkpoint,
+    weights_by_name,
+)
+from training.step import Evaluator, Trainer
+
+
+def features_of(examples):
+    return {
+        name: tf.constant(value, tf.float32 if name == "masked_lm_weights" else tf.int32)
+        for name, value in examples.items()
+    }
+
+
+def make_trainer(config, num_micro_batches=1, seed=7, learning_rate=1e-2):
+    keras.utils.set_random_seed(3)
+    task = PretrainingTask(PretrainingModel(config))
+    optimizer = AdamWeightDecay(LearningRateSchedule(learning_rate, 100, 0))
+    return Trainer(task, optimizer, tf.distribute.get_strategy(), seed, num_micro_batches)
+
+
+def state_of(trainer):
+    return {name: variable.numpy() for name, variable in trainer.state.items()}
+
+
+def assert_equal(first, second, tolerance=0.0):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_allclose(value, second[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["pretraining_a", "pretraining_b"])
+def test_thirty_updates_equal_the_release(golden_dir, name):
+    golden = np.load(golden_dir / name / "training.npz")
+    task = PretrainingTask(PretrainingModel(BertConfig.from_json_file(golden_dir / name / "bert_config.json")))
+    load_weights(weights_by_name(task.model), golden_dir / name / "bert_model.ckpt")
+    schedule = LearningRateSchedule(
+        float(golden["learning_rate"]), int(golden["num_train_steps"]), int(golden["num_warmup_steps"])
+    )
+    trainer = Trainer(task, AdamWeightDecay(schedule), tf.distribute.get_strategy(), seed=0)
+    batches = [
+        features_of({key.split("/")[1]: golden[key] for key in golden.files if key.startswith(f"batch{number}/")})
+        for number in range(3)
+    ]
+    iterator = iter([batches[step % 3] for step in range(30)])
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iterator, output_signature={key: tf.TensorSpec.from_tensor(value) for key, value in batches[0].items()}
+    )
+    iterator_of_dataset = iter(dataset)
+    losses = [float(trainer.train(iterator_of_dataset, tf.constant(1))["loss"]) for _ in range(30)]
+    np.testing.assert_allclose(losses, golden["losses"], rtol=1e-4)
+
+    trained = open_checkpoint(golden_dir / name / "trained" / "model.ckpt-30")
+    assert set(trained.names) == set(trainer.state)
+    for key, variable in trainer.state.items():
+        np.testing.assert_allclose(variable.numpy(), trained.read(key), rtol=0, atol=1e-4, err_msg=key)
+
+
+def test_many_steps_in_one_call_are_the_same_as_one_by_one(tiny_config, make_examples):
+    dataset = tf.data.Dataset.from_tensor_slices(features_of(make_examples(24))).batch(4, drop_remainder=True)
+    together, one_by_one = make_trainer(tiny_config), make_trainer(tiny_config)
+    totals = together.train(iter(dataset), tf.constant(6))
+    iterator = iter(dataset)
+    losses = [float(one_by_one.train(iterator, tf.constant(1))["loss"]) for _ in range(6)]
+    assert_equal(state_of(together), state_of(one_by_one))
+    assert float(totals["loss"]) == pytest.approx(sum(losses), rel=1e-6)
+    assert int(together.global_step.numpy()) == 6
+
+
+def test_micro_batches_change_nothing_without_dropout(tiny_config, make_examples):
+    config = dataclasses.replace(tiny_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    dataset = tf.data.Dataset.from_tensor_slices(features_of(make_examples(32))).batch(8, drop_remainder=True)
+    states, losses = [], []
+    for num_micro_batches in (1, 4):
+        trainer = make_trainer(config, num_micro_batches)
+        losses.append(float(trainer.train(iter(dataset), tf.constant(4))["loss"]))
+        states.append(state_of(trainer))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    # Adam divides by the root of v, which magnifies the rounding of tiny gradients; the slots have none of that.
+    assert_equal(states[0], states[1], tolerance=1e-4)
+    slots = [{name: value for name, value in state.items() if name.endswith("adam_m")} for state in states]
+    assert_equal(*slots, tolerance=1e-6)
+
+
+def test_dropout_is_a_function_of_seed_step_and_micro_batch(tiny_config, make_examples):
+    row = make_examples(1)
+    same_rows = features_of({name: np.repeat(value, 8, axis=0) for name, value in row.items()})
+    dataset = tf.data.Dataset.from_tensors(same_rows).repeat(2)
+
+    def losses(**arguments):
+        trainer = make_trainer(tiny_config, learning_rate=1e-30, **arguments)
+        iterator = iter(dataset)
+        return [float(trainer.train(iterator, tf.constant(1))["loss"]) for _ in range(2)]
+
+    first, second = losses()
+    assert [first, second] == losses()
+    # The weights do not move at this rate, so that any difference is one of the masks.
+    assert first != second
+    assert losses(seed=8)[0] != first
+    assert losses(num_micro_batches=2)[0] != first
+
+
+class LookupTask:
+    """Pulls the rows of a table that a batch names towards one; nothing else is learnt."""
+
+    metric_names = ("distance",)
+
+    def __init__(self, scale=1.0):
+        self.model = keras.Sequential([keras.layers.Embedding(4, 2, embeddings_initializer="zeros", name="table")])
+        self.model.build((None, 3))
+        self._scale = scale
+
+    def denominators(self, features):
+        return {"distance": tf.cast(tf.size(features["input_ids"]), tf.float32)}
+
+    def numerators(self, features, dropout_seed=None):
+        return {"distance": self._scale * tf.reduce_sum(1.0 - self.model(features["input_ids"]))}
+
+    def loss(self, numerators, denominators):
+        return numerators["distance"] / denominators["distance"]
+
+    def metrics(self, numerators, denominators):
+        return {"distance": numerators["distance"] / denominators["distance"]}
+
+
+def train_lookup(scale, num_micro_batches=1):
+    task = LookupTask(scale)
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 10, 0))
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 0, num_micro_batches)
+    ids = tf.constant([[0, 0, 0], [0, 1, 2]], tf.int32)
+    trainer.train(iter(tf.data.Dataset.from_tensors({"input_ids": ids})), tf.constant(1))
+    [(_, m)] = [(name, value) for name, value in state_of(trainer).items() if name.endswith("adam_m")]
+    [(_, v)] = [(name, value) for name, value in state_of(trainer).items() if name.endswith("adam_v")]
+    return m, v
+
+
+def test_rows_that_a_batch_names_twice_are_summed_before_they_are_squared():
+    m, v = train_lookup(scale=1.0)
+    gradient = -np.array([4, 1, 1, 0]) / 6  # six ids, four of them 0
+    np.testing.assert_allclose(m[:, 0], 0.1 * gradient, rtol=1e-5)
+    np.testing.assert_allclose(v[:, 0], 0.001 * gradient**2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("num_micro_batches", [1, 2])
+def test_the_norm_is_clipped_over_the_whole_batch(num_micro_batches):
+    m, _ = train_lookup(scale=1000.0, num_micro_batches=num_micro_batches)
+    gradient = np.repeat(np.array([4, 1, 1, 0])[:, None], 2, axis=1)
+    np.testing.assert_allclose(m, -0.1 * gradient / np.linalg.norm(gradient), rtol=1e-5)
+
+
+def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_config, make_examples):
+    task = make_trainer(tiny_config).task
+    features = features_of(make_examples(5))
+    batches = tf.data.Dataset.from_tensor_slices(features).batch(4)
+    result = Evaluator(task, tf.distribute.get_strategy()).evaluate(batches)
+
+    whole = task.metrics(task.numerators(features), task.denominators(features))
+    for name, value in whole.items():
+        assert result[name] == pytest.approx(float(value), rel=1e-5)
+    parts = [{name: value[:4] for name, value in features.items()}, {name: value[4:] for name, value in features.items()}]
+    losses = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
+    assert result["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
+    task = make_trainer(tiny_config).task
+    empty = tf.data.Dataset.from_tensor_slices(features_of(make_examples(2))).batch(4).take(0)
+    with pytest.raises(ValueError, match="evaluation found no batch"):
+        Evaluator(task, tf.distribute.get_strategy()).evaluate(empty)
