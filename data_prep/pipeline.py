@@ -159,7 +159,8 @@ def explain_failure(records, error):
 
 
 def _shuffled_epoch(records, seed, epoch):
-    seed = tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch)
+    # fold_in mixes what was folded in before into the first element, so the epoch takes a second one to get there.
+    seed = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
     seed = tf.cast(seed[0], tf.int64)
     files = tf.data.Dataset.from_tensor_slices(list(records.files)).shuffle(len(records.files), seed=seed)
     dataset = files.interleave(

@@ -1,10 +1,10 @@
 """The folder of a run: its settings, its checkpoints, and the refusal to mix two runs.
 
-    run_config.json       the settings of the run; `--run_config` takes it back
-    bert_config.json      the architecture; vocab.txt beside it where the run was told which vocabulary it is
-    checkpoint            which checkpoint is the newest (the release's file)
-    model.ckpt-<step>.*   weights, Adam's slots and the step, under the release's names
-    metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
+run_config.json       the settings of the run; `--run_config` takes it back
+bert_config.json      the architecture; vocab.txt beside it where the run was told which vocabulary it is
+checkpoint            which checkpoint is the newest (the release's file)
+model.ckpt-<step>.*   weights, Adam's slots and the step, under the release's names
+metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
 """
 
 import glob

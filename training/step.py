@@ -32,7 +32,7 @@ class Trainer:
         self.optimizer = optimizer
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
-        self._seed = seed & 0x7FFFFFFF
+        self._seed = seed
         self._weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
         with strategy.scope():
             self.global_step = tf.Variable(
@@ -75,11 +75,10 @@ class Trainer:
 
     def _step(self, features):
         replica = tf.distribute.get_replica_context()
-        seed = tf.constant([self._seed, 0], tf.int32)
-        for part in (self.global_step, replica.replica_id_in_sync_group):
-            seed = tf.random.fold_in(seed, tf.cast(part, tf.int32))
         denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.task.denominators(features))
-        gradients, numerators = self._sum_over_micro_batches(features, denominators, seed)
+        gradients, numerators = self._sum_over_micro_batches(
+            features, denominators, replica.replica_id_in_sync_group
+        )
         gradients, numerators = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, numerators))
         gradients, _ = clip_by_global_norm(gradients, _CLIP_NORM)
         learning_rate = self.optimizer.learning_rate(self.global_step)
@@ -87,13 +86,14 @@ class Trainer:
         loss = self.task.loss(numerators, denominators)
         return {"numerators": numerators, "denominators": denominators, "loss": loss}
 
-    def _sum_over_micro_batches(self, features, denominators, seed):
+    def _sum_over_micro_batches(self, features, denominators, replica_id):
         size = features["input_ids"].shape[0] // self.num_micro_batches
 
         def of_micro_batch(index):
             part = {name: value[index * size : (index + 1) * size] for name, value in features.items()}
             part = {name: tf.ensure_shape(value, [size, *value.shape[1:]]) for name, value in part.items()}
-            return self._gradients(part, denominators, tf.random.fold_in(seed, index))
+            seed = dropout_seed(self._seed, self.global_step, replica_id, index)
+            return self._gradients(part, denominators, seed)
 
         totals = of_micro_batch(tf.constant(0))
         if self.num_micro_batches == 1:
@@ -128,6 +128,26 @@ class Trainer:
                 weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False
             )
         strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
+
+
+def dropout_seed(seed, step, replica_id, micro_batch):
+    """Returns the seed of all dropout of a micro-batch; layers add their place in the network to its second element.
+
+    Args:
+        seed: int, of the run.
+        step: int scalar tensor.
+        replica_id: int, or int scalar tensor.
+        micro_batch: int, or int scalar tensor.
+
+    Returns:
+        int32 [2]; the first element differs with each of the arguments, the second is 0.
+    """
+    folded = tf.constant([seed & 0x7FFFFFFF, 0], tf.int32)
+    # fold_in mixes what was folded in before into the first element and leaves the newest in the second; the 0 at the
+    # end keeps micro-batch 1 of one layer from sharing its masks with micro-batch 0 of the next.
+    for part in (step, replica_id, micro_batch, 0):
+        folded = tf.random.fold_in(folded, tf.cast(part, tf.int32))
+    return folded
 
 
 def _slot(weight):

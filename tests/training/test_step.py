@@ -1,6 +1,7 @@
 """The training step: equal to the release, and free of what Keras gets silently wrong."""
 
 import dataclasses
+import itertools
 
 import keras
 import numpy as np
@@ -17,7 +18,7 @@ from modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from training.step import Evaluator, Trainer
+from training.step import Evaluator, Trainer, dropout_seed
 
 
 def features_of(examples):
@@ -113,6 +114,13 @@ def test_dropout_is_a_function_of_seed_step_and_micro_batch(tiny_config, make_ex
     assert first != second
     assert losses(seed=8)[0] != first
     assert losses(num_micro_batches=2)[0] != first
+
+
+def test_seeds_of_dropout_differ_in_the_element_that_no_layer_adds_to():
+    places = list(itertools.product((0, 1, 12345), range(4), range(3), range(3)))
+    seeds = [dropout_seed(*place).numpy() for place in places]
+    assert len({int(first) for first, _ in seeds}) == len(places)
+    assert all(second == 0 for _, second in seeds)
 
 
 class LookupTask:
