@@ -24,6 +24,7 @@ from data_prep.documents import find_text_files
 from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
 from data_prep.progress import Progress, ProgressBar
 from data_prep.tokenization import FullTokenizer
+from training.console import open_console
 from training.flags import parse, require, run_main
 
 log = logging.getLogger("bert_keras")
@@ -95,9 +96,6 @@ def main(argv: list[str]) -> dict:
     input_files = find_text_files(values.input_file)
     output_files = [name.strip() for name in values.output_file.split(",")]
     tokenizer = FullTokenizer(values.vocab_file, values.do_lower_case)
-
-    # Imports TensorFlow, which takes seconds: not before the flags are in order.
-    from training.progress import open_console
 
     console = open_console()
     log.info("input: %s", ", ".join(input_files))

@@ -1,5 +1,6 @@
 """Text files into documents of token ids: one sentence a line, a blank line between documents."""
 
+import collections
 import glob
 import logging
 import os
@@ -87,7 +88,9 @@ def find_text_files(patterns: str) -> list[str]:
         pattern = pattern.strip()
         if not pattern:
             raise ValueError(f'--input_file="{patterns}" has an empty name beside a comma; remove the comma')
-        matches = sorted(glob.glob(pattern)) or [pattern] * os.path.exists(pattern)
+        matches = sorted(glob.glob(pattern))
+        if not matches and os.path.exists(pattern):
+            matches = [pattern]  # a name with characters that mean something in a pattern
         if not matches:
             raise FileNotFoundError(f'--input_file: "{pattern}" matches no file (from the folder {os.getcwd()})')
         files += matches
@@ -115,7 +118,7 @@ def check_text_files(files: list[str]) -> None:
             raise ValueError(f'the input file "{file}" cannot be read: {error.strerror}') from error
         if is_empty:
             raise ValueError(f'the input file "{file}" is empty; leave it out, or look at how it was made')
-    twice = sorted({file for file in files if files.count(file) > 1})
+    twice = [file for file, count in collections.Counter(files).items() if count > 1]
     if twice:
         log.warning("%s is given more than once and read as often, as the release does", ", ".join(twice))
 
