@@ -1,0 +1,53 @@
+import unicodedata
+
+import pytest
+
+from data_prep.characters import CLEAN, CharacterTable, is_cjk_ideograph, is_control, is_punctuation, is_whitespace
+from data_prep.tokenization import BasicTokenizer
+from tests.reference_tokenizer import MODES, words_as_described
+
+
+def test_character_classes():
+    assert all(map(is_whitespace, " \t\r\n\u00a0"))
+    assert not any(map(is_whitespace, "A-"))
+    assert is_control("\u0005")
+    assert not any(map(is_control, "A \t\r\U0001f4a9\ue000\u0378"))
+    assert all(map(is_punctuation, "-$`.!/:@[{~\u3002\u2014"))
+    assert not any(map(is_punctuation, "A 0\x1f\x7f\u20ac\u00b0"))
+    assert all(map(is_cjk_ideograph, "\u4e00\u9fff\u3400\u4dbf\U00020000\U0002ceaf\uf900\U0002fa1f"))
+    assert not any(map(is_cjk_ideograph, "\u33ff\u4dc0\ua000\u3042\u30ab\uc548\U0002ceb0\U00030000a"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_assigned_character_as_described(mode):
+    basic = BasicTokenizer(*mode)
+    lower, strip = basic.do_lower_case, basic.strip_accents
+    chars = [char for char in map(chr, range(0x110000)) if unicodedata.category(char) not in ("Cn", "Co", "Lo")]
+    chars += [chr(code) for code in range(0xA0, 0x110000) if unicodedata.category(chr(code)) == "Lo"][::23]
+    for start in range(0, len(chars), 1000):
+        text = "".join(f"a{char}B {char} " for char in chars[start : start + 1000])
+        assert basic.tokenize(text) == words_as_described(text, lower, strip)
+
+
+def test_white_space_shields_pieces_from_each_other():
+    separators = [char for char in map(chr, range(0x110000)) if char.isspace() and not is_control(char)]
+    assert len(separators) == 22
+    for separator in separators:
+        assert separator.translate(CLEAN) in (" ", separator)
+        assert ("\u0391\u03a3" + separator + "\u0391").lower() == "\u03b1\u03c2" + separator + "\u03b1"
+        assert ("\u0391" + separator + "\u03a3").lower() == "\u03b1" + separator + "\u03c3"
+    for cleaned in (" ", "\u2028", "\u2029"):
+        assert unicodedata.combining(cleaned) == 0
+        assert unicodedata.normalize("NFD", cleaned) == cleaned
+    # What becomes a separator in cleaning is one for str.split too; nothing else joins but what is removed first.
+    assert all(char.isspace() for char in map(chr, range(0x110000)) if char.translate(CLEAN) == " ")
+    joiners = [char for char in map(chr, range(0x110000)) if char.isspace() and is_control(char)]
+    assert "".join(joiners) == "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
+    assert not any(char.isprintable() for char in joiners)
+
+
+def test_character_table_is_bounded():
+    table = CharacterTable(lambda char: char + char)
+    table.max_entries = 3
+    assert "abcdea".translate(table) == "aabbccddeeaa"
+    assert len(table) == 3

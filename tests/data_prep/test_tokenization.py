@@ -1,0 +1,222 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_prep import tokenization
+from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
+from tests.reference_tokenizer import write_vocab
+
+# The release's own figures.
+
+
+@pytest.mark.parametrize(
+    ("variant", "vocab", "do_lower_case"),
+    [("uncased_lower", "uncased", True), ("uncased_keep", "uncased", False), ("chinese_lower", "chinese", True)],
+)
+def test_golden_cases(shared_dir, variant, vocab, do_lower_case):
+    tokenizer = FullTokenizer(shared_dir(f"data/vocab/{vocab}.txt"), do_lower_case)
+    with open(shared_dir("golden/tokenization") / "cases.jsonl", encoding="utf-8") as file:
+        cases = [json.loads(line) for line in file]
+    assert len(cases) == 1820
+    for case in cases:
+        tokens = tokenizer.tokenize(case["text"])
+        assert tokenizer.encode(case["text"]) == case[variant]
+        assert tokenizer.convert_tokens_to_ids(tokens) == case[variant]
+        assert [token for token, _, _ in tokenizer.tokenize_with_offsets(case["text"])] == tokens
+
+
+EXAMPLES = [  # text, words lower-cased, words as they are, pieces with the released uncased vocabulary
+    ("UNwant\u00e9d,running", "unwanted , running", "UNwant\u00e9d , running", "unwanted , running"),
+    ("a\u00a0b\u3000c\u2003d", "a b c d", "a b c d", "a b c d"),
+    ("a\u200bb\u00adc\ufeffd", "abcd", "abcd", "abc ##d"),
+    ("x\u0000y\ufffdz\u007f!", "xyz !", "xyz !", "x ##y ##z !"),
+    ("a\tb\nc\rd", "a b c d", "a b c d", "a b c d"),
+    ("a\x0bb\x0cc", "abc", "abc", "abc"),
+    ("a\u0085b\u2028c\u2029d", "ab c d", "ab c d", "ab c d"),
+    ("\U0001f4a9 ok\U0001f600ok", "\U0001f4a9 ok\U0001f600ok", "\U0001f4a9 ok\U0001f600ok", "[UNK] [UNK]"),
+    ("\U0001f468\u200d\U0001f469", "\U0001f468\U0001f469", "\U0001f468\U0001f469", "[UNK]"),
+    (
+        "\uc548\ub155",
+        "\u110b\u1161\u11ab\u1102\u1167\u11bc",
+        "\uc548\ub155",
+        "\u110b ##\u1161 ##\u11ab ##\u1102 ##\u1167 ##\u11bc",
+    ),
+    ("\u304c\u30d1", "\u304b\u30cf", "\u304c\u30d1", "\u304b ##\u30cf"),
+    (
+        "\u0130stanbul STRASSE stra\u00dfe",
+        "istanbul strasse stra\u00dfe",
+        "\u0130stanbul STRASSE stra\u00dfe",
+        "istanbul st ##ras ##se st ##ra\u00dfe",
+    ),
+    (
+        "\u535a\u63a8zz\u3042\u4e00",
+        "\u535a \u63a8 zz\u3042 \u4e00",
+        "\u535a \u63a8 zz\u3042 \u4e00",
+        "\u535a [UNK] z ##z ##\u3042 \u4e00",
+    ),
+    ("$5.00^2`~|<=>+", "$ 5 . 00 ^ 2 ` ~ | < = > +", "$ 5 . 00 ^ 2 ` ~ | < = > +", "$ 5 . 00 ^ 2 ` ~ | < = > +"),
+    ("\u20ac5 \u00a35 \u00b0C", "\u20ac5 \u00a35 \u00b0c", "\u20ac5 \u00a35 \u00b0C", "\u20ac ##5 \u00a35 \u00b0c"),
+    ("cafe\u0301 CAF\u00c9", "cafe cafe", "cafe\u0301 CAF\u00c9", "cafe cafe"),
+    ("\u0915\u093f\u0924\u093e\u092c",) * 3 + ("\u0915 ##\u093f ##\u0924 ##\u093e ##\u092c",),
+    (
+        "[MASK] [CLS] [unused1]",
+        "[ mask ] [ cls ] [ unused1 ]",
+        "[ MASK ] [ CLS ] [ unused1 ]",
+        "[ mask ] [ cl ##s ] [ unused ##1 ]",
+    ),
+    ("\ue000p", "\ue000p", "\ue000p", "[UNK]"),
+    ("", "", "", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "lower", "keep", "_pieces"), EXAMPLES)
+def test_words_of_worked_examples(text, lower, keep, _pieces):
+    assert BasicTokenizer(do_lower_case=True).tokenize(text) == lower.split()
+    assert BasicTokenizer(do_lower_case=False).tokenize(text) == keep.split()
+
+
+def test_pieces_of_worked_examples(shared_dir):
+    tokenizer = FullTokenizer(shared_dir("data/vocab/uncased.txt"))
+    for text, _, _, pieces in EXAMPLES:
+        assert " ".join(tokenizer.tokenize(text)) == pieces
+    assert (
+        tokenizer.tokenize("a" * 200) == ["aaa"] + ["##aa"] * 98 + ["##a"] or len(tokenizer.tokenize("a" * 200)) == 100
+    )
+    assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
+
+
+RELEASED_VOCAB = ["[UNK]", "[CLS]", "[SEP]", "want", "##want", "##ed", "wa", "un", "runn", "##ing", ","]
+
+
+def test_facts_of_the_releases_own_tests(tmp_path):
+    tokenizer = FullTokenizer(write_vocab(tmp_path / "vocab.txt", *RELEASED_VOCAB))
+    tokens = tokenizer.tokenize("UNwant\u00e9d,running")
+    assert tokens == ["un", "##want", "##ed", ",", "runn", "##ing"]
+    assert tokenizer.convert_tokens_to_ids(tokens) == tokenizer.encode("UNwant\u00e9d,running") == [7, 4, 5, 10, 8, 9]
+    assert tokenizer.convert_ids_to_tokens([7, 4, 5, 10, 8, 9]) == tokens
+    assert tokenization.convert_tokens_to_ids(tokenizer.vocab, ["un", "##want", "##ed", "runn", "##ing"]) == [
+        7,
+        4,
+        5,
+        8,
+        9,
+    ]
+
+    assert BasicTokenizer().tokenize("ah\u535a\u63a8zz") == ["ah", "\u535a", "\u63a8", "zz"]
+    text = " \tHeLLo!how  \n Are yoU?  "
+    assert BasicTokenizer(do_lower_case=True).tokenize(text) == ["hello", "!", "how", "are", "you", "?"]
+    assert BasicTokenizer(do_lower_case=False).tokenize(text) == ["HeLLo", "!", "how", "Are", "yoU", "?"]
+    assert BasicTokenizer(do_lower_case=True).tokenize("H\u00e9llo") == ["hello"]
+
+    wordpiece = WordpieceTokenizer(tokenizer.vocab)
+    assert wordpiece.tokenize("") == []
+    assert wordpiece.tokenize("unwanted running") == ["un", "##want", "##ed", "runn", "##ing"]
+    assert wordpiece.tokenize("unwantedX running") == ["[UNK]", "runn", "##ing"]
+
+
+# The vocabulary.
+
+
+def test_vocabulary_with_blank_and_duplicate_lines(tmp_path):
+    path = write_vocab(tmp_path / "vocab.txt", "UNK", "a", "", "b", "a", "  c  ", "\u3000", "d")
+    assert list(load_vocab(path).items()) == [("UNK", 0), ("a", 4), ("", 6), ("b", 3), ("c", 5), ("d", 7)]
+    assert FullTokenizer(path).inv_vocab == {0: "UNK", 4: "a", 6: "", 3: "b", 5: "c", 7: "d"}
+
+
+def test_vocabulary_lines_end_at_line_feeds_only(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("[UNK]\r\na\u2028b\nc\x0cd\nlast".encode())
+    assert load_vocab(str(path)) == {"[UNK]": 0, "a\u2028b": 1, "c\x0cd": 2, "last": 3}
+
+
+def test_vocabulary_errors(tmp_path):
+    missing = tmp_path / "missing.txt"
+    with pytest.raises(FileNotFoundError) as error:
+        FullTokenizer(missing)
+    assert str(error.value) == f'there is no vocabulary file "{missing}"; give the vocab.txt that came with the model'
+
+    with pytest.raises(ValueError) as error:  # noqa: PT011 the whole sentence is compared
+        FullTokenizer(tmp_path)
+    assert str(error.value) == f'the vocabulary file "{tmp_path}" is a folder; give the vocab.txt itself'
+
+    for content in (b"", b"\n \n"):
+        (tmp_path / "empty.txt").write_bytes(content)
+        with pytest.raises(ValueError, match='empty.txt" holds no token; it needs one token a line$'):
+            FullTokenizer(tmp_path / "empty.txt")
+
+    (tmp_path / "latin.txt").write_bytes(b"[UNK]\ncaf\xe9\n")
+    with pytest.raises(ValueError, match=r"latin.txt line 2: the vocabulary is not UTF-8 \(byte 0xe9\); save it as"):
+        FullTokenizer(tmp_path / "latin.txt")
+
+
+def test_conversion_errors_name_the_culprit(tmp_path):
+    tokenizer = FullTokenizer(write_vocab(tmp_path / "vocab.txt", *RELEASED_VOCAB))
+    with pytest.raises(ValueError, match="^the token 'wanted' is not in the vocabulary of 11 tokens; tokenize"):
+        tokenizer.convert_tokens_to_ids(["un", "wanted"])
+    with pytest.raises(ValueError, match="^the id 11 is not in the vocabulary, whose ids are 0 to 10; use the vocab"):
+        tokenizer.convert_ids_to_tokens([3, 11])
+
+
+def test_vocabulary_without_unknown_token(tmp_path):
+    tokenizer = FullTokenizer(write_vocab(tmp_path / "vocab.txt", "a", "##b"))
+    assert tokenizer.encode("ab") == [0, 1]
+    assert tokenizer.tokenize("ab x") == ["a", "##b", "[UNK]"]
+    assert tokenizer.tokenize_with_offsets("ab x") == [("a", 0, 1), ("##b", 1, 2), ("[UNK]", 3, 4)]
+    with pytest.raises(ValueError, match=r"^the token '\[UNK\]' is not in the vocabulary of 2 tokens"):
+        tokenizer.encode("ab x")
+
+
+# What text may be, and how it is normalised.
+
+
+def test_bytes_are_decoded_and_invalid_ones_dropped(tmp_path):
+    tokenizer = FullTokenizer(write_vocab(tmp_path / "vocab.txt", *RELEASED_VOCAB))
+    content = b"UNwant\xc3\xa9d,\xffrunn\xe2\x82ing"
+    assert tokenizer.encode(content) == [7, 4, 5, 10, 8, 9]
+    assert tokenizer.tokenize(content) == tokenizer.tokenize("UNwant\u00e9d,running")
+    assert tokenizer.tokenize_with_offsets(content) == tokenizer.tokenize_with_offsets("UNwant\u00e9d,running")
+    assert BasicTokenizer().tokenize(content) == ["unwanted", ",", "running"]
+    assert WordpieceTokenizer(tokenizer.vocab).tokenize(b"unwanted\xff") == ["un", "##want", "##ed"]
+
+
+@pytest.mark.parametrize("text", [None, 5, ["a"], bytearray(b"a")])
+def test_other_types_are_refused(tmp_path, text):
+    tokenizer = FullTokenizer(write_vocab(tmp_path / "vocab.txt", *RELEASED_VOCAB))
+    for method in (
+        tokenizer.encode,
+        tokenizer.tokenize,
+        tokenizer.tokenize_with_offsets,
+        BasicTokenizer().tokenize,
+        WordpieceTokenizer(tokenizer.vocab).tokenize,
+    ):
+        with pytest.raises(ValueError, match=f"of type {type(text).__name__}; give str, or bytes in UTF-8$"):
+            method(text)
+
+
+def test_lower_case_and_accents_apart():
+    text = "\u00c9t\u00e9 E\u0301 \u0130"
+    assert BasicTokenizer(True).tokenize(text) == ["ete", "e", "i"]
+    assert BasicTokenizer(False).tokenize(text) == ["\u00c9t\u00e9", "E\u0301", "\u0130"]
+    assert BasicTokenizer(True, strip_accents=False).tokenize(text) == ["\u00e9t\u00e9", "e\u0301", "i\u0307"]
+    assert BasicTokenizer(False, strip_accents=True).tokenize(text) == ["Ete", "E", "I"]
+    for flag in (True, False):
+        assert BasicTokenizer(flag).strip_accents is flag
+        assert BasicTokenizer(flag, strip_accents=flag).tokenize(text) == BasicTokenizer(flag).tokenize(text)
+
+
+# Loading the module is cheap.
+
+
+def test_imports_without_tensorflow():
+    code = (
+        "import sys\n"
+        "for name in ('tensorflow', 'keras', 'numpy', 'absl', 'jax'): sys.modules[name] = None\n"
+        "from data_prep.tokenization import BasicTokenizer\n"
+        "print(BasicTokenizer().tokenize('It works.'))\n"
+    )
+    root = Path(tokenization.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "['it', 'works', '.']\n")

@@ -1,0 +1,90 @@
+"""The memory of pieces changes nothing but the speed, and is bounded."""
+
+import pickle
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from data_prep.tokenization import BasicTokenizer, FullTokenizer, PieceMemo, WordpieceTokenizer
+from tests.reference_tokenizer import MODES, odd_text, pieces_as_described, words_as_described, write_odd_vocab
+
+
+@pytest.fixture(scope="module")
+def odd_tokenizers(tmp_path_factory):
+    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
+    return {mode: FullTokenizer(vocab_file, *mode) for mode in MODES}
+
+
+@settings(max_examples=300, deadline=None)
+@given(odd_text, st.sampled_from(MODES))
+@example("\u0391\u03a3 \u0391\u03a3\u0391\u03a3.\u03a3 \u0391\u03a3\u00ad", (True, None))
+@example("a\x85b\x1cc\u2028\u0301\u0327d \u0301e", (True, None))
+@example("\u302e\ufe20\u093c\u302f" * 3, (True, None))
+def test_remembered_pieces_equal_the_plain_composition(odd_tokenizers, text, mode):
+    tokenizer = odd_tokenizers[mode]
+    basic = BasicTokenizer(*mode)
+    wordpiece = WordpieceTokenizer(tokenizer.vocab)
+    words = basic.tokenize(text)
+    assert words == words_as_described(text, basic.do_lower_case, basic.strip_accents)
+    pieces = [piece for word in words for piece in wordpiece.tokenize(word)]
+    assert pieces == [piece for word in words for piece in pieces_as_described(word, tokenizer.vocab)]
+    assert tokenizer.tokenize(text) == pieces
+    assert tokenizer.encode(text) == [tokenizer.vocab[piece] for piece in pieces]
+
+
+@given(st.data())
+def test_wordpiece_takes_the_longest_match_whatever_the_vocabulary(data):
+    tokens = data.draw(st.lists(st.from_regex("(##)?[ab#]{1,6}", fullmatch=True), min_size=1))
+    word = "".join(data.draw(st.lists(st.sampled_from([token.removeprefix("##") for token in tokens]), max_size=4)))
+    vocab = {token: number for number, token in enumerate(tokens)}
+    assert WordpieceTokenizer(vocab).tokenize(word) == pieces_as_described(word, vocab)
+    if word:
+        limited = WordpieceTokenizer(vocab, unk_token="?", max_input_chars_per_word=len(word) - 1)
+        assert limited.tokenize(word) == ["?"]
+
+
+def test_memo_keeps_two_generations_and_what_is_frequent():
+    asked = []
+    memo = PieceMemo(lambda piece: asked.append(piece) or (piece.upper(),), max_pieces=10)
+    for number in range(100):
+        assert memo[f"rare{number}"] == (f"RARE{number}",)
+        assert memo["often"] == ("OFTEN",)
+        assert len(memo) <= 10
+        assert len(memo._old) <= 10
+    assert asked.count("often") == 1
+    assert len(asked) == 101
+    assert memo["rare0"] == ("RARE0",)
+    assert asked.count("rare0") == 2
+
+
+def test_memo_leaves_out_long_pieces_and_long_results():
+    memo = PieceMemo(tuple, max_pieces=10)
+    assert memo["x" * 16] == ("x",) * 16
+    assert list(memo) == ["x" * 16]
+    assert memo["x" * 17] == ("x",) * 17
+    assert list(memo) == ["x" * 16]
+    memo = PieceMemo(lambda piece: (len(piece),), max_pieces=10)
+    assert [memo["x" * 32], memo["x" * 33]] == [(32,), (33,)]
+    assert list(memo) == ["x" * 32]
+
+
+def test_results_do_not_depend_on_what_came_before(tmp_path):
+    vocab_file = write_odd_vocab(tmp_path / "vocab.txt")
+    used, texts = FullTokenizer(vocab_file), ["unrunn running un", "running.", "İun ΑΣ un", "unrunn İun"]
+    used._ids.max_pieces = used._alignments.max_pieces = 2
+    for text in texts * 3:
+        fresh = FullTokenizer(vocab_file)
+        assert used.encode(text) == fresh.encode(text)
+        assert used.tokenize_with_offsets(text) == fresh.tokenize_with_offsets(text)
+
+
+def test_pickles_without_its_memory(tmp_path):
+    tokenizer = FullTokenizer(write_odd_vocab(tmp_path / "vocab.txt"), do_lower_case=False, strip_accents=True)
+    before = len(pickle.dumps(tokenizer))
+    texts = [f"un{number} Énd" for number in range(500)]
+    ids = [tokenizer.encode(text) for text in texts]
+    assert len(pickle.dumps(tokenizer)) == before
+    copy = pickle.loads(pickle.dumps(tokenizer))
+    assert [copy.encode(text) for text in texts] == ids
+    assert copy.tokenize_with_offsets(texts[0]) == tokenizer.tokenize_with_offsets(texts[0])
