@@ -23,6 +23,8 @@ import tensorflow as tf
 from absl import flags
 
 from data_prep.pipeline import evaluation_batches, explain_failure, open_records, training_batches
+from data_prep.pretraining import vocabulary_digest
+from data_prep.tokenization import load_vocab
 from modeling import BertConfig, PretrainingModel, PretrainingTask, load_weights, open_checkpoint, weights_by_name
 from modeling.config import released_names
 from training.console import open_console
@@ -123,7 +125,9 @@ def run(settings, console):
     with strategy.scope():
         task = PretrainingTask(PretrainingModel(config))
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
-    log.info("model: %d layers of width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
+    log.info(
+        "model: %d layers of width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}"
+    )
     if checkpoint is not None:
         report = load_weights(weights_by_name(task.model), checkpoint, settings["allow_partial_checkpoint"])
         log.info("%s", report)
@@ -188,7 +192,23 @@ def _read_input(settings):
     lengths = (settings["max_seq_length"], settings["max_predictions_per_seq"], config.vocab_size)
     records = open_records(settings["input_file"], *lengths)
     eval_records = open_records(settings["eval_file"], *lengths) if settings["eval_file"] else None
+    if settings["vocab_file"]:
+        _check_vocabulary(settings["vocab_file"], config, records)
     return config, records, eval_records
+
+
+def _check_vocabulary(vocab_file, config, records):
+    vocab = load_vocab(vocab_file)
+    if max(vocab.values()) >= config.vocab_size:
+        raise ValueError(
+            f"--vocab_file={vocab_file} has {max(vocab.values()) + 1} entries, but the model's vocab_size is "
+            f"{config.vocab_size}; give the vocabulary and the bert_config_file that belong together"
+        )
+    if records.metadata.get("vocab_sha256", vocabulary_digest(vocab)) != vocabulary_digest(vocab):
+        raise ValueError(
+            f"--vocab_file={vocab_file} is not the vocabulary that {records.files[0]} was built with; "
+            f"that was {records.metadata['settings']['vocab_file']}"
+        )
 
 
 def _checkpoint_to_start_from(settings, run_dir):

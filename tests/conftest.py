@@ -70,7 +70,7 @@ def make_examples():
 
 @pytest.fixture(scope="session")
 def write_records(make_examples):
-    """Writes random pre-training examples: a function of path, number of examples and the arguments of make_examples."""
+    """Writes random pre-training examples: a function of path, number and the arguments of make_examples."""
 
     def write(path, num_examples, **arguments):
         import tensorflow as tf

@@ -76,9 +76,7 @@ class Trainer:
     def _step(self, features):
         replica = tf.distribute.get_replica_context()
         denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.task.denominators(features))
-        gradients, numerators = self._sum_over_micro_batches(
-            features, denominators, replica.replica_id_in_sync_group
-        )
+        gradients, numerators = self._sum_over_micro_batches(features, denominators, replica.replica_id_in_sync_group)
         gradients, numerators = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, numerators))
         gradients, _ = clip_by_global_norm(gradients, _CLIP_NORM)
         learning_rate = self.optimizer.learning_rate(self.global_step)

@@ -103,7 +103,9 @@ def test_a_run_of_another_program_is_refused(run_dir):
 @pytest.mark.parametrize("name", ["model.ckpt-7.index", "checkpoint", "eval_results.txt", "bert_config.json"])
 def test_a_folder_with_files_of_something_else_is_refused(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=f"holds files of something else \\({name}\\); give a folder that is new or em"):
+    with pytest.raises(
+        ValueError, match=f"holds files of something else \\({name}\\); give a folder that is new or em"
+    ):
         RunDir(str(tmp_path), "run_pretraining").claim({}, free=())
     assert (tmp_path / name).read_text() == "mine"
     assert os.listdir(tmp_path) == [name]

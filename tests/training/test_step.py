@@ -180,7 +180,10 @@ def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_conf
     whole = task.metrics(task.numerators(features), task.denominators(features))
     for name, value in whole.items():
         assert result[name] == pytest.approx(float(value), rel=1e-5)
-    parts = [{name: value[:4] for name, value in features.items()}, {name: value[4:] for name, value in features.items()}]
+    parts = [
+        {name: value[:4] for name, value in features.items()},
+        {name: value[4:] for name, value in features.items()},
+    ]
     losses = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
     assert result["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
 

@@ -1,0 +1,89 @@
+"""The floors of the house: what may import what."""
+
+import ast
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+FLOORS = {
+    "modeling.config": 0,
+    "data_prep.tokenization": 0,
+    "data_prep.characters": 0,
+    "data_prep.progress": 0,
+    "modeling.layers": 1,
+    "modeling.optimization": 1,
+    "modeling.bert": 2,
+    "modeling.heads": 2,
+    "modeling.checkpoint": 2,
+    "modeling.tasks": 3,
+    "data_prep.create_pretraining_data": 5,
+}
+FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "training": 4}
+
+
+def modules():
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))] + sorted(
+        ROOT.glob("run_*.py")
+    )
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths if path.name != "__init__.py"
+    }
+
+
+def floor_of(module):
+    return FLOORS.get(module, FOLDERS.get(module.split(".")[0], 5))
+
+
+def imports_of(path):
+    """The project's own modules that a file imports, wherever in the file."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name for name in names if name in modules() or name in FOLDERS}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_file_imports_from_lower_floors_or_from_its_own_folder(module):
+    folder = module.split(".")[0]
+    for imported in imports_of(modules()[module]):
+        other = imported.split(".")[0]
+        if other == folder:
+            assert floor_of(imported) <= floor_of(module), f"{module} imports {imported} from above"
+        elif imported in FOLDERS:
+            assert FOLDERS[imported] < floor_of(module), f"{module} imports {imported} from its own floor or above"
+        else:
+            assert floor_of(imported) < floor_of(module) or module == "data_prep.create_pretraining_data", (
+                f"{module} imports {imported} from its own floor or above"
+            )
+        assert {folder, other} != {"modeling", "data_prep"}, f"{module} imports {imported}"
+
+
+def test_only_entry_points_read_the_command_line_and_the_environment():
+    for module, path in modules().items():
+        if floor_of(module) < 5:
+            source = path.read_text(encoding="utf-8")
+            assert not re.search(r"sys\.argv|os\.environ|os\.getenv|flags\.FLAGS|FLAGS\.", source), module
+
+
+def test_no_private_names_of_keras_or_tensorflow():
+    for module, path in modules().items():
+        source = path.read_text(encoding="utf-8")
+        assert not re.search(r"keras\.src|tensorflow\.python|tf\.__internal__|(?:\btf|keras|ops)\._\w", source), module
+
+
+@pytest.mark.parametrize("module", ["data_prep.tokenization", "modeling.config"])
+def test_the_ground_floor_needs_neither_tensorflow_nor_keras(module):
+    package, name = module.split(".")
+    code = f"import sys; sys.path.insert(0, {str(ROOT / package)!r}); import {name}; " + (
+        "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

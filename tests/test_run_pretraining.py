@@ -1,0 +1,405 @@
+"""The program from flags to files."""
+
+import csv
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import run_pretraining
+from modeling import BertConfig, open_checkpoint
+from training.demo import prepare_demo
+
+ROOT = pathlib.Path(run_pretraining.__file__).parent
+
+
+@pytest.fixture
+def files(tmp_path, tiny_config, write_records):
+    """A config and records, as the flags that name them."""
+    tiny_config.to_json_file(tmp_path / "bert_config.json")
+    write_records(tmp_path / "train.tfrecord", 40)
+    write_records(tmp_path / "held_out.tfrecord", 11, seed=5)
+    return {
+        "bert_config_file": tmp_path / "bert_config.json",
+        "input_file": tmp_path / "train.tfrecord",
+        "output_dir": tmp_path / "model",
+        "max_seq_length": 12,
+        "max_predictions_per_seq": 3,
+        "train_batch_size": 8,
+        "eval_batch_size": 4,
+        "learning_rate": 0.01,
+        "num_train_steps": 12,
+        "num_warmup_steps": 2,
+        "save_checkpoints_steps": 4,
+    }
+
+
+def argv_of(flags, **more):
+    return ["run_pretraining.py", *(f"--{name}={value}" for name, value in {**flags, **more}.items())]
+
+
+def run(flags, **more):
+    return run_pretraining.main(argv_of(flags, **more))
+
+
+def weights_in(output_dir):
+    checkpoint = open_checkpoint(str(output_dir))
+    return {name: checkpoint.read(name) for name in checkpoint.names}
+
+
+def assert_bit_equal(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+def test_training_and_evaluation_leave_what_they_promise(files, capsys):
+    held_out = files["input_file"].with_name("held_out.tfrecord")
+    metrics = run(files, do_train=True, do_eval=True, eval_file=held_out, eval_steps=6, log_steps=5)
+    out = pathlib.Path(files["output_dir"])
+
+    results = dict(line.split(" = ") for line in (out / "eval_results.txt").read_text().splitlines())
+    assert list(results) == [
+        "global_step",
+        "loss",
+        "masked_lm_accuracy",
+        "masked_lm_loss",
+        "next_sentence_accuracy",
+        "next_sentence_loss",
+    ]
+    assert results["global_step"] == "12"
+    assert float(results["masked_lm_loss"]) == pytest.approx(metrics["masked_lm_loss"], rel=1e-6)
+
+    with open(out / "metrics.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["split"], row["step"]) for row in rows] == [
+        ("train", "1"),
+        ("train", "5"),
+        ("eval", "6"),
+        ("train", "10"),
+        ("train", "12"),
+        ("eval", "12"),
+    ]
+    assert float(rows[0]["learning_rate"]) == 0.0
+    assert float(rows[-1]["loss"]) == pytest.approx(metrics["loss"], rel=1e-6)
+
+    assert sorted(path.name for path in out.glob("model.ckpt-*.index")) == [
+        "model.ckpt-12.index",
+        "model.ckpt-4.index",
+        "model.ckpt-8.index",
+    ]
+    assert BertConfig.from_json_file(out / "bert_config.json").hidden_size == 8
+    assert (out / "learning_curves.png").exists()
+    assert json.loads((out / "run_config.json").read_text())["settings"]["learning_rate"] == 0.01
+    shown = capsys.readouterr().out
+    assert "step 1/12: loss" in shown
+    assert "evaluation: 11 of the 11 examples of --eval_file" in shown
+
+
+def test_checkpoints_have_the_names_of_the_release(files, golden_dir):
+    run(files, do_train=True, num_train_steps=2)
+    ours = open_checkpoint(str(files["output_dir"]))
+    released = open_checkpoint(golden_dir / "pretraining_a" / "trained" / "model.ckpt-30")
+    assert ours.names == released.names
+    assert ours.read("global_step").dtype == np.int64
+
+
+def test_without_held_out_records_evaluation_is_the_release_s_and_says_so(files, capsys):
+    run(files, do_train=True, do_eval=True, num_train_steps=2, max_eval_steps=3)
+    assert "warning: no --eval_file: evaluating, as the release does, on the records of --input_file" in (
+        capsys.readouterr().out
+    )
+
+
+def test_evaluation_alone_takes_the_newest_checkpoint(files):
+    held_out = files["input_file"].with_name("held_out.tfrecord")
+    trained = run(files, do_train=True, do_eval=True, eval_file=held_out)
+    results = (files["output_dir"] / "eval_results.txt").read_text()
+    (files["output_dir"] / "eval_results.txt").unlink()
+    # Settings of training do not matter then.
+    assert run(files, do_eval=True, eval_file=held_out, learning_rate=0.5) == trained
+    assert (files["output_dir"] / "eval_results.txt").read_text() == results
+
+
+def test_a_run_that_stopped_goes_on_as_if_it_had_not(files, tmp_path):
+    run(files, do_train=True)
+    # The first four steps of the same schedule: what a run looks like that was interrupted there.
+    other = tmp_path / "stopped"
+    shutil.copytree(files["output_dir"], other)
+    for step in (8, 12):
+        for path in other.glob(f"model.ckpt-{step}.*"):
+            path.unlink()
+    (other / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
+    run(files, do_train=True, output_dir=other)
+    assert_bit_equal(weights_in(files["output_dir"]), weights_in(other))
+    rows = (other / "metrics.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["step", "1", "10", "12"]
+
+
+def test_accumulated_gradients_make_the_same_number_of_updates(files):
+    run(files, do_train=True, gradient_accumulation_steps=4)
+    assert weights_in(files["output_dir"])["global_step"] == 12
+
+
+def test_a_finished_run_is_said_to_be_finished_and_may_be_made_longer(files, capsys):
+    run(files, do_train=True, num_train_steps=4)
+    before = weights_in(files["output_dir"])
+    run(files, do_train=True, num_train_steps=4)
+    assert "nothing to train: step 4 of 4 is reached; a higher --num_train_steps goes on" in capsys.readouterr().out
+    assert_bit_equal(before, weights_in(files["output_dir"]))
+    run(files, do_train=True, num_train_steps=6)
+    assert weights_in(files["output_dir"])["global_step"] == 6
+
+
+def test_a_run_config_is_taken_back(files, tmp_path):
+    run(files, do_train=True)
+    config = files["output_dir"] / "run_config.json"
+    run({"run_config": config, "output_dir": tmp_path / "again"})
+    assert_bit_equal(weights_in(files["output_dir"]), weights_in(tmp_path / "again"))
+
+
+def test_training_starts_from_released_weights_and_says_what_was_loaded(
+    files, golden_dir, tmp_path, write_records, capsys
+):
+    golden = golden_dir / "pretraining_a"
+    write_records(tmp_path / "golden.tfrecord", 8, vocab_size=211)
+    flags = {**files, "bert_config_file": golden / "bert_config.json", "input_file": tmp_path / "golden.tfrecord"}
+    run(flags, do_train=True, init_checkpoint=golden / "bert_model.ckpt", num_train_steps=1, num_warmup_steps=0)
+    assert "loaded 46 of 46 weights" in capsys.readouterr().out
+    start = open_checkpoint(golden / "bert_model.ckpt")
+    weights = weights_in(files["output_dir"])
+    for name in start.names:
+        # One update moves a weight by at most the rate times 0.1 / sqrt(0.001), and the decay.
+        assert np.abs(weights[name] - start.read(name)).max() < 0.01 * (0.1 / 0.001**0.5 + 0.1), name
+    assert np.abs(weights["bert/pooler/dense/kernel"] - start.read("bert/pooler/dense/kernel")).max() > 0
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused_unless_that_is_allowed(files, golden_dir, tmp_path, write_records):
+    golden = golden_dir / "pretraining_a"
+    checkpoint = open_checkpoint(golden / "bert_model.ckpt")
+    from modeling import save_checkpoint
+
+    names = [name for name in checkpoint.names if not name.startswith("cls/")]
+    save_checkpoint(tmp_path / "encoder.ckpt", {name: checkpoint.read(name) for name in names})
+    write_records(tmp_path / "golden.tfrecord", 8, vocab_size=211)
+    flags = {
+        **files,
+        "bert_config_file": golden / "bert_config.json",
+        "input_file": tmp_path / "golden.tfrecord",
+        "init_checkpoint": tmp_path / "encoder.ckpt",
+        "num_train_steps": 1,
+    }
+    with pytest.raises(ValueError, match="encoder.ckpt lacks 7 of the model's 46 weights: cls/"):
+        run(flags, do_train=True)
+    run(flags, do_train=True, allow_partial_checkpoint=True)
+    assert weights_in(files["output_dir"])["global_step"] == 1
+
+
+def test_the_vocabulary_goes_with_the_model(files, tmp_path):
+    vocabulary = tmp_path / "words.txt"
+    vocabulary.write_text("\n".join(f"word{number}" for number in range(40)) + "\n")
+    run(files, do_train=True, num_train_steps=1, vocab_file=vocabulary)
+    assert (files["output_dir"] / "vocab.txt").read_text() == vocabulary.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "error", "message"),
+    [
+        ({}, ValueError, "nothing to do: give --do_train, --do_eval or both"),
+        ({"do_train": True, "bert_config_file": "none.json"}, FileNotFoundError, "none.json is not there; give the"),
+        ({"do_train": True, "input_file": "none-*"}, FileNotFoundError, "none-.*matches no file; build records"),
+        ({"do_train": True, "max_seq_length": 17}, ValueError, "--max_seq_length=17 is more than the 16 positions of"),
+        ({"do_train": True, "max_seq_length": 10}, ValueError, "input_ids has 12 values, but --max_seq_length=10 was"),
+        ({"do_train": True, "eval_file": "none-*"}, FileNotFoundError, "none-.*matches no file; build records"),
+        (
+            {"do_train": True, "gradient_accumulation_steps": 3},
+            ValueError,
+            r"--train_batch_size=8 cannot be divided evenly by 1 device\(s\) x --gradient_accumulation_steps=3; give a",
+        ),
+        ({"do_eval": True}, ValueError, "nothing to evaluate: --output_dir=.*model holds no checkpoint; train first"),
+        ({"do_train": True, "init_checkpoint": "none.ckpt"}, FileNotFoundError, "none.ckpt"),
+        ({"do_train": True, "vocab_file": "none.txt"}, FileNotFoundError, "none.txt"),
+        ({"do_train": True, "use_tpu": True}, ValueError, "--use_tpu: no TPU could be reached"),
+        ({"do_train": True, "learning_rate": 0}, ValueError, "learning_rate is 0.0, but must be above 0"),
+        ({"do_train": True, "run_config": "none.json"}, FileNotFoundError, "none.json"),
+    ],
+)
+def test_mistakes_are_told_before_any_training(files, monkeypatch, tmp_path, flags, error, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        run({**files, **flags})
+    assert not list(tmp_path.glob("model/model.ckpt-*"))
+
+
+def test_a_vocabulary_that_does_not_belong_to_the_records_is_refused(files, tmp_path):
+    vocabulary = tmp_path / "words.txt"
+    vocabulary.write_text("\n".join(f"word{number}" for number in range(41)) + "\n")
+    with pytest.raises(ValueError, match="words.txt has 41 entries, but the model's vocab_size is 40; give the vocab"):
+        run(files, do_train=True, vocab_file=vocabulary)
+    vocabulary.write_text("\n".join(f"word{number}" for number in range(40)) + "\n")
+    metadata = {"vocab_sha256": "0", "settings": {"vocab_file": "other.txt"}}
+    files["input_file"].with_name("train.tfrecord.json").write_text(json.dumps(metadata))
+    with pytest.raises(
+        ValueError, match="is not the vocabulary that .*train.tfrecord was built with; that was other.t"
+    ):
+        run(files, do_train=True, vocab_file=vocabulary)
+
+
+def test_flags_that_are_missing_are_named(files):
+    with pytest.raises(ValueError, match="^missing: --bert_config_file, --input_file, --output_dir"):
+        run({"do_train": True})
+    with pytest.raises(ValueError, match="^missing: --output_dir "):
+        run({name: value for name, value in files.items() if name != "output_dir"}, do_train=True)
+
+
+def test_other_settings_in_the_same_folder_are_refused(files):
+    run(files, do_train=True, num_train_steps=1)
+    with pytest.raises(ValueError, match="run with other settings: --learning_rate was 0.01 and is 0.02 now; give the"):
+        run(files, do_train=True, num_train_steps=2, learning_rate=0.02)
+
+
+def test_a_loss_that_explodes_stops_the_run(files):
+    with pytest.raises(ValueError, match="the loss is not finite in step"):
+        run(files, do_train=True, learning_rate=1e30, num_warmup_steps=0)
+
+
+def test_a_record_that_is_damaged_later_on_is_named(files):
+    data = bytearray(files["input_file"].read_bytes())
+    data[-20] ^= 1
+    files["input_file"].write_bytes(data)
+    with pytest.raises(ValueError, match="train.tfrecord is damaged in example 40: its checksum is wrong"):
+        run(files, do_train=True)
+
+
+def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def shortened():
+        return {**prepare_demo(), "num_train_steps": 3, "max_eval_steps": 1}
+
+    monkeypatch.setattr(run_pretraining, "prepare_demo", shortened)
+    metrics = run_pretraining.main(["run_pretraining.py"])
+    assert 5 < metrics["masked_lm_loss"] < 9
+    model = tmp_path / "bert_demo" / "model"
+    assert {"bert_config.json", "vocab.txt", "checkpoint", "eval_results.txt"} <= set(os.listdir(model))
+    assert "No flags were given, so this is a demo" in capsys.readouterr().out
+    # Again: nothing is built or trained a second time.
+    records = (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns
+    assert run_pretraining.main(["run_pretraining.py"]) == metrics
+    assert (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns == records
+    assert "nothing to train" in capsys.readouterr().out
+
+
+# Runs the program in a process that ends itself with SIGKILL where it is told to.
+_KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import run_pretraining, training.loop
+place, argv = sys.argv[2], sys.argv[3:]
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+replace = os.replace
+def killing_replace(source, target):
+    if place.startswith("replacing ") and str(target).endswith(place.removeprefix("replacing ")):
+        kill()
+    replace(source, target)
+os.replace = killing_replace
+
+steps = training.loop.Pace.steps_until_due
+def killing_steps(self, step):
+    if place == f"after step {step}":
+        kill()
+    return steps(self, step)
+training.loop.Pace.steps_until_due = killing_steps
+
+run_pretraining.main(["run_pretraining.py", *argv])
+"""
+
+
+def test_killed_runs_end_with_the_very_weights_of_one_that_was_not(files, tmp_path):
+    flags = {**files, "do_train": True, "deterministic": True, "iterations_per_loop": 1}
+
+    def in_a_process(output_dir, place="nowhere"):
+        argv = argv_of({**flags, "output_dir": output_dir})[1:]
+        command = [sys.executable, "-c", _KILLED, str(ROOT), place, *argv]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    whole = in_a_process(tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    places = [
+        "after step 6",  # between checkpoints
+        "replacing model.ckpt-8.index",  # the data file is there, its index is not
+        "replacing checkpoint",  # the next whole checkpoint is there, but not yet named as the newest
+    ]
+    for place in places:
+        killed = in_a_process(tmp_path / "killed", place)
+        assert killed.returncode == -9, killed.stderr
+    last = in_a_process(tmp_path / "killed")
+    assert last.returncode == 0, last.stderr
+    assert "resuming from" in last.stdout
+    assert_bit_equal(weights_in(tmp_path / "whole"), weights_in(tmp_path / "killed"))
+    assert not list((tmp_path / "killed").glob(".*"))
+
+
+def test_flags_of_the_release_keep_their_names_and_defaults():
+    values = run_pretraining.define_flags()
+    released = {
+        "bert_config_file": None,
+        "input_file": None,
+        "output_dir": None,
+        "init_checkpoint": None,
+        "max_seq_length": 128,
+        "max_predictions_per_seq": 20,
+        "do_train": False,
+        "do_eval": False,
+        "train_batch_size": 32,
+        "eval_batch_size": 8,
+        "learning_rate": 5e-5,
+        "num_train_steps": 100000,
+        "num_warmup_steps": 10000,
+        "save_checkpoints_steps": 1000,
+        "iterations_per_loop": 1000,
+        "max_eval_steps": 100,
+        "use_tpu": False,
+        "tpu_name": None,
+        "tpu_zone": None,
+        "gcp_project": None,
+        "master": None,
+        "num_tpu_cores": 8,
+    }
+    ours = {
+        "eval_file": None,
+        "eval_steps": 0,
+        "log_steps": 10,
+        "vocab_file": None,
+        "seed": 12345,
+        "gradient_accumulation_steps": 1,
+        "smooth_learning_rate": False,
+        "allow_partial_checkpoint": False,
+        "deterministic": False,
+        "run_config": None,
+    }
+    assert {name: values[name].default for name in values} == {**released, **ours}
+
+
+def test_it_runs_as_a_program_from_anywhere(tmp_path):
+    command = [sys.executable, str(ROOT / "run_pretraining.py"), "--do_train"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.strip().splitlines()[-1] == (
+        "run_pretraining.py: missing: --bert_config_file, --input_file, --output_dir (--help says what each is for)"
+    )
+
+
+def test_tensorflow_reads_the_newest_checkpoint(files):
+    run(files, do_train=True, num_train_steps=1)
+    reader = tf.train.load_checkpoint(str(files["output_dir"]))
+    assert reader.get_tensor("global_step") == 1

@@ -1,0 +1,68 @@
+"""Parsing, and how a mistake is told."""
+
+import pytest
+from absl import flags
+
+from training.flags import given_flags, parse, require, run_main
+
+
+@pytest.fixture
+def values():
+    values = flags.FlagValues()
+    flags.DEFINE_string("input_file", None, "Where the text is.", flag_values=values)
+    flags.DEFINE_integer("num_steps", 3, "How many.", lower_bound=1, flag_values=values)
+    return values
+
+
+def test_flags_are_read_and_told_apart_from_defaults(values):
+    parse(values, ["program", "--input_file=a.txt"], "")
+    assert values.input_file == "a.txt"
+    assert given_flags(values) == {"input_file"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--input_fil=a", "Unknown command line flag 'input_fil'. Did you mean: input_file"),
+        ("--num_steps=many", "flag --num_steps=many"),
+        ("--num_steps=0", "flag --num_steps=0"),
+        ("a.txt", '"a.txt" is not a flag; every argument has the form --name=value'),
+    ],
+)
+def test_mistakes_are_one_sentence(values, argument, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        parse(values, ["program", argument], "")
+    assert "--help lists all flags" in str(caught.value)
+
+
+def test_help_shows_usage_and_flags(values, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(values, ["program", "--help"], "What it is for.")
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("What it is for.")
+    assert "Where the text is." in shown
+
+
+def test_all_that_is_missing_is_named_at_once(values):
+    parse(values, ["program"], "")
+    with pytest.raises(ValueError, match=r"^missing: --input_file \(--help says what each is for\)$"):
+        require(values, ("input_file", "num_steps"))
+
+
+def test_a_mistake_of_the_user_has_no_traceback(values, capsys):
+    def main(argv):
+        require(values, ("input_file",))
+
+    values.mark_as_parsed()
+    assert run_main(main, ["/somewhere/program.py"]) == 1
+    assert capsys.readouterr().err == "program.py: missing: --input_file (--help says what each is for)\n"
+
+
+def test_an_error_inside_a_library_keeps_its_traceback():
+    with pytest.raises(ValueError, match="invalid literal"):
+        run_main(lambda argv: flags.IntegerParser().convert("seven"), ["program.py"])
+
+
+def test_success_is_status_zero():
+    assert run_main(lambda argv: None, ["program.py"]) == 0

@@ -1,0 +1,122 @@
+"""The loop: what is due when, and how it ends."""
+
+import os
+import signal
+
+import pytest
+import tensorflow as tf
+
+from training.loop import Pace, train
+
+
+class CountingTrainer:
+    """Counts steps; its loss is what `losses` says of the step, 1 elsewhere."""
+
+    def __init__(self, losses=None, on_step=None):
+        self.global_step = tf.Variable(0, dtype=tf.int64)
+        self.state = {"global_step": self.global_step}
+        self.calls = []
+        self._losses = losses or {}
+        self._on_step = on_step
+
+    def train(self, iterator, num_steps):
+        num_steps = int(num_steps)
+        first = int(self.global_step.numpy()) + 1
+        self.calls.append(num_steps)
+        self.global_step.assign_add(num_steps)
+        if self._on_step:
+            self._on_step(first + num_steps - 1)
+        return {"loss": sum(self._losses.get(step, 1.0) for step in range(first, first + num_steps))}
+
+
+class Recorder:
+    """Stands for the run folder and the report, and notes what they are told."""
+
+    def __init__(self):
+        self.saved, self.rows, self.evaluated, self.steps_seen = [], [], [], 0
+
+    def save(self, step, state):
+        assert int(state["global_step"].numpy()) == step
+        self.saved.append(step)
+
+    def latest_step(self):
+        return self.saved[-1] if self.saved else 0
+
+    def steps(self, step, num_steps, totals, seconds):
+        self.steps_seen += num_steps
+
+    def row(self, step):
+        self.rows.append(step)
+
+    def evaluation(self, step, metrics):
+        self.evaluated.append(step)
+
+
+def run(trainer, pace, **arguments):
+    recorder = Recorder()
+    result = train(trainer, [None], recorder, recorder, pace, **arguments)
+    return recorder, result
+
+
+def test_everything_happens_in_its_time_and_at_the_end():
+    trainer = CountingTrainer()
+    pace = Pace(num_train_steps=50, save_checkpoints_steps=20, log_steps=7, eval_steps=15, iterations_per_loop=4)
+    recorder, result = run(trainer, pace, evaluate=lambda: {"loss": 0.5})
+    assert recorder.saved == [20, 40, 50]
+    assert recorder.rows == [1, 7, 14, 21, 28, 35, 42, 49, 50]
+    assert recorder.evaluated == [15, 30, 45, 50]
+    assert recorder.steps_seen == 50
+    assert max(trainer.calls) <= 4
+    assert trainer.calls[0] == 1
+    assert result == {"loss": 0.5}
+
+
+def test_without_eval_steps_there_is_one_evaluation_at_the_end():
+    recorder, _ = run(CountingTrainer(), Pace(6, 100, 100), evaluate=dict)
+    assert recorder.evaluated == [6]
+
+
+def test_calls_of_the_device_grow_as_long_as_they_are_short():
+    trainer = CountingTrainer()
+    run(trainer, Pace(1000, 1000, 1000, iterations_per_loop=64))
+    assert trainer.calls[:8] == [1, 2, 4, 8, 16, 32, 64, 64]
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_ends_training_and_names_the_steps(loss):
+    trainer = CountingTrainer({8: loss})
+    with pytest.raises(
+        ValueError, match=r"the loss is not finite in steps 6 to 10 \(the checkpoint of step 5 is from b"
+    ):
+        run(trainer, Pace(20, 5, 5))
+    trainer = CountingTrainer({1: loss})
+    with pytest.raises(ValueError, match=r"the loss is not finite in step 1 \(no checkpoint has been written\)"):
+        run(trainer, Pace(20, 5, 5))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_training_after_the_step_and_saves(number, caplog):
+    handler = signal.getsignal(number)
+    trainer = CountingTrainer(on_step=lambda step: os.kill(os.getpid(), number) if step == 3 else None)
+    recorder, result = run(trainer, Pace(20, 100, 100), evaluate=dict)
+    assert recorder.saved == [3]
+    assert recorder.evaluated == []
+    assert result is None
+    assert signal.getsignal(number) == handler
+
+
+def test_a_second_interrupt_ends_at_once():
+    def interrupt_twice(step):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(CountingTrainer(on_step=interrupt_twice), Pace(20, 100, 100))
+
+
+def test_a_failure_of_reading_is_explained():
+    def fail(step):
+        raise tf.errors.DataLossError(None, None, "corrupted record")
+
+    with pytest.raises(ValueError, match="file number two"):
+        run(CountingTrainer(on_step=fail), Pace(2, 2, 2), explain=lambda error: ValueError("file number two"))

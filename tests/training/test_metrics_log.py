@@ -1,0 +1,73 @@
+"""metrics.csv, TensorBoard's events and the picture of the curves."""
+
+import glob
+import logging
+
+import pytest
+import tensorflow as tf
+
+from training.metrics_log import MetricsFile, TensorBoardEvents, draw_learning_curves, read_metrics
+from training.run_dir import RunDir
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    return RunDir(str(tmp_path), "run_pretraining")
+
+
+def write_some(run_dir, start_step=0, steps=(1, 10, 20)):
+    metrics_file = MetricsFile(run_dir, ["accuracy"], start_step)
+    for step in steps:
+        metrics_file.write(step, "train", {"loss": 1 / step, "accuracy": 0.5, "learning_rate": 0.1})
+    metrics_file.write(steps[-1], "eval", {"loss": 0.25, "accuracy": 0.75})
+    metrics_file.close()
+
+
+def test_rows_of_training_and_evaluation_stand_in_one_table(run_dir):
+    write_some(run_dir)
+    rows = read_metrics(run_dir.file("metrics.csv"))
+    assert [(row["step"], row["split"], row["loss"]) for row in rows] == [
+        ("1", "train", "1"),
+        ("10", "train", "0.1"),
+        ("20", "train", "0.05"),
+        ("20", "eval", "0.25"),
+    ]
+    assert rows[-1]["learning_rate"] == ""
+
+
+def test_steps_that_will_be_taken_again_are_dropped_when_a_run_resumes(run_dir):
+    write_some(run_dir)
+    with open(run_dir.file("metrics.csv"), "a", encoding="utf-8") as file:
+        file.write("9,trai")  # a line that a kill cut short
+    write_some(run_dir, start_step=10, steps=(20,))
+    steps = [int(row["step"]) for row in read_metrics(run_dir.file("metrics.csv"))]
+    assert steps == [1, 10, 20, 20]
+
+
+def test_scalars_reach_tensorboard(run_dir):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = TensorBoardEvents(run_dir)
+    events.write(3, "train", {"loss": 0.5})
+    events.write(3, "eval", {"loss": 0.25})
+    events.close()
+    for folder, value in ((run_dir.path, 0.5), (run_dir.file("eval"), 0.25)):
+        [file] = glob.glob(f"{folder}/events.out.tfevents.*")
+        reader = accumulator.EventAccumulator(file)
+        reader.Reload()
+        [event] = reader.Tensors("loss")
+        assert (event.step, float(tf.make_ndarray(event.tensor_proto))) == (3, value)
+
+
+def test_the_curves_are_drawn(run_dir):
+    pytest.importorskip("matplotlib")
+    write_some(run_dir)
+    path = draw_learning_curves(run_dir)
+    with open(path, "rb") as file:
+        assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+
+
+def test_without_matplotlib_the_picture_is_left_out_and_said(run_dir, monkeypatch, caplog):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with caplog.at_level(logging.INFO, logger="bert_keras"):
+        assert draw_learning_curves(run_dir) is None
+    assert "pip install 'bert-keras[plots]'" in caplog.text

@@ -1,0 +1,88 @@
+"""What the screen shows."""
+
+import io
+import logging
+
+import pytest
+import rich.console
+
+from training.console import LogHandler
+from training.progress import Report, in_words
+
+
+class TwoMetrics:
+    metric_names = ("masked_lm_loss", "masked_lm_accuracy")
+
+    def metrics(self, numerators, denominators):
+        return {name: numerators[name] / denominators[name] for name in self.metric_names}
+
+
+class Rows:
+    def __init__(self):
+        self.rows = []
+
+    def write(self, step, split, values):
+        self.rows.append((step, split, values))
+
+    def close(self):
+        self.rows.append("closed")
+
+
+def totals(loss, steps=1):
+    sums = {"masked_lm_loss": 4.0 * steps, "masked_lm_accuracy": 1.0 * steps}
+    return {"numerators": sums, "denominators": dict.fromkeys(sums, 2.0 * steps), "loss": loss * steps}
+
+
+@pytest.fixture
+def screen():
+    return io.StringIO()
+
+
+def make_report(screen, rows, is_terminal):
+    console = rich.console.Console(file=screen, force_terminal=is_terminal, width=200)
+    logger = logging.getLogger("bert_keras")
+    logger.setLevel(logging.INFO)
+    logger.handlers = [LogHandler(console)]
+    return Report(TwoMetrics(), lambda step: 0.25 * step, 8, 0, 9, console, [rows])
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_the_first_step_shows_its_figures(screen, is_terminal):
+    with make_report(screen, Rows(), is_terminal) as report:
+        report.steps(1, 1, totals(5.0), seconds=2.0)
+    shown = screen.getvalue()
+    assert "loss 5, masked_lm_loss 2, masked_lm_accuracy 50.0 %, lr 0" in shown
+    assert "4 examples/s, 0:00:16 left" in shown
+    assert "step 1/9" in shown
+
+
+def test_a_row_averages_the_steps_since_the_one_before(screen):
+    rows = Rows()
+    with make_report(screen, rows, False) as report:
+        report.steps(1, 1, totals(5.0), seconds=30.0)
+        report.row(1)
+        report.steps(2, 1, totals(4.0), seconds=1.0)
+        report.steps(5, 3, totals(2.0, steps=3), seconds=1.0)
+        report.row(5)
+        report.evaluation(5, {"loss": 1.5})
+    [first, second, evaluation, closed] = rows.rows
+    assert first[2]["loss"] == 5.0
+    assert "examples_per_second" not in first[2]  # the first call builds the graph
+    assert second[:2] == (5, "train")
+    assert second[2]["loss"] == pytest.approx((4.0 + 3 * 2.0) / 4)
+    assert second[2]["masked_lm_accuracy"] == pytest.approx(0.5)
+    assert second[2]["learning_rate"] == 1.0  # of the fifth update, which read step 4
+    assert second[2]["examples_per_second"] == pytest.approx(8 * 4 / 2)
+    assert evaluation == (5, "eval", {"loss": 1.5})
+    assert closed == "closed"
+    assert "evaluation after step 5: loss 1.5" in screen.getvalue()
+
+
+def test_figures_in_words():
+    assert in_words({"loss": 1.23456, "x_accuracy": 0.875}) == "loss 1.235, x_accuracy 87.5 %"
+
+
+def test_warnings_are_marked(screen):
+    make_report(screen, Rows(), False)
+    logging.getLogger("bert_keras").warning("the [corpus] is small")
+    assert screen.getvalue() == "warning: the [corpus] is small\n"
