@@ -13,6 +13,9 @@ import os
 import sys
 from dataclasses import fields
 
+# Before TensorFlow is imported: it greets with a page about processors otherwise. Errors still show.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
 if not __package__:
     # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -90,10 +90,13 @@ def run_main(main, argv):
         argv: list of str; the program's name, then its arguments.
 
     Returns:
-        int; the exit status: 0, or 1 after a mistake.
+        int; the exit status: 0, 1 after a mistake, 130 after Ctrl-C.
     """
     try:
         main(argv)
+    except KeyboardInterrupt:
+        print(f"{pathlib.Path(argv[0]).name}: interrupted", file=sys.stderr)
+        return 130
     except (ValueError, OSError) as error:
         if not _raised_by_us(error):
             raise

@@ -64,5 +64,13 @@ def test_an_error_inside_a_library_keeps_its_traceback():
         run_main(lambda argv: flags.IntegerParser().convert("seven"), ["program.py"])
 
 
+def test_an_interrupt_has_no_traceback(capsys):
+    def main(argv):
+        raise KeyboardInterrupt
+
+    assert run_main(main, ["/somewhere/program.py"]) == 130
+    assert capsys.readouterr().err == "program.py: interrupted\n"
+
+
 def test_success_is_status_zero():
     assert run_main(lambda argv: None, ["program.py"]) == 0
