@@ -33,6 +33,11 @@ def test_remembered_pieces_equal_the_plain_composition(odd_tokenizers, text, mod
     assert tokenizer.encode(text) == [tokenizer.vocab[piece] for piece in pieces]
 
 
+def test_wordpiece_tries_pieces_of_every_length():
+    assert WordpieceTokenizer({"abcdef": 0, "##g": 1}).tokenize("abcdefg") == ["abcdef", "##g"]
+    assert WordpieceTokenizer({"a": 0, "##bcdefg": 1}).tokenize("abcdefg") == ["a", "##bcdefg"]
+
+
 @given(st.data())
 def test_wordpiece_takes_the_longest_match_whatever_the_vocabulary(data):
     tokens = data.draw(st.lists(st.from_regex("(##)?[ab#]{1,6}", fullmatch=True), min_size=1))
