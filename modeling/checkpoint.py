@@ -11,7 +11,7 @@ import pathlib
 import re
 
 import keras
-from keras import ops
+import numpy as np
 
 # What training adds to the weights: the optimizer's means and the step.
 _TRAINING_STATE = re.compile(r"(^|/)(adam_m|adam_v)$|^global_step$")
@@ -191,7 +191,7 @@ def _to_tensor(value):
 
     if isinstance(value, keras.Variable):
         # A TensorFlow variable is read without making a copy of it.
-        value = value.value if keras.backend.backend() == "tensorflow" else ops.convert_to_numpy(value)
+        value = value.value if keras.backend.backend() == "tensorflow" else np.asarray(value)
     return tf.convert_to_tensor(value)
 
 

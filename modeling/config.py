@@ -111,8 +111,7 @@ class BertConfig:
         for name in _SIZES:
             _check_size(name, getattr(self, name))
         for name in _PROBABILITIES:
-            # null in a file means no dropout, as in the release
-            object.__setattr__(self, name, _checked_probability(name, getattr(self, name) or 0.0))
+            object.__setattr__(self, name, _checked_probability(name, getattr(self, name)))
         if not _is_number(self.initializer_range) or not self.initializer_range > 0:
             raise ValueError(f"initializer_range is {self.initializer_range!r}, but must be a number above 0")
         object.__setattr__(self, "hidden_act", _checked_activation(self.hidden_act))
@@ -244,6 +243,9 @@ def _check_size(name, value):
 
 
 def _checked_probability(name, value):
+    if value is None:
+        # null in a file means no dropout, as in the release
+        return 0.0
     if not _is_number(value) or not 0 <= value < 1:
         raise ValueError(f"{name} is {value!r}, but must be a number from 0 up to, not including, 1")
     return float(value)

@@ -80,7 +80,7 @@ class SelfAttention(keras.layers.Layer):
 
         Args:
             hidden: float [B, T, H].
-            mask_scores: float32 [B, 1, 1, T], see `padding_scores`.
+            mask_scores: float [B, 1, 1, T], see `padding_scores`.
             dropout_seed: see `Dropout`.
 
         Returns:
@@ -91,7 +91,7 @@ class SelfAttention(keras.layers.Layer):
         value = self._split_heads(self.value(hidden))  # [B, N, T, D]
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, N, T, T]
         # The softmax is taken in float32 whatever the precision of the products.
-        scores = ops.cast(scores, "float32") / math.sqrt(self.head_size) + mask_scores
+        scores = ops.cast(scores, "float32") / math.sqrt(self.head_size) + ops.cast(mask_scores, "float32")
         probabilities = ops.cast(ops.softmax(scores), self.compute_dtype)  # [B, N, T, T]
         context = ops.matmul(self.dropout(probabilities, dropout_seed), value)  # [B, N, T, D]
         return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), ops.shape(hidden))  # [B, T, H]

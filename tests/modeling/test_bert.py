@@ -1,0 +1,263 @@
+"""The whole network against a plain NumPy one, its names, its sizes, and what it refuses."""
+
+import math
+import re
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from keras import ops
+
+from modeling import BertConfig, BertModel, PretrainingModel, weights_by_name
+from modeling.config import released_names
+from tests.modeling.tiny_bert import make_config, make_features, make_model
+from tests.reference_bert import ReferenceBert
+
+
+def reference_of(model):
+    config = model.config
+    weights = {name: np.asarray(weight) for name, weight in weights_by_name(model).items()}
+    return ReferenceBert(config.num_hidden_layers, config.num_attention_heads, config.hidden_act, weights)
+
+
+def assert_equal_to_reference(model, features):
+    reference = reference_of(model)
+    inputs = [features[name] for name in ("input_ids", "input_mask", "segment_ids")]
+    embedded, layers, pooled = reference.encode(*inputs)
+    encoded = model.bert(*inputs)
+    np.testing.assert_allclose(encoded["embedding_output"], embedded, atol=1e-5)
+    np.testing.assert_allclose(np.stack(encoded["all_encoder_layers"]), np.stack(layers), atol=1e-5)
+    np.testing.assert_array_equal(encoded["sequence_output"], encoded["all_encoder_layers"][-1])
+    np.testing.assert_allclose(encoded["pooled_output"], pooled, atol=1e-5)
+    scores = model(features)
+    np.testing.assert_allclose(
+        ops.log_softmax(scores["masked_lm_logits"]),
+        reference.masked_lm_log_probs(layers[-1], features["masked_lm_positions"]),
+        atol=1e-5,
+    )
+    np.testing.assert_allclose(
+        ops.log_softmax(scores["next_sentence_logits"]), reference.next_sentence_log_probs(pooled), atol=1e-5
+    )
+
+
+@settings(max_examples=15, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(st.data())
+def test_any_small_model_equals_the_reference(data):
+    heads = data.draw(st.integers(1, 4), "heads")
+    config = make_config(
+        hidden_size=heads * data.draw(st.integers(4, 7), "head size"),
+        num_attention_heads=heads,
+        num_hidden_layers=data.draw(st.integers(1, 3), "layers"),
+        intermediate_size=data.draw(st.integers(1, 20), "inner width"),
+        type_vocab_size=data.draw(st.integers(1, 3), "segment types"),
+        hidden_act=data.draw(st.sampled_from(["gelu", "gelu_erf", "relu", "tanh", "linear"]), "activation"),
+    )
+    batch_size, num_tokens = data.draw(st.integers(1, 4), "batch"), data.draw(st.integers(4, 16), "tokens")
+    features = make_features(config, batch_size, num_tokens, seed=data.draw(st.integers(0, 99), "seed"))
+    assert_equal_to_reference(make_model(config), features)
+
+
+def test_mixed_segments_and_holes_in_the_mask_equal_the_reference():
+    config = make_config(type_vocab_size=3)
+    features = make_features(config)
+    rng = np.random.default_rng(5)
+    features["input_mask"] = rng.integers(0, 2, features["input_mask"].shape).astype(np.int32)
+    features["segment_ids"] = rng.integers(0, 4, features["segment_ids"].shape).astype(np.int32)
+    assert_equal_to_reference(make_model(config), features)
+
+
+def test_a_row_that_is_all_padding_is_seen_as_one_without_any():
+    model = make_model(make_config())
+    features = make_features(model.config)
+    ids, mask = features["input_ids"], features["input_mask"].copy()
+    mask[1] = 0
+    hidden = model.bert(ids, mask)["sequence_output"]
+    mask[1] = 1
+    expected = reference_of(model).encode(ids, mask, np.zeros_like(ids))[1][-1]
+    np.testing.assert_allclose(ops.convert_to_numpy(hidden)[[0, 2, 3]], expected[[0, 2, 3]], atol=1e-5)
+    # Every score has -10000 added; float32 keeps three decimals of it.
+    np.testing.assert_allclose(hidden[1], expected[1], atol=2e-3)
+
+
+def test_padding_changes_nothing_for_the_tokens():
+    model = make_model(make_config())
+    ids = np.array([[2, 7, 9, 3]], np.int32)
+    padded_ids = np.array([[2, 7, 9, 3, 31, 32]], np.int32)
+    padded = model.bert(padded_ids, np.array([[1, 1, 1, 1, 0, 0]], np.int32))
+    np.testing.assert_allclose(padded["sequence_output"][:, :4], model.bert(ids)["sequence_output"], atol=1e-5)
+
+
+def test_without_mask_and_segments_all_are_tokens_of_the_first():
+    model = make_model(make_config())
+    ids = np.array([[2, 7, 9, 3]], np.int32)
+    given = model.bert(ids, np.ones_like(ids), np.zeros_like(ids))
+    np.testing.assert_array_equal(model.bert(ids)["sequence_output"], given["sequence_output"])
+
+
+def test_weights_are_named_as_in_the_released_checkpoints():
+    config = make_config(num_hidden_layers=1)
+    layer = "bert/encoder/layer_0"
+    assert {name: tuple(weight.shape) for name, weight in weights_by_name(PretrainingModel(config)).items()} == {
+        "bert/embeddings/word_embeddings": (40, 8),
+        "bert/embeddings/token_type_embeddings": (2, 8),
+        "bert/embeddings/position_embeddings": (16, 8),
+        "bert/embeddings/LayerNorm/gamma": (8,),
+        "bert/embeddings/LayerNorm/beta": (8,),
+        f"{layer}/attention/self/query/kernel": (8, 8),
+        f"{layer}/attention/self/query/bias": (8,),
+        f"{layer}/attention/self/key/kernel": (8, 8),
+        f"{layer}/attention/self/key/bias": (8,),
+        f"{layer}/attention/self/value/kernel": (8, 8),
+        f"{layer}/attention/self/value/bias": (8,),
+        f"{layer}/attention/output/dense/kernel": (8, 8),
+        f"{layer}/attention/output/dense/bias": (8,),
+        f"{layer}/attention/output/LayerNorm/gamma": (8,),
+        f"{layer}/attention/output/LayerNorm/beta": (8,),
+        f"{layer}/intermediate/dense/kernel": (8, 16),
+        f"{layer}/intermediate/dense/bias": (16,),
+        f"{layer}/output/dense/kernel": (16, 8),
+        f"{layer}/output/dense/bias": (8,),
+        f"{layer}/output/LayerNorm/gamma": (8,),
+        f"{layer}/output/LayerNorm/beta": (8,),
+        "bert/pooler/dense/kernel": (8, 8),
+        "bert/pooler/dense/bias": (8,),
+        "cls/predictions/transform/dense/kernel": (8, 8),
+        "cls/predictions/transform/dense/bias": (8,),
+        "cls/predictions/transform/LayerNorm/gamma": (8,),
+        "cls/predictions/transform/LayerNorm/beta": (8,),
+        "cls/predictions/output_bias": (40,),
+        "cls/seq_relationship/output_weights": (2, 8),
+        "cls/seq_relationship/output_bias": (2,),
+    }
+
+
+def test_another_name_replaces_the_first_part():
+    names = weights_by_name(BertModel(make_config(), name="student"))
+    assert len(names) == 5 + 16 * 2 + 2
+    assert all(name.startswith("student/") for name in names)
+
+
+@pytest.fixture
+def shapes_only():
+    """Makes models without memory for their weights."""
+    with keras.StatelessScope(initialize_variables=False):
+        yield
+    # Forgets the variables that wait for a value.
+    keras.backend.clear_session()
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder", "with_heads"),
+    [
+        ("base", 109_482_240, 110_106_428),
+        ("cased_L-12_H-768_A-12", 108_310_272, 108_932_934),
+        ("large", 335_141_888, 336_226_108),
+        ("cased_L-24_H-1024_A-16", 333_579_264, 334_661_958),
+        ("multilingual_L-12_H-768_A-12", 167_356_416, 168_055_961),
+        ("multi_cased_L-12_H-768_A-12", 177_853_440, 178_566_653),
+        ("chinese_L-12_H-768_A-12", 102_267_648, 102_882_442),
+        ("tiny", 4_385_920, 4_433_468),
+    ],
+)
+def test_released_models_have_their_parameter_counts(shapes_only, name, encoder, with_heads):
+    model = PretrainingModel(BertConfig.from_name(name))
+    assert sum(math.prod(weight.shape) for weight in model.bert.weights) == encoder
+    assert sum(math.prod(weight.shape) for weight in model.weights) == with_heads
+
+
+def test_miniatures_have_their_parameter_counts(shapes_only):
+    # Of the encoder and pooler, in thousands and rounded down; rows are 2, 4, ..., 12 layers.
+    expected = {
+        128: [4385, 4782, 5179, 5575, 5972, 6368],
+        256: [9591, 11170, 12750, 14329, 15909, 17488],
+        512: [22458, 28763, 35068, 41373, 47677, 53982],
+        768: [38603, 52779, 66955, 81130, 95306, 109482],
+    }
+    miniatures = [name for name in released_names() if re.fullmatch(r"uncased_L-\d+_H-(128|256|512|768)_A-\d+", name)]
+    counts = {}
+    for name in miniatures:
+        config = BertConfig.from_name(name)
+        count = sum(math.prod(weight.shape) for weight in BertModel(config).weights)
+        counts.setdefault(config.hidden_size, []).append(count // 1000)
+    assert counts == expected
+
+
+def test_a_seed_makes_the_initial_weights_reproducible():
+    def build(seed):
+        keras.utils.set_random_seed(seed)
+        return {name: np.asarray(weight) for name, weight in weights_by_name(PretrainingModel(make_config())).items()}
+
+    first, again, other = build(1), build(1), build(2)
+    random_names = [name for name in first if re.search("kernel|embeddings$|output_weights", name)]
+    assert len(random_names) == 3 + 6 * 2 + 1 + 1 + 1
+    for name in first:
+        np.testing.assert_array_equal(first[name], again[name])
+        assert (np.array_equal(first[name], other[name])) == (name not in random_names), name
+    for name in set(first) - set(random_names):
+        assert set(first[name].ravel().tolist()) == {1.0 if name.endswith("gamma") else 0.0}
+    # No two weights of one shape begin with the same numbers.
+    kernels = [first[name] for name in random_names if first[name].shape == (8, 8)]
+    assert len({kernel[0, 0] for kernel in kernels}) == len(kernels)
+
+
+def test_dropout_is_a_function_of_the_seed():
+    config = make_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3)
+    model = make_model(config)
+    features = make_features(config)
+
+    def run(seed):
+        seed = None if seed is None else np.array(seed, np.int32)
+        return ops.convert_to_numpy(model(features, dropout_seed=seed)["masked_lm_logits"])
+
+    np.testing.assert_array_equal(run((1, 2)), run((1, 2)))
+    np.testing.assert_array_equal(run(None), run(None))
+    assert np.abs(run((1, 2)) - run((1, 3))).max() > 1e-3
+    assert np.abs(run((1, 2)) - run((2, 2))).max() > 1e-3
+    assert np.abs(run((1, 2)) - run(None)).max() > 1e-3
+
+
+@pytest.mark.parametrize(("policy", "tolerance"), [("mixed_bfloat16", 0.1), ("mixed_float16", 0.02)])
+def test_mixed_precision_scores_in_float32(policy, tolerance):
+    config = make_config()
+    features = make_features(config)
+    expected = make_model(config)(features)
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = make_model(config)
+        scores = model(features)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+    for name, values in scores.items():
+        assert keras.backend.standardize_dtype(values.dtype) == "float32"
+        np.testing.assert_allclose(values, expected[name], atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        (
+            {"input_ids": (2, 17)},
+            "bert got sequences of 17 tokens, but max_position_embeddings is 16; make the sequences shorter",
+        ),
+        ({"input_ids": (17,)}, "bert got input_ids of shape [17], but needs [batch, tokens]"),
+        (
+            {"input_ids": (2, 5), "input_mask": (2, 1, 5)},
+            "bert got input_mask of shape [2, 1, 5], but needs [batch, tokens]",
+        ),
+        (
+            {"input_ids": (2, 5), "segment_ids": (1, 5)},
+            "bert got segment_ids of shape [1, 5], but input_ids of shape [2, 5]; they must be equal",
+        ),
+        (
+            {"input_ids": (2, 5), "input_mask": (2, 4)},
+            "bert got input_mask of shape [2, 4], but input_ids of shape [2, 5]; they must be equal",
+        ),
+    ],
+)
+def test_inputs_of_a_wrong_shape_are_refused(inputs, sentence):
+    model = BertModel(make_config())
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        model(**{name: np.zeros(shape, np.int32) for name, shape in inputs.items()})

@@ -1,0 +1,135 @@
+"""The parts: activations, initial values, dropout, attention, masks."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from modeling.layers import (
+    Dropout,
+    Embeddings,
+    EncoderLayer,
+    SelfAttention,
+    activation,
+    layer_norm,
+    padding_scores,
+    truncated_normal,
+)
+from tests.modeling.tiny_bert import make_config
+from tests.reference_bert import ACTIVATIONS
+
+
+def seed(*numbers):
+    return np.array(numbers, np.int32)
+
+
+def test_gelu_is_the_tanh_form_of_the_release():
+    values = activation("gelu")(ops.convert_to_tensor([-3.0, -1.0, -0.5, 0.5, 1.0, 3.0]))
+    expected = [-0.00363743, -0.158808, -0.154286, 0.345714, 0.841192, 2.9963627]
+    np.testing.assert_allclose(values, expected, atol=1e-6)
+
+
+def test_the_two_gelus_differ():
+    x = np.linspace(-4, 4, 801, dtype=np.float32)
+    difference = np.abs(activation("gelu")(x) - activation("gelu_erf")(x)).max()
+    assert difference == pytest.approx(4.73e-4, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
+def test_activations_equal_their_formulas(name):
+    x = np.linspace(-6, 6, 241, dtype=np.float32)
+    np.testing.assert_allclose(activation(name)(x), ACTIVATIONS[name](x.astype(np.float64)), atol=2e-6)
+
+
+def test_layer_norm_has_the_biased_variance_and_a_tiny_epsilon():
+    layer = layer_norm(4)
+    x = 1e-5 * np.array([[1.0, 2.0, 3.0, 6.0]], np.float32)
+    # Mean 3, biased variance 3.5; an epsilon of 1e-6 or 1e-3 would shrink such small numbers to nearly nothing.
+    expected = (np.array([[1, 2, 3, 6]]) - 3) / np.sqrt(3.5 + 1e-2)
+    np.testing.assert_allclose(layer(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_initial_values_are_cut_at_two_standard_deviations():
+    values = ops.convert_to_numpy(truncated_normal(0.02)((1000, 200), "float32"))
+    assert np.abs(values).max() <= 0.04
+    assert np.abs(values).max() > 0.0399
+    # The deviation named is that of the curve before it is cut; what is left has 0.8796 of it.
+    assert values.std() == pytest.approx(0.02 * 0.8796, rel=5e-3)
+    assert values.mean() == pytest.approx(0.0, abs=2e-4)
+
+
+def test_padding_scores_hide_padding_only():
+    scores = ops.convert_to_numpy(padding_scores(np.array([[1, 1, 0], [0, 0, 0]], np.int32)))
+    assert scores.shape == (2, 1, 1, 3)
+    assert scores[:, 0, 0].tolist() == [[0, 0, -10000], [-10000, -10000, -10000]]
+
+
+def test_attention_is_what_can_be_computed_by_hand():
+    config = make_config(hidden_size=2, num_attention_heads=1)
+    layer = SelfAttention(config, dropout_index=0)
+    layer.query.kernel.assign(np.eye(2))
+    layer.key.kernel.assign(np.eye(2))
+    layer.value.kernel.assign([[1.0, 0.0], [0.0, 10.0]])
+    hidden = np.array([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]], np.float32)
+    out = ops.convert_to_numpy(layer(hidden, padding_scores(np.array([[1, 1, 0]], np.int32))))
+    # The third token is padding: it is not looked at, but looks itself.
+    near = np.exp(1 / np.sqrt(2)) / (np.exp(1 / np.sqrt(2)) + 1)
+    expected = [[near, 10 * (1 - near)], [1 - near, 10 * near], [0.5, 5.0]]
+    np.testing.assert_allclose(out[0], expected, rtol=1e-5)
+
+
+def test_a_segment_without_a_row_adds_nothing():
+    layer = Embeddings(make_config(type_vocab_size=2), dropout_index=0)
+    layer.token_type_embeddings.assign(np.full((2, 8), 3.0) + np.arange(8))
+    ids = np.array([[4]], np.int32)
+    beyond = layer(ids, np.array([[2]], np.int32))
+    layer.token_type_embeddings.assign(np.zeros((2, 8)))
+    np.testing.assert_array_equal(beyond, layer(ids, np.array([[0]], np.int32)))
+
+
+class TestDropout:
+    def test_without_a_seed_nothing_is_dropped(self):
+        x = np.ones((3, 4), np.float32)
+        assert Dropout(0.9, index=0)(x, None) is x
+
+    def test_a_rate_of_zero_drops_nothing(self):
+        x = np.ones((3, 4), np.float32)
+        assert Dropout(0.0, index=0)(x, seed(1, 2)) is x
+
+    def test_the_share_dropped_is_the_rate_and_the_rest_is_scaled(self):
+        out = ops.convert_to_numpy(Dropout(0.25, index=0)(np.ones((400, 500), np.float32), seed(1, 2)))
+        assert sorted(set(out.ravel().tolist())) == pytest.approx([0.0, 4 / 3])
+        assert (out == 0).mean() == pytest.approx(0.25, abs=0.005)
+
+    def test_the_same_seed_gives_the_same_mask(self):
+        x = np.ones((20, 30), np.float32)
+        np.testing.assert_array_equal(Dropout(0.5, index=3)(x, seed(1, 2)), Dropout(0.5, index=3)(x, seed(1, 2)))
+
+    @pytest.mark.parametrize("other", [(3, seed(9, 2)), (3, seed(1, 9)), (4, seed(1, 2))])
+    def test_another_seed_or_place_gives_an_unrelated_mask(self, other):
+        x = np.ones((200, 300), np.float32)
+        index, other_seed = other
+        first = ops.convert_to_numpy(Dropout(0.5, index=3)(x, seed(1, 2)))
+        second = ops.convert_to_numpy(Dropout(0.5, index=index)(x, other_seed))
+        assert (first == second).mean() == pytest.approx(0.5, abs=0.01)
+
+    def test_the_layers_of_a_model_have_places_of_their_own(self):
+        config = make_config(num_hidden_layers=3)
+        layers = [EncoderLayer(config, 1 + i * EncoderLayer.NUM_DROPOUTS, name=f"layer_{i}") for i in range(3)]
+        parts = [(x.self_attention, x.attention_output, x.feed_forward_output) for x in layers]
+        assert [part.dropout.index for layer in parts for part in layer] == list(range(1, 10))
+
+    def test_an_encoder_layer_drops_in_three_places(self):
+        config = make_config(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+        hidden = np.random.default_rng(0).standard_normal((2, 5, 8)).astype(np.float32)
+        scores = padding_scores(np.ones((2, 5), np.int32))
+        keras.utils.set_random_seed(0)
+        layer = EncoderLayer(config, 0, name="layer_0")
+        plain = ops.convert_to_numpy(layer(hidden, scores))
+        for part in (layer.self_attention, layer.attention_output, layer.feed_forward_output):
+            others = [x for x in (layer.self_attention, layer.attention_output, layer.feed_forward_output) if x != part]
+            for other in others:
+                other.dropout.rate = 0.0
+            part.dropout.rate = 0.5
+            dropped = ops.convert_to_numpy(layer(hidden, scores, dropout_seed=seed(1, 2)))
+            assert np.abs(dropped - plain).max() > 1e-5
