@@ -4,7 +4,7 @@ Nothing here holds variables or knows about devices: the training step reduces t
 them, clips, and assigns what `AdamWeightDecay.update` returns.
 
 Gradients must be dense. TensorFlow gives the gradient of a gather as slices in which a row may occur several times, and
-squares of slices are not the square of their sum; `tf.convert_to_tensor` adds them up.
+squares of slices are not the square of their sum: `tf.convert_to_tensor` adds them up.
 """
 
 import re
@@ -135,7 +135,9 @@ def clip_by_global_norm(gradients, clip_norm):
         The list of clipped gradients and the length before clipping, float32. A length that is not finite makes every
         gradient NaN, so that it cannot go unseen.
     """
-    squares = [ops.sum(ops.square(ops.cast(g, "float32"))) for g in gradients if g is not None]
+    # Slices of TensorFlow become one dense row by being reshaped; their squares alone would not be those of their sum.
+    flat = [ops.cast(ops.reshape(g, (-1,)), "float32") for g in gradients if g is not None]
+    squares = [ops.sum(ops.square(g)) for g in flat]
     norm = ops.sqrt(sum(squares[1:], squares[0]))
     scale = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm) + (norm - norm)
     return [g if g is None else g * ops.cast(scale, g.dtype) for g in gradients], norm

@@ -1,0 +1,173 @@
+"""The schedule, the clipping and the update rule, each against numbers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm
+
+
+class TestSchedule:
+    def test_the_release_jumps_down_where_the_warmup_ends(self):
+        schedule = LearningRateSchedule(0.01, num_train_steps=10, num_warmup_steps=3)
+        expected = [0, 0.01 / 3, 0.02 / 3, 0.007, 0.006, 0.005, 0.004, 0.003, 0.002, 0.001, 0, 0]
+        assert [schedule(step) for step in range(12)] == pytest.approx(expected)
+
+    def test_the_smooth_form_decays_from_the_full_rate(self):
+        schedule = LearningRateSchedule(0.01, num_train_steps=10, num_warmup_steps=2, smooth=True)
+        expected = [0, 0.005, 0.01, 0.00875, 0.0075, 0.00625, 0.005, 0.00375, 0.0025, 0.00125, 0, 0]
+        assert [schedule(step) for step in range(12)] == pytest.approx(expected)
+
+    @pytest.mark.parametrize("smooth", [False, True])
+    def test_without_warmup_the_decay_is_all_there_is(self, smooth):
+        schedule = LearningRateSchedule(0.5, num_train_steps=4, smooth=smooth)
+        assert [schedule(step) for step in range(6)] == pytest.approx([0.5, 0.375, 0.25, 0.125, 0, 0])
+
+    @pytest.mark.parametrize("smooth", [False, True])
+    @pytest.mark.parametrize(("num_train_steps", "num_warmup_steps"), [(10, 3), (4, 0), (5, 5), (3, 8), (1, 0)])
+    def test_tensors_and_numbers_agree(self, smooth, num_train_steps, num_warmup_steps):
+        schedule = LearningRateSchedule(1e-4, num_train_steps, num_warmup_steps, smooth)
+        steps = range(num_train_steps + num_warmup_steps + 2)
+        in_graph = tf.function(schedule)
+        rates = [in_graph(tf.constant(step, tf.int64)) for step in steps]
+        assert {rate.dtype for rate in rates} == {tf.float32}
+        np.testing.assert_allclose(rates, [schedule(step) for step in steps], rtol=1e-6, atol=1e-12)
+
+    @pytest.mark.parametrize("smooth", [False, True])
+    def test_a_warmup_longer_than_the_training_only_rises(self, smooth):
+        schedule = LearningRateSchedule(1.0, num_train_steps=4, num_warmup_steps=10, smooth=smooth)
+        assert [schedule(step) for step in range(5)] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            ((0.0, 10), r"learning_rate is 0.0, but must be above 0"),
+            ((float("nan"), 10), r"learning_rate is nan, but must be above 0"),
+            ((1e-4, 0), r"num_train_steps is 0, but must be at least 1"),
+            ((1e-4, 10, -1), r"num_warmup_steps is -1, but must be at least 0"),
+        ],
+    )
+    def test_impossible_values_are_refused(self, arguments, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            LearningRateSchedule(*arguments)
+
+
+class TestClipping:
+    def gradients(self, scale):
+        return [scale * np.array([[1.0, 2.0], [-2.0, 4.0]], np.float32), scale * np.array([10.0, 10.0], np.float32)]
+
+    @pytest.mark.parametrize("scale", [1.0, 0.01, 0.0])
+    def test_it_is_that_of_tensorflow(self, scale):
+        clipped, norm = clip_by_global_norm(self.gradients(scale), 1.0)
+        expected, expected_norm = tf.clip_by_global_norm(self.gradients(scale), 1.0)
+        assert float(norm) == pytest.approx(15.0 * scale)
+        np.testing.assert_allclose(norm, expected_norm, rtol=1e-6)
+        for gradient, expected_gradient in zip(clipped, expected, strict=True):
+            np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-6)
+
+    def test_short_gradients_are_left_alone(self):
+        clipped, _ = clip_by_global_norm(self.gradients(0.01), 1.0)
+        np.testing.assert_allclose(clipped[1], [0.1, 0.1], rtol=1e-6)
+
+    @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+    def test_what_is_not_finite_spreads(self, bad):
+        clipped, norm = clip_by_global_norm([np.array([1.0, bad], np.float32), np.ones(3, np.float32)], 1.0)
+        assert not np.isfinite(norm)
+        assert all(np.isnan(gradient).all() for gradient in clipped)
+
+    def test_a_weight_without_a_gradient_stays_without(self):
+        clipped, norm = clip_by_global_norm([None, np.array([3.0, 4.0], np.float32)], 1.0)
+        assert clipped[0] is None
+        assert float(norm) == pytest.approx(5.0)
+        np.testing.assert_allclose(clipped[1], [0.6, 0.8], rtol=1e-6)
+
+    def test_slices_of_one_row_are_added_before_they_are_measured(self):
+        rows = tf.IndexedSlices(tf.constant([[1.0], [2.0], [4.0]]), tf.constant([0, 0, 1]), tf.constant([3, 1]))
+        clipped, norm = clip_by_global_norm([rows], 1.0)
+        assert float(norm) == pytest.approx(5.0)
+        np.testing.assert_allclose(clipped[0], [[0.6], [0.8], [0.0]], rtol=1e-6)
+
+
+def numpy_update(value, gradient, m, v, rate, decay):
+    """The release's formula, in float64."""
+    m = 0.9 * m + 0.1 * gradient
+    v = 0.999 * v + 0.001 * gradient**2
+    return value - rate * (m / (np.sqrt(v) + 1e-6) + decay * value), m, v
+
+
+class TestAdamWeightDecay:
+    @pytest.mark.parametrize(("name", "decay"), [("dense/kernel", 0.01), ("dense/bias", 0.0)])
+    def test_five_updates_equal_the_formula(self, name, decay):
+        rng = np.random.default_rng(0)
+        schedule = LearningRateSchedule(0.1, num_train_steps=8, num_warmup_steps=2)
+        optimizer = AdamWeightDecay(schedule)
+        start = rng.standard_normal((3, 4))
+        ours = [tf.constant(start, tf.float32), tf.zeros((3, 4)), tf.zeros((3, 4))]
+        theirs = [start, np.zeros((3, 4)), np.zeros((3, 4))]
+        for step in range(5):
+            gradient = rng.standard_normal((3, 4))
+            rate = optimizer.learning_rate(step)
+            ours = optimizer.update(name, ours[0], tf.constant(gradient, tf.float32), *ours[1:], rate)
+            theirs = numpy_update(theirs[0], gradient, *theirs[1:], rate, decay)
+            for actual, expected in zip(ours, theirs, strict=True):
+                np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+    def test_the_first_update_is_not_corrected_for_its_bias(self):
+        optimizer = AdamWeightDecay(None, weight_decay_rate=0.0)
+        value, m, v = optimizer.update("w", np.float32(1), np.float32(2), np.float32(0), np.float32(0), 0.5)
+        # 0.1 * 2 / sqrt(0.001 * 4), where corrected Adam would give 1
+        assert [float(value), float(m), float(v)] == pytest.approx([1 - 0.5 * 3.162228, 0.2, 0.004], rel=1e-5)
+
+    def test_epsilon_stands_outside_the_root(self):
+        optimizer = AdamWeightDecay(None, weight_decay_rate=0.0)
+        value, *_ = optimizer.update("w", np.float32(0), np.float32(1e-6), np.float32(0), np.float32(0), 1.0)
+        assert float(value) == pytest.approx(-1e-7 / (np.sqrt(1e-15) + 1e-6), rel=1e-4)
+
+    @pytest.mark.parametrize(
+        ("name", "is_decayed"),
+        [
+            ("bert/embeddings/word_embeddings", True),
+            ("bert/embeddings/token_type_embeddings", True),
+            ("bert/embeddings/position_embeddings", True),
+            ("bert/embeddings/LayerNorm/gamma", False),
+            ("bert/embeddings/LayerNorm/beta", False),
+            ("bert/encoder/layer_0/attention/self/query/kernel", True),
+            ("bert/encoder/layer_0/attention/self/query/bias", False),
+            ("encoder/layer_norm/gamma", False),
+            ("cls/predictions/output_bias", False),
+            ("cls/seq_relationship/output_weights", True),
+            ("cls/seq_relationship/output_bias", False),
+        ],
+    )
+    def test_decay_is_decided_by_the_name(self, name, is_decayed):
+        assert AdamWeightDecay(None).uses_weight_decay(name) is is_decayed
+        assert AdamWeightDecay(None, exclude_from_weight_decay=()).uses_weight_decay(name) is True
+        assert AdamWeightDecay(None, weight_decay_rate=0.0).uses_weight_decay(name) is False
+
+    def test_rows_that_occur_twice_are_squared_as_a_sum(self):
+        """The gradient of a gather comes in slices, here with row 0 three times; squared one by one, v would be 2/3."""
+        table = tf.Variable([[1.0], [2.0], [3.0]])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, [0, 0, 0, 1]) * [[1.0], [2.0], [3.0], [4.0]])
+        slices = tape.gradient(loss, table)
+        assert isinstance(slices, tf.IndexedSlices)
+        zeros = tf.zeros((3, 1))
+        optimizer = AdamWeightDecay(None)
+        value, m, v = optimizer.update("table", table, tf.convert_to_tensor(slices), zeros, zeros, 0.1)
+        expected = numpy_update(np.array([[1.0], [2], [3]]), np.array([[6.0], [4], [0]]), 0.0, 0.0, 0.1, 0.01)
+        for actual, wanted in zip((value, m, v), expected, strict=True):
+            np.testing.assert_allclose(actual, wanted, rtol=1e-5)
+        np.testing.assert_allclose(v, [[0.036], [0.016], [0.0]], rtol=1e-5)
+
+    def test_slices_are_not_taken(self):
+        slices = tf.IndexedSlices(tf.ones((1, 1)), tf.constant([0]), tf.constant([3, 1]))
+        zeros = tf.zeros((3, 1))
+        with pytest.raises(TypeError, match="IndexedSlices"):
+            AdamWeightDecay(None).update("table", zeros, slices, zeros, zeros, 0.1)
+
+    def test_rows_without_a_gradient_move_too(self):
+        optimizer = AdamWeightDecay(None)
+        value, m, v = optimizer.update("table", *map(tf.constant, (1.0, 0.0, 0.5, 0.25)), learning_rate=0.1)
+        assert float(m) == pytest.approx(0.45)
+        assert float(v) == pytest.approx(0.24975)
+        assert float(value) == pytest.approx(1 - 0.1 * (0.45 / (np.sqrt(0.24975) + 1e-6) + 0.01))
