@@ -2,8 +2,8 @@
 
     python benchmarks/tokenization.py --corpus='texts/*.txt' --vocab=vocab.txt
 
-The release's tokenizer is the one in the package bert-tensorflow 1.0.1; where that is not installed, our own composition
-of `BasicTokenizer` and `WordpieceTokenizer`, which remembers nothing, is what `FullTokenizer` is compared with. All take
+The release's tokenizer is the one in the package bert-tensorflow 1.0.1; where that is not installed, our composition of
+`BasicTokenizer` and `WordpieceTokenizer`, which remembers nothing, is what `FullTokenizer` is compared with. All take
 turns on every megabyte of text, so that what else the machine does meets them alike. Reading the vocabulary and the
 text is left out; MB are 10^6 bytes of UTF-8. Needs the standard library only.
 """
@@ -113,6 +113,7 @@ def measure_all(lines, args):
     makers = {RELEASE: make_release, PLAIN: make_plain, OURS: make_ours}
     more = repeat_and_shuffle(lines, args.megabytes)
     once = f"the corpus, {num_bytes(lines) / 1e6:.1f} MB"
+    shuffled = f"{num_bytes(more) / 1e6:.1f} MB, its sentences repeated and shuffled, from cold"
     speeds, differences = {}, {}
 
     def note(text, measured):
@@ -129,10 +130,7 @@ def measure_all(lines, args):
         encoders = make_encoders()
         note(f"{once}, from cold", measure(lines, encoders))
         note(f"{once}, again", measure(lines, encoders))
-        note(
-            f"{num_bytes(more) / 1e6:.1f} MB, its sentences repeated and shuffled, from cold",
-            measure(more, make_encoders()),
-        )
+        note(shuffled, measure(more, make_encoders()))
     return speeds, differences
 
 

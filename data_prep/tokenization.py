@@ -169,6 +169,7 @@ class WordpieceTokenizer:
         self.vocab = vocab
         self.unk_token = unk_token
         self.max_input_chars_per_word = max_input_chars_per_word
+        self._beginnings = {token: token for token in vocab}
         self._continuations = {token[2:]: token for token in vocab if token.startswith("##")}
         self._longest = max(map(len, vocab), default=0)
 
@@ -185,19 +186,19 @@ class WordpieceTokenizer:
         length = len(word)
         if length > self.max_input_chars_per_word:
             return [self.unk_token]
-        if word in self.vocab:
+        known = self._beginnings
+        if word in known:
             return [word]
         pieces, start = [], 0
         while start < length:
             for end in range(min(length, start + self._longest), start, -1):
-                part = word[start:end]
-                piece = self._continuations.get(part) if start else part if part in self.vocab else None
+                piece = known.get(word[start:end])
                 if piece is not None:
                     break
             else:
                 return [self.unk_token]
             pieces.append(piece)
-            start = end
+            start, known = end, self._continuations
         return pieces
 
 
@@ -294,6 +295,7 @@ class FullTokenizer:
         """
         if self.wordpiece_tokenizer.unk_token in self.vocab:
             return [self.inv_vocab[id_] for id_ in self.encode(text)]
+        # Without [UNK] in the vocabulary unknown words have no id by which to remember them.
         return [
             piece for word in self.basic_tokenizer.tokenize(text) for piece in self.wordpiece_tokenizer.split_word(word)
         ]

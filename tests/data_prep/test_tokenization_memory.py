@@ -1,6 +1,7 @@
 """The memory of pieces changes nothing but the speed, and is bounded."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
@@ -82,6 +83,16 @@ def test_results_do_not_depend_on_what_came_before(tmp_path):
         fresh = FullTokenizer(vocab_file)
         assert used.encode(text) == fresh.encode(text)
         assert used.tokenize_with_offsets(text) == fresh.tokenize_with_offsets(text)
+
+
+def test_threads_may_share_a_tokenizer(tmp_path):
+    tokenizer = FullTokenizer(write_odd_vocab(tmp_path / "vocab.txt"))
+    texts = [f"un{number % 50} running{number}" for number in range(2000)]
+    expected = [tokenizer.encode(text) for text in texts]
+    tokenizer._ids.max_pieces = 20
+    with ThreadPoolExecutor(4) as pool:
+        for ids in pool.map(lambda _: [tokenizer.encode(text) for text in texts], range(4)):
+            assert ids == expected
 
 
 def test_pickles_without_its_memory(tmp_path):
