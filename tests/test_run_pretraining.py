@@ -265,7 +265,7 @@ def test_other_settings_in_the_same_folder_are_refused(files):
 
 
 def test_a_loss_that_explodes_stops_the_run(files):
-    with pytest.raises(ValueError, match="the loss is not finite in step"):
+    with pytest.raises(ValueError, match="the loss or its gradient is not finite in step"):
         run(files, do_train=True, learning_rate=1e30, num_warmup_steps=0)
 
 

@@ -60,7 +60,7 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
         The metrics of the evaluation at the end; None without one, or after a stop.
 
     Raises:
-        ValueError: the loss is not finite; the steps are named, and no checkpoint has been written since.
+        ValueError: the loss or its gradient is not finite; the steps are named, and nothing has been saved since.
     """
     step = int(trainer.global_step.numpy())
     iterator = iter(batches)
@@ -71,11 +71,11 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
             started = time.monotonic()
             try:
                 totals = trainer.train(iterator, tf.constant(num_steps))
-                loss = float(totals["loss"])
+                is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
             except tf.errors.OpError as error:
                 raise (explain(error) if explain else error) from error
             seconds = time.monotonic() - started
-            if not math.isfinite(loss):
+            if not is_finite:
                 raise _not_finite(step, num_steps, run_dir)
             step += num_steps
             report.steps(step, num_steps, totals, seconds)
@@ -98,7 +98,7 @@ def _not_finite(step, num_steps, run_dir):
     steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"
     kept = f"the checkpoint of step {saved} is from before" if saved else "no checkpoint has been written"
     return ValueError(
-        f"the loss is not finite in {steps} ({kept}); lower --learning_rate, raise --num_warmup_steps, "
+        f"the loss or its gradient is not finite in {steps} ({kept}); lower --learning_rate, raise --num_warmup_steps, "
         "or look at the records around there"
     )
 

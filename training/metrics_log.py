@@ -23,7 +23,15 @@ class MetricsFile:
     """
 
     def __init__(self, run_dir, metric_names, start_step):
-        self._columns = ["step", "split", "learning_rate", "loss", *metric_names, "examples_per_second"]
+        self._columns = [
+            "step",
+            "split",
+            "learning_rate",
+            "loss",
+            *metric_names,
+            "gradient_norm",
+            "examples_per_second",
+        ]
         path = run_dir.file(METRICS_FILE)
         kept = _whole_rows_until(path, start_step)
         lines = [",".join(self._columns)]
@@ -107,6 +115,7 @@ def draw_learning_curves(run_dir):
 
     rows = read_metrics(run_dir.file(METRICS_FILE))
     names = [name for name in rows[0] if name not in ("step", "split", "examples_per_second")] if rows else []
+    names = [name for name in names if any(row[name] for row in rows)]
     figure = Figure(figsize=(10, 2.6 * ((len(names) + 1) // 2)), layout="constrained")
     for place, name in enumerate(names, 1):
         axes = figure.add_subplot((len(names) + 1) // 2, 2, place)

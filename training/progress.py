@@ -76,7 +76,12 @@ class Report:
 
     def row(self, step):
         """Writes the averages since the last row."""
-        values = {"learning_rate": self._rate_of(step), **self._metrics(self._since_row)}
+        num_steps = sum(totals["steps"] for totals in self._since_row)
+        values = {
+            "learning_rate": self._rate_of(step),
+            **self._metrics(self._since_row),
+            "gradient_norm": sum(totals["gradient_norm"] for totals in self._since_row) / num_steps,
+        }
         if self._calls:
             values["examples_per_second"] = self._speed()[0]
         self._since_row = []

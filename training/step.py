@@ -61,11 +61,11 @@ class Trainer:
             num_steps: int32 scalar tensor (a Python int would trace anew for every number).
 
         Returns:
-            dict with `numerators` and `denominators` (dicts of float32 scalars by metric) and `loss` (float32 scalar),
-            each summed over the steps.
+            dict with `numerators` and `denominators` (dicts of float32 scalars by metric), `loss` and `gradient_norm`
+            before clipping (float32 scalars), each summed over the steps.
         """
         zeros = {name: tf.zeros([]) for name in self.task.metric_names}
-        totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([])}
+        totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
         for _ in tf.range(num_steps):
             result = self.strategy.run(self._step, args=(next(iterator),))
             # After the reduction every replica holds the same.
@@ -78,11 +78,11 @@ class Trainer:
         denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.task.denominators(features))
         gradients, numerators = self._sum_over_micro_batches(features, denominators, replica.replica_id_in_sync_group)
         gradients, numerators = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, numerators))
-        gradients, _ = clip_by_global_norm(gradients, _CLIP_NORM)
+        gradients, norm = clip_by_global_norm(gradients, _CLIP_NORM)
         learning_rate = self.optimizer.learning_rate(self.global_step)
         replica.merge_call(self._apply, args=(gradients, learning_rate))
         loss = self.task.loss(numerators, denominators)
-        return {"numerators": numerators, "denominators": denominators, "loss": loss}
+        return {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
 
     def _sum_over_micro_batches(self, features, denominators, replica_id):
         size = features["input_ids"].shape[0] // self.num_micro_batches

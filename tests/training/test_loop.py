@@ -10,13 +10,14 @@ from training.loop import Pace, train
 
 
 class CountingTrainer:
-    """Counts steps; its loss is what `losses` says of the step, 1 elsewhere."""
+    """Counts steps; its loss and gradient norm are what `losses` and `norms` say of the step, 1 elsewhere."""
 
-    def __init__(self, losses=None, on_step=None):
+    def __init__(self, losses=None, on_step=None, norms=None):
         self.global_step = tf.Variable(0, dtype=tf.int64)
         self.state = {"global_step": self.global_step}
         self.calls = []
         self._losses = losses or {}
+        self._norms = norms or {}
         self._on_step = on_step
 
     def train(self, iterator, num_steps):
@@ -26,7 +27,11 @@ class CountingTrainer:
         self.global_step.assign_add(num_steps)
         if self._on_step:
             self._on_step(first + num_steps - 1)
-        return {"loss": sum(self._losses.get(step, 1.0) for step in range(first, first + num_steps))}
+        steps = range(first, first + num_steps)
+        return {
+            "loss": sum(self._losses.get(step, 1.0) for step in steps),
+            "gradient_norm": sum(self._norms.get(step, 1.0) for step in steps),
+        }
 
 
 class Recorder:
@@ -86,11 +91,16 @@ def test_calls_of_the_device_grow_as_long_as_they_are_short():
 def test_a_loss_that_is_not_finite_ends_training_and_names_the_steps(loss):
     trainer = CountingTrainer({8: loss})
     with pytest.raises(
-        ValueError, match=r"the loss is not finite in steps 6 to 10 \(the checkpoint of step 5 is from b"
+        ValueError,
+        match=r"the loss or its gradient is not finite in steps 6 to 10 \(the checkpoint of step 5 is from b",
     ):
         run(trainer, Pace(20, 5, 5))
+    with pytest.raises(ValueError, match="the loss or its gradient is not finite in steps 6 to 10"):
+        run(CountingTrainer(norms={8: loss}), Pace(20, 5, 5))
     trainer = CountingTrainer({1: loss})
-    with pytest.raises(ValueError, match=r"the loss is not finite in step 1 \(no checkpoint has been written\)"):
+    with pytest.raises(
+        ValueError, match=r"the loss or its gradient is not finite in step 1 \(no checkpoint has been written\)"
+    ):
         run(trainer, Pace(20, 5, 5))
 
 

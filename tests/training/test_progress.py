@@ -30,7 +30,12 @@ class Rows:
 
 def totals(loss, steps=1):
     sums = {"masked_lm_loss": 4.0 * steps, "masked_lm_accuracy": 1.0 * steps}
-    return {"numerators": sums, "denominators": dict.fromkeys(sums, 2.0 * steps), "loss": loss * steps}
+    return {
+        "numerators": sums,
+        "denominators": dict.fromkeys(sums, 2.0 * steps),
+        "loss": loss * steps,
+        "gradient_norm": 3.0 * steps,
+    }
 
 
 @pytest.fixture
@@ -70,6 +75,7 @@ def test_a_row_averages_the_steps_since_the_one_before(screen):
     assert "examples_per_second" not in first[2]  # the first call builds the graph
     assert second[:2] == (5, "train")
     assert second[2]["loss"] == pytest.approx((4.0 + 3 * 2.0) / 4)
+    assert second[2]["gradient_norm"] == pytest.approx(3.0)
     assert second[2]["masked_lm_accuracy"] == pytest.approx(0.5)
     assert second[2]["learning_rate"] == 1.0  # of the fifth update, which read step 4
     assert second[2]["examples_per_second"] == pytest.approx(8 * 4 / 2)
