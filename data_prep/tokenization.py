@@ -7,7 +7,7 @@ pieces) are its two halves. Needs the standard library only.
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from data_prep.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable, is_dropped_mark
@@ -136,11 +136,14 @@ class BasicTokenizer:
             text = unicodedata.normalize("NFD", text)
         return text.translate(self._split_table).split()
 
-    def tokenize_with_sources(self, text: str) -> list[tuple[str, list[int]]]:
+    def tokenize_with_sources(self, text: str) -> list[tuple[str, Sequence[int]]]:
         """Returns each word of `tokenize(text)` with the place in the text that each of its characters came from.
 
         Places never decrease: where NFD puts marks into canonical order, they keep the order of the text.
         """
+        if text.isascii() and text.isprintable():
+            lowered = text.lower() if self.do_lower_case else text
+            return [(match.group(), range(*match.span())) for match in _ASCII_WORD.finditer(lowered)]
         # Each step changes text character by character, but for the order of marks and the form of a final sigma,
         # neither of which changes a length: so the steps on single characters say how far each of them goes.
         steps = [lambda part: part.translate(CLEAN)]
