@@ -47,10 +47,12 @@ class Checkpoint:
         """Returns the value of an entry, a NumPy array.
 
         Raises:
-            ValueError: the data file is cut short or damaged.
+            ValueError: there is no such entry, or the data file is cut short or damaged.
         """
         import tensorflow as tf
 
+        if name not in self._shapes:
+            raise ValueError(f"{self.prefix} has no entry {name}; its {len(self.names)} entries are in `names`")
         try:
             return self._reader.get_tensor(name)
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
@@ -96,14 +98,18 @@ def open_checkpoint(path):
 
     Raises:
         FileNotFoundError: there is no checkpoint, or a part of it is missing.
-        ValueError: a folder holds several checkpoints, or the file is damaged.
+        ValueError: a folder holds several checkpoints, the index is damaged, or the path has a bracket.
     """
     path = pathlib.Path(os.fspath(path))
     prefix = _newest_in(path) if path.is_dir() else _FILE_SUFFIX.sub("", str(path))
     folder = pathlib.Path(prefix).parent
     if not pathlib.Path(f"{prefix}.index").is_file():
         raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {_contents(folder)}")
-    if not list(folder.glob(_escaped(pathlib.Path(prefix).name) + ".data-*-of-*")):
+    if "[" in prefix:
+        raise ValueError(
+            f"{prefix}: TensorFlow takes the bracket in this path for a pattern; rename the file or folder"
+        )
+    if not list(folder.glob(f"{pathlib.Path(prefix).name}.data-*-of-*")):
         raise FileNotFoundError(f"{prefix}.index is there, but {prefix}.data-00000-of-00001 is not; copy both files")
     return Checkpoint(prefix)
 
@@ -259,8 +265,3 @@ def _contents(folder):
     names = sorted(path.name for path in folder.iterdir())
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     return f"{folder} holds {shown}" if names else f"{folder} is empty"
-
-
-def _escaped(name):
-    """Quotes the characters that mean something in a glob pattern."""
-    return re.sub(r"([*?[])", r"[\1]", name)

@@ -170,7 +170,10 @@ class Dropout:
         if seed is None or self.rate == 0:
             return x
         seed = ops.convert_to_tensor(seed)
-        return keras.random.dropout(x, self.rate, seed=FixedSeed(seed + ops.cast([0, self.index], seed.dtype)))
+        seed = FixedSeed(seed + ops.cast([0, self.index], seed.dtype))
+        # The mask of keras.random.dropout, applied in half its time on TensorFlow; PyTorch's wants a seed with a state.
+        is_kept = keras.random.uniform(ops.shape(x), seed=seed) >= self.rate
+        return x * (ops.cast(is_kept, x.dtype) / (1.0 - self.rate))
 
 
 class FixedSeed(keras.random.SeedGenerator):

@@ -1,0 +1,99 @@
+"""The same network on the other backends of Keras, each in a process of its own: equal to the release there too."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from modeling import open_checkpoint
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+CHILD = """
+import sys
+
+import numpy as np
+from keras import ops
+
+from modeling import AdamWeightDecay, BertConfig, LearningRateSchedule, PretrainingModel, PretrainingTask
+from modeling import clip_by_global_norm, weights_by_name
+
+config_file, forward_file, weights_file, result_file, seed_dtype = sys.argv[1:]
+arrays = np.load(forward_file)
+features = {name.removeprefix("in/"): arrays[name] for name in arrays if name.startswith("in/")}
+model = PretrainingModel(BertConfig.from_json_file(config_file))
+weights = np.load(weights_file)
+for name, variable in weights_by_name(model).items():
+    variable.assign(weights[name])
+
+encoded = model.bert(features["input_ids"], features["input_mask"], features["segment_ids"])
+scores = model(features)
+task = PretrainingTask(model)
+numerators, denominators = task.numerators(features), task.denominators(features)
+result = {name: encoded[name] for name in ("embedding_output", "sequence_output", "pooled_output")}
+result |= {f"encoder_layer_{i}": layer for i, layer in enumerate(encoded["all_encoder_layers"])}
+result["masked_lm_log_probs"] = ops.log_softmax(scores["masked_lm_logits"])
+result["next_sentence_log_probs"] = ops.log_softmax(scores["next_sentence_logits"])
+result["total_loss"] = task.loss(numerators, denominators)
+metrics = task.metrics(numerators, denominators)
+result |= {name: metrics[name] for name in ("masked_lm_loss", "next_sentence_loss")}
+
+x = ops.convert_to_tensor(np.linspace(-2, 2, 9, dtype="float32"))
+schedule = LearningRateSchedule(0.1, num_train_steps=10, num_warmup_steps=4)
+result["rates"] = ops.stack([schedule(ops.convert_to_tensor(step)) for step in range(12)])
+[clipped], _ = clip_by_global_norm([x], 1.0)
+updated = AdamWeightDecay(schedule).update("kernel", x, clipped, 0.1 * x, ops.square(x), schedule(5))
+result["updated"] = ops.stack(updated)
+
+for layer in model.bert.encoder_layers:
+    layer.self_attention.dropout.rate = 0.5
+seeds = [np.array(numbers, seed_dtype) for numbers in ((1, 2), (1, 2), (5, 2))]
+first, again, other = (ops.convert_to_numpy(task.numerators(features, seed)["masked_lm_loss"]) for seed in seeds)
+assert first == again != other, (first, again, other)
+assert "tensorflow" not in sys.modules
+np.savez(result_file, **{name: ops.convert_to_numpy(value) for name, value in result.items()})
+"""
+
+
+def run_on(backend, folder, tmp_path):
+    """Returns what the script above computes, a dict of arrays."""
+    checkpoint = open_checkpoint(folder / "bert_model.ckpt")
+    np.savez(tmp_path / "weights.npz", **{name: checkpoint.read(name) for name in checkpoint.names})
+    files = [folder / "bert_config.json", folder / "forward.npz", tmp_path / "weights.npz", tmp_path / "result.npz"]
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {
+        "KERAS_BACKEND": backend,
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    command = [sys.executable, "-c", CHILD, *map(str, files), "uint32" if backend == "jax" else "int32"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(tmp_path / "result.npz"))
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_the_network_equals_the_release_on_another_backend(golden_dir, tmp_path, backend):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"the backend {backend} is not installed")
+    folder = golden_dir / "pretraining_a"
+    result = run_on(backend, folder, tmp_path)
+    golden = np.load(folder / "forward.npz")
+    compared = [name for name in result if f"out/{name}" in golden]
+    assert len(compared) == 10
+    for name in compared:
+        expected = golden[f"out/{name}"].reshape(result[name].shape)
+        np.testing.assert_allclose(result[name], expected, rtol=0, atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(
+        result["rates"], [0, 0.025, 0.05, 0.075, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0, 0], atol=1e-7
+    )
+    x = np.linspace(-2, 2, 9)
+    gradient = x / np.sqrt((x**2).sum())
+    m, v = 0.9 * 0.1 * x + 0.1 * gradient, 0.999 * x**2 + 0.001 * gradient**2
+    value = x - 0.05 * (m / (np.sqrt(v) + 1e-6) + 0.01 * x)
+    np.testing.assert_allclose(result["updated"], [value, m, v], atol=1e-6)
