@@ -74,6 +74,7 @@ def test_offsets_are_those_of_tokenize_and_inside_the_text(odd_tokenizers, text,
             assert is_inside(token.replace("ς", "σ"), behind) or has_other_marks(text)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="abunrig019 \t\n!#.,-[]'\u4e00\u3002\u20ac\u3042\u2028\ue000"))
 def test_offsets_where_nothing_is_normalised(odd_tokenizers, text):
     last_end = 0
