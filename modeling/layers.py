@@ -147,7 +147,8 @@ class Dropout:
     """Dropout whose mask is a pure function of a seed and of the place in the network.
 
     Zeroes each element with probability `rate` and divides the rest by `1 - rate`. The same seed gives the same mask
-    on every run, so there is no random state to save, and replicas that are given different seeds draw different masks.
+    on every run (on the same kind of device), so there is no random state to save, and replicas that are given
+    different seeds draw different masks.
 
     Args:
         rate: probability in [0, 1).
