@@ -50,12 +50,14 @@ class RunDir:
             ValueError: the folder holds another run, or something else; the differences are named.
             OSError: the folder cannot be created or written to.
         """
+        if "://" in self.path:
+            raise ValueError(f"--output_dir={self.path} is a remote path; a run is kept in a local folder, so give one")
+        if set("[*?") & set(self.path):
+            raise ValueError(f"--output_dir={self.path}: TensorFlow takes [, * and ? in a path for a pattern; rename it")
         os.makedirs(self.path, exist_ok=True)
         stored = self._stored_config()
         if stored is None:
-            found = sorted(
-                os.path.basename(name) for pattern in _FILES_OF_A_RUN for name in glob.glob(self.file(pattern))
-            )
+            found = sorted(os.path.basename(name) for pattern in _FILES_OF_A_RUN for name in self._glob(pattern))
             if found:
                 raise ValueError(
                     f"--output_dir={self.path} holds files of something else ({', '.join(found[:3])}); "
@@ -63,7 +65,7 @@ class RunDir:
                 )
         elif self.latest_checkpoint():
             self._compare(stored, settings, free)
-        for leftover in glob.glob(self.file(".model.ckpt-*.unfinished-*")):
+        for leftover in self._glob(".model.ckpt-*.unfinished-*"):
             os.remove(leftover)
         self.write_text(
             _RUN_CONFIG, json.dumps({"program": self.program, "settings": settings}, indent=2, sort_keys=True) + "\n"
@@ -97,7 +99,7 @@ class RunDir:
         lines += [f'all_model_checkpoint_paths: "model.ckpt-{s}"' for s in kept]
         self.write_text("checkpoint", "\n".join(lines) + "\n")
         for old in set(self._steps()) - set(kept):
-            for name in glob.glob(self.file(f"model.ckpt-{old}.*")):
+            for name in self._glob(f"model.ckpt-{old}.*"):
                 os.remove(name)
 
     def restore(self, state):
@@ -134,8 +136,11 @@ class RunDir:
             os.fsync(file.fileno())
         os.replace(temporary, self.file(name))
 
+    def _glob(self, pattern):
+        return glob.glob(os.path.join(glob.escape(self.path), pattern))
+
     def _steps(self):
-        names = glob.glob(self.file("model.ckpt-*.index"))
+        names = self._glob("model.ckpt-*.index")
         return sorted(int(match[1]) for name in names if (match := re.search(r"model\.ckpt-(\d+)\.index$", name)))
 
     def _stored_config(self):

@@ -117,6 +117,17 @@ def test_a_folder_with_unrelated_files_is_taken(tmp_path):
     assert (tmp_path / "train.tfrecord").read_text() == "mine"
 
 
+def test_a_folder_that_tensorflow_could_not_read_from_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"TensorFlow takes \[, \* and \? in a path for a pattern; rename it"):
+        RunDir(str(tmp_path / "run [1]"), "run_pretraining").claim({}, free=())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_remote_folder_is_refused():
+    with pytest.raises(ValueError, match="--output_dir=gs://bucket/run is a remote path; a run is kept in a local"):
+        RunDir("gs://bucket/run", "run_pretraining").claim({}, free=())
+
+
 def test_a_run_config_that_is_none_is_refused(tmp_path):
     path = tmp_path / "run_config.json"
     path.write_text("{")

@@ -1,0 +1,60 @@
+"""The commands of the README and the docs are ones that the programs take."""
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+import run_pretraining
+from data_prep import create_pretraining_data
+from training.flags import parse
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROGRAMS = {
+    "run_pretraining.py": run_pretraining.define_flags,
+    "data_prep/create_pretraining_data.py": create_pretraining_data.define_flags,
+}
+
+
+def commands():
+    """Every `python program --flags` of a code block, continuation lines joined."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                for part in line.split("&&"):
+                    words = shlex.split(part) if part.strip().startswith("python ") else []
+                    if len(words) > 1 and words[1] in PROGRAMS:
+                        yield pytest.param(words[1:], id=f"{path.name}: {' '.join(words[1:3])}")
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_a_command_is_one_that_the_program_takes(words):
+    flag_values = PROGRAMS[words[0]]()
+    parse(flag_values, words, "")
+
+
+def test_the_two_commands_of_a_new_user_stand_in_the_readme():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert "pip install -e . && python run_pretraining.py" in lines
+    assert "pip install -e '.[test]' && pytest" in lines
+
+
+def test_links_lead_somewhere():
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_flag_of_pre_training_is_explained():
+    page = (ROOT / "docs" / "pretraining.md").read_text(encoding="utf-8")
+    for name in run_pretraining.define_flags():
+        assert f"`--{name}`" in page, name
+
+
+def test_every_flag_of_building_examples_is_explained():
+    page = (ROOT / "docs" / "create_pretraining_data.md").read_text(encoding="utf-8")
+    for name in create_pretraining_data.define_flags():
+        assert f"`--{name}`" in page, name
