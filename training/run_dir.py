@@ -53,7 +53,7 @@ class RunDir:
         if "://" in self.path:
             raise ValueError(f"--output_dir={self.path} is a remote path; a run is kept in a local folder, so give one")
         if set("[*?") & set(self.path):
-            raise ValueError(f"--output_dir={self.path}: TensorFlow takes [, * and ? in a path for a pattern; rename it")
+            raise ValueError(f"--output_dir={self.path}: TensorFlow takes [ * ? in a path for a pattern; rename it")
         os.makedirs(self.path, exist_ok=True)
         stored = self._stored_config()
         if stored is None:

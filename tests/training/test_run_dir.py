@@ -118,7 +118,7 @@ def test_a_folder_with_unrelated_files_is_taken(tmp_path):
 
 
 def test_a_folder_that_tensorflow_could_not_read_from_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"TensorFlow takes \[, \* and \? in a path for a pattern; rename it"):
+    with pytest.raises(ValueError, match=r"TensorFlow takes \[ \* \? in a path for a pattern; rename it"):
         RunDir(str(tmp_path / "run [1]"), "run_pretraining").claim({}, free=())
     assert not list(tmp_path.iterdir())
 

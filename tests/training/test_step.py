@@ -68,6 +68,10 @@ def test_thirty_updates_equal_the_release(golden_dir, name):
 
     trained = open_checkpoint(golden_dir / name / "trained" / "model.ckpt-30")
     assert set(trained.names) == set(trainer.state)
+    if name == "pretraining_b":
+        # Its relu stands at 0 but for rounding in step 24, so that processors take either slope and the weights part by
+        # 2e-4; tests/modeling/test_golden_pretraining.py takes the release's slope and compares them.
+        return
     for key, variable in trainer.state.items():
         np.testing.assert_allclose(variable.numpy(), trained.read(key), rtol=0, atol=1e-4, err_msg=key)
 
