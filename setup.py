@@ -27,8 +27,8 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=["modeling", "data_prep", "training"],
-    py_modules=["run_pretraining"],
+    packages=["modeling", "data_prep", "prediction", "training"],
+    py_modules=["predict", "run_pretraining"],
     package_data={"data_prep": ["sample/*.txt"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
@@ -39,10 +39,12 @@ setup(
         "absl-py>=2.3,<3",
         "numpy>=2,<3",
         "rich>=14,<16",
+        "safetensors>=0.6,<1",
     ],
     extras_require=EXTRAS,
     entry_points={
         "console_scripts": [
+            "predict=predict:run_program",
             "run_pretraining=run_pretraining:run_program",
             "create_pretraining_data=data_prep.create_pretraining_data:run",
         ]

@@ -1,10 +1,13 @@
 """The network: what BERT is, as Keras layers that run on every backend."""
 
 from modeling.bert import BertModel
-from modeling.checkpoint import LoadReport, load_weights, open_checkpoint, save_checkpoint, weights_by_name
+from modeling.checkpoint import LoadReport, load_weights, open_checkpoint, weights_by_name
 from modeling.config import BertConfig
+from modeling.hugging_face_config import read_config
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm
+from modeling.safetensors_checkpoint import save_safetensors
 from modeling.tasks import PretrainingModel, PretrainingTask
+from modeling.tensorflow_checkpoint import save_checkpoint
 
 __all__ = [
     "AdamWeightDecay",
@@ -17,6 +20,8 @@ __all__ = [
     "clip_by_global_norm",
     "load_weights",
     "open_checkpoint",
+    "read_config",
     "save_checkpoint",
+    "save_safetensors",
     "weights_by_name",
 ]

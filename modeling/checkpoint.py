@@ -1,64 +1,87 @@
-"""Name-based TensorFlow 1 checkpoints, the form of the released models: read, load into a model, write.
+"""Checkpoints of any kind: find one, open it, load it into a model.
 
-A checkpoint called PREFIX is two files, `PREFIX.index` and `PREFIX.data-00000-of-00001`. TensorFlow reads and writes
-them; it is imported when that happens, so that the rest of the package runs without it.
+The names of entries are the release's, whatever the kind: modeling/tensorflow_checkpoint.py reads and writes its own
+format, modeling/safetensors_checkpoint.py that of the Hugging Face layout.
 """
 
-import contextlib
 import dataclasses
+import glob
 import os
 import pathlib
 import re
 
-import keras
-import numpy as np
+from modeling.checkpoint_names import find_heads, is_training_state
+from modeling.hugging_face_config import HUGGING_FACE_FILE, RELEASED_FILE, read_architecture, read_config, read_labels
+from modeling.safetensors_checkpoint import INDEX_ENDING, SafetensorsReader
+from modeling.tensorflow_checkpoint import TensorFlowReader
 
-# What training adds to the weights: the optimizer's means and the step.
-_TRAINING_STATE = re.compile(r"(^|/)(adam_m|adam_v)$|^global_step$")
+VOCABULARY_FILE = "vocab.txt"
+
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
+_PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 
 
 class Checkpoint:
-    """An open checkpoint. Made by `open_checkpoint`.
+    """An open checkpoint. Made by `open_checkpoint`. Reads one entry at a time and keeps none.
+
+    Args:
+        prefix: see the attribute.
+        reader: TensorFlowReader or SafetensorsReader.
 
     Attributes:
-        prefix: the path without the endings of its files.
-        names: names of its entries, sorted.
+        prefix: str; the path of a safetensors file, or of a TensorFlow checkpoint without the endings of its files.
+        names: the release's names of its entries, sorted.
     """
 
-    def __init__(self, prefix):
-        import tensorflow as tf
-
-        self.prefix = prefix
-        try:
-            self._reader = tf.train.load_checkpoint(prefix)
-        except (tf.errors.OpError, RuntimeError, IndexError) as error:
-            raise ValueError(f"{prefix}.index cannot be read ({error}); the file is damaged, get it again") from None
-        self._shapes = self._reader.get_variable_to_shape_map()
-        self.names = sorted(self._shapes)
+    def __init__(self, prefix, reader):
+        self.prefix = str(prefix)
+        self.names = reader.names
+        self._reader = reader
+        self._folder = pathlib.Path(prefix).parent
 
     def shape(self, name):
-        """Returns the shape of an entry, a tuple of ints."""
-        return tuple(self._shapes[name])
+        """Returns the shape of an entry, a tuple of ints; kernels are [in, out]."""
+        return self._reader.shape(name)
 
     def read(self, name):
-        """Returns the value of an entry, a NumPy array.
+        """Returns the value of an entry, a NumPy array; kernels are [in, out].
 
         Raises:
             ValueError: there is no such entry, or the data file is cut short or damaged.
         """
-        import tensorflow as tf
-
-        if name not in self._shapes:
+        if name not in self.names:
             raise ValueError(f"{self.prefix} has no entry {name}; its {len(self.names)} entries are in `names`")
-        try:
-            return self._reader.get_tensor(name)
-        except (tf.errors.OpError, RuntimeError, IndexError) as error:
-            raise ValueError(
-                f"{self.prefix}: {name} cannot be read ({error}); the data file is cut short or damaged, get it again"
-            ) from None
+        return self._reader.read(name)
+
+    @property
+    def config(self):
+        """The BertConfig of the file beside it, see `read_config`; None where there is none."""
+        has_config = self._beside(RELEASED_FILE) or self._beside(HUGGING_FACE_FILE)
+        return read_config(self._folder) if has_config else None
+
+    @property
+    def labels(self):
+        """The names of the classes, a list of str, from the `config.json` beside it; None where that does not say."""
+        config_file = self._beside(HUGGING_FACE_FILE)
+        return read_labels(config_file) if config_file else None
+
+    @property
+    def heads(self):
+        """The heads it has weights of, a tuple; see `find_heads`."""
+        config_file = self._beside(HUGGING_FACE_FILE)
+        return find_heads(self.names, read_architecture(config_file) if config_file else None)
+
+    @property
+    def vocab_file(self):
+        """The path of the `vocab.txt` beside it, a str; None where there is none."""
+        return self._beside(VOCABULARY_FILE)
+
+    def _beside(self, name):
+        path = self._folder / name
+        return str(path) if path.is_file() else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,31 +110,34 @@ class LoadReport:
 
 
 def open_checkpoint(path):
-    """Opens a checkpoint.
+    """Opens a checkpoint, whatever its kind.
 
     Args:
-        path: its prefix, one of its files, or a folder. A folder that holds several checkpoints needs a file
-            `checkpoint` that names the one to take, as TensorFlow writes it.
+        path: a TensorFlow checkpoint (its prefix or one of its files), a safetensors file or the index of its shards,
+            or a folder with one of these. A folder that holds several checkpoints needs a file `checkpoint` that names
+            the one to take, as TensorFlow writes it.
 
     Returns:
         Checkpoint.
 
     Raises:
         FileNotFoundError: there is no checkpoint, or a part of it is missing.
-        ValueError: a folder holds several checkpoints, the index is damaged, or the path has a bracket.
+        ValueError: a folder holds several checkpoints, a file is damaged, or it is a pickle.
     """
     path = pathlib.Path(os.fspath(path))
-    prefix = _newest_in(path) if path.is_dir() else _FILE_SUFFIX.sub("", str(path))
+    if path.is_dir():
+        path = _newest_in(path)
+    if path.name.endswith((".safetensors", INDEX_ENDING)):
+        return Checkpoint(path, SafetensorsReader(path))
+    prefix = _FILE_SUFFIX.sub("", str(path))
     folder = pathlib.Path(prefix).parent
     if not pathlib.Path(f"{prefix}.index").is_file():
+        if path.is_file() and path.name.endswith(_PICKLE_ENDINGS):
+            raise _pickle_refusal(path)
         raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {_contents(folder)}")
-    if "[" in prefix:
-        raise ValueError(
-            f"{prefix}: TensorFlow takes the bracket in this path for a pattern; rename the file or folder"
-        )
-    if not list(folder.glob(f"{pathlib.Path(prefix).name}.data-*-of-*")):
+    if not list(folder.glob(f"{glob.escape(pathlib.Path(prefix).name)}.data-*-of-*")):
         raise FileNotFoundError(f"{prefix}.index is there, but {prefix}.data-00000-of-00001 is not; copy both files")
-    return Checkpoint(prefix)
+    return Checkpoint(prefix, TensorFlowReader(prefix))
 
 
 def weights_by_name(model):
@@ -143,7 +169,7 @@ def load_weights(variables_by_name, checkpoint, allow_partial=False):
     """
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = open_checkpoint(checkpoint)
-    held = [name for name in checkpoint.names if not _TRAINING_STATE.search(name)]
+    held = [name for name in checkpoint.names if not is_training_state(name)]
     report = LoadReport(
         prefix=checkpoint.prefix,
         loaded=[name for name in variables_by_name if name in held],
@@ -154,51 +180,6 @@ def load_weights(variables_by_name, checkpoint, allow_partial=False):
     for name in report.loaded:
         variables_by_name[name].assign(checkpoint.read(name))
     return report
-
-
-def save_checkpoint(prefix, tensors_by_name):
-    """Writes a checkpoint; its files get their names only when they are whole.
-
-    Args:
-        prefix: path without an ending, such as "out/bert_model.ckpt". A checkpoint of that name is replaced.
-        tensors_by_name: dict of str to keras.Variable, tensor or array, written under these very names. What is an
-            int64 number in the release (`global_step`) must be given as one.
-
-    Returns:
-        The prefix, a string.
-    """
-    import tensorflow as tf
-
-    prefix = pathlib.Path(os.fspath(prefix))
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = prefix.with_name(f".{prefix.name}.unfinished-{os.getpid()}")
-    data, index = ".data-00000-of-00001", ".index"
-    try:
-        with tf.device("CPU"):
-            tf.raw_ops.SaveV2(
-                prefix=str(unfinished),
-                tensor_names=list(tensors_by_name),
-                shape_and_slices=[""] * len(tensors_by_name),
-                tensors=[_to_tensor(value) for value in tensors_by_name.values()],
-            )
-        # Without its index a checkpoint is not there: an old index must not meet new data.
-        pathlib.Path(f"{prefix}{index}").unlink(missing_ok=True)
-        os.replace(f"{unfinished}{data}", f"{prefix}{data}")
-        os.replace(f"{unfinished}{index}", f"{prefix}{index}")
-    finally:
-        for suffix in (data, index):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{unfinished}{suffix}")
-    return str(prefix)
-
-
-def _to_tensor(value):
-    import tensorflow as tf
-
-    if isinstance(value, keras.Variable):
-        # A TensorFlow variable is read without making a copy of it.
-        value = value.value if keras.backend.backend() == "tensorflow" else np.asarray(value)
-    return tf.convert_to_tensor(value)
 
 
 def _check_match(report, checkpoint, variables_by_name, allow_partial):
@@ -235,7 +216,7 @@ def _check_match(report, checkpoint, variables_by_name, allow_partial):
 
 
 def _newest_in(folder):
-    """Returns the prefix of the checkpoint that a folder's `checkpoint` file names, or of the only one there."""
+    """Returns the path of the checkpoint that a folder's `checkpoint` file names, or of the only one there."""
     prefixes = _prefixes(folder)
     state_file = folder / "checkpoint"
     named = _STATE_LINE.search(state_file.read_text(encoding="utf-8")) if state_file.is_file() else None
@@ -243,17 +224,37 @@ def _newest_in(folder):
         # The path in the file may be that of a folder which has been moved since.
         newest = pathlib.Path(named[1]).name
         if newest in prefixes:
-            return str(folder / newest)
+            return folder / newest
     if not prefixes:
+        for path in sorted(folder.iterdir()):
+            if path.name.endswith(_PICKLE_ENDINGS):
+                raise _pickle_refusal(path)
+            if _SHARD.search(path.name):
+                raise FileNotFoundError(
+                    f"{path} is a part of a checkpoint, but model{INDEX_ENDING} is not beside it; copy that too"
+                )
         raise FileNotFoundError(f"there is no checkpoint in the folder {folder}; {_contents(folder)}")
     if len(prefixes) > 1:
         raise ValueError(f"the folder {folder} holds several checkpoints: {', '.join(prefixes)}; name one")
-    return str(folder / prefixes[0])
+    return folder / prefixes[0]
 
 
 def _prefixes(folder):
-    """Returns the names of the checkpoints of a folder."""
-    return sorted(path.name.removesuffix(".index") for path in folder.glob("*.index") if path.name[0] != ".")
+    """Returns the names of the checkpoints of a folder: prefixes, safetensors files and indexes of shards."""
+    names = [path.name for path in folder.iterdir() if path.name[0] != "."]
+    prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
+    files = [name for name in names if name.endswith((".safetensors", INDEX_ENDING)) and not _SHARD.search(name)]
+    return sorted(prefixes + files)
+
+
+def _pickle_refusal(path):
+    """Makes the error for a file of PyTorch."""
+    return ValueError(
+        f"{path} is a pickle, which can run any program when it is opened, so it is not read; where PyTorch is "
+        f'installed, run in its folder: python -c "import torch, safetensors.torch as s; '
+        f"w = torch.load('{path.name}', map_location='cpu', weights_only=True); "
+        f"s.save_file({{k: v.clone() for k, v in w.items()}}, 'model.safetensors')\""
+    )
 
 
 def _contents(folder):

@@ -21,6 +21,9 @@ RELEASED_EXTRA_KEYS = (
     "pooler_type",
 )
 
+# The release's; its files do not say it.
+LAYER_NORM_EPS = 1e-12
+
 # A file written for the release and silent about type_vocab_size means a table of 16 rows.
 TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
@@ -34,6 +37,7 @@ _SIZES = (
     "type_vocab_size",
 )
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps")
 
 _VOCAB_SIZES = {
     "uncased": 30522,
@@ -90,6 +94,8 @@ class BertConfig:
         max_position_embeddings: the longest sequence in pieces, P.
         type_vocab_size: number of segment types.
         initializer_range: standard deviation of the truncated normal that kernels and tables are drawn from.
+        layer_norm_eps: what is added to the variance in every layer normalisation. Not in the release, where it is
+            always 1e-12; written to a file only where it is something else.
         released_extras: pairs of name and value of the extra keys in the released Chinese and multilingual files; they
             mean nothing to the network and are kept to be written back.
     """
@@ -105,6 +111,7 @@ class BertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
     initializer_range: float = 0.02
+    layer_norm_eps: float = LAYER_NORM_EPS
     released_extras: tuple[tuple[str, object], ...] = ()
 
     def __post_init__(self):
@@ -112,8 +119,9 @@ class BertConfig:
             _check_size(name, getattr(self, name))
         for name in _PROBABILITIES:
             object.__setattr__(self, name, _checked_probability(name, getattr(self, name)))
-        if not _is_number(self.initializer_range) or not self.initializer_range > 0:
-            raise ValueError(f"initializer_range is {self.initializer_range!r}, but must be a number above 0")
+        for name in _POSITIVE_NUMBERS:
+            if not _is_number(value := getattr(self, name)) or not value > 0:
+                raise ValueError(f"{name} is {value!r}, but must be a number above 0")
         object.__setattr__(self, "hidden_act", _checked_activation(self.hidden_act))
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
@@ -165,18 +173,7 @@ class BertConfig:
             FileNotFoundError: there is no such file.
             ValueError: the file is no JSON object, or its contents are refused by `from_dict`.
         """
-        path = pathlib.Path(json_file)
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} is not there; give the bert_config.json that belongs to the model")
-        try:
-            values = json.loads(path.read_text(encoding="utf-8-sig"))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from None
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); a config is a JSON file") from None
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} line 1: a JSON {type(values).__name__} where an object {{...}} is needed")
-        return cls.from_dict(values, source=str(path))
+        return cls.from_dict(read_json_object(json_file), source=str(pathlib.Path(json_file)))
 
     @classmethod
     def from_name(cls, name):
@@ -203,6 +200,8 @@ class BertConfig:
     def to_dict(self):
         """Returns the keys and values of `bert_config.json`."""
         values = dataclasses.asdict(self)
+        if self.layer_norm_eps == LAYER_NORM_EPS:
+            del values["layer_norm_eps"]
         return values | dict(values.pop("released_extras"))
 
     def to_json_string(self):
@@ -212,6 +211,30 @@ class BertConfig:
     def to_json_file(self, json_file):
         """Writes `bert_config.json`."""
         pathlib.Path(os.fspath(json_file)).write_text(self.to_json_string(), encoding="utf-8")
+
+
+def read_json_object(json_file):
+    """Reads a config file of any kind.
+
+    Returns:
+        dict: the JSON object that the file is.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not UTF-8 or no JSON object.
+    """
+    path = pathlib.Path(json_file)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there; give the bert_config.json that belongs to the model")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); a config is a JSON file") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} line 1: a JSON {type(values).__name__} where an object {{...}} is needed")
+    return values
 
 
 def released_names():

@@ -24,7 +24,7 @@ class MaskedLmHead(keras.layers.Layer):
         with keras.name_scope("cls"):
             with keras.name_scope(name), keras.name_scope("transform"):
                 self.dense = dense(config.hidden_size, config.hidden_size, config)
-                self.layer_norm = layer_norm(config.hidden_size)
+                self.layer_norm = layer_norm(config)
             self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
 
     def call(self, sequence_output, positions, embedding_table):

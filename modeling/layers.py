@@ -13,7 +13,6 @@ import math
 import keras
 from keras import ops
 
-LAYER_NORM_EPSILON = 1e-12
 # Added to the score of a padding token before the softmax: finite, so a row that is all padding stays defined.
 PADDING_SCORE = -10000.0
 
@@ -31,7 +30,7 @@ class Embeddings(keras.layers.Layer):
         self.token_type_embeddings = self._add_table("token_type_embeddings", config.type_vocab_size, config)
         self.position_embeddings = self._add_table("position_embeddings", config.max_position_embeddings, config)
         with keras.name_scope(name):
-            self.layer_norm = layer_norm(config.hidden_size)
+            self.layer_norm = layer_norm(config)
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
 
     def _add_table(self, name, num_rows, config):
@@ -109,7 +108,7 @@ class AddAndNorm(keras.layers.Layer):
         super().__init__(name=name)
         with keras.name_scope(name):
             self.dense = dense(input_size, config.hidden_size, config)
-            self.layer_norm = layer_norm(config.hidden_size)
+            self.layer_norm = layer_norm(config)
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
 
     def call(self, x, residual, dropout_seed=None):
@@ -219,10 +218,10 @@ def dense(input_size, output_size, config, name="dense"):
     return layer
 
 
-def layer_norm(size):
-    """Makes a layer normalisation over the last axis with its weights gamma and beta [size]."""
-    layer = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="LayerNorm")
-    layer.build((None, size))
+def layer_norm(config):
+    """Makes a layer normalisation over the last axis with its weights gamma and beta [H]."""
+    layer = keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name="LayerNorm")
+    layer.build((None, config.hidden_size))
     return layer
 
 

@@ -13,7 +13,7 @@ import logging
 import os
 import re
 
-from modeling.checkpoint import open_checkpoint, save_checkpoint
+from modeling import open_checkpoint, save_checkpoint
 
 log = logging.getLogger("bert_keras")
 

@@ -42,7 +42,7 @@ def test_activations_equal_their_formulas(name):
 
 
 def test_layer_norm_has_the_biased_variance_and_a_tiny_epsilon():
-    layer = layer_norm(4)
+    layer = layer_norm(make_config(hidden_size=4))
     x = 1e-5 * np.array([[1.0, 2.0, 3.0, 6.0]], np.float32)
     # Mean 3, biased variance 3.5; an epsilon of 1e-6 or 1e-3 would shrink such small numbers to nearly nothing.
     expected = (np.array([[1, 2, 3, 6]]) - 3) / np.sqrt(3.5 + 1e-2)

@@ -1,0 +1,237 @@
+"""A checkpoint on its way from one format to another: what of it is taken, written, and whether the copy is the same.
+
+Axes: B batch, T tokens, H hidden, P predictions, V vocabulary.
+"""
+
+import collections.abc
+import dataclasses
+import logging
+import pathlib
+import re
+
+import numpy as np
+
+from modeling.bert import BertModel
+from modeling.checkpoint import Checkpoint, load_weights, open_checkpoint, weights_by_name
+from modeling.checkpoint_names import architecture_of, is_training_state
+from modeling.config import LAYER_NORM_EPS, BertConfig
+from modeling.heads import MaskedLmHead
+from modeling.safetensors_checkpoint import save_safetensors
+from modeling.tensorflow_checkpoint import save_checkpoint
+
+log = logging.getLogger("bert_keras")
+
+# Heads that are one product: how the names of their weights begin, and what they are put on.
+LINEAR_HEADS = {
+    "next_sentence": ("cls/seq_relationship/output_", "pooled_output"),
+    "squad": ("cls/squad/output_", "sequence_output"),
+    "classifier": ("output_", "pooled_output"),
+    "multiple_choice": ("output_", "pooled_output"),
+    "token_classifier": ("output_", "sequence_output"),
+}
+# Their names in a TensorFlow checkpoint are the same.
+TOP_LEVEL_HEADS = ("classifier", "multiple_choice", "token_classifier")
+# What has a row, or a number, for each piece of the vocabulary.
+_TABLES_OF_PIECES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/adam_[mv])?")
+
+
+@dataclasses.dataclass
+class Contents:
+    """What is to be written, or has been.
+
+    Attributes:
+        checkpoint: Checkpoint, all entries of which are meant.
+        heads: tuple of the heads it has, see `Checkpoint.heads`.
+        config: BertConfig.
+        labels: list of str, the names of the classes of its head, or None.
+    """
+
+    checkpoint: Checkpoint
+    heads: tuple
+    config: BertConfig
+    labels: list | None = None
+
+
+class SelectedEntries:
+    """Reads some entries of a checkpoint.
+
+    Args:
+        checkpoint: Checkpoint.
+        heads: tuple of the heads to keep; None: all entries.
+        with_training_state: whether to keep Adam's slots and the step.
+    """
+
+    def __init__(self, checkpoint, heads=None, with_training_state=False):
+        kept = ("bert/", "global_step", *(_beginning_of(head) for head in heads or ()))
+        self.names = [
+            name
+            for name in checkpoint.names
+            if (heads is None or name.startswith(kept)) and (with_training_state or not is_training_state(name))
+        ]
+        self.shape = checkpoint.shape
+        self.read = checkpoint.read
+
+
+class ExtendedEntries:
+    """Reads a checkpoint with changed rows, each the mean of others, in its tables of word pieces.
+
+    Args:
+        checkpoint: Checkpoint.
+        num_rows: rows of the tables, at least as many as they have.
+        sources: dict of a row's number to the numbers of the rows that it becomes the mean of. Adam's slots of such a
+            row become 0, as it has not been trained. Every row beyond those of the checkpoint must be among them.
+    """
+
+    def __init__(self, checkpoint, num_rows, sources):
+        self.names = checkpoint.names
+        self._checkpoint = checkpoint
+        self._num_rows = num_rows
+        self._sources = sources
+
+    def shape(self, name):
+        """Returns the shape of an entry, a tuple of ints."""
+        shape = self._checkpoint.shape(name)
+        return (self._num_rows, *shape[1:]) if _TABLES_OF_PIECES.fullmatch(name) else shape
+
+    def read(self, name):
+        """Returns the value of an entry, a NumPy array."""
+        value = self._checkpoint.read(name)
+        if not _TABLES_OF_PIECES.fullmatch(name):
+            return value
+        table = np.zeros((self._num_rows, *value.shape[1:]), value.dtype)
+        table[: len(value)] = value
+        for row, pieces in self._sources.items():
+            table[row] = 0 if is_training_state(name) else value[list(pieces)].mean(axis=0, dtype=np.float64)
+        return table
+
+
+class _Tensors(collections.abc.Mapping):
+    """The values of a checkpoint by name, each read when it is asked for, so that none is held twice."""
+
+    def __init__(self, checkpoint):
+        self._checkpoint = checkpoint
+
+    def __getitem__(self, name):
+        return self._checkpoint.read(name)
+
+    def __iter__(self):
+        return iter(self._checkpoint.names)
+
+    def __len__(self):
+        return len(self._checkpoint.names)
+
+
+def write_contents(contents, folder, format_):
+    """Writes weights and config: `bert_model.ckpt` and `bert_config.json`, or `model.safetensors` and `config.json`.
+
+    Args:
+        contents: Contents.
+        folder: path of a folder.
+        format_: "tensorflow" or "safetensors".
+    """
+    config, tensors = contents.config, _Tensors(contents.checkpoint)
+    if format_ == "safetensors":
+        save_safetensors(folder, tensors, config, architecture_of(contents.heads), labels=contents.labels)
+        return
+    save_checkpoint(pathlib.Path(folder) / "bert_model.ckpt", tensors)
+    config.to_json_file(pathlib.Path(folder) / "bert_config.json")
+    if config.hidden_act == "gelu_erf" or config.layer_norm_eps != LAYER_NORM_EPS:
+        log.warning(
+            "hidden_act is %s and layer_norm_eps %g: the release's own code has gelu in its tanh form and 1e-12 alone, "
+            "so it cannot run this model; this project can",
+            config.hidden_act,
+            config.layer_norm_eps,
+        )
+    if contents.labels:
+        log.warning("a TensorFlow checkpoint has no place for the names of classes: %s", ",".join(contents.labels))
+
+
+def open_contents(folder, heads):
+    """Opens what `write_contents` wrote, to be compared.
+
+    Args:
+        folder: path of the folder.
+        heads: the heads that were written; in a TensorFlow checkpoint the top-level ones look alike.
+
+    Returns:
+        Contents.
+    """
+    checkpoint = open_checkpoint(folder)
+    return Contents(checkpoint, heads, checkpoint.config, checkpoint.labels)
+
+
+def differing_entries(first, second):
+    """Returns the names of the entries that are not the same bit by bit in both checkpoints, a sorted list of str."""
+    common = set(first.names) & set(second.names)
+    differing = [name for name in common if not _is_same(first.read(name), second.read(name))]
+    return sorted(differing + list(set(first.names) ^ set(second.names)))
+
+
+def run_network(contents):
+    """Runs the network with all its heads on an input that is the same for all models of the same sizes.
+
+    Args:
+        contents: Contents.
+
+    Returns:
+        dict of "sequence_output" float32 [B, T, H], "pooled_output" [B, H] where there is a pooler, and the logits of
+        each head under its name.
+
+    Raises:
+        ValueError: the names or the shapes of the weights are not those of the config's BERT.
+    """
+    bert = BertModel(contents.config)
+    weights = weights_by_name(bert)
+    has_pooler = any(name.startswith("bert/pooler/") for name in contents.checkpoint.names)
+    if not has_pooler:
+        # A model for masked words alone has been saved without it.
+        weights = {name: weight for name, weight in weights.items() if not name.startswith("bert/pooler/")}
+    masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
+    if masked_lm is not None:
+        weights |= weights_by_name(masked_lm)
+    report = load_weights(weights, contents.checkpoint, ignored=[f"{_beginning_of(h)}*" for h in contents.heads])
+    features = _fixed_input(contents.config)
+    encoded = bert(features["input_ids"], features["input_mask"], features["segment_ids"])
+    outputs = {"sequence_output": np.asarray(encoded["sequence_output"])}
+    if has_pooler:
+        outputs["pooled_output"] = np.asarray(encoded["pooled_output"])
+    if masked_lm is not None:
+        logits = masked_lm(encoded["sequence_output"], features["masked_lm_positions"], bert.embedding_table)
+        outputs["masked_lm"] = np.asarray(logits)
+    for head in contents.heads:
+        if head in LINEAR_HEADS:
+            beginning, on = LINEAR_HEADS[head]
+            kernel, bias = (contents.checkpoint.read(beginning + part) for part in ("weights", "bias"))
+            outputs[head] = outputs[on] @ kernel.T + bias
+    return outputs
+
+
+def largest_difference(first, second):
+    """Returns the largest difference of two results of `run_network`, a float; 0 where both are not a number."""
+    return max(
+        float(np.max(np.where(np.isnan(first[name]) & np.isnan(second[name]), 0, np.abs(first[name] - second[name]))))
+        for name in first
+    )
+
+
+def _fixed_input(config):
+    """Makes two sequences of different lengths with all kinds of segments, int32 [B, T], and positions [B, P]."""
+    random = np.random.default_rng(1)
+    num_tokens = min(16, config.max_position_embeddings)
+    input_mask = (np.arange(num_tokens) < [[num_tokens], [max(1, num_tokens // 2)]]).astype(np.int32)
+    shape = input_mask.shape
+    return {
+        "input_ids": random.integers(0, config.vocab_size, shape, dtype=np.int32) * input_mask,
+        "input_mask": input_mask,
+        "segment_ids": random.integers(0, config.type_vocab_size, shape, dtype=np.int32) * input_mask,
+        "masked_lm_positions": random.integers(0, num_tokens, (len(input_mask), 3), dtype=np.int32),
+    }
+
+
+def _beginning_of(head):
+    """Returns how the names of a head's weights begin."""
+    return LINEAR_HEADS[head][0] if head in LINEAR_HEADS else "cls/predictions/"
+
+
+def _is_same(first, second):
+    return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
