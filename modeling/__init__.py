@@ -8,6 +8,7 @@ from modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by
 from modeling.safetensors_checkpoint import save_safetensors
 from modeling.tasks import PretrainingModel, PretrainingTask
 from modeling.tensorflow_checkpoint import save_checkpoint
+from modeling.vocabulary import check_vocabulary, is_cased
 
 __all__ = [
     "AdamWeightDecay",
@@ -17,7 +18,9 @@ __all__ = [
     "LoadReport",
     "PretrainingModel",
     "PretrainingTask",
+    "check_vocabulary",
     "clip_by_global_norm",
+    "is_cased",
     "load_weights",
     "open_checkpoint",
     "read_config",
