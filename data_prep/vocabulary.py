@@ -1,0 +1,129 @@
+"""Vocabularies as lists of pieces: whether one is cased, and how words of a domain are added to one."""
+
+import dataclasses
+import os
+import re
+
+from data_prep.tokenization import BasicTokenizer, WordpieceTokenizer, convert_tokens_to_ids, load_vocab
+
+_SLOT = re.compile(r"\[unused\d+\]")
+# [CLS] and the like, and the <S> of the Chinese vocabulary, are no text.
+_MARKER = re.compile(r"\[.*\]|<.*>")
+_MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
+
+
+@dataclasses.dataclass(frozen=True)
+class AddedWord:
+    """A word that has been added to a vocabulary.
+
+    Attributes:
+        word: as the tokenizer gives it, so in lower case where it lower-cases.
+        id: its id.
+        slot: the piece whose place it took, such as "[unused17]"; None where it has a new id.
+        piece_ids: the ids of the pieces that the word was split into so far.
+    """
+
+    word: str
+    id: int
+    slot: str | None
+    piece_ids: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtendedVocabulary:
+    """What `extend_vocabulary` gives.
+
+    Attributes:
+        tokens: all pieces in the order of their ids.
+        added: the words that are new.
+        present: the words that the vocabulary had already.
+    """
+
+    tokens: list[str]
+    added: list[AddedWord]
+    present: list[str]
+
+
+def is_cased(vocab):
+    """Tells whether a vocabulary, a collection of str, was made of text that kept its capitals."""
+    return any(re.search("[A-Z]", piece) and not _MARKER.fullmatch(piece) for piece in vocab)
+
+
+def read_words(words_file):
+    """Reads a file of one word a line; blank lines are passed over.
+
+    Returns:
+        dict of the word, white space around it stripped, to the number of its first line from 1.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not UTF-8, or has no word.
+    """
+    try:
+        with open(words_file, encoding="utf-8-sig") as file:
+            lines = file.read().split("\n")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file of words {words_file}; give a file of one word a line") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{words_file} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    words = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            words.setdefault(line.strip(), number)
+    if not words:
+        raise ValueError(f"{words_file} holds no word; it needs one word a line")
+    return words
+
+
+def extend_vocabulary(vocab_file, words_file, do_lower_case):
+    """Adds words to a vocabulary: into the places of its `[unusedN]` pieces as long as there are any, then at its end.
+
+    No other piece changes its id. The file is read as the tokenizer reads it.
+
+    Args:
+        vocab_file: path of the vocabulary.
+        words_file: path of the words, one a line.
+        do_lower_case: whether the tokenizer lower-cases; the words are treated as it treats text.
+
+    Returns:
+        ExtendedVocabulary.
+
+    Raises:
+        FileNotFoundError, ValueError: a file cannot be read, or words would never be found as the tokenizer splits
+            them.
+    """
+    vocab = load_vocab(vocab_file)
+    with open(os.fspath(vocab_file), encoding="utf-8", newline="\n") as file:
+        tokens = [line.strip() for line in file.read().removesuffix("\n").split("\n")]
+    slots = iter([piece for piece in vocab if _SLOT.fullmatch(piece)])
+    pieces_of = WordpieceTokenizer(vocab).split_word
+    added, present = {}, []
+    for word in _normalised(read_words(words_file), words_file, do_lower_case):
+        if word in vocab:
+            present.append(word)
+            continue
+        slot = next(slots, None)
+        piece_ids = tuple(convert_tokens_to_ids(vocab, pieces_of(word)))
+        added[word] = AddedWord(word, len(tokens) if slot is None else vocab[slot], slot, piece_ids)
+        tokens[added[word].id : added[word].id + 1] = [word]
+    return ExtendedVocabulary(tokens, list(added.values()), present)
+
+
+def _normalised(words, words_file, do_lower_case):
+    """Returns the words as the tokenizer gives them, each once."""
+    tokenizer = BasicTokenizer(do_lower_case)
+    normalised, refused = {}, []
+    for word, line in words.items():
+        parts = tokenizer.tokenize(word)
+        if len(parts) == 1 and len(parts[0]) <= _MAX_CHARS:
+            normalised[parts[0]] = line
+        else:
+            reason = " ".join(parts) if len(parts) > 1 else f"{len(word)} characters"
+            refused.append(f'line {line} "{word[:40]}" ({reason[:60]})')
+    if refused:
+        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+        raise ValueError(
+            f"{words_file}: the tokenizer would never find {'; '.join(refused[:5])}{more}, because it splits text at "
+            f"white space and punctuation and takes words of at most {_MAX_CHARS} characters; give single words"
+        )
+    return list(normalised)
