@@ -2,6 +2,7 @@
 
 from modeling.bert import BertModel
 from modeling.checkpoint import LoadReport, load_weights, open_checkpoint, weights_by_name
+from modeling.checkpoint_names import HEAD_PATTERNS, POOLER_PATTERNS
 from modeling.config import BertConfig
 from modeling.hugging_face_config import read_config
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm
@@ -14,8 +15,10 @@ __all__ = [
     "AdamWeightDecay",
     "BertConfig",
     "BertModel",
+    "HEAD_PATTERNS",
     "LearningRateSchedule",
     "LoadReport",
+    "POOLER_PATTERNS",
     "PretrainingModel",
     "PretrainingTask",
     "check_vocabulary",

@@ -5,6 +5,7 @@ format, modeling/safetensors_checkpoint.py that of the Hugging Face layout.
 """
 
 import dataclasses
+import fnmatch
 import glob
 import os
 import pathlib
@@ -148,17 +149,20 @@ def weights_by_name(model):
     return weights
 
 
-def load_weights(variables_by_name, checkpoint, allow_partial=False):
+def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed=(), ignored=()):
     """Assigns the values of a checkpoint to the weights of the same names.
 
-    Differs from the release: a weight that is missing, or an encoder layer left over, is an error unless it is allowed,
-    because the release starts from random numbers in silence where a name does not match.
+    Differs from the release: a weight that is missing or left over is an error unless it is allowed, because the
+    release starts from random numbers in silence where a name does not match.
 
     Args:
         variables_by_name: dict of str to keras.Variable, see `weights_by_name`.
         checkpoint: Checkpoint, or a path for `open_checkpoint`. What training added to it (`adam_m`, `adam_v`,
             `global_step`) is passed over.
-        allow_partial: whether weights that the checkpoint does not have keep their values.
+        allow_partial: whether any weight may be missing or left over.
+        new_allowed: patterns (of fnmatch, such as `POOLER_PATTERNS`) of weights that the checkpoint need not have; they
+            keep their values then.
+        ignored: patterns of entries of the checkpoint that the model need not have, such as `HEAD_PATTERNS`.
 
     Returns:
         LoadReport.
@@ -176,14 +180,16 @@ def load_weights(variables_by_name, checkpoint, allow_partial=False):
         new=[name for name in variables_by_name if name not in held],
         unused=[name for name in held if name not in variables_by_name],
     )
-    _check_match(report, checkpoint, variables_by_name, allow_partial)
+    _check_shapes(report, checkpoint, variables_by_name)
+    if not allow_partial:
+        _check_complete(report, len(variables_by_name), new_allowed, ignored)
     for name in report.loaded:
         variables_by_name[name].assign(checkpoint.read(name))
     return report
 
 
-def _check_match(report, checkpoint, variables_by_name, allow_partial):
-    """Refuses what `load_weights` says it refuses."""
+def _check_shapes(report, checkpoint, variables_by_name):
+    """Refuses a checkpoint without any weight of the model, or with one of another shape."""
     if not report.loaded:
         reason = "it has none of the model's weights"
         if _OBJECT_GRAPH in checkpoint.names:
@@ -198,21 +204,27 @@ def _check_match(report, checkpoint, variables_by_name, allow_partial):
     if mismatches:
         raise ValueError(
             f"{checkpoint.prefix} does not fit the config: {'; '.join(mismatches)}; "
-            "take the bert_config.json that belongs to the checkpoint"
+            "take the config file that belongs to the checkpoint"
         )
-    if allow_partial:
-        return
-    if report.new:
+
+
+def _check_complete(report, num_weights, new_allowed, ignored):
+    """Refuses a partial match that the caller did not allow."""
+    if missing := _unmatched(report.new, new_allowed):
         raise ValueError(
-            f"{checkpoint.prefix} lacks {len(report.new)} of the model's {len(variables_by_name)} weights: "
-            f"{', '.join(report.new)}; allow a partial checkpoint to start these from random numbers"
+            f"{report.prefix} lacks {len(missing)} of the model's {num_weights} weights: {', '.join(missing)}; "
+            "allow a partial checkpoint to start these from random numbers"
         )
-    layers_left = [name for name in report.unused if re.search(r"/layer_\d+/", name)]
-    if layers_left:
+    if left := _unmatched(report.unused, ignored):
         raise ValueError(
-            f"{checkpoint.prefix} has encoder layers that the model lacks: {', '.join(layers_left)}; "
-            "take the bert_config.json that belongs to the checkpoint, or allow a partial checkpoint"
+            f"{report.prefix} has {len(left)} weights that the model lacks: {', '.join(left)}; "
+            "take the config file that belongs to the checkpoint, or allow a partial checkpoint to leave these out"
         )
+
+
+def _unmatched(names, patterns):
+    """Returns the names that no pattern matches."""
+    return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _newest_in(folder):

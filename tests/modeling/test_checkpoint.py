@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import BertModel, PretrainingModel, load_weights, open_checkpoint, save_checkpoint, weights_by_name
+from modeling import (
+    HEAD_PATTERNS,
+    BertModel,
+    PretrainingModel,
+    load_weights,
+    open_checkpoint,
+    save_checkpoint,
+    weights_by_name,
+)
 from tests.modeling.tiny_bert import make_config, make_model
 
 DATA, INDEX = ".data-00000-of-00001", ".index"
@@ -187,9 +195,14 @@ class TestLoading:
         report = load_weights(weights_by_name(model), golden_dir / "pretraining_a" / "trained")
         assert (len(report.loaded), report.unused) == (46, [])
 
-    def test_heads_may_be_left_over(self, prefix):
+    def test_heads_left_over_are_refused_unless_ignored(self, prefix):
         model = BertModel(make_config())
-        report = load_weights(weights_by_name(model), prefix)
+        before = values(model)
+        sentence = f"{prefix} has 7 weights that the model lacks: cls/predictions/output_bias, cls/"
+        with pytest.raises(ValueError, match=re.escape(sentence) + ".*; take the config file that belongs to the"):
+            load_weights(weights_by_name(model), prefix, ignored=["bert/*", "output_*"])
+        assert_same(values(model), before)
+        report = load_weights(weights_by_name(model), prefix, ignored=HEAD_PATTERNS)
         assert str(report).startswith(f"loaded 39 of 39 weights from {prefix}; unused: cls/predictions/output_bias, ")
         assert len(report.unused) == 7
 
@@ -203,6 +216,9 @@ class TestLoading:
         ):
             load_weights(weights_by_name(model), prefix)
         assert_same(values(model), before)
+        with pytest.raises(ValueError, match="lacks 2 of the model's 46 weights: cls/seq_relationship/"):
+            load_weights(weights_by_name(model), prefix, new_allowed=["cls/predictions/*"])
+        assert len(load_weights(weights_by_name(model), prefix, new_allowed=["cls/*"]).new) == 7
         report = load_weights(weights_by_name(model), prefix, allow_partial=True)
         assert str(report).startswith(f"loaded 39 of 46 weights from {prefix}; new: cls/")
         assert sorted(report.new) == sorted(name for name in before if name.startswith("cls/"))
@@ -212,7 +228,7 @@ class TestLoading:
     def test_encoder_layers_left_over_are_refused_unless_allowed(self, prefix):
         model = PretrainingModel(make_config(num_hidden_layers=1))
         with pytest.raises(
-            ValueError, match=r"has encoder layers that the model lacks: bert/encoder/layer_1/.*; take the"
+            ValueError, match=r"has 16 weights that the model lacks: bert/encoder/layer_1/.*; take the"
         ):
             load_weights(weights_by_name(model), prefix)
         assert len(load_weights(weights_by_name(model), prefix, allow_partial=True).unused) == 16
@@ -225,7 +241,7 @@ class TestLoading:
             f"{prefix} does not fit the config: "
             "bert/embeddings/token_type_embeddings is [2, 8] in the checkpoint and [3, 8] in the model; "
             "bert/embeddings/position_embeddings is [16, 8] in the checkpoint and [9, 8] in the model; "
-            "take the bert_config.json that belongs to the checkpoint"
+            "take the config file that belongs to the checkpoint"
         )
         with pytest.raises(ValueError, match=re.escape(sentence)):
             load_weights(weights_by_name(model), prefix, allow_partial)
