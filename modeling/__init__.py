@@ -5,9 +5,16 @@ from modeling.checkpoint import LoadReport, load_weights, open_checkpoint, weigh
 from modeling.checkpoint_names import HEAD_PATTERNS, POOLER_PATTERNS
 from modeling.config import BertConfig
 from modeling.hugging_face_config import read_config
+from modeling.models import (
+    ClassifierModel,
+    MultipleChoiceModel,
+    PretrainingModel,
+    SquadModel,
+    TokenClassifierModel,
+)
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm
 from modeling.safetensors_checkpoint import save_safetensors
-from modeling.tasks import PretrainingModel, PretrainingTask
+from modeling.tasks import PretrainingTask
 from modeling.tensorflow_checkpoint import save_checkpoint
 from modeling.vocabulary import check_vocabulary, is_cased
 
@@ -15,12 +22,16 @@ __all__ = [
     "AdamWeightDecay",
     "BertConfig",
     "BertModel",
+    "ClassifierModel",
     "HEAD_PATTERNS",
     "LearningRateSchedule",
     "LoadReport",
+    "MultipleChoiceModel",
     "POOLER_PATTERNS",
     "PretrainingModel",
     "PretrainingTask",
+    "SquadModel",
+    "TokenClassifierModel",
     "check_vocabulary",
     "clip_by_global_norm",
     "is_cased",

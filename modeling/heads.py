@@ -1,12 +1,18 @@
-"""What stands on top of the encoder: the two heads of pre-training.
+"""What stands on top of the encoder: the two heads of pre-training, and those of fine-tuning.
 
-Axes: B batch, T tokens, H hidden, P predictions, V vocabulary.
+Axes: B batch, T tokens, H hidden, P predictions, V vocabulary, C classes.
 """
+
+import contextlib
 
 import keras
 from keras import ops
 
-from modeling.layers import activation, dense, layer_norm, truncated_normal
+from modeling.layers import Dropout, EncoderLayer, activation, dense, layer_norm, truncated_normal
+
+# Of the heads of fine-tuning, whatever the config says, as in the release.
+FINE_TUNING_INITIALIZER_RANGE = 0.02
+FINE_TUNING_DROPOUT = 0.1
 
 
 class MaskedLmHead(keras.layers.Layer):
@@ -46,8 +52,39 @@ class MaskedLmHead(keras.layers.Layer):
         return ops.cast(logits, "float32")
 
 
-class NextSentenceHead(keras.layers.Layer):
-    """Predicts whether the second segment follows the first (paper, section 3.1, task 2).
+class LinearHead(keras.layers.Layer):
+    """A product and a bias, named and turned as the release has them: `output_weights` [C, H], `output_bias` [C].
+
+    Args:
+        config: BertConfig.
+        num_classes: C.
+        scope: tuple of str; what stands before the two names.
+        initializer_range: standard deviation of the truncated normal that the weights are drawn from.
+    """
+
+    def __init__(self, config, num_classes, scope, initializer_range, name):
+        super().__init__(name=name)
+        # Not by add_weight, which would put the name of the layer into the name of the weight.
+        with contextlib.ExitStack() as scopes:
+            for part in scope:
+                scopes.enter_context(keras.name_scope(part))
+            self.output_weights = keras.Variable(
+                truncated_normal(initializer_range),
+                shape=(num_classes, config.hidden_size),
+                dtype=self.variable_dtype,
+                name="output_weights",
+            )
+            self.output_bias = keras.Variable(
+                "zeros", shape=(num_classes,), dtype=self.variable_dtype, name="output_bias"
+            )
+
+    def call(self, x):
+        """Maps float [..., H] to float32 [..., C] logits."""
+        return ops.cast(ops.matmul(x, ops.transpose(self.output_weights)) + self.output_bias, "float32")
+
+
+class NextSentenceHead(LinearHead):
+    """Predicts whether the second segment follows the first (paper, section 3.1, task 2), from pooled_output.
 
     Class 0 is "follows", class 1 is "taken from elsewhere".
 
@@ -55,17 +92,32 @@ class NextSentenceHead(keras.layers.Layer):
     """
 
     def __init__(self, config, name="seq_relationship"):
-        super().__init__(name=name)
-        with keras.name_scope("cls"):
-            # Output-major, [classes, H], as the release stores it.
-            self.output_weights = self.add_weight(
-                name="output_weights",
-                shape=(2, config.hidden_size),
-                initializer=truncated_normal(config.initializer_range),
-            )
-            self.output_bias = self.add_weight(name="output_bias", shape=(2,), initializer="zeros")
+        super().__init__(config, 2, ("cls", name), config.initializer_range, name)
 
-    def call(self, pooled_output):
-        """Maps pooled_output, float [B, H], to float32 [B, 2] logits."""
-        logits = ops.matmul(pooled_output, ops.transpose(self.output_weights)) + self.output_bias  # [B, 2]
-        return ops.cast(logits, "float32")
+
+class SquadHead(LinearHead):
+    """Scores each token as the first and as the last of an answer (paper, section 4.2), from sequence_output.
+
+    Row 0 is for the first, row 1 for the last.
+
+    Release: `create_model` of run_squad.py.
+    """
+
+    def __init__(self, config, name="squad"):
+        super().__init__(config, 2, ("cls", name), FINE_TUNING_INITIALIZER_RANGE, name)
+
+
+class ClassifierHead(LinearHead):
+    """Scores classes: of a sequence from pooled_output, of each token from sequence_output (paper, sections 4.1, 5.3).
+
+    Its weights have no scope, as in the release. Release: `create_model` of run_classifier.py.
+    """
+
+    def __init__(self, config, num_classes, name="classifier"):
+        super().__init__(config, num_classes, (), FINE_TUNING_INITIALIZER_RANGE, name)
+        num_dropouts_below = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
+        self.dropout = Dropout(FINE_TUNING_DROPOUT, num_dropouts_below)
+
+    def call(self, x, dropout_seed=None):
+        """Maps float [..., H] to float32 [..., C] logits; a seed as in `Dropout` is for training."""
+        return super().call(self.dropout(x, dropout_seed))

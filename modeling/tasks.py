@@ -1,4 +1,4 @@
-"""Networks with their losses and metrics. So far one: pre-training.
+"""The losses and metrics of a network. So far of one: pre-training.
 
 Losses come as sums and weights apart (numerators and denominators), because a batch may be split over micro-batches and
 devices: the sums are added up and divided once, by the weights of the whole batch, so that the split changes nothing.
@@ -6,51 +6,10 @@ devices: the sums are added up and divided once, by the weights of the whole bat
 Axes: B batch, T tokens, P predictions, V vocabulary.
 """
 
-import keras
 from keras import ops
-
-from modeling.bert import BertModel
-from modeling.heads import MaskedLmHead, NextSentenceHead
 
 # Keeps a batch without a single masked piece defined; the release adds it to the training loss, not to the metrics.
 MASKED_LM_EPSILON = 1e-5
-
-
-class PretrainingModel(keras.Model):
-    """BERT with the heads of its two pre-training tasks.
-
-    Args:
-        config: BertConfig.
-    """
-
-    def __init__(self, config, name="pretraining"):
-        super().__init__(name=name)
-        self.config = config
-        self.bert = BertModel(config)
-        self.masked_lm_head = MaskedLmHead(config)
-        self.next_sentence_head = NextSentenceHead(config)
-        self.built = True
-
-    def call(self, features, dropout_seed=None):
-        """Scores the masked pieces and the order of the two segments.
-
-        Args:
-            features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids" and int32 [B, P]
-                "masked_lm_positions"; other keys are ignored.
-            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
-
-        Returns:
-            dict of "masked_lm_logits" float32 [B, P, V] and "next_sentence_logits" float32 [B, 2].
-        """
-        encoded = self.bert(
-            features["input_ids"], features["input_mask"], features["segment_ids"], dropout_seed=dropout_seed
-        )
-        return {
-            "masked_lm_logits": self.masked_lm_head(
-                encoded["sequence_output"], features["masked_lm_positions"], self.bert.embedding_table
-            ),
-            "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
-        }
 
 
 class PretrainingTask:

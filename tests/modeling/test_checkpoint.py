@@ -227,9 +227,7 @@ class TestLoading:
 
     def test_encoder_layers_left_over_are_refused_unless_allowed(self, prefix):
         model = PretrainingModel(make_config(num_hidden_layers=1))
-        with pytest.raises(
-            ValueError, match=r"has 16 weights that the model lacks: bert/encoder/layer_1/.*; take the"
-        ):
+        with pytest.raises(ValueError, match=r"has 16 weights that the model lacks: bert/encoder/layer_1/.*; take the"):
             load_weights(weights_by_name(model), prefix)
         assert len(load_weights(weights_by_name(model), prefix, allow_partial=True).unused) == 16
 

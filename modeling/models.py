@@ -1,0 +1,166 @@
+"""The whole networks: BERT with the heads of a task, from features to logits.
+
+Their weights have the names of the release's checkpoints, so a fine-tuned model of the release is one to load.
+
+Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices.
+"""
+
+import keras
+from keras import ops
+
+from modeling.bert import BertModel
+from modeling.heads import ClassifierHead, MaskedLmHead, NextSentenceHead, SquadHead
+
+_INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+
+class PretrainingModel(keras.Model):
+    """BERT with the heads of its two pre-training tasks.
+
+    Args:
+        config: BertConfig.
+    """
+
+    def __init__(self, config, name="pretraining"):
+        super().__init__(name=name)
+        self.config = config
+        self.bert = BertModel(config)
+        self.masked_lm_head = MaskedLmHead(config)
+        self.next_sentence_head = NextSentenceHead(config)
+        self.built = True
+
+    def call(self, features, dropout_seed=None):
+        """Scores the masked pieces and the order of the two segments.
+
+        Args:
+            features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids" and int32 [B, P]
+                "masked_lm_positions"; other keys are ignored.
+            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+
+        Returns:
+            dict of "masked_lm_logits" float32 [B, P, V] and "next_sentence_logits" float32 [B, 2].
+        """
+        encoded = _encode(self.bert, features, dropout_seed)
+        return {
+            "masked_lm_logits": self.masked_lm_head(
+                encoded["sequence_output"], features["masked_lm_positions"], self.bert.embedding_table
+            ),
+            "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
+        }
+
+
+class FineTunedModel(keras.Model):
+    """BERT with one head: what the models below have in common.
+
+    Args:
+        config: BertConfig.
+        head: the layer on top.
+    """
+
+    def __init__(self, config, head, name):
+        super().__init__(name=name)
+        self.config = config
+        self.bert = BertModel(config)
+        self.head = head
+        self.built = True
+
+
+class ClassifierModel(FineTunedModel):
+    """BERT with a head that gives a sequence, or a pair of them, one of several classes.
+
+    Also a regression, with one class whose logit is the answer. Release: `create_model` of run_classifier.py.
+
+    Args:
+        config: BertConfig.
+        num_classes: C.
+    """
+
+    def __init__(self, config, num_classes, name="classification"):
+        super().__init__(config, ClassifierHead(config, num_classes), name)
+
+    def call(self, features, dropout_seed=None):
+        """Scores the classes.
+
+        Args:
+            features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids"; other keys are ignored.
+            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+
+        Returns:
+            dict of "logits" float32 [B, C].
+        """
+        encoded = _encode(self.bert, features, dropout_seed)
+        return {"logits": self.head(encoded["pooled_output"], dropout_seed=dropout_seed)}
+
+
+class TokenClassifierModel(FineTunedModel):
+    """BERT with a head that gives each token one of several classes (paper, section 5.3).
+
+    The release has no program for it; the weights are named as those of its classifier.
+
+    Args:
+        config: BertConfig.
+        num_classes: C.
+    """
+
+    def __init__(self, config, num_classes, name="token_classification"):
+        super().__init__(config, ClassifierHead(config, num_classes), name)
+
+    def call(self, features, dropout_seed=None):
+        """Scores the classes of each token; the arguments are those of `ClassifierModel`.
+
+        Returns:
+            dict of "logits" float32 [B, T, C].
+        """
+        encoded = _encode(self.bert, features, dropout_seed)
+        return {"logits": self.head(encoded["sequence_output"], dropout_seed=dropout_seed)}
+
+
+class MultipleChoiceModel(FineTunedModel):
+    """BERT that picks one of several continuations: a classifier of one class scores each (paper, section 4.4).
+
+    Args:
+        config: BertConfig.
+    """
+
+    def __init__(self, config, name="multiple_choice"):
+        super().__init__(config, ClassifierHead(config, num_classes=1), name)
+
+    def call(self, features, dropout_seed=None):
+        """Scores the choices.
+
+        Args:
+            features: dict with int32 [B, K, T] "input_ids", "input_mask", "segment_ids"; other keys are ignored.
+            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+
+        Returns:
+            dict of "logits" float32 [B, K].
+        """
+        _, num_choices, num_tokens = ops.shape(features["input_ids"])
+        flat = {name: ops.reshape(features[name], (-1, num_tokens)) for name in _INPUTS}  # [B * K, T]
+        encoded = _encode(self.bert, flat, dropout_seed)
+        logits = self.head(encoded["pooled_output"], dropout_seed=dropout_seed)  # [B * K, 1]
+        return {"logits": ops.reshape(logits, (-1, num_choices))}
+
+
+class SquadModel(FineTunedModel):
+    """BERT with a head that finds the answer to a question in a text. Release: `create_model` of run_squad.py.
+
+    Args:
+        config: BertConfig.
+    """
+
+    def __init__(self, config, name="question_answering"):
+        super().__init__(config, SquadHead(config), name)
+
+    def call(self, features, dropout_seed=None):
+        """Scores each token as the first and the last of the answer; the arguments are those of `ClassifierModel`.
+
+        Returns:
+            dict of "start_logits" and "end_logits", float32 [B, T].
+        """
+        logits = self.head(_encode(self.bert, features, dropout_seed)["sequence_output"])  # [B, T, 2]
+        return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
+
+
+def _encode(bert, features, dropout_seed):
+    return bert(*(features[name] for name in _INPUTS), dropout_seed=dropout_seed)

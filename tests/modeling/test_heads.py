@@ -1,0 +1,126 @@
+"""The heads of fine-tuning: the release's own figures, names, dropout, and the ones the release does not have."""
+
+import numpy as np
+import pytest
+
+from modeling import (
+    ClassifierModel,
+    MultipleChoiceModel,
+    SquadModel,
+    TokenClassifierModel,
+    load_weights,
+    read_config,
+    weights_by_name,
+)
+from modeling.heads import ClassifierHead, SquadHead
+from tests.modeling.tiny_bert import make_config, make_features
+
+
+def softmax(x):
+    exps = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exps / exps.sum(axis=-1, keepdims=True)
+
+
+def load_golden(make_model, folder, name):
+    """Makes a model with the release's weights and returns it with its features and the release's figures."""
+    model = make_model(read_config(folder / "heads"))
+    report = load_weights(weights_by_name(model), folder / "heads" / name)
+    assert not report.new
+    assert not report.unused
+    arrays = dict(np.load(folder / "heads" / f"{name}.npz"))
+    return model, {key: arrays.pop(key) for key in ("input_ids", "input_mask", "segment_ids")}, arrays
+
+
+def test_the_classifier_equals_the_release(golden_dir):
+    model, features, golden = load_golden(lambda config: ClassifierModel(config, 3), golden_dir, "classifier")
+    logits = np.asarray(model(features)["logits"])
+    np.testing.assert_allclose(logits, golden["logits"], rtol=0, atol=1e-5)
+    probabilities = softmax(logits)
+    np.testing.assert_allclose(probabilities, golden["probabilities"], rtol=0, atol=1e-5)
+    losses = -np.log(probabilities[np.arange(len(logits)), golden["labels"]])
+    np.testing.assert_allclose(losses, golden["per_example_loss"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(losses.mean(), golden["loss"], rtol=0, atol=1e-5)
+
+
+def test_question_answering_equals_the_release(golden_dir):
+    model, features, golden = load_golden(SquadModel, golden_dir, "squad")
+    logits = model(features)
+    for name in ("start_logits", "end_logits"):
+        np.testing.assert_allclose(np.asarray(logits[name]), golden[name], rtol=0, atol=1e-5)
+
+
+def test_a_token_classifier_treats_every_token_as_a_row():
+    model = TokenClassifierModel(make_config(), 3)
+    features = make_features(model.config)
+    sequence_output = model.bert(*(features[name] for name in ("input_ids", "input_mask", "segment_ids")))[
+        "sequence_output"
+    ]
+    weights, bias = np.random.default_rng(0).normal(size=(3, 8)), np.array([0.1, 0.2, -0.3])
+    model.head.output_weights.assign(weights)
+    model.head.output_bias.assign(bias)
+    expected = np.asarray(sequence_output) @ weights.T + bias
+    np.testing.assert_allclose(np.asarray(model(features)["logits"]), expected, atol=1e-6)
+
+
+def test_choices_are_scored_one_by_one():
+    config = make_config()
+    choices, classifier = MultipleChoiceModel(config), ClassifierModel(config, 1)
+    for source, target in zip(choices.weights, classifier.weights, strict=True):
+        target.assign(source)
+    features = {name: make_features(config, batch_size=6)[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    one_by_one = np.asarray(classifier(features)["logits"])
+    logits = choices({name: value.reshape(2, 3, -1) for name, value in features.items()})["logits"]
+    np.testing.assert_allclose(np.asarray(logits), one_by_one.reshape(2, 3), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make_model", "scope"),
+    [
+        (lambda config: ClassifierModel(config, 3), ""),
+        (lambda config: TokenClassifierModel(config, 3), ""),
+        (MultipleChoiceModel, ""),
+        (SquadModel, "cls/squad/"),
+    ],
+)
+def test_weights_have_the_names_of_the_release(make_model, scope):
+    names = list(weights_by_name(make_model(make_config())))
+    assert names[39:] == [f"{scope}output_weights", f"{scope}output_bias"]
+    assert all(name.startswith("bert/") for name in names[:39])
+
+
+def test_initial_weights_do_not_follow_the_config():
+    config = make_config(hidden_size=1000, initializer_range=5.0)
+    for head in (ClassifierHead(config, 20), SquadHead(config)):
+        # 0.02, cut at two deviations, which leaves 0.8796 of it
+        assert np.std(np.asarray(head.output_weights)) == pytest.approx(0.02 * 0.8796, rel=0.05)
+        np.testing.assert_array_equal(np.asarray(head.output_bias), 0)
+
+
+def test_a_classifier_drops_a_tenth_only_in_training():
+    # No dropout in the encoder: what the seed changes is the head's.
+    config = make_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    head = ClassifierHead(config, 1)
+    head.output_weights.assign(np.full((1, 8), 1.0))
+    x = np.ones((2000, 8), np.float32)
+    np.testing.assert_allclose(np.asarray(head(x)), 8.0, rtol=1e-6)
+    kept = np.asarray(head(x, dropout_seed=np.array([1, 2], np.int32))) * 0.9
+    # Each of the 8 columns is dropped with probability 0.1; the others are scaled by 1 / 0.9.
+    np.testing.assert_allclose(kept, np.round(kept), atol=1e-5)
+    assert kept.mean() == pytest.approx(8 * 0.9, rel=0.01)
+    assert kept.var() == pytest.approx(8 * 0.1 * 0.9, rel=0.1)
+    squad = SquadModel(config)
+    features = make_features(config)
+    np.testing.assert_array_equal(
+        squad(features, dropout_seed=np.array([1, 2], np.int32))["start_logits"], squad(features)["start_logits"]
+    )
+
+
+def test_the_head_of_a_classifier_does_not_share_a_mask_with_the_encoder():
+    config = make_config()
+    model = ClassifierModel(config, 2)
+    dropouts = [model.bert.embeddings.dropout, model.head.dropout]
+    for layer in model.bert.encoder_layers:
+        outputs = (layer.attention_output, layer.feed_forward_output)
+        dropouts += [layer.self_attention.dropout, *(output.dropout for output in outputs)]
+    indexes = [dropout.index for dropout in dropouts]
+    assert len(indexes) == len(set(indexes)) == 1 + 3 * config.num_hidden_layers + 1
