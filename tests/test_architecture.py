@@ -23,13 +23,12 @@ FLOORS = {
     "modeling.tasks": 3,
     "data_prep.create_pretraining_data": 5,
 }
-FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "training": 4}
+FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4}
 
 
 def modules():
-    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))] + sorted(
-        ROOT.glob("run_*.py")
-    )
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
+    paths += [path for path in sorted(ROOT.glob("*.py")) if path.name != "setup.py"]
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths if path.name != "__init__.py"
     }

@@ -6,12 +6,14 @@ import shlex
 
 import pytest
 
+import predict
 import run_pretraining
 from data_prep import create_pretraining_data
 from training.flags import parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = {
+    "predict.py": predict.define_flags,
     "run_pretraining.py": run_pretraining.define_flags,
     "data_prep/create_pretraining_data.py": create_pretraining_data.define_flags,
 }
@@ -32,7 +34,7 @@ def commands():
 @pytest.mark.parametrize("words", list(commands()))
 def test_a_command_is_one_that_the_program_takes(words):
     flag_values = PROGRAMS[words[0]]()
-    parse(flag_values, words, "")
+    parse(flag_values, words, "", takes_texts=words[0] == "predict.py")
 
 
 def test_the_two_commands_of_a_new_user_stand_in_the_readme():
@@ -57,4 +59,10 @@ def test_every_flag_of_pre_training_is_explained():
 def test_every_flag_of_building_examples_is_explained():
     page = (ROOT / "docs" / "create_pretraining_data.md").read_text(encoding="utf-8")
     for name in create_pretraining_data.define_flags():
+        assert f"`--{name}`" in page, name
+
+
+def test_every_flag_of_asking_is_explained():
+    page = (ROOT / "docs" / "predict.md").read_text(encoding="utf-8")
+    for name in predict.define_flags():
         assert f"`--{name}`" in page, name

@@ -24,9 +24,13 @@ class LogHandler(logging.Handler):
         self._console.print(mark + record.getMessage(), markup=False, highlight=False, soft_wrap=True)
 
 
-def open_console():
-    """Returns a `rich.console.Console` on standard output, to which the project's log lines go from now on."""
-    console = rich.console.Console()
+def open_console(stderr=False):
+    """Returns a `rich.console.Console`, to which the project's log lines go from now on.
+
+    Args:
+        stderr: bool; whether it is on standard error, for programs whose standard output is the answer.
+    """
+    console = rich.console.Console(stderr=stderr)
     log.setLevel(logging.INFO)
     log.propagate = False
     log.handlers = [LogHandler(console)]

@@ -13,7 +13,7 @@ from absl import flags
 log = logging.getLogger("bert_keras")
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
-_PACKAGES = ("modeling", "data_prep", "training")
+_PACKAGES = ("modeling", "data_prep", "prediction", "training")
 
 
 def define_tpu_flags(flag_values):
@@ -38,13 +38,18 @@ def define_tpu_flags(flag_values):
     )
 
 
-def parse(flag_values, argv, usage):
+def parse(flag_values, argv, usage, takes_texts=False):
     """Parses a command line.
 
     Args:
         flag_values: the `absl.flags.FlagValues` that the program defined.
         argv: list of str; the program's name, then its arguments.
         usage: str; shown by --help above the flags.
+        takes_texts: bool; whether arguments may be something else than flags. They and flags may then be mixed; after
+            an argument `--` none is a flag.
+
+    Returns:
+        list of str, the arguments that are no flags.
 
     Raises:
         ValueError: an unknown flag, a value that does not fit its flag, or an argument that is no flag.
@@ -53,14 +58,16 @@ def parse(flag_values, argv, usage):
     if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in argv[1:]):
         print(f"{usage.strip()}\n\nFlags:\n{flag_values.get_help()}")
         raise SystemExit(0)
+    flag_values.set_gnu_getopt(takes_texts)
     try:
         leftover = flag_values(argv)[1:]
     except flags.Error as error:
         raise ValueError(f"{error} (--help lists all flags)") from error
-    if leftover:
+    if leftover and not takes_texts:
         raise ValueError(
             f'"{leftover[0]}" is not a flag; every argument has the form --name=value (--help lists all flags)'
         )
+    return leftover
 
 
 def given_flags(flag_values):

@@ -74,3 +74,14 @@ def test_an_interrupt_has_no_traceback(capsys):
 
 def test_success_is_status_zero():
     assert run_main(lambda argv: None, ["program.py"]) == 0
+
+
+def test_texts_may_stand_between_flags(values):
+    argv = ["program", "a text", "--num_steps=4", "another", "--", "--input_file=b"]
+    assert parse(values, argv, "", takes_texts=True) == ["a text", "another", "--input_file=b"]
+    assert values.num_steps == 4
+    assert values.input_file is None
+
+
+def test_without_texts_nothing_is_left_over(values):
+    assert parse(values, ["program", "--num_steps=4"], "") == []

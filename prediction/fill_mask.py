@@ -1,0 +1,147 @@
+"""Fill in the blanks: the most probable pieces for each [MASK] of a text."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from prediction.predictor import Predictor
+from prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
+
+# A sequence of more masks is asked about several times, so that memory stays bounded.
+_MASKS_A_QUESTION = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """One way to fill a mask.
+
+    Attributes:
+        token: the piece, as in the vocabulary; "##" marks one that continues the word before it.
+        probability: in [0, 1]; those of all pieces add up to 1.
+        sentence: the text with this mask filled in, and the other masks left as they are.
+    """
+
+    token: str
+    probability: float
+    sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FilledText:
+    """What fits a text.
+
+    Attributes:
+        text: as it was given.
+        masks: for each [MASK] in order its guesses, the most probable first.
+        best: the text with every mask filled with its most probable piece.
+    """
+
+    text: str
+    masks: list[list[Guess]]
+    best: str
+
+
+class FillMask(Predictor):
+    """Fills masks in: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
+
+    The masks of a text are filled independently of each other, as in pre-training.
+
+    Args:
+        path: see `Predictor`, as are all arguments not named here.
+        top_k: int; how many guesses there are for a mask.
+    """
+
+    head = "masked_lm"
+
+    def __init__(self, path, top_k=5, **options):
+        self.top_k = top_k
+        super().__init__(path, **options)
+        if not 1 <= top_k <= self.config.vocab_size:
+            raise ValueError(f"top_k is {top_k}, but must be from 1 to the vocabulary's {self.config.vocab_size}")
+
+    def __call__(self, texts):
+        """Fills the masks of a text, or of each text of a list.
+
+        Args:
+            texts: str, or a list of str; each holds [MASK] at least once.
+
+        Returns:
+            FilledText, or a list of them.
+
+        Raises:
+            ValueError: a text has no mask, or is too long for the model.
+        """
+        return next(self.answers([texts])) if isinstance(texts, str) else list(self.answers(texts))
+
+    def _encode(self, text, source):
+        ids = encode_with_masks(self.tokenizer, text, source)
+        mask_id = self.tokenizer.vocab[MASK]
+        num_masks = ids.count(mask_id)
+        if not num_masks:
+            written = next((word for word in ("[mask]", "<mask>", "[Mask]", "<MASK>") if word in text), None)
+            hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
+            raise ValueError(f"{source} has no {MASK}: {_shown(text)}; {hint}")
+        ids = fit_text(ids, self.room, self.long, source)
+        num_cut = num_masks - ids.count(mask_id)
+        if num_cut:
+            raise ValueError(
+                f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} pieces that the model takes; "
+                "choose long=window"
+            )
+        return ids
+
+    def _questions(self, ids):
+        mask_id = self.tokenizer.vocab[MASK]
+        places_by_start = {}
+        for place, id_ in enumerate(ids):
+            if id_ == mask_id:
+                places_by_start.setdefault(window_start(place, len(ids), self.room), []).append(place)
+        questions = []
+        for start, places in places_by_start.items():
+            sequence = surround(self.tokenizer, ids[start : start + self.room])
+            for first in range(0, len(places), _MASKS_A_QUESTION):
+                positions = [1 + place - start for place in places[first : first + _MASKS_A_QUESTION]]
+                questions.append(Question(*sequence, positions, [0] * len(positions)))
+        return questions
+
+    def _read_out(self, outputs, features):
+        probabilities = tf.nn.softmax(outputs["masked_lm_logits"])  # [B, P, V]
+        return tuple(tf.math.top_k(probabilities, self.top_k))  # [B, P, K] each
+
+    def _answer(self, text, ids, found):
+        parts = text.split(MASK)
+        masks = []
+        for question, (probabilities, token_ids) in found:
+            for index in range(len(question.positions)):
+                tokens = self.tokenizer.convert_ids_to_tokens(token_ids[index].tolist())
+                masks.append(
+                    [
+                        Guess(token, probability, fill_in(parts, {len(masks): token}))
+                        for token, probability in zip(tokens, probabilities[index].tolist(), strict=True)
+                    ]
+                )
+        return FilledText(text, masks, fill_in(parts, {place: guesses[0].token for place, guesses in enumerate(masks)}))
+
+
+def fill_in(parts, tokens):
+    """Puts tokens between the parts of a text.
+
+    Args:
+        parts: list of str; what stands before, between and after the masks.
+        tokens: dict of mask number to token; the other masks stay masks. A token that continues a word is written
+            without its "##" and without space before it.
+
+    Returns:
+        str.
+    """
+    sentence = parts[0]
+    for number, part in enumerate(parts[1:]):
+        token = tokens.get(number, MASK)
+        if token.startswith("##") and token != "##" and sentence.strip():
+            sentence, token = sentence.rstrip(), token[2:]
+        sentence += token + part
+    return sentence
+
+
+def _shown(text):
+    return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'

@@ -1,0 +1,70 @@
+"""Does the second text follow the first?"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from prediction.predictor import Predictor
+from prediction.sequences import Question, encode_with_masks, fit_pair, surround
+
+
+@dataclasses.dataclass(frozen=True)
+class PairAnswer:
+    """What the model thinks of a pair.
+
+    Attributes:
+        text_a, text_b: as they were given.
+        probability: that text_b follows text_a, in [0, 1].
+    """
+
+    text_a: str
+    text_b: str
+    probability: float
+
+
+class NextSentence(Predictor):
+    """Says how probable it is that one text follows another (paper, section 3.1, task 2).
+
+    For pairs longer than the model takes, `long="truncate"` drops the ends of the longer text, and `long="window"`
+    keeps what is next to the place where the two meet.
+
+    Args:
+        path: see `Predictor`, as are all arguments.
+    """
+
+    head = "next_sentence"
+    num_special_tokens = 3
+
+    def __call__(self, pairs):
+        """Looks at a pair, or at each pair of a list.
+
+        Args:
+            pairs: a tuple (text_a, text_b) of str, or a list of them.
+
+        Returns:
+            PairAnswer, or a list of them.
+
+        Raises:
+            ValueError: a text is empty, or a pair is no pair or too long for the model.
+        """
+        return next(self.answers([pairs])) if isinstance(pairs, tuple) else list(self.answers(pairs))
+
+    def _encode(self, pair, source):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"{source} is {pair!r}, but a pair of two texts is needed")
+        first, second = (encode_with_masks(self.tokenizer, text, source) for text in pair)
+        for ids, which in ((first, "first"), (second, "second")):
+            if not ids:
+                raise ValueError(f"{source} has no word in its {which} text; give two texts")
+        return fit_pair(first, second, self.room, self.long, source)
+
+    def _questions(self, ids):
+        # The masked-LM head, which wants a position, is cut out of the graph: nothing of it is read.
+        return [Question(*surround(self.tokenizer, *ids), [0], [0])]
+
+    def _read_out(self, outputs, features):
+        return (tf.nn.softmax(outputs["next_sentence_logits"])[:, 0],)  # [B]; class 0 is "follows"
+
+    def _answer(self, pair, ids, found):
+        [(_, (probability,))] = found
+        return PairAnswer(*pair, float(probability))

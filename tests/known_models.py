@@ -1,0 +1,118 @@
+"""Folders of tiny models with a made-up vocabulary, whose answers are known or can be had from a plain call."""
+
+import math
+
+import numpy as np
+
+from modeling import BertConfig, PretrainingModel, save_checkpoint, weights_by_name
+
+TOKENS = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *("paris", "london", "is", "the", "capital", "of", "france", "walk", "he", "she", "was", "hungry", "so", "ate"),
+    *("##s", "##ing", "##ed", ".", ",", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"),
+]
+CASED_TOKENS = [token.title() if token.isalpha() and len(token) > 3 else token for token in TOKENS]
+ID = {token: number for number, token in enumerate(TOKENS)}
+
+
+def make_config(**changes):
+    """A BERT of one layer over TOKENS; fields can be replaced."""
+    sizes = {
+        "vocab_size": len(TOKENS),
+        "hidden_size": len(TOKENS),
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "max_position_embeddings": 40,
+        "hidden_act": "linear",
+    }
+    return BertConfig(**(sizes | changes))
+
+
+def write_model(folder, model, tokens=TOKENS):
+    """Writes a model as a released one is: checkpoint, bert_config.json, vocab.txt. Returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_checkpoint(folder / "bert_model.ckpt", weights_by_name(model))
+    model.config.to_json_file(folder / "bert_config.json")
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    return folder
+
+
+def random_model(seed=0, **changes):
+    """A model whose every weight is random, so that its answers depend on all of the text."""
+    model = PretrainingModel(make_config(num_hidden_layers=2, hidden_size=16, hidden_act="gelu", **changes))
+    rng = np.random.default_rng(seed)
+    for name, weight in weights_by_name(model).items():
+        weight.assign(0.5 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
+    return model
+
+
+def constant_model(probabilities, follows=0.5, **changes):
+    """A model that gives the same probabilities for every mask and every pair, whatever the text is.
+
+    Args:
+        probabilities: dict of token to probability; the other tokens share the rest.
+        follows: probability that the second text of a pair follows the first.
+    """
+    model = PretrainingModel(make_config(**changes))
+    weights = weights_by_name(model)
+    for name, weight in weights.items():
+        weight.assign(np.full(weight.shape, float(name.endswith("gamma"))))
+    rest = (1 - sum(probabilities.values())) / (len(TOKENS) - len(probabilities))
+    weights["cls/predictions/output_bias"].assign(np.log([probabilities.get(token, rest) for token in TOKENS]))
+    weights["cls/seq_relationship/output_bias"].assign(np.log([follows, 1 - follows]))
+    return model
+
+
+def positional_model(tokens_by_position):
+    """A model that knows one token for each position by heart, and a mask by its having no embedding.
+
+    What stands at a mask is the embedding of its position alone, a row of the identity, which the layer normalisations
+    keep: the token has the probability KNOWN_PROBABILITY, and all others share the rest evenly.
+
+    Args:
+        tokens_by_position: list of str; shorter than the model's positions, it is repeated.
+    """
+    model = constant_model({})
+    weights = weights_by_name(model)
+    size = len(TOKENS)
+    table = np.eye(size)
+    table[ID["[MASK]"]] = 0
+    ids = [ID[tokens_by_position[i % len(tokens_by_position)]] for i in range(model.config.max_position_embeddings)]
+    weights["bert/embeddings/word_embeddings"].assign(table)
+    weights["bert/embeddings/position_embeddings"].assign(np.eye(size)[ids])
+    weights["cls/predictions/transform/dense/kernel"].assign(np.eye(size))
+    return model
+
+
+def _known_probability():
+    # A one-hot row of n numbers, normalised, is sqrt(n - 1) where it was 1 and -1 / sqrt(n - 1) elsewhere. The mask's
+    # own row of the table is 0, and so is its logit.
+    num = len(TOKENS)
+    top, other = math.exp(math.sqrt(num - 1)), math.exp(-1 / math.sqrt(num - 1))
+    return top / (top + (num - 2) * other + 1)
+
+
+KNOWN_PROBABILITY = _known_probability()
+
+
+def plain_call(model, ids, segment_ids=None, position=0):
+    """Asks a model about one unpadded sequence; returns its masked-LM log-probabilities and whether B follows A."""
+    features = {
+        "input_ids": np.array([ids], np.int32),
+        "input_mask": np.ones((1, len(ids)), np.int32),
+        "segment_ids": np.array([segment_ids or [0] * len(ids)], np.int32),
+        "masked_lm_positions": np.array([[position]], np.int32),
+    }
+    outputs = {name: np.array(value, np.float64) for name, value in model(features).items()}
+    return _log_softmax(outputs["masked_lm_logits"][0, 0]), np.exp(_log_softmax(outputs["next_sentence_logits"][0]))[0]
+
+
+def ids_of(tokens):
+    """The ids of tokens given as one str, separated by spaces."""
+    return [ID[token] for token in tokens.split()]
+
+
+def _log_softmax(logits):
+    shifted = logits - logits.max()
+    return shifted - np.log(np.exp(shifted).sum())

@@ -1,0 +1,224 @@
+"""A model is found from one path, checked, and loaded as its training left it."""
+
+import json
+import shutil
+
+import pytest
+from known_models import CASED_TOKENS, TOKENS, constant_model, make_config, random_model, write_model
+
+from data_prep.records import metadata_file, write_metadata
+from modeling import PretrainingModel, save_checkpoint, save_safetensors, weights_by_name
+from prediction import FillMask, NextSentence, SentenceScorer
+from prediction.network import lengths_up_to
+
+
+@pytest.fixture(scope="module")
+def model():
+    return random_model(seed=7)
+
+
+@pytest.fixture
+def folder(tmp_path, model):
+    return write_model(tmp_path / "model", model)
+
+
+def answer(*arguments, **options):
+    return FillMask(*arguments, **options)("paris is the [MASK]").masks[0][0].probability
+
+
+def test_any_way_to_name_a_checkpoint_gives_the_same_answer(folder):
+    expected = answer(folder)
+    assert answer(str(folder)) == expected
+    assert answer(folder / "bert_model.ckpt") == expected
+    assert answer(folder / "bert_model.ckpt.index") == expected
+
+
+def test_config_and_vocabulary_may_lie_elsewhere(folder, tmp_path):
+    expected = answer(folder)
+    for name in ("bert_config.json", "vocab.txt"):
+        shutil.move(folder / name, tmp_path / f"my_{name}")
+    assert (
+        answer(folder, vocab_file=tmp_path / "my_vocab.txt", config_file=tmp_path / "my_bert_config.json") == expected
+    )
+
+
+def test_a_safetensors_folder_answers_as_the_released_checkpoint(folder, model, tmp_path):
+    other = tmp_path / "safetensors"
+    save_safetensors(other, {name: weight.numpy() for name, weight in weights_by_name(model).items()}, model.config)
+    shutil.copy(folder / "vocab.txt", other)
+    assert answer(other) == answer(folder)
+
+
+def test_the_folder_of_a_run_answers(folder, model):
+    expected = answer(folder)
+    for path in folder.glob("bert_model.ckpt.*"):
+        path.unlink()
+    state = {f"{name}/adam_m": weight for name, weight in weights_by_name(model).items()}
+    for step in (2, 4):
+        save_checkpoint(folder / f"model.ckpt-{step}", weights_by_name(model) | state)
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
+    assert answer(folder) == expected
+
+
+def test_what_was_loaded_is_said(folder, messages):
+    FillMask(folder)
+    [loaded] = [message for message in messages if message.startswith("loaded ")]
+    assert loaded.startswith(f"loaded 42 of 42 weights from {folder / 'bert_model.ckpt'}")
+
+
+def without(model, *prefixes):
+    return {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(prefixes)}
+
+
+def test_only_the_head_that_is_asked_needs_to_be_there(folder, model):
+    expected = answer(folder), NextSentence(folder)(("he", "ate")).probability
+    save_checkpoint(folder / "bert_model.ckpt", without(model, "cls/seq_relationship/", "bert/pooler/"))
+    assert answer(folder) == expected[0]
+    with pytest.raises(
+        ValueError,
+        match=r"bert_model.ckpt has no next-sentence head: it lacks bert/pooler/dense/kernel, bert/pooler/dense/bias, "
+        r"cls/seq_relationship/output_weights, cls/seq_relationship/output_bias; give a checkpoint of pre-training, ",
+    ):
+        NextSentence(folder)
+    save_checkpoint(folder / "bert_model.ckpt", without(model, "cls/predictions/"))
+    assert NextSentence(folder)(("he", "ate")).probability == expected[1]
+    for predictor in (FillMask, SentenceScorer):
+        with pytest.raises(ValueError, match=r"bert_model.ckpt has no masked-LM head: it lacks cls/predictions/"):
+            predictor(folder)
+
+
+def write_run(folder, do_lower_case):
+    """Makes a folder look as a run's whose records were built with that casing."""
+    record_file = folder / "train_0.tfrecord"
+    record_file.touch()
+    write_metadata(str(record_file), {"kind": "pretraining", "do_lower_case": do_lower_case})
+    settings = {"input_file": f"{folder / 'gone.tfrecord'},{folder / 'train_*.tfrecord'}"}
+    (folder / "run_config.json").write_text(json.dumps({"program": "run_pretraining", "settings": settings}))
+
+
+def test_casing_is_that_of_the_records_of_training(folder, messages):
+    write_run(folder, do_lower_case=False)
+    assert FillMask(folder).tokenizer.tokenize("Paris") == ["[UNK]"]
+    assert "text keeps its capital letters: so were the records of its training, train_0.tfrecord" in messages
+
+
+def test_without_records_casing_is_judged_by_the_vocabulary(folder, messages):
+    write_run(folder, do_lower_case=False)
+    (folder / "train_0.tfrecord").unlink()
+    assert FillMask(folder).tokenizer.tokenize("Paris") == ["paris"]
+    assert f"text is lower-cased: judging by the words of {folder / 'vocab.txt'}" in messages
+
+
+def test_casing_may_be_in_a_tokenizer_config(folder, messages):
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert FillMask(folder).tokenizer.tokenize("Paris") == ["[UNK]"]
+    assert f"text keeps its capital letters: so says {folder / 'tokenizer_config.json'}" in messages
+
+
+@pytest.mark.parametrize("content", ["[]", '{"settings": 3}', "{", '{"settings": {"input_file": null}}'])
+def test_other_files_of_that_name_say_nothing(folder, content):
+    (folder / "run_config.json").write_text(content)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
+    assert FillMask(folder).tokenizer.tokenize("Paris") == ["paris"]
+
+
+def test_casing_can_be_asked_for(folder, messages):
+    write_run(folder, do_lower_case=True)
+    assert FillMask(folder, do_lower_case=False).tokenizer.tokenize("Paris") == ["[UNK]"]
+    assert "text keeps its capital letters: as asked for" in messages
+
+
+def test_damaged_metadata_of_records_are_refused(folder):
+    write_run(folder, do_lower_case=True)
+    with open(metadata_file(str(folder / "train_0.tfrecord")), "w") as file:
+        file.write("{")
+    with pytest.raises(ValueError, match=r"train_0\.tfrecord\.json is damaged"):
+        FillMask(folder)
+
+
+def test_a_cased_vocabulary_is_not_lower_cased(tmp_path, model):
+    folder = write_model(tmp_path / "cased", model, CASED_TOKENS)
+    with pytest.raises(ValueError, match=r"vocab.txt is of a cased model, .* set do_lower_case to False"):
+        FillMask(folder, do_lower_case=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "bert_config.json",
+            r"^there is no bert_config.json or config.json in .*model; put it there, or give config_f",
+        ),
+        ("vocab.txt", r"^there is no vocab.txt in .*model; put it there, or give vocab_file"),
+        ("bert_model.ckpt.index", "^there is no checkpoint in the folder"),
+    ],
+)
+def test_a_part_that_is_not_there_is_named(folder, name, message):
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=message):
+        FillMask(folder)
+
+
+def test_a_vocabulary_of_another_size_is_refused(folder):
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS[:-1]))
+    with pytest.raises(ValueError, match="vocab.txt has 39 pieces, but the model has 40 rows of word embeddings; give"):
+        FillMask(folder)
+
+
+def test_a_vocabulary_without_special_tokens_is_refused(folder):
+    renamed = [token.replace("[MASK]", "<mask>").replace("[CLS]", "<cls>") for token in TOKENS]
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in renamed))
+    with pytest.raises(ValueError, match=r"vocab.txt lacks \[CLS\], \[MASK\]; give the vocabulary that the model was"):
+        FillMask(folder)
+
+
+def test_a_config_of_another_size_is_refused(folder):
+    make_config(num_hidden_layers=2, hidden_size=24).to_json_file(folder / "bert_config.json")
+    with pytest.raises(
+        ValueError, match=r"does not fit the config: .* is \[40, 16\] in the checkpoint and \[40, 24\] "
+    ):
+        FillMask(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"long": "cut"}, '^long is "cut", but must be one of error, truncate, window$'),
+        ({"batch_size": 0}, "^batch_size is 0, but must be at least 1$"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(folder, options, message):
+    with pytest.raises(ValueError, match=message):
+        SentenceScorer(folder, **options)
+
+
+@pytest.mark.parametrize(
+    ("predictor", "num_positions", "num_special"), [(FillMask, 2, 2), (SentenceScorer, 2, 2), (NextSentence, 4, 3)]
+)
+def test_a_model_without_room_for_text_is_refused(tmp_path, predictor, num_positions, num_special):
+    folder = write_model(tmp_path / "model", constant_model({}, max_position_embeddings=num_positions))
+    with pytest.raises(
+        ValueError,
+        match=rf"^the model takes {num_positions} pieces, too few to have text between the {num_special} spe",
+    ):
+        predictor(folder)
+
+
+@pytest.mark.parametrize(
+    ("longest", "lengths"), [(512, [16, 32, 64, 128, 256, 512]), (40, [16, 32, 40]), (16, [16]), (8, [8])]
+)
+def test_lengths_are_few_and_end_with_the_longest(longest, lengths):
+    assert lengths_up_to(longest) == lengths
+
+
+def test_a_model_takes_its_activation_and_dropout_from_the_config(tmp_path):
+    # The dropout of training has no part in an answer.
+    model = random_model(seed=1, hidden_dropout_prob=0.9, attention_probs_dropout_prob=0.9)
+    assert isinstance(model, PretrainingModel)
+    folder = write_model(tmp_path / "model", model)
+    assert answer(folder) == answer(folder)
+    expected = answer(folder)
+    (folder / "bert_config.json").write_text(
+        (folder / "bert_config.json").read_text().replace('"hidden_act": "gelu"', '"hidden_act": "relu"')
+    )
+    assert answer(folder) != pytest.approx(expected, abs=1e-4)

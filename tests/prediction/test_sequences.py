@@ -1,0 +1,119 @@
+"""Masks in text, windows, and texts that are too long."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.tokenization import FullTokenizer
+from prediction.sequences import encode_with_masks, fit_pair, fit_text, surround, window_start
+
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "[", "]", "mask", "sep"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    file = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    file.write_text("".join(f"{token}\n" for token in VOCAB))
+    return FullTokenizer(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("a [MASK] b", "a [MASK] b"),
+        ("ab[MASK]b", "a ##b [MASK] b"),
+        ("[MASK][MASK] [MASK]", "[MASK] [MASK] [MASK]"),
+        ("[MASK]", "[MASK]"),
+        ("", ""),
+        (" \t", ""),
+        # Only the mask is special in a text: all else is what the release makes of it.
+        ("[SEP] [mask]", "[ sep ] [ mask ]"),
+        ("[[MASK]]", "[ [MASK] ]"),
+        ("A é[MASK]", "a [UNK] [MASK]"),
+    ],
+)
+def test_the_mask_is_found_before_the_text_is_split(tokenizer, text, tokens):
+    assert encode_with_masks(tokenizer, text, "text 1") == [VOCAB.index(token) for token in tokens.split()]
+
+
+@pytest.mark.parametrize("text", [None, b"a [MASK]", 3])
+def test_what_is_no_text_is_refused(tokenizer, text):
+    with pytest.raises(ValueError, match=rf"^text 7 is of type {type(text).__name__}, but a str is needed$"):
+        encode_with_masks(tokenizer, text, "text 7")
+
+
+def test_the_release_s_special_tokens_surround_the_segments(tokenizer):
+    assert surround(tokenizer, [5, 6]) == ([2, 5, 6, 3], [0, 0, 0, 0])
+    assert surround(tokenizer, [5, 6], [7]) == ([2, 5, 6, 3, 7, 3], [0, 0, 0, 0, 1, 1])
+
+
+def test_a_text_that_fits_is_left_as_it_is(messages):
+    for long in ("error", "truncate", "window"):
+        assert fit_text([1, 2, 3], 3, long, "text 1") == [1, 2, 3]
+        assert fit_pair([1, 2], [3], 3, long, "text 1") == ([1, 2], [3])
+    assert messages == []
+
+
+def test_a_long_text_is_refused_and_told_by_how_much():
+    message = (
+        r"^line 4 has 5 pieces, 2 more than the 3 that the model takes; "
+        r"make it shorter, or choose long=truncate or long=window$"
+    )
+    with pytest.raises(ValueError, match=message):
+        fit_text([1, 2, 3, 4, 5], 3, "error", "line 4")
+    with pytest.raises(ValueError, match=message):
+        fit_pair([1, 2, 3], [4, 5], 3, "error", "line 4")
+
+
+def test_a_long_text_is_cut_and_said(messages):
+    assert fit_text([1, 2, 3, 4, 5], 3, "truncate", "line 4") == [1, 2, 3]
+    assert messages == [
+        "line 4 has 5 pieces, 2 more than the 3 that the model takes; only the first 3 are looked at",
+    ]
+
+
+def test_windows_keep_the_whole_text_and_say_so(messages):
+    assert fit_text([1, 2, 3, 4, 5], 3, "window", "line 4") == [1, 2, 3, 4, 5]
+    assert messages == ["line 4 has 5 pieces, 2 more than the 3 that the model takes; it is looked at through windows"]
+
+
+@pytest.mark.parametrize(
+    ("place", "num_pieces", "room", "start"),
+    [(0, 3, 5, 0), (2, 3, 5, 0), (0, 9, 5, 0), (2, 9, 5, 0), (3, 9, 5, 1), (6, 9, 5, 4), (8, 9, 5, 4), (4, 9, 4, 2)],
+)
+def test_a_window_has_the_place_in_its_middle_or_ends_with_the_text(place, num_pieces, room, start):
+    assert window_start(place, num_pieces, room) == start
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.data())
+def test_a_window_holds_its_place_and_wastes_no_room(num_pieces, room, data):
+    place = data.draw(st.integers(0, num_pieces - 1))
+    start = window_start(place, num_pieces, room)
+    assert start <= place < start + room
+    assert 0 <= start <= max(0, num_pieces - room)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept_first", "kept_second"),
+    [("abcdef", "uvwxyz", "def", "uv"), ("ab", "uvwxyz", "ab", "uvw"), ("abcdef", "u", "cdef", "u")],
+)
+def test_a_window_on_a_pair_is_where_the_two_meet(first, second, kept_first, kept_second, messages):
+    assert fit_pair(first, second, 5, "window", "pair 1") == (kept_first, kept_second)
+    assert messages[0].endswith("it is looked at through windows")
+
+
+def truncate_as_the_release(first, second, room):
+    first, second = list(first), list(second)
+    while len(first) + len(second) > room:
+        (first if len(first) > len(second) else second).pop()
+    return first, second
+
+
+@given(st.lists(st.integers(), min_size=1, max_size=12), st.lists(st.integers(), min_size=1, max_size=12), st.data())
+def test_a_pair_is_cut_as_in_the_release(first, second, data):
+    room = data.draw(st.integers(2, 24))
+    assert fit_pair(first, second, room, "truncate", "pair 1") == truncate_as_the_release(first, second, room)
+    kept_first, kept_second = fit_pair(first, second, room, "window", "pair 1")
+    assert first[len(first) - len(kept_first) :] == kept_first
+    assert second[: len(kept_second)] == kept_second
+    assert len(kept_first) + len(kept_second) == min(room, len(first) + len(second))
