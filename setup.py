@@ -8,6 +8,8 @@ ROOT = pathlib.Path(__file__).parent
 
 EXTRAS = {
     "tensorboard": ["tensorboard>=2.21,<2.22"],
+    # For benchmarks/checkpoints.py, which compares with them.
+    "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "keras-hub>=0.32,<0.33"],
     "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
@@ -28,7 +30,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=["modeling", "data_prep", "prediction", "training"],
-    py_modules=["predict", "run_pretraining"],
+    py_modules=["convert_checkpoint", "predict", "run_pretraining"],
     package_data={"data_prep": ["sample/*.txt"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
@@ -44,6 +46,7 @@ setup(
     extras_require=EXTRAS,
     entry_points={
         "console_scripts": [
+            "convert_checkpoint=convert_checkpoint:run_program",
             "predict=predict:run_program",
             "run_pretraining=run_pretraining:run_program",
             "create_pretraining_data=data_prep.create_pretraining_data:run",

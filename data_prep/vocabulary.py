@@ -1,4 +1,4 @@
-"""Vocabularies as lists of pieces: whether one is cased, and how words of a domain are added to one."""
+"""Adds words of a domain to a vocabulary."""
 
 import dataclasses
 import os
@@ -7,8 +7,6 @@ import re
 from data_prep.tokenization import BasicTokenizer, WordpieceTokenizer, convert_tokens_to_ids, load_vocab
 
 _SLOT = re.compile(r"\[unused\d+\]")
-# [CLS] and the like, and the <S> of the Chinese vocabulary, are no text.
-_MARKER = re.compile(r"\[.*\]|<.*>")
 _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
 
 
@@ -42,11 +40,6 @@ class ExtendedVocabulary:
     tokens: list[str]
     added: list[AddedWord]
     present: list[str]
-
-
-def is_cased(vocab):
-    """Tells whether a vocabulary, a collection of str, was made of text that kept its capitals."""
-    return any(re.search("[A-Z]", piece) and not _MARKER.fullmatch(piece) for piece in vocab)
 
 
 def read_words(words_file):

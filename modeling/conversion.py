@@ -114,6 +114,9 @@ class _Tensors(collections.abc.Mapping):
     def __getitem__(self, name):
         return self._checkpoint.read(name)
 
+    def __contains__(self, name):
+        return name in self._checkpoint.names
+
     def __iter__(self):
         return iter(self._checkpoint.names)
 
@@ -189,7 +192,7 @@ def run_network(contents):
     masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
     if masked_lm is not None:
         weights |= weights_by_name(masked_lm)
-    report = load_weights(weights, contents.checkpoint, ignored=[f"{_beginning_of(h)}*" for h in contents.heads])
+    load_weights(weights, contents.checkpoint, ignored=[f"{_beginning_of(head)}*" for head in contents.heads])
     features = _fixed_input(contents.config)
     encoded = bert(features["input_ids"], features["input_mask"], features["segment_ids"])
     outputs = {"sequence_output": np.asarray(encoded["sequence_output"])}

@@ -3,9 +3,10 @@
 import pytest
 
 from data_prep.tokenization import FullTokenizer, load_vocab
-from data_prep.vocabulary import AddedWord, extend_vocabulary, is_cased, read_words
+from data_prep.vocabulary import AddedWord, extend_vocabulary, read_words
 
-PIECES = "[PAD] [unused0] [UNK] heart ##y angio ##gram ##gr ##am [unused1] Ab é the".split()
+PIECES = ["[PAD]", "[unused0]", "[UNK]", "heart", "##y", "angio", "##gram"]
+PIECES += ["##gr", "##am", "[unused1]", "Ab", "é", "the"]
 
 
 @pytest.fixture
@@ -93,16 +94,3 @@ def test_a_missing_file_of_words(files, tmp_path):
 def test_an_unknown_word_needs_the_unknown_piece(files):
     with pytest.raises(ValueError, match=r"the token '\[UNK\]' is not in the vocabulary"):
         extend_vocabulary(*files("zebra", ["a", "b"]), do_lower_case=True)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "expected"),
-    [(["[CLS]", "the", "<S>", "##ed", "é"], False), (["[CLS]", "The"], True), (["##S"], True), ([], False)],
-)
-def test_cased(pieces, expected):
-    assert is_cased(pieces) == expected
-
-
-@pytest.mark.parametrize("name", ["uncased", "chinese"])
-def test_the_released_uncased_vocabularies_are_not_cased(shared_dir, name):
-    assert not is_cased(load_vocab(shared_dir(f"data/vocab/{name}.txt")))

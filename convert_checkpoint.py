@@ -1,0 +1,262 @@
+"""Converts checkpoints from TensorFlow (the release's, a run's) to safetensors and back, and extends vocabularies.
+
+    python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=converted --format=safetensors
+    python convert_checkpoint.py --input=converted --output=back --format=tensorflow
+    python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=medical --format=tensorflow \\
+        --extend_vocab=words.txt
+
+The output is a folder of weights, config and vocabulary. It appears only after it has been read back: every weight
+must have the same bits, and the network must compute the same numbers on a fixed input.
+"""
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import shutil
+import sys
+
+# Before TensorFlow is imported: it greets with a page about processors otherwise. Errors still show.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from absl import flags
+
+from data_prep.tokenization import FullTokenizer, load_vocab
+from data_prep.vocabulary import extend_vocabulary
+from modeling import check_vocabulary, is_cased, open_checkpoint, read_config
+from modeling.checkpoint import Checkpoint
+from modeling.checkpoint_names import architecture_of
+from modeling.conversion import (
+    LINEAR_HEADS,
+    TOP_LEVEL_HEADS,
+    Contents,
+    ExtendedEntries,
+    SelectedEntries,
+    differing_entries,
+    largest_difference,
+    open_contents,
+    run_network,
+    write_contents,
+)
+from training.console import open_console
+from training.flags import parse, require, run_main
+
+log = logging.getLogger("bert_keras")
+
+FORMATS = ("tensorflow", "safetensors")
+_TOKENIZER_FILE = "tokenizer_config.json"
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    heads = ["none", "masked_lm", *LINEAR_HEADS]
+    flags.DEFINE_string("input", None, "Checkpoint of any format: its prefix, one of its files, its folder.", **define)
+    flags.DEFINE_string("output", None, "Folder to write; new or empty.", **define)
+    flags.DEFINE_enum("format", None, FORMATS, "Format to write.", **define)
+    flags.DEFINE_enum("head", None, heads, "The one head to keep; none: the encoder alone.", **define)
+    flags.DEFINE_list("labels", None, "Names of the classes of the head, separated by commas.", **define)
+    flags.DEFINE_bool("keep_optimizer", False, "Keep Adam's slots and the step as well.", **define)
+    flags.DEFINE_string("extend_vocab", None, "File of words to add to the vocabulary, one a line.", **define)
+    flags.DEFINE_string("bert_config_file", None, "The config, where it is not beside the checkpoint.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary, where it is not beside the checkpoint.", **define)
+    flags.DEFINE_bool("do_lower_case", None, "Whether the tokenizer lower-cases, where the files are wrong.", **define)
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+
+    Returns:
+        float; the largest difference between what the network computes before and after, which is 0.
+    """
+    values = define_flags()
+    parse(values, argv, __doc__)
+    open_console()
+    require(values, ("input", "output", "format"))
+    _check_output(values.output)
+    checkpoint = open_checkpoint(values.input)
+    contents = _select(checkpoint, values)
+    vocab_file = values.vocab_file or checkpoint.vocab_file
+    do_lower_case = None
+    if vocab_file is not None:
+        do_lower_case = _find_casing(vocab_file, values.do_lower_case)
+        check_vocabulary(vocab_file, contents.config, do_lower_case)
+    extended = None
+    if values.extend_vocab:
+        extended, contents = _extend(contents, vocab_file, values.extend_vocab, do_lower_case)
+    computed = run_network(contents)  # before anything is written: what makes no BERT is refused here
+    with _folder_that_appears_when_done(values.output) as folder:
+        write_contents(contents, folder, values.format)
+        if vocab_file is None:
+            log.warning("no vocab.txt beside %s and no --vocab_file: none is written", checkpoint.prefix)
+        else:
+            _write_vocabulary(folder, vocab_file, extended)
+        if vocab_file is not None and values.format == "safetensors":
+            _write_tokenizer_config(folder, do_lower_case, contents.config)
+        difference = _read_back(folder, contents, computed)
+    log.info("%s holds %s", values.output, ", ".join(sorted(os.listdir(values.output))))
+    return difference
+
+
+def _check_output(output):
+    if "://" in output:
+        raise ValueError(f"--output={output} is a remote path; give a local folder")
+    if set("[*?") & set(output):
+        raise ValueError(f"--output={output}: TensorFlow takes [ * ? in a path for a pattern; rename it")
+    if output.endswith((".ckpt", ".index", ".safetensors")) or os.path.isfile(output):
+        raise ValueError(f"--output={output} names a file; give the folder that the files are to be put into")
+    if os.path.isdir(output) and (names := sorted(os.listdir(output))):
+        raise ValueError(
+            f"--output={output} holds {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}; "
+            "nothing is overwritten, so give a folder that is new or empty"
+        )
+
+
+def _select(checkpoint, values):
+    """Returns what of the input is to be written, as Contents."""
+    config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
+    if config is None:
+        raise ValueError(
+            f"there is no config beside {checkpoint.prefix}; give the --bert_config_file that belongs to it"
+        )
+    heads = _choose_heads(checkpoint, values.head)
+    if values.format == "safetensors":
+        architecture_of(heads)  # refuses heads that no class has together
+    if values.labels and not set(TOP_LEVEL_HEADS) & set(heads):
+        raise ValueError("--labels: no head with named classes is written; leave the flag out")
+    chosen = heads if values.head else None
+    entries = SelectedEntries(checkpoint, chosen, values.keep_optimizer)
+    if values.keep_optimizer and entries.names == SelectedEntries(checkpoint, chosen).names:
+        raise ValueError(f"--keep_optimizer: {checkpoint.prefix} holds weights alone; leave the flag out")
+    left_out = sorted(set(checkpoint.heads) - set(heads)) if values.head not in TOP_LEVEL_HEADS else []
+    if left_out:
+        log.info("left out, by --head=%s: %s", values.head, ", ".join(left_out))
+    labels = values.labels or (checkpoint.labels if set(TOP_LEVEL_HEADS) & set(heads) else None)
+    return Contents(Checkpoint(checkpoint.prefix, entries), heads, config, labels)
+
+
+def _choose_heads(checkpoint, choice):
+    """Returns the heads that are written, a tuple of str."""
+    if choice is None:
+        return tuple(checkpoint.heads)
+    if choice == "none":
+        return ()
+    # What a top-level head of a TensorFlow checkpoint is for, only the user knows.
+    is_top_level = choice in TOP_LEVEL_HEADS and set(TOP_LEVEL_HEADS) & set(checkpoint.heads)
+    if choice in checkpoint.heads or is_top_level:
+        return (choice,)
+    held = f"its heads are {', '.join(checkpoint.heads)}" if checkpoint.heads else "it has none"
+    raise ValueError(f"--head={choice}: {checkpoint.prefix} has no such head, {held}; choose what is there, or none")
+
+
+def _find_casing(vocab_file, given):
+    """Returns whether the tokenizer lower-cases: as the user says, else the file beside the vocabulary, else itself."""
+    if given is not None:
+        return given
+    tokenizer_file = pathlib.Path(vocab_file).with_name(_TOKENIZER_FILE)
+    if tokenizer_file.is_file():
+        settings = json.loads(tokenizer_file.read_text(encoding="utf-8"))
+        if isinstance(settings.get("do_lower_case"), bool):
+            return settings["do_lower_case"]
+    do_lower_case = not is_cased(load_vocab(vocab_file))
+    kind = "no capitals, so text is lower-cased" if do_lower_case else "capitals, so text is not lower-cased"
+    log.info("%s has %s (--do_lower_case=%s)", vocab_file, kind, str(do_lower_case).lower())
+    return do_lower_case
+
+
+def _extend(contents, vocab_file, words_file, do_lower_case):
+    """Adds words to the vocabulary and tells which went where; returns `ExtendedVocabulary` and Contents."""
+    if vocab_file is None:
+        raise ValueError(f"--extend_vocab: no vocab.txt is beside {contents.checkpoint.prefix}; give --vocab_file")
+    extended = extend_vocabulary(vocab_file, words_file, do_lower_case)
+    if extended.present:
+        log.info("%d words are in the vocabulary already: %s", len(extended.present), ", ".join(extended.present))
+    if not extended.added:
+        raise ValueError(f"--extend_vocab: {vocab_file} has all words of {words_file} already; nothing is to be added")
+    tokenizer = FullTokenizer(vocab_file, do_lower_case)
+    for word in extended.added:
+        pieces = " ".join(tokenizer.convert_ids_to_tokens(word.piece_ids))
+        log.info(
+            'added "%s": id %d, %s; starts as the mean of %s', word.word, word.id, word.slot or "a new row", pieces
+        )
+    num_slots = sum(word.slot is not None for word in extended.added)
+    log.info(
+        "%d words added: %d in [unused] places, %d as new rows; the vocabulary has %d entries",
+        len(extended.added),
+        num_slots,
+        len(extended.added) - num_slots,
+        len(extended.tokens),
+    )
+    num_rows = len(extended.tokens)
+    entries = ExtendedEntries(contents.checkpoint, num_rows, {word.id: word.piece_ids for word in extended.added})
+    return extended, dataclasses.replace(
+        contents,
+        checkpoint=Checkpoint(contents.checkpoint.prefix, entries),
+        config=dataclasses.replace(contents.config, vocab_size=num_rows),
+    )
+
+
+@contextlib.contextmanager
+def _folder_that_appears_when_done(path):
+    """Gives a folder to write to, which gets its name only if all goes well."""
+    path = pathlib.Path(os.path.abspath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        if path.is_dir():
+            path.rmdir()
+        unfinished.rename(path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write_vocabulary(folder, vocab_file, extended):
+    if extended is None:
+        shutil.copyfile(vocab_file, folder / "vocab.txt")
+    else:
+        (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in extended.tokens), encoding="utf-8")
+
+
+def _write_tokenizer_config(folder, do_lower_case, config):
+    """Writes down the casing, where those who read the folder look for it."""
+    settings = {
+        "do_lower_case": do_lower_case,
+        "model_max_length": config.max_position_embeddings,
+        "tokenizer_class": "BertTokenizer",
+    }
+    (folder / _TOKENIZER_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def _read_back(folder, contents, computed):
+    """Reads what has been written and holds it to what it was made from."""
+    copy = open_contents(folder, contents.heads)
+    if differing := differing_entries(contents.checkpoint, copy.checkpoint):
+        raise ValueError(f"what was written is not what was read, in {', '.join(differing[:5])}; nothing is kept")
+    difference = largest_difference(computed, run_network(copy))
+    log.info(
+        "read back: all %d entries have the same bits; on a fixed input %s differ by at most %g",
+        len(copy.checkpoint.names),
+        ", ".join(computed),
+        difference,
+    )
+    if difference != 0:
+        raise ValueError(f"the network computes something else from what was written ({difference:g}); nothing is kept")
+    return difference
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()
