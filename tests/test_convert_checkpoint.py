@@ -1,0 +1,361 @@
+"""Conversion from flags to files, and words added to a model."""
+
+import json
+import logging
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import convert_checkpoint
+from modeling import BertConfig, open_checkpoint, save_checkpoint, weights_by_name
+from tests.modeling.tiny_bert import make_config, make_model
+
+TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index", "vocab.txt"]
+SAFETENSORS_FILES = ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"]
+TABLE, OUTPUT_BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
+
+PIECES = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "heart", "##y", "angio", "##gram"]
+PIECES += [f"w{i}" for i in range(30)]
+
+
+@pytest.fixture
+def messages(caplog, monkeypatch):
+    """A function that gives the log lines so far."""
+    # The program keeps its lines from the root logger, where the test looks for them.
+    monkeypatch.setattr(convert_checkpoint, "open_console", lambda: logging.getLogger("bert_keras").setLevel("INFO"))
+    monkeypatch.setattr(logging.getLogger("bert_keras"), "propagate", True)
+    return lambda: "\n".join(caplog.messages)
+
+
+@pytest.fixture
+def model_dir(tmp_path):
+    """A released model: checkpoint, config, vocabulary."""
+    folder = tmp_path / "released"
+    config = make_config(vocab_size=len(PIECES))
+    save_checkpoint(folder / "bert_model.ckpt", weights_by_name(make_model(config, seed=3)))
+    config.to_json_file(folder / "bert_config.json")
+    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    return folder
+
+
+def convert(source, target, format_, **flags):
+    arguments = {"input": source, "output": target, "format": format_, **flags}
+    return convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={v}" for name, v in arguments.items())])
+
+
+def assert_same_entries(first, second):
+    first, second = open_checkpoint(first), open_checkpoint(second)
+    assert first.names == second.names
+    for name in first.names:
+        value, other = first.read(name), second.read(name)
+        assert value.dtype == other.dtype
+        assert value.tobytes() == other.tobytes(), name
+        assert value.shape == other.shape
+
+
+def test_there_and_back_is_the_same(model_dir, tmp_path, messages):
+    assert convert(model_dir, tmp_path / "safe", "safetensors") == 0
+    assert sorted(os.listdir(tmp_path / "safe")) == SAFETENSORS_FILES
+    assert convert(tmp_path / "safe", tmp_path / "back", "tensorflow") == 0
+    assert sorted(os.listdir(tmp_path / "back")) == TENSORFLOW_FILES
+    assert_same_entries(model_dir, tmp_path / "back")
+    for name in ("bert_config.json", "vocab.txt"):
+        assert (tmp_path / "back" / name).read_bytes() == (model_dir / name).read_bytes()
+    assert (
+        "read back: all 46 entries have the same bits; on a fixed input sequence_output, pooled_output, masked_lm, "
+        "next_sentence differ by at most 0"
+    ) in messages()
+    assert f"{tmp_path / 'back'} holds bert_config.json, bert_model.ckpt.data-00000-of-00001" in messages()
+
+
+@pytest.mark.parametrize("format_", convert_checkpoint.FORMATS)
+def test_a_copy_in_the_same_format(model_dir, tmp_path, format_):
+    convert(model_dir, tmp_path / "first", format_)
+    convert(tmp_path / "first", tmp_path / "second", format_)
+    assert_same_entries(model_dir, tmp_path / "second")
+
+
+@pytest.mark.parametrize("name", ["pretraining_a", "pretraining_b"])
+def test_checkpoints_of_the_release_with_adams_slots(golden_dir, tmp_path, name):
+    config_file = golden_dir / name / "bert_config.json"
+    for part, keep in (("bert_model.ckpt", False), ("trained/model.ckpt-30", True)):
+        source = golden_dir / name / part
+        if not source.with_name(source.name + ".index").is_file():
+            continue
+        middle, back = (tmp_path / f"{source.name}-{format_}" for format_ in ("safe", "back"))
+        convert(source, middle, "safetensors", bert_config_file=config_file, keep_optimizer=keep)
+        convert(middle, back, "tensorflow", keep_optimizer=keep)
+        assert_same_entries(source, back)
+
+
+def test_slots_and_step_are_left_out_unless_asked_for(golden_dir, tmp_path):
+    source, config_file = golden_dir / "pretraining_a/trained", golden_dir / "pretraining_a/bert_config.json"
+    convert(source, tmp_path / "weights", "tensorflow", bert_config_file=config_file)
+    names = open_checkpoint(tmp_path / "weights").names
+    assert len(names) == 46
+    assert not [name for name in names if "adam" in name or "step" in name]
+
+
+@pytest.mark.parametrize(
+    ("flags", "architecture", "num_entries"),
+    [
+        ({}, "BertForPreTraining", 46),
+        ({"head": "masked_lm"}, "BertForMaskedLM", 44),
+        ({"head": "next_sentence"}, "BertForNextSentencePrediction", 41),
+        ({"head": "none"}, "BertModel", 39),
+    ],
+)
+def test_the_head_that_is_kept(model_dir, tmp_path, messages, flags, architecture, num_entries):
+    convert(model_dir, tmp_path / "out", "safetensors", **flags)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == [architecture]
+    checkpoint = open_checkpoint(tmp_path / "out")
+    assert len(checkpoint.names) == num_entries
+    assert flags == {} or f"left out, by --head={flags['head']}: " in messages()
+    np.testing.assert_array_equal(checkpoint.read(TABLE), open_checkpoint(model_dir).read(TABLE))
+
+
+@pytest.mark.parametrize(
+    ("head", "architecture"),
+    [
+        (None, "BertForSequenceClassification"),
+        ("token_classifier", "BertForTokenClassification"),
+        ("multiple_choice", "BertForMultipleChoice"),
+    ],
+)
+def test_what_a_top_level_head_is_for_the_user_says(tmp_path, model_dir, messages, head, architecture):
+    weights = {name: value for name, value in weights_by_name(make_model(make_config())).items() if "cls" not in name}
+    weights |= {"output_weights": np.ones((3, 8), np.float32), "output_bias": np.ones(3, np.float32)}
+    save_checkpoint(tmp_path / "tuned" / "model.ckpt-7", weights | {"global_step": np.int64(7)})
+    flags = {"bert_config_file": model_dir / "bert_config.json", "labels": "no,maybe,yes"}
+    convert(tmp_path / "tuned", tmp_path / "safe", "safetensors", **flags, **({"head": head} if head else {}))
+    config = json.loads((tmp_path / "safe" / "config.json").read_text())
+    assert config["architectures"] == [architecture]
+    assert config["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
+    assert open_checkpoint(tmp_path / "safe").labels == ["no", "maybe", "yes"]
+    convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
+    assert "a TensorFlow checkpoint has no place for the names of classes: no,maybe,yes" in messages()
+    np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_weights"), np.ones((3, 8)))
+
+
+def test_a_model_without_pooler(tmp_path, messages):
+    config = make_config()
+    weights = weights_by_name(make_model(config))
+    save_checkpoint(
+        tmp_path / "model" / "bert_model.ckpt",
+        {n: v for n, v in weights.items() if not n.startswith(("bert/pooler", "cls/seq"))},
+    )
+    config.to_json_file(tmp_path / "model" / "bert_config.json")
+    convert(tmp_path / "model", tmp_path / "safe", "safetensors")
+    assert "on a fixed input sequence_output, masked_lm differ by at most 0" in messages()
+    assert "no vocab.txt beside" in messages()
+    assert_same_entries(tmp_path / "model", tmp_path / "safe")
+
+
+def test_the_other_gelu_and_epsilon_come_along(model_dir, tmp_path, messages):
+    BertConfig(**{**vars(make_config(vocab_size=40)), "hidden_act": "gelu_erf", "layer_norm_eps": 1e-6}).to_json_file(
+        model_dir / "bert_config.json"
+    )
+    convert(model_dir, tmp_path / "safe", "safetensors")
+    config = json.loads((tmp_path / "safe" / "config.json").read_text())
+    assert (config["hidden_act"], config["layer_norm_eps"]) == ("gelu", 1e-6)
+    convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
+    assert (tmp_path / "back" / "bert_config.json").read_text() == (model_dir / "bert_config.json").read_text()
+    assert "hidden_act is gelu_erf and layer_norm_eps 1e-06: the release's own code has gelu in its tanh" in messages()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "flags", "expected"),
+    [([], {}, True), (["The", "Heart"], {}, False), (["The", "Heart"], {"do_lower_case": "false"}, False)],
+)
+def test_the_casing_is_written_down_and_read(model_dir, tmp_path, messages, pieces, flags, expected):
+    (model_dir / "vocab.txt").write_text("\n".join([*PIECES[: 40 - len(pieces)], *pieces]) + "\n")
+    convert(model_dir, tmp_path / "safe", "safetensors", **flags)
+    settings = json.loads((tmp_path / "safe" / "tokenizer_config.json").read_text())
+    assert settings == {"do_lower_case": expected, "model_max_length": 16, "tokenizer_class": "BertTokenizer"}
+    assert ("(--do_lower_case=" in messages()) == (not flags)
+    # The vocabulary alone would say otherwise.
+    (tmp_path / "safe" / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    convert(tmp_path / "safe", tmp_path / "again", "safetensors")
+    assert not json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())["do_lower_case"]
+
+
+def test_words_are_added_to_a_model(model_dir, tmp_path, messages):
+    words_file = tmp_path / "words.txt"
+    words_file.write_text("Angiogram\nw7\nhearty\n")
+    convert(model_dir, tmp_path / "out", "tensorflow", extend_vocab=words_file)
+    new_pieces = [*PIECES, "hearty"]
+    new_pieces[1] = "angiogram"
+    assert (tmp_path / "out" / "vocab.txt").read_text().split() == new_pieces
+    assert BertConfig.from_json_file(tmp_path / "out" / "bert_config.json").vocab_size == 41
+    before, after = open_checkpoint(model_dir), open_checkpoint(tmp_path / "out")
+    assert before.names == after.names
+    for name in before.names:
+        old, new = before.read(name), after.read(name)
+        if name in (TABLE, OUTPUT_BIAS):
+            np.testing.assert_allclose(new[1], (old[8] + old[9]) / 2, rtol=1e-6)  # angio ##gram
+            np.testing.assert_allclose(new[40], (old[6] + old[7]) / 2, rtol=1e-6)  # heart ##y
+            new = np.concatenate([new[:1], old[1:2], new[2:40]])
+        np.testing.assert_array_equal(old, new, err_msg=name)
+    said = messages()
+    assert "1 words are in the vocabulary already: w7" in said
+    assert 'added "angiogram": id 1, [unused0]; starts as the mean of angio ##gram' in said
+    assert 'added "hearty": id 40, a new row; starts as the mean of heart ##y' in said
+    assert "2 words added: 1 in [unused] places, 1 as new rows; the vocabulary has 41 entries" in said
+
+
+def test_an_extended_model_computes_the_same_for_old_words(model_dir, tmp_path):
+    (tmp_path / "words.txt").write_text("angiogram\nhearty\nhearth")
+    convert(model_dir, tmp_path / "out", "safetensors", extend_vocab=tmp_path / "words.txt")
+    outputs = []
+    for folder in (model_dir, tmp_path / "out"):
+        checkpoint = open_checkpoint(folder)
+        model = make_model(checkpoint.config)
+        for name, weight in weights_by_name(model).items():
+            weight.assign(checkpoint.read(name))
+        ids = np.array([[3, 6, 7, 25, 4]], np.int32)
+        ones, zeros = np.ones_like(ids), np.zeros_like(ids)
+        features = {"input_ids": ids, "input_mask": ones, "segment_ids": zeros, "masked_lm_positions": ids[:, :2]}
+        outputs.append({name: np.asarray(value) for name, value in model(features).items()})
+    np.testing.assert_allclose(*(o["next_sentence_logits"] for o in outputs), rtol=1e-5)
+    kept = [0, *range(2, 40)]
+    old, new = (o["masked_lm_logits"] for o in outputs)
+    np.testing.assert_allclose(new[..., kept], old[..., kept], rtol=1e-5, atol=1e-5)
+    assert new.shape[-1] == 42
+
+
+def test_adam_starts_anew_for_added_words(golden_dir, tmp_path):
+    source = golden_dir / "pretraining_a"
+    num_pieces = json.loads((source / "bert_config.json").read_text())["vocab_size"]
+    (tmp_path / "vocab.txt").write_text("\n".join(["[UNK]", "[unused1]", *(f"w{i}" for i in range(2, num_pieces))]))
+    (tmp_path / "words.txt").write_text("one\ntwo")
+    flags = {"bert_config_file": source / "bert_config.json", "vocab_file": tmp_path / "vocab.txt"}
+    flags |= {"keep_optimizer": True, "extend_vocab": tmp_path / "words.txt"}
+    convert(source / "trained", tmp_path / "out", "tensorflow", **flags)
+    before, after = open_checkpoint(source / "trained"), open_checkpoint(tmp_path / "out")
+    for name in (f"{TABLE}/adam_m", f"{TABLE}/adam_v", f"{OUTPUT_BIAS}/adam_v"):
+        old, new = before.read(name), after.read(name)
+        assert len(new) == num_pieces + 1
+        assert not new[[1, num_pieces]].any()
+        np.testing.assert_array_equal(new[2:num_pieces], old[2:])
+    np.testing.assert_array_equal(after.read(TABLE)[num_pieces], before.read(TABLE)[0])
+    assert after.read("global_step") == 30
+
+
+@pytest.mark.parametrize("what", ["bits", "config"])
+def test_a_copy_that_differs_is_not_kept(model_dir, tmp_path, monkeypatch, what):
+    def write_wrongly(contents, folder, format_):
+        if what == "config":
+            BertConfig(**{**vars(contents.config), "hidden_act": "gelu_erf"}).to_json_file(folder / "bert_config.json")
+            shutil.copy(model_dir / "bert_model.ckpt.index", folder)
+            shutil.copy(model_dir / "bert_model.ckpt.data-00000-of-00001", folder)
+            return
+        tensors = {name: contents.checkpoint.read(name) for name in contents.checkpoint.names}
+        tensors["bert/pooler/dense/bias"] = np.nextafter(tensors["bert/pooler/dense/bias"], np.float32(9))
+        save_checkpoint(folder / "bert_model.ckpt", tensors)
+        contents.config.to_json_file(folder / "bert_config.json")
+
+    monkeypatch.setattr(convert_checkpoint, "write_contents", write_wrongly)
+    sentences = {
+        "bits": "what was written is not what was read, in bert/pooler/dense/bias; nothing is kept",
+        "config": r"the network computes something else from what was written \([0-9.e-]+\); nothing is kept",
+    }
+    with pytest.raises(ValueError, match=sentences[what]):
+        convert(model_dir, tmp_path / "out", "tensorflow")
+    assert sorted(os.listdir(tmp_path)) == ["released"]
+
+
+def test_numbers_that_are_none_are_converted_too(model_dir, tmp_path):
+    checkpoint = open_checkpoint(model_dir)
+    tensors = {name: checkpoint.read(name) for name in checkpoint.names}
+    tensors["bert/pooler/dense/bias"] = np.full(8, np.nan, np.float32)
+    save_checkpoint(model_dir / "bert_model.ckpt", tensors)
+    assert convert(model_dir, tmp_path / "out", "safetensors") == 0
+    assert_same_entries(model_dir, tmp_path / "out")
+
+
+def test_the_output_may_be_an_empty_folder(model_dir, tmp_path):
+    (tmp_path / "out").mkdir()
+    convert(model_dir, tmp_path / "out", "tensorflow")
+    assert sorted(os.listdir(tmp_path / "out")) == TENSORFLOW_FILES
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"output": ""}, "missing: --output"),
+        ({"format": "pickle"}, "flag --format=pickle: value should be one of <tensorflow|safetensors>"),
+        ({"output": "gs://bucket/out"}, "--output=gs://bucket/out is a remote path; give a local folder"),
+        ({"output": "DIR/a[b"}, "TensorFlow takes [ * ? in a path for a pattern; rename it"),
+        ({"output": "DIR/model.safetensors"}, "names a file; give the folder that the files are to be put into"),
+        ({"output": "DIR/released/vocab.txt"}, "names a file; give the folder"),
+        (
+            {"output": "DIR/released"},
+            "holds bert_config.json, bert_model.ckpt.data-00000-of-00001, bert_model.ckpt.inde",
+        ),
+        ({"input": "DIR"}, "there is no checkpoint in the folder"),
+        (
+            {"head": "squad"},
+            "--head=squad: DIR/released/bert_model.ckpt has no such head, its heads are masked_lm, next_",
+        ),
+        (
+            {"head": "classifier"},
+            "has no such head, its heads are masked_lm, next_sentence; choose what is there, or no",
+        ),
+        ({"labels": "a,b"}, "--labels: no head with named classes is written; leave the flag out"),
+        (
+            {"keep_optimizer": True},
+            "--keep_optimizer: DIR/released/bert_model.ckpt holds weights alone; leave the flag",
+        ),
+        ({"extend_vocab": "DIR/none.txt"}, "there is no file of words DIR/none.txt; give a file of one word a line"),
+        ({"extend_vocab": "DIR/known.txt"}, "has all words of DIR/known.txt already; nothing is to be added"),
+        ({"vocab_file": "DIR/known.txt"}, "known.txt has 2 pieces, but the model has 40 rows of word embeddings"),
+        (
+            {"bert_config_file": "DIR/other.json"},
+            "does not fit the config: bert/embeddings/position_embeddings is [16, 8] in",
+        ),
+        (
+            {"bert_config_file": "DIR/short.json"},
+            "has 16 weights that the model lacks: bert/encoder/layer_1/attention/",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(model_dir, tmp_path, flags, message):
+    (tmp_path / "known.txt").write_text("heart\nw3\n")
+    make_config(max_position_embeddings=17).to_json_file(tmp_path / "other.json")
+    make_config(num_hidden_layers=1).to_json_file(tmp_path / "short.json")
+    before = sorted(os.listdir(tmp_path))
+    arguments = {"input": model_dir, "output": tmp_path / "out", "format": "safetensors"} | {
+        name: str(value).replace("DIR", str(tmp_path)) for name, value in flags.items()
+    }
+    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(message.replace("DIR", str(tmp_path)))):
+        convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={v}" for name, v in arguments.items())])
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_checkpoint_without_config_or_vocabulary(model_dir, tmp_path):
+    (model_dir / "vocab.txt").unlink()
+    (tmp_path / "words.txt").write_text("one")
+    with pytest.raises(ValueError, match=r"no vocab.txt is beside .*bert_model.ckpt; give --vocab_file"):
+        convert(model_dir, tmp_path / "out", "tensorflow", extend_vocab=tmp_path / "words.txt")
+    (model_dir / "bert_config.json").unlink()
+    with pytest.raises(ValueError, match=r"there is no config beside .*bert_model.ckpt; give the --bert_config_file"):
+        convert(model_dir, tmp_path / "out", "tensorflow")
+
+
+def test_heads_that_no_class_has_together(model_dir, tmp_path):
+    checkpoint = open_checkpoint(model_dir)
+    tensors = {name: checkpoint.read(name) for name in checkpoint.names}
+    tensors |= {
+        "cls/squad/output_weights": np.ones((2, 8), np.float32),
+        "cls/squad/output_bias": np.ones(2, np.float32),
+    }
+    save_checkpoint(model_dir / "bert_model.ckpt", tensors)
+    with pytest.raises(ValueError, match="no class .* has the heads masked_lm, next_sentence, squad together"):
+        convert(model_dir, tmp_path / "out", "safetensors")
+    convert(model_dir, tmp_path / "squad", "safetensors", head="squad")
+    assert open_checkpoint(tmp_path / "squad").heads == ("squad",)
+    convert(model_dir, tmp_path / "all", "tensorflow")
+    assert_same_entries(model_dir, tmp_path / "all")
