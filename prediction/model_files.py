@@ -25,11 +25,13 @@ class ModelFiles:
         checkpoint: what `modeling.open_checkpoint` gave.
         config: its BertConfig.
         tokenizer: FullTokenizer with its vocabulary and its casing.
+        longest: the most pieces of a sequence that it can be asked about.
     """
 
     checkpoint: Checkpoint
     config: BertConfig
     tokenizer: FullTokenizer
+    longest: int
 
 
 def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None):
@@ -59,9 +61,10 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
     vocab_file = vocab_file or checkpoint.vocab_file
     if vocab_file is None:
         raise FileNotFoundError(f"there is no vocab.txt in {folder}; put it there, or give vocab_file")
+    settings = _settings_of_run(folder)
     reason = "as asked for"
     if do_lower_case is None:
-        do_lower_case, reason = _trained_casing(folder)
+        do_lower_case, reason = _trained_casing(folder, settings)
     if do_lower_case is None:
         do_lower_case, reason = not is_cased(load_vocab(vocab_file)), f"judging by the words of {vocab_file}"
     check_vocabulary(vocab_file, config, do_lower_case)
@@ -72,17 +75,29 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         raise ValueError(
             f"{vocab_file} lacks {', '.join(missing)}; give the vocabulary that the model was trained with"
         )
-    return ModelFiles(checkpoint, config, tokenizer)
+    return ModelFiles(checkpoint, config, tokenizer, _longest(config, settings))
 
 
-def _trained_casing(folder):
+def _longest(config, settings):
+    """Returns how long sequences may be: as in the training where that began with random positions, or as they are."""
+    trained = settings.get("max_seq_length")
+    if not isinstance(trained, int) or settings.get("init_checkpoint") or trained >= config.max_position_embeddings:
+        return config.max_position_embeddings
+    log.info(
+        "sequences are at most %d pieces long, as in training: the model has learnt nothing of its positions from %d "
+        "to %d",
+        *(trained, trained + 1, config.max_position_embeddings),
+    )
+    return trained
+
+
+def _trained_casing(folder, settings):
     """Returns whether a model's training lower-cased, and which file says so; None and None where none does.
 
     A run of this project keeps where its records are, and their metadata say it; other libraries write
     tokenizer_config.json.
     """
-    settings = _json_object(folder / "run_config.json").get("settings")
-    patterns = settings.get("input_file") if isinstance(settings, dict) else None
+    patterns = settings.get("input_file")
     for pattern in patterns.split(",") if isinstance(patterns, str) else ():
         for record_file in sorted(glob.glob(pattern)):
             do_lower_case = (read_metadata(record_file) or {}).get("do_lower_case")
@@ -92,6 +107,12 @@ def _trained_casing(folder):
     if isinstance(do_lower_case, bool):
         return do_lower_case, f"so says {folder / 'tokenizer_config.json'}"
     return None, None
+
+
+def _settings_of_run(folder):
+    """Returns the settings of the training run whose folder it is, a dict; an empty one for other folders."""
+    settings = _json_object(folder / "run_config.json").get("settings")
+    return settings if isinstance(settings, dict) else {}
 
 
 def _json_object(path):

@@ -42,7 +42,7 @@ class Network:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, but must be at least 1")
         self.batch_size = batch_size
-        self.lengths = lengths_up_to(files.config.max_position_embeddings)
+        self.lengths = lengths_up_to(files.longest)
         model = PretrainingModel(files.config)
         _load(model, files.checkpoint, head)
         self._function = tf.function(lambda features: read_out(model(features), features))

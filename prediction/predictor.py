@@ -38,10 +38,10 @@ class Predictor:
         self.config = files.config
         self.tokenizer = files.tokenizer
         self.network = Network(files, self.head, self._read_out, batch_size)
-        self.room = files.config.max_position_embeddings - self.num_special_tokens
+        self.room = files.longest - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
-                f"the model takes {files.config.max_position_embeddings} pieces, too few to have text between the "
+                f"the model takes {files.longest} pieces, too few to have text between the "
                 f"{self.num_special_tokens} special ones of this task"
             )
 

@@ -7,9 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from known_models import constant_model, positional_model, write_model
+from known_models import TOKENS, constant_model, positional_model, write_model
 
 import predict
+import run_pretraining
 from training.flags import run_main
 
 
@@ -156,6 +157,26 @@ def test_flags_reach_the_model(tmp_path, capsys):
     assert [answer["masks"][0][0]["token"] for answer in answers_in(captured.out)] == ["c", "a"]
     assert "text keeps its capital letters: as asked for" in captured.err
     assert "argument 1 has 51 pieces, 13 more than the 38 that the model takes; it is looked at" in captured.err
+
+
+def test_the_folder_of_a_run_answers(tmp_path, tiny_config, write_records, capsys):
+    tiny_config.to_json_file(tmp_path / "bert_config.json")
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    write_records(tmp_path / "train.tfrecord", 8)
+    run_pretraining.main(
+        ["run_pretraining.py", "--do_train", "--num_train_steps=1", "--train_batch_size=4", "--max_seq_length=12"]
+        + [f"--input_file={tmp_path / 'train.tfrecord'}", "--max_predictions_per_seq=3"]
+        + [f"--bert_config_file={tmp_path / 'bert_config.json'}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
+        + [f"--output_dir={tmp_path / 'model'}"]
+    )
+    capsys.readouterr()
+    predict.main(["predict.py", "--task=fill_mask", f"--init_checkpoint={tmp_path / 'model'}", "--json", "he [MASK]"])
+    captured = capsys.readouterr()
+    [answer] = answers_in(captured.out)
+    # One update at rate 0 leaves the weights as they were drawn: about even odds for all of the vocabulary.
+    assert [guess["probability"] for guess in answer["masks"][0]] == pytest.approx([1 / 40] * 5, rel=0.2)
+    assert f"from {tmp_path / 'model' / 'model.ckpt-1'}" in captured.err
+    assert "sequences are at most 12 pieces long, as in training" in captured.err
 
 
 def test_an_argument_may_begin_with_a_dash_after_two(ask):

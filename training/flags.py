@@ -4,6 +4,7 @@ Every entry point keeps its flags in a `FlagValues` of its own, so that several 
 process (a notebook, the tests) without clashing.
 """
 
+import itertools
 import logging
 import pathlib
 import sys
@@ -55,7 +56,8 @@ def parse(flag_values, argv, usage, takes_texts=False):
         ValueError: an unknown flag, a value that does not fit its flag, or an argument that is no flag.
         SystemExit: --help was asked for and has been printed.
     """
-    if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in argv[1:]):
+    before_texts = itertools.takewhile(lambda argument: argument != "--", argv[1:])
+    if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in before_texts):
         print(f"{usage.strip()}\n\nFlags:\n{flag_values.get_help()}")
         raise SystemExit(0)
     flag_values.set_gnu_getopt(takes_texts)

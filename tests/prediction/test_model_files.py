@@ -87,12 +87,12 @@ def test_only_the_head_that_is_asked_needs_to_be_there(folder, model):
             predictor(folder)
 
 
-def write_run(folder, do_lower_case):
+def write_run(folder, do_lower_case, **settings):
     """Makes a folder look as a run's whose records were built with that casing."""
     record_file = folder / "train_0.tfrecord"
     record_file.touch()
     write_metadata(str(record_file), {"kind": "pretraining", "do_lower_case": do_lower_case})
-    settings = {"input_file": f"{folder / 'gone.tfrecord'},{folder / 'train_*.tfrecord'}"}
+    settings["input_file"] = f"{folder / 'gone.tfrecord'},{folder / 'train_*.tfrecord'}"
     (folder / "run_config.json").write_text(json.dumps({"program": "run_pretraining", "settings": settings}))
 
 
@@ -126,6 +126,26 @@ def test_casing_can_be_asked_for(folder, messages):
     write_run(folder, do_lower_case=True)
     assert FillMask(folder, do_lower_case=False).tokenizer.tokenize("Paris") == ["[UNK]"]
     assert "text keeps its capital letters: as asked for" in messages
+
+
+def test_a_run_takes_what_its_training_had(folder, messages):
+    write_run(folder, do_lower_case=True, max_seq_length=12, init_checkpoint=None)
+    fill_mask = FillMask(folder)
+    assert fill_mask.network.lengths == [12]
+    assert len(fill_mask("is " * 9 + "[MASK]").masks) == 1
+    with pytest.raises(ValueError, match=r"^text 1 has 11 pieces, 1 more than the 10 that the model takes; "):
+        fill_mask("is " * 10 + "[MASK]")
+    [told] = [message for message in messages if message.startswith("sequences are at most 12 pieces long")]
+    assert told.endswith(", as in training: the model has learnt nothing of its positions from 13 to 40")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"max_seq_length": 12, "init_checkpoint": "a.ckpt"}, {"max_seq_length": 99}, {"max_seq_length": "12"}],
+)
+def test_otherwise_a_model_takes_what_it_has_positions_for(folder, settings):
+    write_run(folder, True, **settings)
+    assert FillMask(folder).network.lengths == [16, 32, 40]
 
 
 def test_damaged_metadata_of_records_are_refused(folder):

@@ -25,14 +25,11 @@ def random(tmp_path_factory):
     return model, write_model(tmp_path_factory.mktemp("random"), model)
 
 
-def expected_scores(model, tokens):
-    """Each piece's log-probability by a plain call in which it alone is masked."""
-    ids = ids_of(f"[CLS] {tokens} [SEP]")
-    scores = []
-    for position in range(1, len(ids) - 1):
-        masked = [*ids[:position], ID["[MASK]"], *ids[position + 1 :]]
-        scores.append(plain_call(model, masked, position=position)[0][ids[position]])
-    return scores
+def expected_score(model, tokens, place):
+    """The log-probability of one of the tokens by a plain call in which it alone is masked."""
+    ids = ids_of(" ".join(["[CLS]", *tokens, "[SEP]"]))
+    masked = [*ids[: place + 1], ID["[MASK]"], *ids[place + 2 :]]
+    return plain_call(model, masked, position=place + 1)[0][ids[place + 1]]
 
 
 def test_a_score_is_the_sum_of_its_pieces(tmp_path):
@@ -61,7 +58,7 @@ def test_scores_are_those_of_plain_calls_without_padding(random):
     texts = ["paris is the capital of france .", "a", "he walk ##ed so", " ".join(TOKENS[5:19]) + " ."]
     answers = SentenceScorer(folder, batch_size=4)([text.replace(" ##", "") for text in texts])
     for answer, text in zip(answers, texts, strict=True):
-        scores = expected_scores(model, text)
+        scores = [expected_score(model, text.split(), place) for place in range(len(text.split()))]
         assert [score.token for score in answer.tokens] == text.split()
         np.testing.assert_allclose([score.log_probability for score in answer.tokens], scores, atol=1e-4)
         assert answer.log_probability == pytest.approx(sum(scores), abs=1e-4)
@@ -94,8 +91,8 @@ def test_in_a_longer_text_each_piece_is_seen_through_its_own_window(random, mess
     answer = SentenceScorer(folder, long="window")(" ".join(tokens))
     assert [score.token for score in answer.tokens] == tokens
     for place, start in ((0, 0), (19, 0), (20, 1), (30, 11), (59, 22)):
-        window = expected_scores(model, " ".join(tokens[start : start + 38]))
-        assert answer.tokens[place].log_probability == pytest.approx(window[place - start], abs=1e-4)
+        expected = expected_score(model, tokens[start : start + 38], place - start)
+        assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
     assert "text 1 has 60 pieces, 22 more than the 38 that the model takes; it is looked at through windows" in messages
 
 
@@ -103,9 +100,10 @@ def test_of_a_longer_text_the_beginning_is_scored(random, messages):
     model, folder = random
     tokens = [TOKENS[5 + i % 14] for i in range(50)]
     answer = SentenceScorer(folder, long="truncate")(" ".join(tokens))
-    np.testing.assert_allclose(
-        [score.log_probability for score in answer.tokens], expected_scores(model, " ".join(tokens[:38])), atol=1e-4
-    )
+    assert [score.token for score in answer.tokens] == tokens[:38]
+    for place in (0, 20, 37):
+        expected = expected_score(model, tokens[:38], place)
+        assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
     assert "text 1 has 50 pieces, 12 more than the 38 that the model takes; only the first 38 are looked at" in messages
 
 

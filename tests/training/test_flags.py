@@ -77,8 +77,8 @@ def test_success_is_status_zero():
 
 
 def test_texts_may_stand_between_flags(values):
-    argv = ["program", "a text", "--num_steps=4", "another", "--", "--input_file=b"]
-    assert parse(values, argv, "", takes_texts=True) == ["a text", "another", "--input_file=b"]
+    argv = ["program", "a text", "--num_steps=4", "another", "--", "--input_file=b", "--help"]
+    assert parse(values, argv, "", takes_texts=True) == ["a text", "another", "--input_file=b", "--help"]
     assert values.num_steps == 4
     assert values.input_file is None
 
