@@ -129,7 +129,9 @@ def _select(checkpoint, values):
     heads = _choose_heads(checkpoint, values.head)
     if values.format == "safetensors":
         architecture_of(heads)  # refuses heads that no class has together
-    if values.labels and not set(TOP_LEVEL_HEADS) & set(heads):
+    # A choice has one score, whatever its config names; other heads have no classes to name.
+    has_classes = {"classifier", "token_classifier"} & set(heads)
+    if values.labels and not has_classes:
         raise ValueError("--labels: no head with named classes is written; leave the flag out")
     chosen = heads if values.head else None
     entries = SelectedEntries(checkpoint, chosen, values.keep_optimizer)
@@ -138,7 +140,7 @@ def _select(checkpoint, values):
     left_out = sorted(set(checkpoint.heads) - set(heads)) if values.head not in TOP_LEVEL_HEADS else []
     if left_out:
         log.info("left out, by --head=%s: %s", values.head, ", ".join(left_out))
-    labels = values.labels or (checkpoint.labels if set(TOP_LEVEL_HEADS) & set(heads) else None)
+    labels = values.labels or (checkpoint.labels if has_classes else None)
     return Contents(Checkpoint(checkpoint.prefix, entries), heads, config, labels)
 
 
@@ -148,6 +150,11 @@ def _choose_heads(checkpoint, choice):
         return tuple(checkpoint.heads)
     if choice == "none":
         return ()
+    if choice == "multiple_choice" and "output_bias" in checkpoint.names and checkpoint.shape("output_bias") != (1,):
+        raise ValueError(
+            f"--head={choice}: the head of {checkpoint.prefix} has {checkpoint.shape('output_bias')[0]} classes, "
+            "and a choice has one score; choose classifier or token_classifier"
+        )
     # What a top-level head of a TensorFlow checkpoint is for, only the user knows.
     is_top_level = choice in TOP_LEVEL_HEADS and set(TOP_LEVEL_HEADS) & set(checkpoint.heads)
     if choice in checkpoint.heads or is_top_level:

@@ -117,27 +117,60 @@ def test_the_head_that_is_kept(model_dir, tmp_path, messages, flags, architectur
     np.testing.assert_array_equal(checkpoint.read(TABLE), open_checkpoint(model_dir).read(TABLE))
 
 
+@pytest.fixture
+def tuned_dir(tmp_path):
+    """A function of the number of classes that writes a run of fine-tuning, without a config."""
+
+    def write(num_classes):
+        names = {name: value for name, value in weights_by_name(make_model(make_config())).items() if "cls" not in name}
+        names |= {"output_weights": np.ones((num_classes, 8), np.float32), "global_step": np.int64(7)}
+        names["output_bias"] = np.arange(num_classes, dtype=np.float32)
+        save_checkpoint(tmp_path / "tuned" / "model.ckpt-7", names)
+        return tmp_path / "tuned"
+
+    return write
+
+
 @pytest.mark.parametrize(
     ("head", "architecture"),
-    [
-        (None, "BertForSequenceClassification"),
-        ("token_classifier", "BertForTokenClassification"),
-        ("multiple_choice", "BertForMultipleChoice"),
-    ],
+    [({}, "BertForSequenceClassification"), ({"head": "token_classifier"}, "BertForTokenClassification")],
 )
-def test_what_a_top_level_head_is_for_the_user_says(tmp_path, model_dir, messages, head, architecture):
-    weights = {name: value for name, value in weights_by_name(make_model(make_config())).items() if "cls" not in name}
-    weights |= {"output_weights": np.ones((3, 8), np.float32), "output_bias": np.ones(3, np.float32)}
-    save_checkpoint(tmp_path / "tuned" / "model.ckpt-7", weights | {"global_step": np.int64(7)})
+def test_what_a_top_level_head_is_for_the_user_says(tuned_dir, model_dir, tmp_path, messages, head, architecture):
     flags = {"bert_config_file": model_dir / "bert_config.json", "labels": "no,maybe,yes"}
-    convert(tmp_path / "tuned", tmp_path / "safe", "safetensors", **flags, **({"head": head} if head else {}))
+    convert(tuned_dir(3), tmp_path / "safe", "safetensors", **flags, **head)
     config = json.loads((tmp_path / "safe" / "config.json").read_text())
     assert config["architectures"] == [architecture]
     assert config["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
     assert open_checkpoint(tmp_path / "safe").labels == ["no", "maybe", "yes"]
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
     assert "a TensorFlow checkpoint has no place for the names of classes: no,maybe,yes" in messages()
-    np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_weights"), np.ones((3, 8)))
+    np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_bias"), [0, 1, 2])
+
+
+def test_a_choice_has_one_score(tuned_dir, model_dir, tmp_path):
+    flags = {"bert_config_file": model_dir / "bert_config.json", "head": "multiple_choice"}
+    convert(tuned_dir(1), tmp_path / "safe", "safetensors", **flags)
+    config_file = tmp_path / "safe" / "config.json"
+    config = json.loads(config_file.read_text())
+    assert config["architectures"] == ["BertForMultipleChoice"]
+    # Other libraries write the names of classes that this head does not have.
+    config_file.write_text(json.dumps(config | {"id2label": {"0": "a", "1": "b", "2": "c"}}))
+    convert(tmp_path / "safe", tmp_path / "again", "safetensors")
+    assert_same_entries(tmp_path / "safe", tmp_path / "again")
+    with pytest.raises(ValueError, match="the head of .* has 3 classes, and a choice has one score; choose classifier"):
+        convert(tuned_dir(3), tmp_path / "out", "safetensors", **flags)
+
+
+@pytest.mark.parametrize("labels", ["yes,no", "yes,no,maybe,never"])
+def test_every_class_needs_a_name(tuned_dir, model_dir, tmp_path, labels):
+    with pytest.raises(ValueError, match=f"{len(labels.split(','))} labels were given, but the head has 3 rows"):
+        convert(
+            tuned_dir(3),
+            tmp_path / "out",
+            "safetensors",
+            bert_config_file=model_dir / "bert_config.json",
+            labels=labels,
+        )
 
 
 def test_a_model_without_pooler(tmp_path, messages):
