@@ -9,6 +9,7 @@ import sys
 import pytest
 from known_models import TOKENS, constant_model, positional_model, write_model
 
+import convert_checkpoint
 import predict
 import run_pretraining
 from training.flags import run_main
@@ -177,6 +178,21 @@ def test_the_folder_of_a_run_answers(tmp_path, tiny_config, write_records, capsy
     assert [guess["probability"] for guess in answer["masks"][0]] == pytest.approx([1 / 40] * 5, rel=0.2)
     assert f"from {tmp_path / 'model' / 'model.ckpt-1'}" in captured.err
     assert "sequences are at most 12 pieces long, as in training" in captured.err
+
+
+def test_a_converted_model_gives_the_same_answers(folder, ask, tmp_path, capsys):
+    expected = {task: ask(task, "--json", *TEXTS_OF[task]) for task in TEXTS_OF}
+    source = folder
+    for file_format in ("safetensors", "tensorflow"):
+        target = tmp_path / file_format
+        convert_checkpoint.main(
+            ["convert_checkpoint.py", f"--input={source}", f"--output={target}", f"--format={file_format}"]
+        )
+        for task, output in expected.items():
+            capsys.readouterr()
+            predict.main(["predict.py", f"--task={task}", f"--init_checkpoint={target}", "--json", *TEXTS_OF[task]])
+            assert capsys.readouterr().out == output
+        source = target
 
 
 def test_an_argument_may_begin_with_a_dash_after_two(ask):
