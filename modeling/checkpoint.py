@@ -129,6 +129,8 @@ def open_checkpoint(path):
     if path.is_dir():
         path = _newest_in(path)
     if path.name.endswith((".safetensors", INDEX_ENDING)):
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no checkpoint {path}; {_contents(path.parent)}")
         return Checkpoint(path, SafetensorsReader(path))
     prefix = _FILE_SUFFIX.sub("", str(path))
     folder = pathlib.Path(prefix).parent

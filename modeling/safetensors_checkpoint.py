@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 
-import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -44,13 +43,13 @@ class SafetensorsReader:
     otherwise it keeps the name it has in the file, as does what the release knows nothing of.
 
     Args:
-        path: pathlib.Path; the file, or the index of its shards.
+        path: pathlib.Path; the file, or the index of its shards. It is there.
 
     Attributes:
         names: release names of its entries, sorted.
 
     Raises:
-        FileNotFoundError: the file or a shard is not there.
+        FileNotFoundError: a shard is not there.
         ValueError: a file is damaged.
     """
 
@@ -150,8 +149,9 @@ def _checked_labels(labels, num_labels):
 
 
 def _to_array(value, transposed):
-    value = keras.ops.convert_to_numpy(value) if isinstance(value, keras.Variable) else np.asarray(value)
-    return np.asarray(value.T if transposed else value, order="C")
+    value = np.asarray(value)
+    dtype = value.dtype if value.dtype.kind == "i" else np.float32
+    return np.asarray(value.T if transposed else value, dtype=dtype, order="C")
 
 
 @contextlib.contextmanager
@@ -160,8 +160,6 @@ def _opened(file):
     try:
         with safe_open(file, framework="numpy") as tensors:
             yield tensors
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no {file}; give the folder or file of a checkpoint") from None
     except SafetensorError as error:
         reason = f"cannot be read ({error}); the file is damaged or cut short, get it again"
         with open(file, "rb") as content:
@@ -211,8 +209,6 @@ def _are_equal(first, second):
         a, b = first_file.get_slice(first[1]), second_file.get_slice(second[1])
         if a.get_shape() != b.get_shape() or a.get_dtype() != b.get_dtype():
             return False
-        num_rows = a.get_shape()[0] if a.get_shape() else 0
-        return all(
-            np.array_equal(a[i : i + _ROWS_COMPARED], b[i : i + _ROWS_COMPARED])
-            for i in range(0, num_rows, _ROWS_COMPARED)
-        )
+        num_rows = a.get_shape()[0]
+        spans = [slice(start, min(start + _ROWS_COMPARED, num_rows)) for start in range(0, num_rows, _ROWS_COMPARED)]
+        return all(np.array_equal(a[span], b[span]) for span in spans)

@@ -1,0 +1,89 @@
+"""The table of names, held to the release's checkpoints and to real weights of the other layout."""
+
+import pytest
+
+from modeling import open_checkpoint
+from modeling.checkpoint_names import (
+    architecture_of,
+    find_heads,
+    from_hugging_face,
+    heads_of,
+    is_training_state,
+    is_transposed,
+    to_hugging_face,
+)
+
+GOLDEN = ["pretraining_a", "pretraining_a/trained", "pretraining_b", "heads/classifier", "heads/squad"]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_name_of_the_release_goes_there_and_back(golden_dir, name):
+    names = open_checkpoint(golden_dir / name).names
+    theirs = [to_hugging_face(name) for name in names]
+    assert len(set(theirs)) == len(names)
+    assert [from_hugging_face(name) for name in theirs] == names
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("bert/embeddings/LayerNorm/beta", "bert.embeddings.LayerNorm.bias"),
+        ("bert/encoder/layer_11/attention/self/key/kernel", "bert.encoder.layer.11.attention.self.key.weight"),
+        ("bert/encoder/layer_0/output/LayerNorm/gamma", "bert.encoder.layer.0.output.LayerNorm.weight"),
+        ("cls/predictions/output_bias", "cls.predictions.bias"),
+        ("cls/seq_relationship/output_weights", "cls.seq_relationship.weight"),
+        ("cls/squad/output_bias", "qa_outputs.bias"),
+        ("output_weights", "classifier.weight"),
+        ("bert/pooler/dense/kernel/adam_v", "bert.pooler.dense.weight.adam_v"),
+        ("global_step", "global_step"),
+    ],
+)
+def test_names_are_those_of_both_layouts(ours, theirs):
+    assert to_hugging_face(ours) == theirs
+    assert from_hugging_face(theirs) == ours
+
+
+def test_what_is_in_only_one_layout_is_told():
+    assert to_hugging_face("resnet/kernel") is None
+    assert to_hugging_face("bert/encoder/layer_x/output/dense/kernel") is None
+    assert from_hugging_face("bert.encoder.layer.0.adapter.weight") == "bert.encoder.layer.0.adapter.weight"
+
+
+def test_only_kernels_are_turned_over_and_their_slots_with_them():
+    assert is_transposed("bert/pooler/dense/kernel")
+    assert is_transposed("bert/pooler/dense/kernel/adam_m")
+    assert not is_transposed("output_weights")
+    assert not is_transposed("bert/embeddings/word_embeddings")
+
+
+def test_what_training_adds_is_told_from_weights():
+    assert is_training_state("global_step")
+    assert is_training_state("output_bias/adam_m")
+    assert not is_training_state("output_bias")
+    assert not is_training_state("model/global_step_weight")
+
+
+@pytest.mark.parametrize(
+    ("names", "architecture", "heads"),
+    [
+        (["bert/pooler/dense/bias"], None, ()),
+        (["cls/predictions/output_bias", "cls/seq_relationship/output_weights"], None, ("masked_lm", "next_sentence")),
+        (["output_weights"], None, ("classifier",)),
+        (["output_weights"], "BertModel", ("classifier",)),
+        (["output_weights"], "BertForMaskedLM", ("classifier",)),
+        (["output_weights"], "BertForTokenClassification", ("token_classifier",)),
+        (["output_weights"], "BertForMultipleChoice", ("multiple_choice",)),
+        (["cls/squad/output_weights"], "BertForMultipleChoice", ("squad",)),
+    ],
+)
+def test_heads_are_found_by_their_weights(names, architecture, heads):
+    assert find_heads(names, architecture) == heads
+
+
+def test_classes_and_heads_belong_together():
+    assert heads_of("BertForPreTraining") == ("masked_lm", "next_sentence")
+    assert architecture_of(["squad"]) == "BertForQuestionAnswering"
+    with pytest.raises(ValueError, match="has the heads squad, classifier together; leave out all but one"):
+        architecture_of(("squad", "classifier"))
+    with pytest.raises(ValueError, match='the class "RobertaModel" is not one of BertModel, BertForPreTraining,'):
+        heads_of("RobertaModel")

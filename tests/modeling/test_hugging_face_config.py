@@ -1,0 +1,180 @@
+"""Config files of both kinds: the same network from each, or one clear sentence."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from modeling import BertConfig, BertModel, open_checkpoint, read_config, save_checkpoint, weights_by_name
+from modeling.hugging_face_config import read_architecture, read_labels, to_hugging_face_config
+from tests.modeling.tiny_bert import make_config
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a JSON file: a function of its values and its name, which returns the path."""
+
+    def write(values, name="config.json"):
+        path = tmp_path / name
+        path.write_text(json.dumps(values))
+        return path
+
+    return write
+
+
+class TestReading:
+    @pytest.mark.parametrize(
+        ("theirs", "ours"),
+        [
+            ("gelu", "gelu_erf"),
+            ("gelu_python", "gelu_erf"),
+            ("gelu_new", "gelu"),
+            ("gelu_pytorch_tanh", "gelu"),
+            ("gelu_fast", "gelu"),
+            ("relu", "relu"),
+            ("tanh", "tanh"),
+        ],
+    )
+    def test_the_form_of_gelu_is_told_apart(self, write, theirs, ours):
+        assert read_config(write({"model_type": "bert", "hidden_act": theirs})).hidden_act == ours
+
+    def test_the_same_word_in_the_releases_file_is_the_tanh_form(self, write):
+        values = {"vocab_size": 9, "hidden_act": "gelu", "type_vocab_size": 2}
+        assert read_config(write(values, "bert_config.json")).hidden_act == "gelu"
+        assert read_config(write(values, "config.json")).hidden_act == "gelu_erf"
+        assert read_config(write(values | {"model_type": "bert"}, "bert_config.json")).hidden_act == "gelu_erf"
+
+    def test_what_is_left_out_is_as_those_libraries_have_it(self, write):
+        assert read_config(write({})) == BertConfig(vocab_size=30522, hidden_act="gelu_erf")
+
+    def test_all_sizes_and_the_epsilon_are_taken_over_and_the_rest_is_passed_over(self, write):
+        sizes = {
+            "vocab_size": 31,
+            "hidden_size": 12,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "intermediate_size": 20,
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "max_position_embeddings": 40,
+            "type_vocab_size": 5,
+            "initializer_range": 0.01,
+            "layer_norm_eps": 1e-5,
+        }
+        rest = {"use_cache": True, "pad_token_id": 0, "transformers_version": "4.8.2", "classifier_dropout": None}
+        assert read_config(write(sizes | rest)) == BertConfig(**sizes, hidden_act="gelu_erf")
+
+    def test_the_epsilon_reaches_every_normalisation(self):
+        x = np.array([[1e-3, -1e-3, 1e-3, -1e-3]], np.float32)
+        bert = BertModel(make_config(hidden_size=4, layer_norm_eps=1e-6))
+        # Variance 1e-6, so that the epsilon halves it.
+        for layer in (bert.embeddings.layer_norm, bert.encoder_layers[1].feed_forward_output.layer_norm):
+            np.testing.assert_allclose(np.asarray(layer(x)), np.sign(x) / np.sqrt(2), rtol=1e-4)
+
+    def test_a_folder_will_do(self, write, tmp_path):
+        write({"vocab_size": 9, "type_vocab_size": 2}, "bert_config.json")
+        assert read_config(tmp_path) == BertConfig(vocab_size=9)
+        write({"vocab_size": 9, "hidden_act": "gelu_new"})
+        assert read_config(str(tmp_path)) == BertConfig(vocab_size=9)
+
+    def test_two_files_that_disagree_are_refused(self, write, tmp_path):
+        write({"vocab_size": 9, "hidden_act": "gelu", "type_vocab_size": 2}, "bert_config.json")
+        write({"vocab_size": 9, "hidden_act": "gelu"})
+        sentence = (
+            f"{tmp_path}/bert_config.json and config.json disagree (hidden_act is 'gelu' in the first and "
+            "'gelu_erf' in the second); take out the one that is wrong"
+        )
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            read_config(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("values", "sentence"),
+        [
+            ({"model_type": "roberta"}, "is not of a BERT: model_type is 'roberta', and only 'bert' can be read"),
+            ({"position_embedding_type": "relative_key"},
+             "is not of a BERT: position_embedding_type is 'relative_key', and only 'absolute' can be read"),
+            ({"is_decoder": True}, "is not of a BERT: is_decoder is True, and only False can be read"),
+            ({"hidden_act": "silu"}, ': hidden_act is "silu", but must be one of gelu, gelu_python, gelu_new,'),
+            ({"hidden_size": 10}, ": hidden_size 10 is not a multiple of num_attention_heads 12"),
+            ({"layer_norm_eps": 0}, ": layer_norm_eps is 0, but must be a number above 0"),
+        ],
+    )  # fmt: skip
+    def test_other_networks_are_refused(self, write, values, sentence):
+        path = write(values)
+        with pytest.raises(ValueError, match=re.escape(f"{path}{sentence}" if sentence[0] == ":" else f"{path} ")):
+            read_config(path)
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            read_config(path)
+
+    def test_a_missing_file_is_refused(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"has no bert_config\.json or config\.json; put that of the model"):
+            read_config(tmp_path)
+        with pytest.raises(FileNotFoundError, match=r"none\.json is not there; give the bert_config\.json that belong"):
+            read_config(tmp_path / "none.json")
+
+
+class TestLabels:
+    def test_labels_come_in_the_order_of_their_numbers(self, write):
+        numbers = [str(i) for i in range(12)]
+        path = write({"id2label": {i: f"label {i}" for i in sorted(numbers)}})
+        assert read_labels(path) == [f"label {i}" for i in numbers]
+        assert read_labels(write({})) is None
+
+    @pytest.mark.parametrize("labels", [{"1": "a"}, {"0": "a", "2": "b"}, {"x": "a"}, ["a"]])
+    def test_gaps_are_refused(self, write, labels):
+        with pytest.raises(ValueError, match=r'config\.json: id2label must name the classes "0", "1", \.\.\. without'):
+            read_labels(write({"id2label": labels}))
+
+    def test_the_class_is_told(self, write):
+        assert read_architecture(write({"architectures": ["BertForMaskedLM"]})) == "BertForMaskedLM"
+        assert read_architecture(write({"architectures": None})) is None
+
+
+class TestWriting:
+    @pytest.mark.parametrize(
+        "changes", [{}, {"hidden_act": "gelu_erf"}, {"hidden_act": "relu", "layer_norm_eps": 1e-5}]
+    )
+    def test_what_is_written_is_read_back_equal(self, write, changes):
+        config = make_config(**changes)
+        values = to_hugging_face_config(config, "BertModel")
+        assert read_config(write(values)) == config
+
+    def test_the_words_are_those_libraries_own(self):
+        values = to_hugging_face_config(make_config(), "BertForMaskedLM", labels=["a"])
+        assert values["hidden_act"] == "gelu_new"
+        assert values["layer_norm_eps"] == 1e-12
+        assert values["model_type"] == "bert"
+        assert values["architectures"] == ["BertForMaskedLM"]
+        assert values["torch_dtype"] == "float32"
+        assert (values["id2label"], values["label2id"]) == ({"0": "a"}, {"a": 0})
+        assert to_hugging_face_config(make_config(hidden_act="gelu_erf"), "BertModel")["hidden_act"] == "gelu"
+
+
+class TestBesideACheckpoint:
+    def test_what_lies_beside_a_checkpoint_comes_with_it(self, write, tmp_path):
+        save_checkpoint(tmp_path / "model.ckpt", {"output_weights": np.ones((2, 8), np.float32)})
+        checkpoint = open_checkpoint(tmp_path)
+        assert (checkpoint.config, checkpoint.labels, checkpoint.vocab_file) == (None, None, None)
+        assert checkpoint.heads == ("classifier",)
+        make_config().to_json_file(tmp_path / "bert_config.json")
+        assert checkpoint.config == make_config()
+        write(to_hugging_face_config(make_config(), "BertForTokenClassification", ["O", "PER"]))
+        (tmp_path / "vocab.txt").touch()
+        assert (checkpoint.config, checkpoint.labels) == (make_config(), ["O", "PER"])
+        assert checkpoint.heads == ("token_classifier",)
+        assert checkpoint.vocab_file == str(tmp_path / "vocab.txt")
+
+    def test_an_epsilon_is_written_only_where_it_is_not_the_releases(self):
+        assert "layer_norm_eps" not in make_config().to_dict()
+        config = make_config(layer_norm_eps=1e-5)
+        assert config.to_dict()["layer_norm_eps"] == 1e-5
+        assert BertConfig.from_dict(config.to_dict()) == config
+
+    def test_a_config_of_another_kind_does_not_hinder_reading(self, write, tmp_path):
+        save_checkpoint(tmp_path / "model.ckpt", weights_by_name(BertModel(make_config())))
+        write({"model_type": "roberta"})
+        checkpoint = open_checkpoint(tmp_path)
+        assert len(checkpoint.names) == 39
+        with pytest.raises(ValueError, match="is not of a BERT"):
+            _ = checkpoint.config

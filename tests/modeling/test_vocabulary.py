@@ -1,0 +1,60 @@
+"""Whether a vocabulary belongs to a model."""
+
+import re
+
+import pytest
+
+from modeling import check_vocabulary, is_cased
+from tests.modeling.tiny_bert import make_config
+
+UNCASED = ["[PAD]", "[UNK]", "<S>", *(f"word{i}" for i in range(37))]
+CASED = ["[PAD]", "[UNK]", *(f"{'Word' if i % 3 else 'word'}{i}" for i in range(38))]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(pieces, end="\n"):
+        path = tmp_path / "vocab.txt"
+        path.write_bytes(("\n".join(pieces) + end).encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_piece_for_each_row_is_accepted(write, end):
+    for do_lower_case in (True, False, None):
+        check_vocabulary(write(UNCASED, end), make_config(), do_lower_case)
+
+
+@pytest.mark.parametrize("pieces", [UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, ""]])
+def test_another_number_of_pieces_is_refused(write, pieces):
+    sentence = f"vocab.txt has {len(pieces)} pieces, but the model has 40 rows of word embeddings; give the vocabulary"
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        check_vocabulary(write(pieces), make_config())
+
+
+def test_a_cased_model_is_refused_under_lower_casing(write):
+    path = write(CASED)
+    check_vocabulary(path, make_config(), do_lower_case=False)
+    check_vocabulary(path, make_config())
+    with pytest.raises(ValueError, match=r"vocab\.txt is of a cased model, .*; set do_lower_case to False"):
+        check_vocabulary(path, make_config(), do_lower_case=True)
+
+
+def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path, write):
+    with pytest.raises(FileNotFoundError, match=r"there is no .*none\.txt; give the vocab\.txt that came with"):
+        check_vocabulary(tmp_path / "none.txt", make_config())
+    path = write([])
+    path.write_bytes(b"a\n\xff")
+    with pytest.raises(ValueError, match=r"vocab\.txt is not UTF-8 text \(byte 2\); save it as UTF-8"):
+        check_vocabulary(path, make_config())
+
+
+@pytest.mark.parametrize("name", ["uncased", "chinese"])
+def test_released_vocabularies_are_told_apart(shared_dir, name):
+    pieces = shared_dir(f"data/vocab/{name}.txt").read_text(encoding="utf-8").split("\n")
+    assert not is_cased(pieces)
+    # A word with a capital that somebody added does not make a vocabulary cased.
+    assert not is_cased([*pieces, "COVID"])
+    assert is_cased([piece.capitalize() for piece in pieces])
