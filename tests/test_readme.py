@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+import convert_checkpoint
 import predict
 import run_pretraining
 from data_prep import create_pretraining_data
@@ -13,6 +14,7 @@ from training.flags import parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = {
+    "convert_checkpoint.py": convert_checkpoint.define_flags,
     "predict.py": predict.define_flags,
     "run_pretraining.py": run_pretraining.define_flags,
     "data_prep/create_pretraining_data.py": create_pretraining_data.define_flags,
@@ -65,4 +67,10 @@ def test_every_flag_of_building_examples_is_explained():
 def test_every_flag_of_asking_is_explained():
     page = (ROOT / "docs" / "predict.md").read_text(encoding="utf-8")
     for name in predict.define_flags():
+        assert f"`--{name}`" in page, name
+
+
+def test_every_flag_of_converting_is_explained():
+    page = (ROOT / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    for name in convert_checkpoint.define_flags():
         assert f"`--{name}`" in page, name
