@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from modeling import open_checkpoint
+from modeling import open_checkpoint, save_safetensors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -20,15 +20,13 @@ import numpy as np
 from keras import ops
 
 from modeling import AdamWeightDecay, BertConfig, LearningRateSchedule, PretrainingModel, PretrainingTask
-from modeling import clip_by_global_norm, weights_by_name
+from modeling import clip_by_global_norm, load_weights, weights_by_name
 
 config_file, forward_file, weights_file, result_file, seed_dtype = sys.argv[1:]
 arrays = np.load(forward_file)
 features = {name.removeprefix("in/"): arrays[name] for name in arrays if name.startswith("in/")}
 model = PretrainingModel(BertConfig.from_json_file(config_file))
-weights = np.load(weights_file)
-for name, variable in weights_by_name(model).items():
-    variable.assign(weights[name])
+load_weights(weights_by_name(model), weights_file)
 
 encoded = model.bert(features["input_ids"], features["input_mask"], features["segment_ids"])
 scores = model(features)
@@ -62,8 +60,10 @@ np.savez(result_file, **{name: ops.convert_to_numpy(value) for name, value in re
 def run_on(backend, folder, tmp_path):
     """Returns what the script above computes, a dict of arrays."""
     checkpoint = open_checkpoint(folder / "bert_model.ckpt")
-    np.savez(tmp_path / "weights.npz", **{name: checkpoint.read(name) for name in checkpoint.names})
-    files = [folder / "bert_config.json", folder / "forward.npz", tmp_path / "weights.npz", tmp_path / "result.npz"]
+    # Safetensors, because what is in the release's format can be read only where TensorFlow is.
+    weights = {name: checkpoint.read(name) for name in checkpoint.names}
+    weights_file = save_safetensors(tmp_path / "weights", weights, checkpoint.config)
+    files = [folder / "bert_config.json", folder / "forward.npz", weights_file, tmp_path / "result.npz"]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
         "KERAS_BACKEND": backend,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from modeling import BertModel, load_weights, open_checkpoint, save_safetensors, weights_by_name
+from modeling import BertModel, load_weights, open_checkpoint, save_checkpoint, save_safetensors, weights_by_name
 from modeling.checkpoint_names import to_hugging_face
 from tests.modeling.tiny_bert import make_config, make_model
 
@@ -308,6 +308,17 @@ class TestShards:
         index_file.write_text(text)
         with pytest.raises((ValueError, FileNotFoundError), match=re.escape(f"{index_file} {sentence}")):
             open_checkpoint(index_file.parent)
+
+
+def test_a_folder_of_both_kinds_is_refused_unless_it_is_a_run(tmp_path, model):
+    save_checkpoint(tmp_path / "model.ckpt-7", weights_by_name(model.bert))
+    path = save_safetensors(tmp_path, weights_by_name(model), model.config)
+    sentence = f"the folder {tmp_path} holds several checkpoints: model.ckpt-7, model.safetensors; name one"
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        open_checkpoint(tmp_path)
+    assert_is_model(open_checkpoint(path), model)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    assert_is_model(open_checkpoint(tmp_path), model.bert)
 
 
 class TestPickles:
