@@ -28,6 +28,7 @@ from data_prep.vocabulary import extend_vocabulary
 from modeling import check_vocabulary, is_cased, open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
 from modeling.checkpoint_names import architecture_of
+from modeling.config import read_json_object
 from modeling.conversion import (
     LINEAR_HEADS,
     TOP_LEVEL_HEADS,
@@ -169,9 +170,9 @@ def _find_casing(vocab_file, given):
         return given
     tokenizer_file = pathlib.Path(vocab_file).with_name(_TOKENIZER_FILE)
     if tokenizer_file.is_file():
-        settings = json.loads(tokenizer_file.read_text(encoding="utf-8"))
-        if isinstance(settings.get("do_lower_case"), bool):
-            return settings["do_lower_case"]
+        told = read_json_object(tokenizer_file).get("do_lower_case")
+        if isinstance(told, bool):
+            return told
     do_lower_case = not is_cased(load_vocab(vocab_file))
     kind = "no capitals, so text is lower-cased" if do_lower_case else "capitals, so text is not lower-cased"
     log.info("%s has %s (--do_lower_case=%s)", vocab_file, kind, str(do_lower_case).lower())
@@ -214,9 +215,11 @@ def _extend(contents, vocab_file, words_file, do_lower_case):
 def _folder_that_appears_when_done(path):
     """Gives a folder to write to, which gets its name only if all goes well."""
     path = pathlib.Path(os.path.abspath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
-    unfinished.mkdir()
+    try:
+        unfinished.mkdir(parents=True)
+    except OSError as error:
+        raise ValueError(f"--output={path} cannot be made: {error.strerror} ({error.filename})") from None
     try:
         yield unfinished
         if path.is_dir():
@@ -248,6 +251,10 @@ def _read_back(folder, contents, computed):
     copy = open_contents(folder, contents.heads)
     if differing := differing_entries(contents.checkpoint, copy.checkpoint):
         raise ValueError(f"what was written is not what was read, in {', '.join(differing[:5])}; nothing is kept")
+    if copy.config != contents.config:
+        raise ValueError(
+            f"what was written has another config: {copy.config} and not {contents.config}; nothing is kept"
+        )
     difference = largest_difference(computed, run_network(copy))
     log.info(
         "read back: all %d entries have the same bits; on a fixed input %s differ by at most %g",

@@ -1,17 +1,19 @@
 """Conversion from flags to files, and words added to a model."""
 
+import dataclasses
 import json
 import logging
 import os
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 import convert_checkpoint
 from modeling import BertConfig, open_checkpoint, save_checkpoint, weights_by_name
+from modeling.conversion import Contents, largest_difference, run_network, write_contents
 from tests.modeling.tiny_bert import make_config, make_model
+from training.run_dir import RunDir
 
 TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index", "vocab.txt"]
 SAFETENSORS_FILES = ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"]
@@ -89,6 +91,29 @@ def test_checkpoints_of_the_release_with_adams_slots(golden_dir, tmp_path, name)
         convert(source, middle, "safetensors", bert_config_file=config_file, keep_optimizer=keep)
         convert(middle, back, "tensorflow", keep_optimizer=keep)
         assert_same_entries(source, back)
+
+
+@pytest.mark.parametrize("head", ["classifier", "squad"])
+def test_fine_tuned_checkpoints_of_the_release(golden_dir, tmp_path, messages, head):
+    source = golden_dir / "heads" / head
+    convert(source, tmp_path / "safe", "safetensors", bert_config_file=golden_dir / "heads" / "bert_config.json")
+    convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
+    assert_same_entries(source, tmp_path / "back")
+    assert f"on a fixed input sequence_output, pooled_output, {head} differ by at most 0" in messages()
+
+
+def test_the_newest_checkpoint_of_a_run(tmp_path):
+    run_dir = RunDir(str(tmp_path / "run"), "run_pretraining")
+    run_dir.claim({}, ())
+    config = make_config()
+    run_dir.write_text("bert_config.json", config.to_json_string())
+    run_dir.write_text("vocab.txt", "\n".join(PIECES))
+    for step in (1, 2):
+        run_dir.save(step, weights_by_name(make_model(config, seed=step)) | {"global_step": np.int64(step)})
+    convert(tmp_path / "run", tmp_path / "safe", "safetensors", keep_optimizer=True)
+    assert_same_entries(run_dir.latest_checkpoint(), tmp_path / "safe")
+    assert open_checkpoint(tmp_path / "safe").read("global_step") == 2
+    assert (tmp_path / "safe" / "vocab.txt").read_text().split() == PIECES
 
 
 def test_slots_and_step_are_left_out_unless_asked_for(golden_dir, tmp_path):
@@ -215,6 +240,12 @@ def test_the_casing_is_written_down_and_read(model_dir, tmp_path, messages, piec
     assert not json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())["do_lower_case"]
 
 
+def test_a_tokenizer_config_that_is_no_json(model_dir, tmp_path):
+    (model_dir / "tokenizer_config.json").write_text("do_lower_case: true")
+    with pytest.raises(ValueError, match="tokenizer_config.json line 1: not valid JSON"):
+        convert(model_dir, tmp_path / "out", "safetensors")
+
+
 def test_words_are_added_to_a_model(model_dir, tmp_path, messages):
     words_file = tmp_path / "words.txt"
     words_file.write_text("Angiogram\nw7\nhearty\n")
@@ -277,27 +308,54 @@ def test_adam_starts_anew_for_added_words(golden_dir, tmp_path):
     assert after.read("global_step") == 30
 
 
-@pytest.mark.parametrize("what", ["bits", "config"])
-def test_a_copy_that_differs_is_not_kept(model_dir, tmp_path, monkeypatch, what):
-    def write_wrongly(contents, folder, format_):
-        if what == "config":
-            BertConfig(**{**vars(contents.config), "hidden_act": "gelu_erf"}).to_json_file(folder / "bert_config.json")
-            shutil.copy(model_dir / "bert_model.ckpt.index", folder)
-            shutil.copy(model_dir / "bert_model.ckpt.data-00000-of-00001", folder)
-            return
-        tensors = {name: contents.checkpoint.read(name) for name in contents.checkpoint.names}
-        tensors["bert/pooler/dense/bias"] = np.nextafter(tensors["bert/pooler/dense/bias"], np.float32(9))
-        save_checkpoint(folder / "bert_model.ckpt", tensors)
-        contents.config.to_json_file(folder / "bert_config.json")
+def write_other_bits(contents, folder, format_):
+    tensors = {name: contents.checkpoint.read(name) for name in contents.checkpoint.names}
+    tensors["bert/pooler/dense/bias"] = np.nextafter(tensors["bert/pooler/dense/bias"], np.float32(9))
+    save_checkpoint(folder / "bert_model.ckpt", tensors)
+    contents.config.to_json_file(folder / "bert_config.json")
 
-    monkeypatch.setattr(convert_checkpoint, "write_contents", write_wrongly)
-    sentences = {
-        "bits": "what was written is not what was read, in bert/pooler/dense/bias; nothing is kept",
-        "config": r"the network computes something else from what was written \([0-9.e-]+\); nothing is kept",
-    }
-    with pytest.raises(ValueError, match=sentences[what]):
+
+def write_other_config(contents, folder, format_):
+    other = BertConfig(**{**vars(contents.config), "hidden_act": "gelu_erf"})
+    write_contents(dataclasses.replace(contents, config=other), folder, format_)
+
+
+@pytest.mark.parametrize(
+    ("write", "sentence"),
+    [
+        (write_other_bits, "what was written is not what was read, in bert/pooler/dense/bias; nothing is kept"),
+        (write_other_config, "what was written has another config: .*gelu_erf.* and not .*'gelu'.*; nothing is kept"),
+    ],
+)
+def test_a_copy_that_differs_is_not_kept(model_dir, tmp_path, monkeypatch, write, sentence):
+    monkeypatch.setattr(convert_checkpoint, "write_contents", write)
+    with pytest.raises(ValueError, match=sentence):
         convert(model_dir, tmp_path / "out", "tensorflow")
     assert sorted(os.listdir(tmp_path)) == ["released"]
+
+
+def test_a_copy_that_computes_something_else_is_not_kept(model_dir, tmp_path, monkeypatch):
+    outputs = iter([{"sequence_output": np.zeros(3)}, {"sequence_output": np.array([0, 0.25, 0])}])
+    monkeypatch.setattr(convert_checkpoint, "run_network", lambda contents: next(outputs))
+    with pytest.raises(ValueError, match=r"computes something else from what was written \(0.25\); nothing is kept"):
+        convert(model_dir, tmp_path / "out", "safetensors")
+    assert sorted(os.listdir(tmp_path)) == ["released"]
+
+
+def test_the_network_that_is_run_is_that_of_the_config(model_dir):
+    checkpoint = open_checkpoint(model_dir)
+    heads = checkpoint.heads
+    plain = run_network(Contents(checkpoint, heads, checkpoint.config))
+    assert {name: value.shape for name, value in plain.items()} == {
+        "sequence_output": (2, 16, 8),
+        "pooled_output": (2, 8),
+        "masked_lm": (2, 3, 40),
+        "next_sentence": (2, 2),
+    }
+    for field, value in (("hidden_act", "gelu_erf"), ("layer_norm_eps", 1e-3), ("num_attention_heads", 4)):
+        other = dataclasses.replace(checkpoint.config, **{field: value})
+        assert largest_difference(plain, run_network(Contents(checkpoint, heads, other))) > 1e-5, field
+    assert largest_difference(plain, plain) == 0
 
 
 def test_numbers_that_are_none_are_converted_too(model_dir, tmp_path):
@@ -337,6 +395,7 @@ def test_the_output_may_be_an_empty_folder(model_dir, tmp_path):
             {"head": "classifier"},
             "has no such head, its heads are masked_lm, next_sentence; choose what is there, or no",
         ),
+        ({"output": "DIR/known.txt/out"}, "out cannot be made: Not a directory (DIR/known.txt/.out.unfinished-"),
         ({"labels": "a,b"}, "--labels: no head with named classes is written; leave the flag out"),
         (
             {"keep_optimizer": True},
