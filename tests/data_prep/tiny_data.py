@@ -1,12 +1,12 @@
 """What tests of data preparation read and compare."""
 
-import tensorflow as tf
-
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def parsed_examples_of(file):
     """The examples of a record file as protocol messages."""
+    import tensorflow as tf  # the tests of the tokenizer do without
+
     return [
         tf.train.Example.FromString(record).features
         for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
