@@ -16,8 +16,11 @@ import platform
 import sys
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from training.start import start_tensorflow
+
+start_tensorflow()
 
 import keras
 import numpy as np
