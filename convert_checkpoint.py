@@ -18,8 +18,9 @@ import pathlib
 import shutil
 import sys
 
-# Before TensorFlow is imported: it greets with a page about processors otherwise. Errors still show.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from training.start import start_tensorflow
+
+start_tensorflow()
 
 from absl import flags
 

@@ -11,12 +11,12 @@ between its texts. Answers go to standard output in the order of the texts, all 
 import dataclasses
 import json
 import logging
-import os
 import pathlib
 import sys
 
-# Before TensorFlow is imported: it greets with a page about processors otherwise. Errors still show.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from training.start import start_tensorflow
+
+start_tensorflow()
 
 from absl import flags
 

@@ -15,30 +15,42 @@ import os
 import pathlib
 import sys
 
-# Before TensorFlow is imported: it greets with a page about processors otherwise. Errors still show.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from training.start import start_tensorflow
+
+start_tensorflow()
 
 import keras
 import tensorflow as tf
 from absl import flags
 
-from data_prep.pipeline import evaluation_batches, explain_failure, open_records, training_batches
+from data_prep.pipeline import evaluation_batches, training_batches
 from data_prep.pretraining import vocabulary_digest
+from data_prep.pretraining_records import check_same_vocabulary, explain_failure, open_records
 from data_prep.tokenization import load_vocab
-from modeling import BertConfig, PretrainingModel, PretrainingTask, load_weights, open_checkpoint, weights_by_name
+from modeling import (
+    BertConfig,
+    PretrainingModel,
+    PretrainingTask,
+    check_vocabulary,
+    load_weights,
+    open_checkpoint,
+    read_config,
+    weights_by_name,
+)
 from modeling.config import released_names
 from training.console import open_console
 from training.demo import prepare_demo
 from training.devices import create_strategy
 from training.flags import define_tpu_flags, given_flags, parse, require, run_main
-from training.run import FREE_SETTINGS, train_task, write_eval_results
+from training.metrics_log import draw_learning_curves
+from training.progress import in_words
+from training.run import FREE_SETTINGS, part_of_batch, train_task, write_eval_results
 from training.run_dir import RunDir, read_run_config
 from training.step import Evaluator
 
 log = logging.getLogger("bert_keras")
 
 PROGRAM = "run_pretraining"
-_PATHS = ("bert_config_file", "input_file", "eval_file", "output_dir", "init_checkpoint", "vocab_file")
 
 
 def define_flags():
@@ -65,7 +77,7 @@ def define_flags():
     flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: none.", lower_bound=0, **define)
     flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
     flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; copied to output_dir.", **define)
-    flags.DEFINE_integer("seed", 12345, "Of initial weights, order of examples and dropout.", lower_bound=0, **define)
+    flags.DEFINE_integer("seed", 12345, "Of initial weights, order of examples and dropout.", 0, 2**31 - 1, **define)
     flags.DEFINE_integer(
         "gradient_accumulation_steps", 1, "Parts that an update's batch is worked through in.", lower_bound=1, **define
     )
@@ -109,9 +121,6 @@ def run(settings, console):
     config, records, eval_records = _read_input(settings)
     run_dir = RunDir(settings["output_dir"], PROGRAM)
     checkpoint = _checkpoint_to_start_from(settings, run_dir)
-    if settings["do_train"]:
-        run_dir.claim(settings, FREE_SETTINGS)
-        _describe_model(settings, config, run_dir)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(settings["seed"])
@@ -122,17 +131,19 @@ def run(settings, console):
         settings["gcp_project"],
         settings["num_tpu_cores"],
     )
+    if settings["do_train"]:
+        part_of_batch(settings, strategy)
+        _claim(run_dir, settings, config, records)
     with strategy.scope():
         task = PretrainingTask(PretrainingModel(config))
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
-    log.info(
-        "model: %d layers of width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}"
-    )
+    log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
     if checkpoint is not None:
         report = load_weights(weights_by_name(task.model), checkpoint, settings["allow_partial_checkpoint"])
         log.info("%s", report)
 
     evaluate = _evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
+    step, metrics = run_dir.latest_step(), None
     if settings["do_train"]:
         step, metrics = train_task(
             task,
@@ -145,21 +156,28 @@ def run(settings, console):
             evaluate,
             lambda error: explain_failure(records, error),
         )
-    else:
-        step, metrics = run_dir.latest_step(), evaluate()
-    if metrics is not None:
+    is_stopped = settings["do_train"] and step < settings["num_train_steps"]
+    if evaluate and metrics is None and not is_stopped:
+        metrics = evaluate()
+        log.info("evaluation of step %d: %s", step, in_words(metrics))
+    if metrics:
         write_eval_results(run_dir, step, metrics)
+    if settings["do_train"]:
+        draw_learning_curves(run_dir)
     log.info("the run is in %s", run_dir.path)
     return metrics
 
 
 def _settings(flag_values):
     settings = {name: flag_values[name].value for name in sorted(flag_values) if name != "run_config"}
-    if not flag_values["num_tpu_cores"].present:
+    if flag_values["num_tpu_cores"].using_default_value:
         settings["num_tpu_cores"] = None
-    for name in _PATHS:
+    for name in ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file"):
         if settings[name] and not (name == "bert_config_file" and settings[name] in released_names()):
-            settings[name] = ",".join(_absolute(path.strip()) for path in settings[name].split(","))
+            settings[name] = _absolute(settings[name])
+    for name in ("input_file", "eval_file"):
+        if settings[name]:
+            settings[name] = ",".join(path.strip() and _absolute(path.strip()) for path in settings[name].split(","))
     return settings
 
 
@@ -168,22 +186,30 @@ def _absolute(path):
 
 
 def _take_run_config(flag_values):
-    config = read_run_config(flag_values.run_config)
+    path = flag_values.run_config
+    config = read_run_config(path)
     if config["program"] != PROGRAM:
-        raise ValueError(f"--run_config={flag_values.run_config} is of {config['program']}; give one of {PROGRAM}")
+        raise ValueError(f"--run_config={path} is of {config['program']}; give one of {PROGRAM}")
     for name, value in config["settings"].items():
         if name not in flag_values:
-            raise ValueError(f"--run_config={flag_values.run_config} has an unknown setting {name!r}; take it out")
-        if not flag_values[name].present:
-            flag_values[name].value = value
+            raise ValueError(f"--run_config={path} has an unknown setting {name!r}; take it out")
+        flag = flag_values[name]
+        if flag.present or (value is None and (flag.default is None or name == "num_tpu_cores")):
+            continue
+        try:
+            setattr(flag_values, name, flag.parser.parse(value))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"--run_config={path} has {value!r} for {name!r}: {error}") from error
 
 
 def _read_input(settings):
     """Reads and checks all that is read before training: the config and the records."""
     if not settings["do_train"] and not settings["do_eval"]:
         raise ValueError("nothing to do: give --do_train, --do_eval or both")
+    if not settings["do_eval"] and (settings["eval_file"] or settings["eval_steps"]):
+        raise ValueError("--eval_file and --eval_steps say how to evaluate; give --do_eval as well, or leave them out")
     name = settings["bert_config_file"]
-    config = BertConfig.from_name(name) if name in released_names() else BertConfig.from_json_file(name)
+    config = BertConfig.from_name(name) if name in released_names() else read_config(name)
     if settings["max_seq_length"] > config.max_position_embeddings:
         raise ValueError(
             f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
@@ -192,28 +218,31 @@ def _read_input(settings):
     lengths = (settings["max_seq_length"], settings["max_predictions_per_seq"], config.vocab_size)
     records = open_records(settings["input_file"], *lengths)
     eval_records = open_records(settings["eval_file"], *lengths) if settings["eval_file"] else None
+    if eval_records:
+        check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
+        seen = sorted(set(records.files) & set(eval_records.files))
+        if seen:
+            log.warning("%s is trained on as well, so that its figures say little of other text", ", ".join(seen))
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)
     return config, records, eval_records
 
 
 def _check_vocabulary(vocab_file, config, records):
-    vocab = load_vocab(vocab_file)
-    if max(vocab.values()) >= config.vocab_size:
+    check_vocabulary(vocab_file, config, records.metadata.get("do_lower_case"))
+    digest = vocabulary_digest(load_vocab(vocab_file))
+    if records.metadata.get("vocab_sha256", digest) != digest:
         raise ValueError(
-            f"--vocab_file={vocab_file} has {max(vocab.values()) + 1} entries, but the model's vocab_size is "
-            f"{config.vocab_size}; give the vocabulary and the bert_config_file that belong together"
-        )
-    if records.metadata.get("vocab_sha256", vocabulary_digest(vocab)) != vocabulary_digest(vocab):
-        raise ValueError(
-            f"--vocab_file={vocab_file} is not the vocabulary that {records.files[0]} was built with; "
-            f"that was {records.metadata['settings']['vocab_file']}"
+            f"--vocab_file={vocab_file} is not the vocabulary that the records of --input_file were built with; "
+            "give that one, or build them again"
         )
 
 
 def _checkpoint_to_start_from(settings, run_dir):
     """Opens the checkpoint to start from; the run's own newest one goes before any other, as in the release."""
     if run_dir.latest_checkpoint():
+        if settings["init_checkpoint"]:
+            log.info("%s goes before --init_checkpoint", run_dir.latest_checkpoint())
         # Training takes up more of it than the weights, and reads it by itself.
         return None if settings["do_train"] else open_checkpoint(run_dir.latest_checkpoint())
     if settings["init_checkpoint"]:
@@ -239,14 +268,27 @@ def _evaluation(settings, task, strategy, records, eval_records):
         seen = min(eval_records.total_examples, max_steps * batch_size)
         log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
     evaluator = Evaluator(task, strategy)
-    return lambda: evaluator.evaluate(strategy.experimental_distribute_dataset(batches))
+
+    def evaluate():
+        try:
+            return evaluator.evaluate(strategy.experimental_distribute_dataset(batches))
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            raise explain_failure(eval_records or records, error) from error
+
+    return evaluate
 
 
-def _describe_model(settings, config, run_dir):
-    """Puts what the weights need to be of use beside them: the config, and the vocabulary if it was given."""
+def _claim(run_dir, settings, config, records):
+    """Makes the folder the run's own, and puts into it what the weights need to be of use."""
+    facts = {
+        "bert_config": config.to_dict(),
+        "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
+    }
+    flag_values = define_flags()
+    run_dir.claim(settings, facts, {name: flag_values[name].default for name in flag_values}, FREE_SETTINGS)
     run_dir.write_text("bert_config.json", config.to_json_string())
     if settings["vocab_file"]:
-        run_dir.write_text("vocab.txt", pathlib.Path(settings["vocab_file"]).read_text(encoding="utf-8"))
+        run_dir.write_text("vocab.txt", pathlib.Path(settings["vocab_file"]).read_bytes())
 
 
 def run_program():

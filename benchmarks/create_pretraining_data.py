@@ -22,6 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs without installation
 
+from benchmarks.machine import processor_name
 from data_prep.progress import Progress
 
 
@@ -110,17 +111,10 @@ def read_text(pattern):
     return [document for document in documents if document]
 
 
-def processor():
-    """Returns the name of the processor."""
-    info = pathlib.Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
 def print_table(rows, arguments):
     """Prints the figures as a table in Markdown, and what they were measured with."""
     print(f"`python {shlex.join(['benchmarks/create_pretraining_data.py', *arguments])}`\n")
-    print(f"{processor()}, one core; Python {platform.python_version()}, TensorFlow {rows[0]['tensorflow']}.\n")
+    print(f"{processor_name()}, one core; Python {platform.python_version()}, TensorFlow {rows[0]['tensorflow']}.\n")
     print("| text | tokens | instances | seconds (reading, building, writing) | instances/s | peak memory |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in rows:

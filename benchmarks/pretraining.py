@@ -16,8 +16,11 @@ import platform
 import sys
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from training.start import start_tensorflow
+
+start_tensorflow()
 
 import keras
 import numpy as np
@@ -25,9 +28,11 @@ import tensorflow as tf
 from absl import flags
 
 import run_pretraining
+from benchmarks.machine import processor_name
 from data_prep.instances import PretrainingDataSettings
-from data_prep.pipeline import evaluation_batches, open_records
+from data_prep.pipeline import evaluation_batches
 from data_prep.pretraining import build_pretraining_data
+from data_prep.pretraining_records import open_records
 from data_prep.tokenization import FullTokenizer
 from training.console import open_console
 from training.flags import parse, require, run_main
@@ -89,7 +94,11 @@ def main(argv):
 
 
 def split_corpus(files, work_dir):
-    """Writes train.txt and held_out.txt, and returns their paths by name."""
+    """Writes train.txt and held_out.txt, and returns their paths by name.
+
+    Raises:
+        ValueError: the folder holds records of another text.
+    """
     documents = []
     for file in files:
         blocks = pathlib.Path(file).read_text(encoding="utf-8").split("\n\n")
@@ -98,11 +107,18 @@ def split_corpus(files, work_dir):
         "train": [text for number, text in enumerate(documents) if number % _HELD_OUT_EVERY],
         "held_out": documents[::_HELD_OUT_EVERY],
     }
-    paths = {name: str(work_dir / f"{name}.txt") for name in parts}
+    paths = {name: work_dir / f"{name}.txt" for name in parts}
     for name, texts in parts.items():
-        pathlib.Path(paths[name]).write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+        content = "\n\n".join(texts) + "\n"
+        was_built = (work_dir / f"{name}.tfrecord").exists() and paths[name].exists()
+        if was_built and paths[name].read_text(encoding="utf-8") != content:
+            raise ValueError(
+                f"{work_dir} holds records of another text than --corpus={','.join(files)}; give another --work_dir, "
+                "or remove this one"
+            )
+        paths[name].write_text(content, encoding="utf-8")
         print(f"{name}: {len(texts)} documents")
-    return paths
+    return {name: str(path) for name, path in paths.items()}
 
 
 def build_records(text, vocab_file, work_dir):
@@ -152,7 +168,7 @@ def report(work_dir, baselines, command, minutes):
     summary = json.loads((work_dir / "train.tfrecord.json").read_text(encoding="utf-8"))["summary"]
     print(f"\nCommand: `python {command}`")
     print(
-        f"Machine: {os.cpu_count()} cores, {processor()}; Python {platform.python_version()}, TensorFlow "
+        f"Machine: {os.cpu_count()} cores, {processor_name()}; Python {platform.python_version()}, TensorFlow "
         f"{tf.__version__}, Keras {keras.__version__}; {minutes:.0f} minutes of training and evaluation\n"
         f"Training text: {summary['documents']} documents, {summary['tokens']:,} pieces, "
         f"{summary['instances']:,} examples\n"
@@ -166,15 +182,6 @@ def report(work_dir, baselines, command, minutes):
         figures = [float(values[name]) for name in names]
         print(f"| {label} | {figures[0]:.3f} | {figures[1]:.1%} | {figures[2]:.3f} | {figures[3]:.1%} |")
     draw(rows, names, baselines, work_dir / "curve.png")
-
-
-def processor():
-    """Returns the name of the processor."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def draw(rows, names, baselines, path):

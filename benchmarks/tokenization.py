@@ -22,6 +22,7 @@ import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs without installation
 
+from benchmarks.machine import processor_name
 from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
 
 RELEASE, PLAIN, OURS = "the release", "BasicTokenizer + WordpieceTokenizer", "FullTokenizer.encode"
@@ -134,20 +135,12 @@ def measure_all(lines, args):
     return speeds, differences
 
 
-def cpu_model():
-    """Returns the name of the processor, as far as the system tells."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
 def print_table(speeds, differences, repeats):
     """Prints the figures as a table in Markdown, and what they were measured with."""
     base = RELEASE if any(name == RELEASE for _, name in speeds) else PLAIN
     print(f"`python {shlex.join(['benchmarks/tokenization.py', *sys.argv[1:]])}`\n")
-    print(f"{cpu_model()}, one core; Python {platform.python_version()}; median (lowest to highest) of {repeats} runs.")
+    python = f"Python {platform.python_version()}"
+    print(f"{processor_name()}, one core; {python}; median (lowest to highest) of {repeats} runs.")
     if base == PLAIN:
         print("The release is not measured: pip install --no-deps bert-tensorflow==1.0.1 six")
     print(f"\n| text | tokenizer | MB/s | times {base} | sentences with other ids |")

@@ -13,9 +13,6 @@ import os
 import sys
 from dataclasses import fields
 
-# Before TensorFlow is imported: it greets with a page about processors otherwise. Errors still show.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 if not __package__:
     # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -29,6 +26,7 @@ from data_prep.progress import Progress, ProgressBar
 from data_prep.tokenization import FullTokenizer
 from training.console import open_console
 from training.flags import parse, require, run_main
+from training.start import start_tensorflow
 
 log = logging.getLogger("bert_keras")
 
@@ -100,6 +98,7 @@ def main(argv: list[str]) -> dict:
     output_files = [name.strip() for name in values.output_file.split(",")]
     tokenizer = FullTokenizer(values.vocab_file, values.do_lower_case)
 
+    start_tensorflow()
     console = open_console()
     log.info("input: %s", ", ".join(input_files))
     with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:

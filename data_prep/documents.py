@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from data_prep.masking import shuffle
 from data_prep.progress import Progress
+from data_prep.records import is_address
 
 log = logging.getLogger("bert_keras")
 
@@ -81,13 +82,17 @@ def find_text_files(patterns: str) -> list[str]:
 
     Raises:
         FileNotFoundError: a glob matches nothing.
-        ValueError: an empty name between two commas.
+        ValueError: an empty name between two commas, or an address as gs://bucket/file.
     """
     files = []
     for pattern in patterns.split(","):
         pattern = pattern.strip()
         if not pattern:
             raise ValueError(f'--input_file="{patterns}" has an empty name beside a comma; remove the comma')
+        if is_address(pattern):
+            raise ValueError(
+                f'--input_file: "{pattern}" is an address, but text is read from local files; copy it to this machine'
+            )
         matches = sorted(glob.glob(pattern))
         if not matches and os.path.exists(pattern):
             matches = [pattern]  # a name with characters that mean something in a pattern
@@ -102,16 +107,20 @@ def check_text_files(files: list[str]) -> None:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: none is given, one is a folder, cannot be opened, or is empty.
+        ValueError: none is given, one is a folder, a pipe or a device, cannot be opened, or is empty.
     """
     if not files:
         raise ValueError("no input file is given; name at least one text file")
     for file in files:
         if os.path.isdir(file):
             raise ValueError(f'the input "{file}" is a folder; name its files, for example "{os.path.join(file, "*")}"')
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise ValueError(
+                f'the input "{file}" is not an ordinary file, but a pipe or a device; write its text to a file first'
+            )
         try:
-            with open(file, "rb") as content:
-                is_empty = not content.read(1)
+            with open(file, "rb"):
+                is_empty = not os.path.getsize(file)
         except FileNotFoundError:
             raise FileNotFoundError(f'there is no input file "{file}"; check the path') from None
         except OSError as error:

@@ -40,7 +40,7 @@ def build_pretraining_data(
             its metadata.
         tokenizer: a `FullTokenizer`.
         settings: see there.
-        vocab_file: noted in the metadata.
+        vocab_file: noted in the metadata, and not to be written over.
         progress: is told how far the work has come; None: lines in the log.
         rng: where all randomness is drawn from; None: `random.Random(settings.random_seed)`.
 
@@ -54,7 +54,7 @@ def build_pretraining_data(
     input_files, output_files = list(input_files), list(output_files)
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
     check_text_files(input_files)
-    check_record_files(output_files, input_files)
+    check_record_files(output_files, input_files, vocab_file)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
     progress = progress or Progress()

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import pathlib
 import secrets
 from array import array
 from collections.abc import Mapping, Sequence
@@ -101,27 +102,41 @@ def read_metadata(record_file: str) -> dict | None:
     return metadata
 
 
-def check_record_files(files: Sequence[str], input_files: Sequence[str] = ()) -> None:
+def is_address(name: str) -> bool:
+    """Whether a name is that of something elsewhere, as gs://bucket/file; as a path it would be a local folder."""
+    return "://" in str(name)
+
+
+def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vocab_file: str | None = None) -> None:
     """Checks, before any work, that record files can be written. Nothing is created.
 
     Args:
         files: the record files to write.
         input_files: files that must not be written over.
+        vocab_file: one more of these; None: none.
 
     Raises:
-        ValueError: no name, a name twice, one of the inputs, not an ordinary file, or a folder that cannot be used.
+        ValueError: no name, an address, a name twice, one of the inputs, the vocabulary, not an ordinary file, or a
+            folder that cannot be used.
     """
     if not files or not all(files):
         raise ValueError("an output file has no name; give at least one, and no comma too many")
-    inputs = {os.path.realpath(file): file for file in input_files}
+    taken = {os.path.realpath(file): f'the input "{file}"' for file in input_files}
+    if vocab_file is not None:
+        taken[os.path.realpath(vocab_file)] = f'the vocabulary file "{vocab_file}"'
     seen = set()
     for record_file in files:
+        if is_address(record_file):
+            raise ValueError(
+                f'the output file "{record_file}" is an address, but records are written to local files; name a local '
+                "file and copy it there afterwards"
+            )
         for file in (record_file, metadata_file(record_file)):
             path = os.path.realpath(file)
             if path in seen:
                 raise ValueError(f'the output file "{file}" is given twice; the outputs need different names')
-            if path in inputs:
-                raise ValueError(f'the output file "{file}" is the input "{inputs[path]}"; choose another name')
+            if path in taken:
+                raise ValueError(f'the output file "{file}" is {taken[path]}; choose another name')
             if os.path.exists(path) and not os.path.isfile(path):
                 raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
             seen.add(path)
@@ -145,7 +160,8 @@ class RecordWriter:
     """Writes records in turn to several TFRecord files, which appear under their names only when all are complete.
 
     Until `commit` the records lie in hidden files beside the final ones, and what had these names before stays as it
-    was. Use it as a context manager: without a commit the hidden files are removed. Missing folders are created.
+    was. Use it as a context manager: without a commit the hidden files are removed. Missing folders are created, and
+    removed again where nothing came into them.
     Differs from the release: it writes under the final names, so that a run cut short leaves files that look complete.
 
     Args:
@@ -162,6 +178,7 @@ class RecordWriter:
         # A link stays a link: the file it points to is the one to replace.
         self._files = [os.path.realpath(file) for file in files]
         self._partials = [_partial_name(file) for file in self._files]
+        self._missing_folders = []
         self.num_records = [0] * len(files)
         self._writers = []
         self._turn = 0
@@ -171,6 +188,8 @@ class RecordWriter:
 
         try:
             for file, partial in zip(self._files, self._partials, strict=True):
+                parents = pathlib.Path(file).parents
+                self._missing_folders += [folder for folder in parents if not folder.is_dir()]
                 _create(file, partial)
                 self._writers.append(tf.io.TFRecordWriter(partial))
         except BaseException:
@@ -187,6 +206,7 @@ class RecordWriter:
         finally:
             for partial in self._partials:
                 _remove(partial)
+            _remove_empty(self._missing_folders)
 
     def write(self, record: bytes) -> None:
         """Adds a record to the file whose turn it is.
@@ -263,3 +283,11 @@ def _partial_name(file: str) -> str:
 def _remove(file: str) -> None:
     if os.path.lexists(file):
         os.remove(file)
+
+
+def _remove_empty(folders: Sequence[pathlib.Path]) -> None:
+    """Removes those of the folders that are empty, the deepest first."""
+    for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+            log.info("removed the empty folder %s again", folder)

@@ -7,10 +7,11 @@ pieces) are its two halves. Needs the standard library only.
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from data_prep.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable, is_dropped_mark
+from data_prep.piece_memo import PieceMemo
 
 # Characters at which str.split() splits although they are control characters, which join their neighbours.
 _JOINERS = "\x0b\x0c\x1c-\x1f\x85"
@@ -203,41 +204,6 @@ class WordpieceTokenizer:
             pieces.append(piece)
             start, known = end, self._continuations
         return pieces
-
-
-class PieceMemo(dict):
-    """Remembers what a function gave for the pieces of text seen of late; looking up a new piece calls the function.
-
-    Two generations of at most `max_pieces` each: when the young one is full it becomes the old one, the older one is
-    forgotten, and old pieces that are met again become young. So frequent pieces stay and memory is bounded.
-    Pieces of over 32 characters and those of over 16 results are worked out each time they come.
-    It may be shared by threads: at worst a piece is worked out twice.
-
-    Args:
-        function: gives a tuple for a piece; the same one whenever it is called.
-        max_pieces: of a generation.
-    """
-
-    max_chars = 32
-    max_results = 16
-
-    def __init__(self, function: Callable[[str], tuple], max_pieces: int):
-        super().__init__()
-        self.max_pieces = max_pieces
-        self._function = function
-        self._old = {}
-
-    def __missing__(self, piece: str) -> tuple:
-        results = self._old.get(piece)
-        if results is None:
-            results = self._function(piece)
-            if len(piece) > self.max_chars or len(results) > self.max_results:
-                return results
-        if len(self) >= self.max_pieces:
-            self._old = dict(self)
-            self.clear()
-        self[piece] = results
-        return results
 
 
 class FullTokenizer:

@@ -1,4 +1,4 @@
-"""What a BERT looks like: its sizes, read from and written to `bert_config.json`. Imports without Keras."""
+"""What a BERT looks like: its sizes, read from and written to `bert_config.json`."""
 
 import dataclasses
 import difflib

@@ -7,8 +7,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes, or drawing it, says how busy the machine is.
+settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("project")
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def plain_output(monkeypatch):
+    """What a test prints does not depend on the terminal that the tests are started from."""
+    for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def test_fine_tuned_checkpoints_of_the_release(golden_dir, tmp_path, messages, h
 
 def test_the_newest_checkpoint_of_a_run(tmp_path):
     run_dir = RunDir(str(tmp_path / "run"), "run_pretraining")
-    run_dir.claim({}, ())
+    run_dir.claim({}, {}, {}, ())
     config = make_config()
     run_dir.write_text("bert_config.json", config.to_json_string())
     run_dir.write_text("vocab.txt", "\n".join(PIECES))

@@ -4,13 +4,13 @@ import csv
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from pretraining_runs import assert_bit_equal, make_files, run, weights_in
 
 import run_pretraining
 from modeling import BertConfig, open_checkpoint
@@ -21,42 +21,7 @@ ROOT = pathlib.Path(run_pretraining.__file__).parent
 
 @pytest.fixture
 def files(tmp_path, tiny_config, write_records):
-    """A config and records, as the flags that name them."""
-    tiny_config.to_json_file(tmp_path / "bert_config.json")
-    write_records(tmp_path / "train.tfrecord", 40)
-    write_records(tmp_path / "held_out.tfrecord", 11, seed=5)
-    return {
-        "bert_config_file": tmp_path / "bert_config.json",
-        "input_file": tmp_path / "train.tfrecord",
-        "output_dir": tmp_path / "model",
-        "max_seq_length": 12,
-        "max_predictions_per_seq": 3,
-        "train_batch_size": 8,
-        "eval_batch_size": 4,
-        "learning_rate": 0.01,
-        "num_train_steps": 12,
-        "num_warmup_steps": 2,
-        "save_checkpoints_steps": 4,
-    }
-
-
-def argv_of(flags, **more):
-    return ["run_pretraining.py", *(f"--{name}={value}" for name, value in {**flags, **more}.items())]
-
-
-def run(flags, **more):
-    return run_pretraining.main(argv_of(flags, **more))
-
-
-def weights_in(output_dir):
-    checkpoint = open_checkpoint(str(output_dir))
-    return {name: checkpoint.read(name) for name in checkpoint.names}
-
-
-def assert_bit_equal(first, second):
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name], err_msg=name)
+    return make_files(tmp_path, tiny_config, write_records)
 
 
 def test_training_and_evaluation_leave_what_they_promise(files, capsys):
@@ -127,34 +92,48 @@ def test_evaluation_alone_takes_the_newest_checkpoint(files):
     assert (files["output_dir"] / "eval_results.txt").read_text() == results
 
 
-def test_a_run_that_stopped_goes_on_as_if_it_had_not(files, tmp_path):
-    run(files, do_train=True)
-    # The first four steps of the same schedule: what a run looks like that was interrupted there.
-    other = tmp_path / "stopped"
-    shutil.copytree(files["output_dir"], other)
-    for step in (8, 12):
-        for path in other.glob(f"model.ckpt-{step}.*"):
-            path.unlink()
-    (other / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
-    run(files, do_train=True, output_dir=other)
-    assert_bit_equal(weights_in(files["output_dir"]), weights_in(other))
-    rows = (other / "metrics.csv").read_text().splitlines()
-    assert [row.split(",")[0] for row in rows] == ["step", "1", "10", "12"]
-
-
 def test_accumulated_gradients_make_the_same_number_of_updates(files):
     run(files, do_train=True, gradient_accumulation_steps=4)
     assert weights_in(files["output_dir"])["global_step"] == 12
 
 
-def test_a_finished_run_is_said_to_be_finished_and_may_be_made_longer(files, capsys):
-    run(files, do_train=True, num_train_steps=4)
-    before = weights_in(files["output_dir"])
-    run(files, do_train=True, num_train_steps=4)
-    assert "nothing to train: step 4 of 4 is reached; a higher --num_train_steps goes on" in capsys.readouterr().out
-    assert_bit_equal(before, weights_in(files["output_dir"]))
-    run(files, do_train=True, num_train_steps=6)
-    assert weights_in(files["output_dir"])["global_step"] == 6
+def test_another_seed_gives_another_model(files, tmp_path):
+    run(files, do_train=True, num_train_steps=1)
+    run(files, do_train=True, num_train_steps=1, seed=1, output_dir=tmp_path / "other")
+    name = "bert/pooler/dense/kernel"
+    assert (weights_in(files["output_dir"])[name] != weights_in(tmp_path / "other")[name]).any()
+
+
+def test_the_rate_falls_smoothly_where_that_is_asked_for(files):
+    run(files, do_train=True, num_train_steps=6, log_steps=1, smooth_learning_rate=True)
+    with open(files["output_dir"] / "metrics.csv", newline="") as file:
+        rates = [float(row["learning_rate"]) for row in csv.DictReader(file)]
+    np.testing.assert_allclose(rates, [0, 0.005, 0.01, 0.0075, 0.005, 0.0025], rtol=1e-6)
+
+
+def test_held_out_records_that_are_damaged_are_named(files):
+    held_out = files["input_file"].with_name("held_out.tfrecord")
+    data = bytearray(held_out.read_bytes())
+    data[-20] ^= 1
+    held_out.write_bytes(data)
+    with pytest.raises(ValueError, match="held_out.tfrecord is damaged in example 11: its checksum is wrong"):
+        run(files, do_train=True, do_eval=True, eval_file=held_out, num_train_steps=1)
+    with pytest.raises(ValueError, match="held_out.tfrecord is damaged in example 11: its checksum is wrong"):
+        run(files, do_eval=True, eval_file=held_out)
+
+
+def test_records_that_are_both_trained_and_evaluated_on_are_named(files, capsys):
+    run(files, do_train=True, do_eval=True, num_train_steps=1, eval_file=files["input_file"])
+    assert "train.tfrecord is trained on as well, so that its figures say little" in capsys.readouterr().out
+
+
+def test_evaluating_before_training_leaves_the_folder_free(files, golden_dir, write_records):
+    golden = golden_dir / "pretraining_a"
+    write_records(files["input_file"], 8, vocab_size=211)
+    flags = {**files, "bert_config_file": golden / "bert_config.json", "init_checkpoint": golden / "bert_model.ckpt"}
+    before = run(flags, do_eval=True)
+    after = run(flags, do_eval=True, do_train=True, num_train_steps=3, num_warmup_steps=0)
+    assert after["masked_lm_loss"] != before["masked_lm_loss"]
 
 
 def test_a_run_config_is_taken_back(files, tmp_path):
@@ -162,6 +141,23 @@ def test_a_run_config_is_taken_back(files, tmp_path):
     config = files["output_dir"] / "run_config.json"
     run({"run_config": config, "output_dir": tmp_path / "again"})
     assert_bit_equal(weights_in(files["output_dir"]), weights_in(tmp_path / "again"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"program": "run_squad"}, "run_config.json is of run_squad; give one of run_pretraining"),
+        ({"settings": {"learning_rat": 1}}, "run_config.json has an unknown setting 'learning_rat'; take it out"),
+        ({"settings": {"do_train": "perhaps"}}, "run_config.json has 'perhaps' for 'do_train': "),
+        ({"settings": {"train_batch_size": 0}}, "run_config.json has 0 for 'train_batch_size': "),
+        ({"settings": {"train_batch_size": None}}, "run_config.json has None for 'train_batch_size': "),
+    ],
+)
+def test_a_run_config_that_does_not_fit_is_refused(tmp_path, change, message):
+    config = {"program": "run_pretraining", "settings": {}, **change}
+    (tmp_path / "run_config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=message):
+        run({"run_config": tmp_path / "run_config.json"})
 
 
 def test_training_starts_from_released_weights_and_says_what_was_loaded(
@@ -215,19 +211,28 @@ def test_the_vocabulary_goes_with_the_model(files, tmp_path):
         ({"do_train": True, "bert_config_file": "none.json"}, FileNotFoundError, "none.json is not there; give the"),
         ({"do_train": True, "input_file": "none-*"}, FileNotFoundError, "none-.*matches no file; build records"),
         ({"do_train": True, "max_seq_length": 17}, ValueError, "--max_seq_length=17 is more than the 16 positions of"),
-        ({"do_train": True, "max_seq_length": 10}, ValueError, "input_ids has 12 values, but --max_seq_length=10 was"),
-        ({"do_train": True, "eval_file": "none-*"}, FileNotFoundError, "none-.*matches no file; build records"),
+        ({"do_train": True, "max_seq_length": 10}, ValueError, "input_ids has 12 values, but 10 are needed; give the"),
+        (
+            {"do_train": True, "do_eval": True, "eval_file": "none-*"},
+            FileNotFoundError,
+            "none-.*matches no file; build records",
+        ),
         (
             {"do_train": True, "gradient_accumulation_steps": 3},
             ValueError,
             r"--train_batch_size=8 cannot be divided evenly by 1 device\(s\) x --gradient_accumulation_steps=3; give a",
         ),
         ({"do_eval": True}, ValueError, "nothing to evaluate: --output_dir=.*model holds no checkpoint; train first"),
-        ({"do_train": True, "init_checkpoint": "none.ckpt"}, FileNotFoundError, "none.ckpt"),
-        ({"do_train": True, "vocab_file": "none.txt"}, FileNotFoundError, "none.txt"),
+        ({"do_train": True, "init_checkpoint": "none.ckpt"}, FileNotFoundError, "there is no checkpoint .*none.ckpt"),
+        ({"do_train": True, "vocab_file": "none.txt"}, FileNotFoundError, "there is no .*none.txt; give the vocab.txt"),
+        (
+            {"do_train": True, "eval_steps": 2},
+            ValueError,
+            "--eval_file and --eval_steps say how to evaluate; give --do",
+        ),
         ({"do_train": True, "use_tpu": True}, ValueError, "--use_tpu: no TPU could be reached"),
         ({"do_train": True, "learning_rate": 0}, ValueError, "learning_rate is 0.0, but must be above 0"),
-        ({"do_train": True, "run_config": "none.json"}, FileNotFoundError, "none.json"),
+        ({"do_train": True, "run_config": "none.json"}, FileNotFoundError, "No such file or directory: 'none.json'"),
     ],
 )
 def test_mistakes_are_told_before_any_training(files, monkeypatch, tmp_path, flags, error, message):
@@ -240,14 +245,12 @@ def test_mistakes_are_told_before_any_training(files, monkeypatch, tmp_path, fla
 def test_a_vocabulary_that_does_not_belong_to_the_records_is_refused(files, tmp_path):
     vocabulary = tmp_path / "words.txt"
     vocabulary.write_text("\n".join(f"word{number}" for number in range(41)) + "\n")
-    with pytest.raises(ValueError, match="words.txt has 41 entries, but the model's vocab_size is 40; give the vocab"):
+    with pytest.raises(ValueError, match="words.txt has 41 pieces, but the model has 40 rows of word embeddings; give"):
         run(files, do_train=True, vocab_file=vocabulary)
     vocabulary.write_text("\n".join(f"word{number}" for number in range(40)) + "\n")
     metadata = {"vocab_sha256": "0", "settings": {"vocab_file": "other.txt"}}
     files["input_file"].with_name("train.tfrecord.json").write_text(json.dumps(metadata))
-    with pytest.raises(
-        ValueError, match="is not the vocabulary that .*train.tfrecord was built with; that was other.t"
-    ):
+    with pytest.raises(ValueError, match="is not the vocabulary that the records of --input_file were built with"):
         run(files, do_train=True, vocab_file=vocabulary)
 
 
@@ -256,12 +259,6 @@ def test_flags_that_are_missing_are_named(files):
         run({"do_train": True})
     with pytest.raises(ValueError, match="^missing: --output_dir "):
         run({name: value for name, value in files.items() if name != "output_dir"}, do_train=True)
-
-
-def test_other_settings_in_the_same_folder_are_refused(files):
-    run(files, do_train=True, num_train_steps=1)
-    with pytest.raises(ValueError, match="run with other settings: --learning_rate was 0.01 and is 0.02 now; give the"):
-        run(files, do_train=True, num_train_steps=2, learning_rate=0.02)
 
 
 def test_a_loss_that_explodes_stops_the_run(files):
@@ -294,59 +291,6 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     assert run_pretraining.main(["run_pretraining.py"]) == metrics
     assert (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns == records
     assert "nothing to train" in capsys.readouterr().out
-
-
-# Runs the program in a process that ends itself with SIGKILL where it is told to.
-_KILLED = """
-import os, signal, sys
-sys.path.insert(0, sys.argv[1])
-import run_pretraining, training.loop
-place, argv = sys.argv[2], sys.argv[3:]
-
-def kill():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-replace = os.replace
-def killing_replace(source, target):
-    if place.startswith("replacing ") and str(target).endswith(place.removeprefix("replacing ")):
-        kill()
-    replace(source, target)
-os.replace = killing_replace
-
-steps = training.loop.Pace.steps_until_due
-def killing_steps(self, step):
-    if place == f"after step {step}":
-        kill()
-    return steps(self, step)
-training.loop.Pace.steps_until_due = killing_steps
-
-run_pretraining.main(["run_pretraining.py", *argv])
-"""
-
-
-def test_killed_runs_end_with_the_very_weights_of_one_that_was_not(files, tmp_path):
-    flags = {**files, "do_train": True, "deterministic": True, "iterations_per_loop": 1}
-
-    def in_a_process(output_dir, place="nowhere"):
-        argv = argv_of({**flags, "output_dir": output_dir})[1:]
-        command = [sys.executable, "-c", _KILLED, str(ROOT), place, *argv]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    whole = in_a_process(tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
-    places = [
-        "after step 6",  # between checkpoints
-        "replacing model.ckpt-8.index",  # the data file is there, its index is not
-        "replacing checkpoint",  # the next whole checkpoint is there, but not yet named as the newest
-    ]
-    for place in places:
-        killed = in_a_process(tmp_path / "killed", place)
-        assert killed.returncode == -9, killed.stderr
-    last = in_a_process(tmp_path / "killed")
-    assert last.returncode == 0, last.stderr
-    assert "resuming from" in last.stdout
-    assert_bit_equal(weights_in(tmp_path / "whole"), weights_in(tmp_path / "killed"))
-    assert not list((tmp_path / "killed").glob(".*"))
 
 
 def test_flags_of_the_release_keep_their_names_and_defaults():
@@ -394,8 +338,8 @@ def test_it_runs_as_a_program_from_anywhere(tmp_path):
     command = [sys.executable, str(ROOT / "run_pretraining.py"), "--do_train"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 1
-    assert result.stderr.strip().splitlines()[-1] == (
-        "run_pretraining.py: missing: --bert_config_file, --input_file, --output_dir (--help says what each is for)"
+    assert result.stderr == (
+        "run_pretraining.py: missing: --bert_config_file, --input_file, --output_dir (--help says what each is for)\n"
     )
 
 

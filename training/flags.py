@@ -91,8 +91,8 @@ def require(flag_values, names):
 def run_main(main, argv):
     """Runs an entry point and turns the user's mistakes into one sentence on standard error.
 
-    A ValueError or OSError that this project's own code raised is a message for the user. One that comes from inside
-    a library is not, and keeps its traceback.
+    An OSError is a message for the user (a file that is missing, a full disk), and so is a ValueError that this
+    project's own code raised. A ValueError from inside a library is not, and keeps its traceback.
 
     Args:
         main: function of argv.
@@ -107,7 +107,7 @@ def run_main(main, argv):
         print(f"{pathlib.Path(argv[0]).name}: interrupted", file=sys.stderr)
         return 130
     except (ValueError, OSError) as error:
-        if not _raised_by_us(error):
+        if not isinstance(error, OSError) and not _raised_by_us(error):
             raise
         print(f"{pathlib.Path(argv[0]).name}: {error}", file=sys.stderr)
         return 1

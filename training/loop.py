@@ -57,10 +57,11 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
         explain: function of a `tf.errors.OpError` that reading raised, giving the exception to raise instead.
 
     Returns:
-        The metrics of the evaluation at the end; None without one, or after a stop.
+        The metrics of the evaluation at the end; None without one, or after SIGTERM.
 
     Raises:
         ValueError: the loss or its gradient is not finite; the steps are named, and nothing has been saved since.
+        KeyboardInterrupt: Ctrl-C; the step in progress has been finished and saved.
     """
     step = int(trainer.global_step.numpy())
     iterator = iter(batches)
@@ -72,8 +73,13 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
             try:
                 totals = trainer.train(iterator, tf.constant(num_steps))
                 is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
-            except tf.errors.OpError as error:
+            except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
                 raise (explain(error) if explain else error) from error
+            except tf.errors.ResourceExhaustedError as error:
+                raise ValueError(
+                    "the device's memory does not hold a batch; raise --gradient_accumulation_steps, which works "
+                    "through the same batch in smaller parts, or lower --train_batch_size"
+                ) from error
             seconds = time.monotonic() - started
             if not is_finite:
                 raise _not_finite(step, num_steps, run_dir)
@@ -87,19 +93,26 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
                 metrics = evaluate()
                 report.evaluation(step, metrics)
             steps_per_call = max(1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / seconds)))
-        if stop_requests:
-            run_dir.save(step, trainer.state)
+        if stop_requests and step < pace.num_train_steps:
+            if step != run_dir.latest_step():
+                run_dir.save(step, trainer.state)
             log.info("stopped by %s after step %d, which is saved; the same command goes on", stop_requests[0], step)
+    if "SIGINT" in stop_requests:
+        raise KeyboardInterrupt
     return metrics if step == pace.num_train_steps else None
 
 
 def _not_finite(step, num_steps, run_dir):
     saved = run_dir.latest_step()
     steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"
-    kept = f"the checkpoint of step {saved} is from before" if saved else "no checkpoint has been written"
+    start = "start again with"
+    if saved:
+        start = (
+            f"the checkpoint of step {saved} is from before: start from it (--init_checkpoint) in a new folder, with"
+        )
     return ValueError(
-        f"the loss or its gradient is not finite in {steps} ({kept}); lower --learning_rate, raise --num_warmup_steps, "
-        "or look at the records around there"
+        f"the loss or its gradient is not finite in {steps}; {start} a lower --learning_rate or more "
+        "--num_warmup_steps, and look at the records around there"
     )
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from training.loop import Pace, train
-from training.metrics_log import MetricsFile, TensorBoardEvents, draw_learning_curves
-from training.progress import Report, in_words
+from training.metrics_log import MetricsFile, TensorBoardEvents
+from training.progress import Report
 from training.step import Trainer
 
 log = logging.getLogger("bert_keras")
@@ -17,8 +17,10 @@ log = logging.getLogger("bert_keras")
 FREE_SETTINGS = frozenset(
     [
         *("output_dir", "do_train", "do_eval", "vocab_file", "allow_partial_checkpoint"),
+        # The architecture and the examples themselves are compared.
+        *("bert_config_file", "input_file"),
         *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
-        *("num_train_steps", "log_steps", "save_checkpoints_steps", "iterations_per_loop"),
+        *("log_steps", "save_checkpoints_steps", "iterations_per_loop"),
         *("use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
     ]
 )
@@ -43,14 +45,13 @@ def train_task(task, strategy, run_dir, settings, make_batches, num_examples, co
         int, the step that training came to; and the metrics of the evaluation at its end, None without one.
 
     Raises:
-        ValueError: the batch does not divide into the devices' parts, or as `training.loop.train`.
+        ValueError: as `part_of_batch` and `training.loop.train`.
     """
     batch_size, num_steps = settings["train_batch_size"], settings["num_train_steps"]
     num_parts = settings["gradient_accumulation_steps"]
     schedule = LearningRateSchedule(
         settings["learning_rate"], num_steps, settings["num_warmup_steps"], settings["smooth_learning_rate"]
     )
-    part = part_of_batch(batch_size, strategy.num_replicas_in_sync, num_parts)
     trainer = Trainer(task, AdamWeightDecay(schedule), strategy, settings["seed"], num_parts)
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
@@ -58,11 +59,11 @@ def train_task(task, strategy, run_dir, settings, make_batches, num_examples, co
     step = int(trainer.global_step.numpy())
     if step >= num_steps:
         log.info("nothing to train: step %d of %d is reached; a higher --num_train_steps goes on", step, num_steps)
-        return step, evaluate() if evaluate else None
+        return step, None
     num_passes = (num_steps - step) * batch_size / num_examples
     log.info(
         "training: steps %d to %d of %d examples each, %d at a time: %.3g passes over %d examples",
-        *(step + 1, num_steps, batch_size, part, num_passes, num_examples),
+        *(step + 1, num_steps, batch_size, part_of_batch(settings, strategy), num_passes, num_examples),
     )
     if schedule.num_warmup_steps >= num_steps:
         log.warning("--num_warmup_steps=%d: the learning rate never stops rising", schedule.num_warmup_steps)
@@ -73,26 +74,31 @@ def train_task(task, strategy, run_dir, settings, make_batches, num_examples, co
     with Report(task, schedule, batch_size, step, num_steps, console, metrics_logs) as report:
         batches = strategy.experimental_distribute_dataset(make_batches(step))
         metrics = train(trainer, batches, run_dir, report, pace, evaluate, explain)
-    draw_learning_curves(run_dir)
     return int(trainer.global_step.numpy()), metrics
 
 
-def part_of_batch(batch_size, num_replicas, num_parts):
+def part_of_batch(settings, strategy):
     """Returns how many examples a device works through at a time.
+
+    Args:
+        settings: dict with `train_batch_size` and `gradient_accumulation_steps`.
+        strategy: `tf.distribute.Strategy`.
 
     Raises:
         ValueError: the batch does not divide evenly.
     """
-    if batch_size % (num_replicas * num_parts):
+    num_replicas, num_parts = strategy.num_replicas_in_sync, settings["gradient_accumulation_steps"]
+    part, rest = divmod(settings["train_batch_size"], num_replicas * num_parts)
+    if rest:
         raise ValueError(
-            f"--train_batch_size={batch_size} cannot be divided evenly by {num_replicas} device(s) x "
+            f"--train_batch_size={settings['train_batch_size']} cannot be divided evenly by {num_replicas} device(s) x "
             f"--gradient_accumulation_steps={num_parts}; give a multiple of {num_replicas * num_parts}"
         )
-    return batch_size // (num_replicas * num_parts)
+    return part
 
 
 def write_eval_results(run_dir, step, metrics):
-    """Writes eval_results.txt in the release's form, a line `key = value` for each key in order, and tells it.
+    """Writes eval_results.txt in the release's form: a line `key = value` for each key in order.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
@@ -102,4 +108,3 @@ def write_eval_results(run_dir, step, metrics):
     results = {"global_step": step, **{name: np.float32(value) for name, value in metrics.items()}}
     os.makedirs(run_dir.path, exist_ok=True)
     run_dir.write_text("eval_results.txt", "".join(f"{name} = {results[name]}\n" for name in sorted(results)))
-    log.info("evaluation of step %d: %s", step, in_words(metrics))

@@ -5,8 +5,9 @@ import logging
 import pytest
 
 from data_prep.tokenization import FullTokenizer
+from tests.data_prep.tiny_data import SPECIAL_TOKENS
+from tests.reference_tokenizer import MODES, write_odd_vocab
 
-SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 
 
@@ -43,3 +44,10 @@ def letters_vocab_file(tmp_path):
 def letters_tokenizer(letters_vocab_file):
     """A `FullTokenizer` of `letters_vocab_file`: a word of n letters has n tokens."""
     return FullTokenizer(letters_vocab_file)
+
+
+@pytest.fixture(scope="session")
+def odd_tokenizers(tmp_path_factory):
+    """Tokenizers of the vocabulary for odd text, by (do_lower_case, strip_accents)."""
+    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
+    return {mode: FullTokenizer(vocab_file, *mode) for mode in MODES}

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-import tensorflow as tf
 
 from data_prep.create_pretraining_data import define_flags, main, run
 from data_prep.records import read_metadata
+from tests.data_prep.tiny_data import examples_of, parsed_examples_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = "create_pretraining_data.py"
@@ -17,16 +17,8 @@ PROGRAM = "create_pretraining_data.py"
 GOLDEN_RUNS = ["sample_cased_short", "sample_default", "sample_wwm_seq64", "wiki_seq128"]
 
 
-def examples_of(file):
-    """The examples of a record file, parsed."""
-    return [
-        tf.train.Example.FromString(record).features
-        for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
-    ]
-
-
 def assert_same_examples(ours, golden):
-    ours, golden = examples_of(ours), examples_of(golden)
+    ours, golden = parsed_examples_of(ours), parsed_examples_of(golden)
     assert len(ours) == len(golden) > 0
     for number, (example, expected) in enumerate(zip(ours, golden, strict=True)):
         assert example == expected, f"example {number}"
@@ -117,6 +109,9 @@ def test_the_summary_is_returned_shown_and_stored(arguments, tmp_path, capsys):
     [
         ("--input_file=none*", '--input_file: "none*" matches no file'),
         ("--output_file=text.txt", 'the output file "text.txt" is the input "'),
+        ("--output_file=letters.vocab", 'the output file "letters.vocab" is the vocabulary file "'),
+        ("--output_file=gs://bucket/a", 'the output file "gs://bucket/a" is an address, but records are written to'),
+        ("--input_file=gs://bucket/a", '--input_file: "gs://bucket/a" is an address, but text is read from'),
         ("--output_file=a,b,a", 'the output file "a" is given twice; the outputs need different names'),
         ("--output_file=a,", "an output file has no name; give at least one, and no comma too many"),
         ("--output_file=text.txt/a", 'text.txt" is not a folder'),

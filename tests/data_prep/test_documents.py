@@ -1,5 +1,6 @@
 """Reading text: documents and sentences as the release sees them, and what it drops on the way."""
 
+import os
 import random
 
 import pytest
@@ -110,6 +111,8 @@ def test_files_of_a_pattern_are_sorted_and_patterns_keep_their_order(tmp_path, m
         find_text_files("a.txt,no*.txt")
     with pytest.raises(ValueError, match='--input_file="a.txt," has an empty name beside a comma; remove the comma'):
         find_text_files("a.txt,")
+    with pytest.raises(ValueError, match=r'"gs://bucket/\*.txt" is an address, but text is read from local'):
+        find_text_files("a.txt, gs://bucket/*.txt")
 
 
 def test_files_are_checked_before_any_is_read(tmp_path, messages):
@@ -129,3 +132,11 @@ def test_files_are_checked_before_any_is_read(tmp_path, messages):
     assert messages == []
     check_text_files([text, text])
     assert messages == [f"{text} is given more than once and read as often, as the release does"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_refused_before_anything_is_read_from_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for file in (str(tmp_path / "pipe"), os.devnull):
+        with pytest.raises(ValueError, match=f'"{file}" is not an ordinary file, but a pipe or a device; write its'):
+            check_text_files([file])

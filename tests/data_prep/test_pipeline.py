@@ -1,12 +1,14 @@
 """Reading records: an order that a seed and a step give, and files that are told apart when they are wrong."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.pipeline import evaluation_batches, explain_failure, open_records, training_batches
+from data_prep.pipeline import evaluation_batches, training_batches
+from data_prep.pretraining_records import explain_failure, open_records
 from data_prep.records import serialize_example
 
 
@@ -115,14 +117,87 @@ def test_records_of_another_task_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("length", "predictions", "message"),
     [
-        (16, 3, "input_ids has 12 values, but --max_seq_length=16 was asked for"),
-        (12, 5, "masked_lm_positions has 3 values, but --max_predictions_per_seq=5 was asked for"),
+        (16, 3, "input_ids has 12 values, but 16 are needed; give the --max_seq_length and --max_predictions_per_seq"),
+        (12, 5, "masked_lm_positions has 3 values, but 5 are needed; give the --max_seq_length and"),
     ],
 )
 def test_records_of_another_length_are_named(tmp_path, write_records, length, predictions, message):
     write_records(tmp_path / "short.tfrecord", 2)
     with pytest.raises(ValueError, match=f"short.tfrecord example 1: {message}"):
         open_records(str(tmp_path / "short.tfrecord"), length, predictions, 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("masked_lm_positions", 12, "masked_lm_positions has 12, but needs numbers from 0 to 11; build the file again"),
+        ("next_sentence_labels", 5, "next_sentence_labels has 5, but needs numbers from 0 to 1; build the file again"),
+        ("input_ids", -1, "id -1 is outside the vocabulary of 40 entries"),
+    ],
+)
+@pytest.mark.parametrize("row", [0, 3])
+def test_numbers_that_mean_nothing_are_named(tmp_path, make_examples, name, value, message, row):
+    examples = make_examples(4)
+    examples[name][row, -1] = value
+    with tf.io.TFRecordWriter(str(tmp_path / "odd.tfrecord")) as writer:
+        for number in range(4):
+            writer.write(serialize_example({key: values[number].tolist() for key, values in examples.items()}))
+
+    def read():
+        records = open_records(str(tmp_path / "odd.tfrecord"), 12, 3, 40)
+        try:
+            take(evaluation_batches(records, 4), 1)
+        except tf.errors.InvalidArgumentError as error:
+            raise explain_failure(records, error) from error
+
+    with pytest.raises(ValueError, match=f"odd.tfrecord example {row + 1}: {message}"):
+        read()
+
+
+def test_numbers_of_another_kind_are_named(tmp_path, make_examples):
+    example = {name: values[0].tolist() for name, values in make_examples(1).items()}
+    example["input_mask"] = [float(value) for value in example["input_mask"]]
+    with tf.io.TFRecordWriter(str(tmp_path / "floats.tfrecord")) as writer:
+        writer.write(serialize_example(example))
+    with pytest.raises(ValueError, match="floats.tfrecord example 1: input_mask has 0 values, but 12 are needed"):
+        open_records(str(tmp_path / "floats.tfrecord"), 12, 3, 40)
+
+
+def test_a_file_that_lost_whole_examples_is_named(tmp_path, write_records):
+    write_records(tmp_path / "short.tfrecord", 4)
+    (tmp_path / "short.tfrecord.json").write_text('{"num_examples": 9}')
+    with pytest.raises(ValueError, match="short.tfrecord holds 4 examples, but 9 were written to it; build it again"):
+        open_records(str(tmp_path / "short.tfrecord"), 12, 3, 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("vocab_sha256", "vocabularies"), ("do_lower_case", "values of --do_lower_case")]
+)
+def test_files_of_different_vocabularies_are_named(tmp_path, write_records, name, what):
+    for number in range(2):
+        write_records(tmp_path / f"{number}.tfrecord", 2)
+        (tmp_path / f"{number}.tfrecord.json").write_text(json.dumps({name: number}))
+    with pytest.raises(ValueError, match=f"0.tfrecord and .*1.tfrecord were built with different {what}; build them"):
+        open_records(f"{tmp_path}/*.tfrecord", 12, 3, 40)
+
+
+def test_names_that_cannot_be_record_files_are_told(tmp_path, write_records, caplog):
+    write_records(tmp_path / "a.tfrecord", 2)
+    with pytest.raises(ValueError, match="has an empty name beside a comma; remove the comma"):
+        open_records(f"{tmp_path}/a.tfrecord,", 12, 3, 40)
+    with pytest.raises(ValueError, match="is a folder; name the record files in it, for example .*tfrecord"):
+        open_records(str(tmp_path), 12, 3, 40)
+    folder = tmp_path / "part [1]"
+    folder.mkdir()
+    write_records(folder / "a.tfrecord", 2)
+    (folder / ".b.tfrecord.123.partial").write_bytes(b"unfinished")
+    assert open_records(str(folder / "a.tfrecord"), 12, 3, 40).total_examples == 2
+    (tmp_path / ".b.tfrecord.123.partial").write_bytes(b"unfinished")
+    log = logging.getLogger("bert_keras")
+    log.addHandler(caplog.handler)
+    assert open_records(f"{tmp_path}/*tfrecord*,{tmp_path}/a.tf*", 12, 3, 40).total_examples == 4
+    log.removeHandler(caplog.handler)
+    assert "a.tfrecord: named more than once, and read as often" in caplog.text
 
 
 def test_stored_settings_that_differ_are_named(tmp_path, write_records):

@@ -7,7 +7,6 @@ import pathlib
 import random
 
 import pytest
-import tensorflow as tf
 
 from data_prep.documents import read_documents
 from data_prep.instances import PretrainingDataSettings
@@ -16,8 +15,7 @@ from data_prep.pretraining import build_pretraining_data, draw_instances, vocabu
 from data_prep.records import read_metadata
 from data_prep.spill import InstanceSpill
 from data_prep.tokenization import FullTokenizer
-
-SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+from tests.data_prep.tiny_data import SPECIAL_TOKENS, examples_of
 
 TEXT = "ab c def\ngh i\njklm no\n\npq r\nstu\nvw x y z\nab\n\nno pq\nrs tu vw\n"
 
@@ -104,17 +102,6 @@ def _check_published_example(instance):
     ids = "3542 1996 4625 1999 1996 2011 1997 5472 1996 5532 1997 2008 1037 16465 10427 1998 2037 2000 2098"
     assert " ".join(map(str, instance.masked_lm_positions)) == positions
     assert " ".join(map(str, instance.masked_lm_ids)) == ids
-
-
-def examples_of(file):
-    """The examples of a record file as dicts of lists."""
-    examples = []
-    for record in tf.data.TFRecordDataset(str(file)):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-        examples.append(
-            {name: list(value.int64_list.value or value.float_list.value) for name, value in features.items()}
-        )
-    return examples
 
 
 def write_text(folder, text=TEXT, name="text.txt"):

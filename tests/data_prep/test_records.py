@@ -183,24 +183,54 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
         check_record_files([str(tmp_path / "new" / "file")])
 
 
+def test_folders_created_for_nothing_are_removed_again(tmp_path, messages):
+    (tmp_path / "there").mkdir()
+    files = [str(tmp_path / name) for name in ("there/a/b/file", "there/a/c/file", "there/file")]
+
+    def fail(writer):
+        assert entries(tmp_path / "there" / "a") == ["b", "c"]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_then(files, fail)
+    assert entries(tmp_path) == ["there"]
+    assert entries(tmp_path / "there") == []
+    assert messages[-1] == f"removed the empty folder {tmp_path}/there/a again"
+
+
+def test_a_created_folder_stays_where_something_came_into_it(tmp_path):
+    def fail(writer):
+        (tmp_path / "a" / "note").touch()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_then([str(tmp_path / "a" / "b" / "file"), str(tmp_path / "a" / "file")], fail)
+    assert entries(tmp_path / "a") == ["note"]
+
+
 def test_outputs_are_checked_without_creating_anything(tmp_path):
-    text, out = tmp_path / "text", str(tmp_path / "folder" / "out")
+    text, vocab, out = tmp_path / "text", tmp_path / "vocab.json", str(tmp_path / "folder" / "out")
     text.write_text("a")
+    vocab.write_text("[UNK]")
     (tmp_path / "link").symlink_to(text)
-    check_record_files([out, out + "2"], [str(text)])
-    assert entries(tmp_path) == ["link", "text"]
+    check_record_files([out, out + "2"], [str(text)], str(vocab))
+    assert entries(tmp_path) == ["link", "text", "vocab.json"]
     for files, sentence in (
         ([], "an output file has no name; give at least one, and no comma too many"),
         ([out, ""], "an output file has no name"),
         ([out, f"{tmp_path}/folder/../folder/out"], 'out" is given twice; the outputs need different names'),
         ([out, out + ".json"], 'out.json" is given twice'),
         ([str(tmp_path / "link")], 'the output file ".*link" is the input ".*text"; choose another name'),
+        ([f"{tmp_path}/./vocab.json"], 'json" is the vocabulary file ".*vocab.json"; choose another name'),
+        ([str(tmp_path / "vocab")], 'the output file ".*vocab.json" is the vocabulary file ".*vocab.json"; choose'),
+        (["gs://bucket/out"], 'the output file "gs://bucket/out" is an address, but records are written to local fil'),
         ([str(tmp_path)], "exists and is not an ordinary file; choose another name"),
         ([os.devnull], 'the output "/dev/null" exists and is not an ordinary file'),
         ([str(text / "x" / "out")], 'text/x" cannot be created, because ".*text" is not a folder'),
     ):
         with pytest.raises(ValueError, match=sentence):
-            check_record_files(files, [str(text)])
+            check_record_files(files, [str(text)], str(vocab))
+    assert vocab.read_text() == "[UNK]"
 
 
 def test_metadata_of_an_input_name_is_refused(tmp_path):

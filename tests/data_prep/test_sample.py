@@ -6,10 +6,10 @@ import re
 import pytest
 
 from data_prep.tokenization import FullTokenizer
+from tests.data_prep.tiny_data import SPECIAL_TOKENS
 
 SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data_prep" / "sample"
 TEXTS = ("documents.txt", "held_out.txt")
-SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def read_documents(name):

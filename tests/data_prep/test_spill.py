@@ -26,7 +26,7 @@ instances = st.lists(
 
 @given(instances=instances, largest=st.sampled_from([65535, 65536]), seed=st.integers())
 def test_instances_come_back_in_the_order_of_pythons_shuffle(instances, largest, seed):
-    with InstanceSpill("/tmp" if os.path.isdir("/tmp") else ".", largest) as spill:
+    with InstanceSpill(tempfile.gettempdir(), largest) as spill:
         for instance in instances:
             spill.append(instance)
         assert len(spill) == len(instances)

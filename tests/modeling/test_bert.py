@@ -169,19 +169,19 @@ def test_released_models_have_their_parameter_counts(shapes_only, name, encoder,
 
 
 def test_miniatures_have_their_parameter_counts(shapes_only):
-    # Of the encoder and pooler, in thousands and rounded down; rows are 2, 4, ..., 12 layers.
+    # Of the encoder and pooler, for 2, 4, ..., 12 layers.
     expected = {
-        128: [4385, 4782, 5179, 5575, 5972, 6368],
-        256: [9591, 11170, 12750, 14329, 15909, 17488],
-        512: [22458, 28763, 35068, 41373, 47677, 53982],
-        768: [38603, 52779, 66955, 81130, 95306, 109482],
+        128: [4_385_920, 4_782_464, 5_179_008, 5_575_552, 5_972_096, 6_368_640],
+        256: [9_591_040, 11_170_560, 12_750_080, 14_329_600, 15_909_120, 17_488_640],
+        512: [22_458_880, 28_763_648, 35_068_416, 41_373_184, 47_677_952, 53_982_720],
+        768: [38_603_520, 52_779_264, 66_955_008, 81_130_752, 95_306_496, 109_482_240],
     }
     miniatures = [name for name in released_names() if re.fullmatch(r"uncased_L-\d+_H-(128|256|512|768)_A-\d+", name)]
     counts = {}
     for name in miniatures:
         config = BertConfig.from_name(name)
         count = sum(math.prod(weight.shape) for weight in BertModel(config).weights)
-        counts.setdefault(config.hidden_size, []).append(count // 1000)
+        counts.setdefault(config.hidden_size, []).append(count)
     assert counts == expected
 
 

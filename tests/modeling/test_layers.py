@@ -50,6 +50,7 @@ def test_layer_norm_has_the_biased_variance_and_a_tiny_epsilon():
 
 
 def test_initial_values_are_cut_at_two_standard_deviations():
+    keras.utils.set_random_seed(0)
     values = ops.convert_to_numpy(truncated_normal(0.02)((1000, 200), "float32"))
     assert np.abs(values).max() <= 0.04
     assert np.abs(values).max() > 0.0399

@@ -59,6 +59,12 @@ def test_a_mistake_of_the_user_has_no_traceback(values, capsys):
     assert capsys.readouterr().err == "program.py: missing: --input_file (--help says what each is for)\n"
 
 
+def test_a_file_that_cannot_be_made_has_no_traceback_wherever_it_happens(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run_main(lambda argv: (tmp_path / "file" / "folder").mkdir(), ["program.py"]) == 1
+    assert "Not a directory" in capsys.readouterr().err
+
+
 def test_an_error_inside_a_library_keeps_its_traceback():
     with pytest.raises(ValueError, match="invalid literal"):
         run_main(lambda argv: flags.IntegerParser().convert("seven"), ["program.py"])

@@ -1,5 +1,7 @@
 """The loop: what is due when, and how it ends."""
 
+import contextlib
+import logging
 import os
 import signal
 
@@ -92,27 +94,34 @@ def test_a_loss_that_is_not_finite_ends_training_and_names_the_steps(loss):
     trainer = CountingTrainer({8: loss})
     with pytest.raises(
         ValueError,
-        match=r"the loss or its gradient is not finite in steps 6 to 10 \(the checkpoint of step 5 is from b",
+        match="the loss or its gradient is not finite in steps 6 to 10; the checkpoint of step 5 is from",
     ):
         run(trainer, Pace(20, 5, 5))
     with pytest.raises(ValueError, match="the loss or its gradient is not finite in steps 6 to 10"):
         run(CountingTrainer(norms={8: loss}), Pace(20, 5, 5))
     trainer = CountingTrainer({1: loss})
-    with pytest.raises(
-        ValueError, match=r"the loss or its gradient is not finite in step 1 \(no checkpoint has been written\)"
-    ):
+    with pytest.raises(ValueError, match="the loss or its gradient is not finite in step 1; start again with a lower"):
         run(trainer, Pace(20, 5, 5))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_training_after_the_step_and_saves(number, caplog):
+@pytest.mark.parametrize("save_checkpoints_steps", [3, 100])
+def test_a_signal_ends_training_after_the_step_and_saves_once(number, save_checkpoints_steps, caplog):
     handler = signal.getsignal(number)
+    log = logging.getLogger("bert_keras")
+    log.setLevel(logging.INFO)
+    log.addHandler(caplog.handler)
     trainer = CountingTrainer(on_step=lambda step: os.kill(os.getpid(), number) if step == 3 else None)
-    recorder, result = run(trainer, Pace(20, 100, 100), evaluate=dict)
+    recorder = Recorder()
+    pace = Pace(20, save_checkpoints_steps, 100)
+    # Ctrl-C is handed on, so that whatever called this ends as well.
+    with pytest.raises(KeyboardInterrupt) if number == signal.SIGINT else contextlib.nullcontext():
+        assert train(trainer, [None], recorder, recorder, pace, evaluate=dict) is None
+    log.removeHandler(caplog.handler)
     assert recorder.saved == [3]
     assert recorder.evaluated == []
-    assert result is None
     assert signal.getsignal(number) == handler
+    assert f"stopped by {number.name} after step 3, which is saved; the same command goes on" in caplog.text
 
 
 def test_a_second_interrupt_ends_at_once():
@@ -130,3 +139,11 @@ def test_a_failure_of_reading_is_explained():
 
     with pytest.raises(ValueError, match="file number two"):
         run(CountingTrainer(on_step=fail), Pace(2, 2, 2), explain=lambda error: ValueError("file number two"))
+
+
+def test_a_device_without_memory_for_a_batch_is_told():
+    def fail(step):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM")
+
+    with pytest.raises(ValueError, match="does not hold a batch; raise --gradient_accumulation_steps, which works"):
+        run(CountingTrainer(on_step=fail), Pace(2, 2, 2), explain=lambda error: error)

@@ -1,6 +1,8 @@
 """The folder of a run: what it keeps, what it refuses, and what a kill leaves of it."""
 
+import logging
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -13,10 +15,17 @@ def make_state(value=1.0):
     return {"global_step": tf.Variable(3, dtype=tf.int64), "bert/kernel": tf.Variable([[value, 2.0]])}
 
 
+SETTINGS = {"learning_rate": 0.1, "num_train_steps": 10}
+
+
+def claim(run_dir, settings=None, facts=None, defaults=None, free=()):
+    run_dir.claim({**SETTINGS, **(settings or {})}, facts or {}, defaults or {}, free)
+
+
 @pytest.fixture
 def run_dir(tmp_path):
     run_dir = RunDir(str(tmp_path / "run"), "run_pretraining")
-    run_dir.claim({"learning_rate": 0.1, "num_train_steps": 10}, free=("num_train_steps",))
+    claim(run_dir)
     return run_dir
 
 
@@ -41,8 +50,10 @@ def test_a_state_comes_back_bit_for_bit(run_dir):
 
 def test_a_state_with_other_names_is_refused(run_dir):
     run_dir.save(3, make_state())
-    with pytest.raises(ValueError, match="does not hold the state of this run: bert/bias is in only one of the two"):
+    with pytest.raises(ValueError, match="does not hold the state of this run: bert/bias is not the same in both"):
         run_dir.restore({**make_state(), "bert/bias": tf.Variable(0.0)})
+    with pytest.raises(ValueError, match="does not hold the state of this run: bert/kernel is not the same in both"):
+        run_dir.restore({**make_state(), "bert/kernel": tf.Variable([1.0])})
 
 
 @pytest.mark.parametrize("fails_at", ["data-00000-of-00001", "index", "checkpoint"])
@@ -71,61 +82,125 @@ def test_what_interrupts_a_save_leaves_the_checkpoint_before_it(run_dir, monkeyp
 def test_what_a_kill_left_of_a_save_is_removed(run_dir):
     leftover = run_dir.file(".model.ckpt-4.unfinished-123.index")
     open(leftover, "w").close()
-    run_dir.claim({"learning_rate": 0.1}, free=())
+    claim(run_dir)
     assert not os.path.exists(leftover)
 
 
-def test_the_same_settings_may_resume(run_dir):
+def test_without_the_file_that_names_it_the_highest_checkpoint_is_the_newest(run_dir):
+    for step in (3, 4):
+        run_dir.save(step, make_state(float(step)))
+    os.remove(run_dir.file("checkpoint"))
+    assert run_dir.latest_step() == 4
+    with pytest.raises(ValueError, match="run with other settings"):
+        claim(run_dir, {"learning_rate": 0.2})
+    (pathlib.Path(run_dir.path) / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
+    assert run_dir.latest_step() == 4
+
+
+def test_saving_removes_no_checkpoint_of_a_later_step(run_dir):
+    run_dir.save(90, make_state())
+    run_dir.save(10, make_state())
+    assert os.path.exists(run_dir.file("model.ckpt-90.index"))
+    assert run_dir.latest_step() == 10
+
+
+def test_a_full_disk_is_told(run_dir, monkeypatch):
     run_dir.save(3, make_state())
-    run_dir.claim({"learning_rate": 0.1, "num_train_steps": 20}, free=("num_train_steps",))
+
+    def fail(*arguments):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr("training.run_dir.save_checkpoint", fail)
+    with pytest.raises(OSError, match=r"the checkpoint of step 4 cannot be written to .*run \(No space left on device"):
+        run_dir.save(4, make_state())
+
+
+def test_the_same_settings_may_resume_and_take_more_steps(run_dir, caplog):
+    run_dir.save(3, make_state())
+    log = logging.getLogger("bert_keras")
+    log.setLevel(logging.INFO)
+    log.addHandler(caplog.handler)
+    claim(run_dir, {"num_train_steps": 20})
+    log.removeHandler(caplog.handler)
+    assert "num_train_steps was 10 and is 20 now; the learning rate follows the longer schedule" in caplog.text
     assert read_run_config(run_dir.file("run_config.json"))["settings"]["num_train_steps"] == 20
+    with pytest.raises(ValueError, match="--num_train_steps was 20 and is 10 now"):
+        claim(run_dir)
 
 
 def test_other_settings_are_refused_and_named(run_dir):
     run_dir.save(3, make_state())
     with pytest.raises(ValueError, match=r"run with other settings: --learning_rate was 0.1 and is 0.2 now; give the"):
-        run_dir.claim({"learning_rate": 0.2}, free=("num_train_steps",))
+        claim(run_dir, {"learning_rate": 0.2})
+    claim(run_dir, {"learning_rate": 0.2}, free=("learning_rate",))
+
+
+def test_a_run_stored_without_a_flag_had_its_default(run_dir):
+    run_dir.save(3, make_state())
+    with pytest.raises(ValueError, match=r"--seed was 0 and is 1 now"):
+        claim(run_dir, {"seed": 1}, defaults={"seed": 0})
     with pytest.raises(ValueError, match=r"--seed was not given and is 1 now"):
-        run_dir.claim({"learning_rate": 0.1, "seed": 1}, free=("num_train_steps",))
+        claim(run_dir, {"seed": 1})
+    claim(run_dir, {"seed": 0}, defaults={"seed": 0})
+
+
+def test_facts_that_differ_are_named_by_their_parts(run_dir):
+    claim(run_dir, facts={"bert_config": {"hidden_size": 8, "num_hidden_layers": 2}})
+    run_dir.save(3, make_state())
+    with pytest.raises(ValueError, match="other settings: bert_config: hidden_size was 8 and is 16 now; give the old"):
+        claim(run_dir, facts={"bert_config": {"hidden_size": 16, "num_hidden_layers": 2}})
 
 
 def test_other_settings_are_taken_as_long_as_nothing_was_saved(run_dir):
-    run_dir.claim({"learning_rate": 0.2}, free=())
-    assert read_run_config(run_dir.file("run_config.json"))["settings"] == {"learning_rate": 0.2}
+    claim(run_dir, {"learning_rate": 0.2})
+    assert read_run_config(run_dir.file("run_config.json"))["settings"]["learning_rate"] == 0.2
 
 
 def test_a_run_of_another_program_is_refused(run_dir):
-    run_dir.save(3, make_state())
     with pytest.raises(ValueError, match="holds a run of run_pretraining; give run_squad a folder of its own"):
-        RunDir(run_dir.path, "run_squad").claim({}, free=())
+        RunDir(run_dir.path, "run_squad")
 
 
-@pytest.mark.parametrize("name", ["model.ckpt-7.index", "checkpoint", "eval_results.txt", "bert_config.json"])
+def test_a_folder_in_use_is_refused(run_dir):
+    pytest.importorskip("fcntl")
+    with pytest.raises(ValueError, match="run is in use by another process; wait for it to end"):
+        claim(RunDir(run_dir.path, "run_pretraining"))
+
+
+def test_a_folder_that_cannot_be_created_is_told(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(
+        OSError, match="--output_dir=.*file/run cannot be created: Not a directory; give another folder"
+    ):
+        claim(RunDir(str(tmp_path / "file" / "run"), "run_pretraining"))
+
+
+@pytest.mark.parametrize("name", ["model.ckpt-7.index", "checkpoint", "metrics.csv", "bert_config.json"])
 def test_a_folder_with_files_of_something_else_is_refused(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(
         ValueError, match=f"holds files of something else \\({name}\\); give a folder that is new or em"
     ):
-        RunDir(str(tmp_path), "run_pretraining").claim({}, free=())
+        claim(RunDir(str(tmp_path), "run_pretraining"))
     assert (tmp_path / name).read_text() == "mine"
     assert os.listdir(tmp_path) == [name]
 
 
 def test_a_folder_with_unrelated_files_is_taken(tmp_path):
     (tmp_path / "train.tfrecord").write_text("mine")
-    RunDir(str(tmp_path), "run_pretraining").claim({}, free=())
+    claim(RunDir(str(tmp_path), "run_pretraining"))
     assert (tmp_path / "train.tfrecord").read_text() == "mine"
 
 
 def test_a_folder_that_tensorflow_could_not_read_from_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"TensorFlow takes \[ \* \? in a path for a pattern; rename it"):
-        RunDir(str(tmp_path / "run [1]"), "run_pretraining").claim({}, free=())
+        RunDir(str(tmp_path / "run [1]"), "run_pretraining")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_remote_folder_is_refused():
     with pytest.raises(ValueError, match="--output_dir=gs://bucket/run is a remote path; a run is kept in a local"):
-        RunDir("gs://bucket/run", "run_pretraining").claim({}, free=())
+        RunDir("gs://bucket/run", "run_pretraining")
 
 
 def test_a_run_config_that_is_none_is_refused(tmp_path):

@@ -1,0 +1,21 @@
+"""What tests of data preparation read and compare."""
+
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def parsed_examples_of(file):
+    """The examples of a record file as protocol messages."""
+    import tensorflow as tf  # the tests of the tokenizer do without
+
+    return [
+        tf.train.Example.FromString(record).features
+        for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
+    ]
+
+
+def examples_of(file):
+    """The examples of a record file as dicts of lists."""
+    return [
+        {name: list(value.int64_list.value or value.float_list.value) for name, value in features.feature.items()}
+        for features in parsed_examples_of(file)
+    ]

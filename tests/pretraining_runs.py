@@ -1,0 +1,45 @@
+"""Small pre-training runs for the tests of the program."""
+
+import numpy as np
+
+import run_pretraining
+from modeling import open_checkpoint
+
+
+def make_files(folder, tiny_config, write_records):
+    """Writes a config and records, and returns the flags that name them."""
+    tiny_config.to_json_file(folder / "bert_config.json")
+    write_records(folder / "train.tfrecord", 40)
+    write_records(folder / "held_out.tfrecord", 11, seed=5)
+    return {
+        "bert_config_file": folder / "bert_config.json",
+        "input_file": folder / "train.tfrecord",
+        "output_dir": folder / "model",
+        "max_seq_length": 12,
+        "max_predictions_per_seq": 3,
+        "train_batch_size": 8,
+        "eval_batch_size": 4,
+        "learning_rate": 0.01,
+        "num_train_steps": 12,
+        "num_warmup_steps": 2,
+        "save_checkpoints_steps": 4,
+    }
+
+
+def argv_of(flags, **more):
+    return ["run_pretraining.py", *(f"--{name}={value}" for name, value in {**flags, **more}.items())]
+
+
+def run(flags, **more):
+    return run_pretraining.main(argv_of(flags, **more))
+
+
+def weights_in(output_dir):
+    checkpoint = open_checkpoint(str(output_dir))
+    return {name: checkpoint.read(name) for name in checkpoint.names}
+
+
+def assert_bit_equal(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)

@@ -1,0 +1,32 @@
+"""Starts TensorFlow without the lines it greets with."""
+
+import os
+import re
+import sys
+import tempfile
+
+# What TensorFlow 2.21 tells every user of a machine without a GPU, before any setting of its log takes hold. Whatever
+# else it says (a GPU whose libraries are missing) is shown.
+_GREETINGS = re.compile(
+    rb"All log messages before absl::InitializeLog|oneDNN custom operations are on|Could not find cuda drivers"
+    rb"|failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR"
+    rb"|optimized to use available CPU|To enable the following instructions"
+)
+
+
+def start_tensorflow():
+    """Imports TensorFlow and looks for its devices, holding back its greetings; the rest goes to standard error."""
+    sys.stderr.flush()
+    standard_error = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        finally:
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
+            said.seek(0)
+            rest = [line for line in said.read().splitlines(keepends=True) if not _GREETINGS.search(line)]
+            os.write(2, b"".join(rest))
