@@ -13,6 +13,7 @@ EXTRAS = {
     "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
+        "pytest-xdist>=3.8,<4",
         "hypothesis>=6.155,<7",
         "jax>=0.10,<0.11",
         "matplotlib>=3.10,<4",
