@@ -3,8 +3,10 @@
 import pathlib
 import re
 import shlex
+import shutil
 
 import pytest
+from known_models import random_model, write_model
 
 import convert_checkpoint
 import predict
@@ -43,6 +45,27 @@ def test_the_two_commands_of_a_new_user_stand_in_the_readme():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert "pip install -e . && python run_pretraining.py" in lines
     assert "pip install -e '.[test]' && pytest" in lines
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        *(f"docs/{name}.md" for name in ("checkpoints", "create_pretraining_data", "predict", "tokenization")),
+    ],
+)
+def test_python_of_the_pages_runs(page, tmp_path, monkeypatch, capsys):
+    # A tiny model of random weights stands where the pages name a released one.
+    folder = write_model(tmp_path / "uncased_L-12_H-768_A-12", random_model())
+    shutil.copy(folder / "vocab.txt", tmp_path)
+    (tmp_path / "text.txt").write_text("He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), {})
+    if page == "README.md":
+        assert "loaded 46 of 46 weights" in capsys.readouterr().out
 
 
 def test_links_lead_somewhere():
