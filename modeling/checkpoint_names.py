@@ -87,9 +87,14 @@ def is_training_state(name):
     return name == GLOBAL_STEP or bool(_SLOT.search(name))
 
 
+def weight_of(name):
+    """Returns the name of the weight that an entry is, or is a slot of."""
+    return _SLOT.sub("", name)
+
+
 def is_transposed(name):
     """Returns whether the entry of that release name is turned over in the Hugging Face layout."""
-    return _SLOT.sub("", name).endswith("/kernel")
+    return weight_of(name).endswith("/kernel")
 
 
 def is_tied(name):
@@ -185,5 +190,5 @@ def _split(name, layer_pattern, template):
     """Splits a name into that of the weight with {i} for the layer, the layer's number, and the slot; "" for none."""
     slot = _SLOT.search(name)
     layer = re.search(layer_pattern, name)
-    weight = re.sub(layer_pattern, template, _SLOT.sub("", name))
+    weight = re.sub(layer_pattern, template, weight_of(name))
     return weight, layer[1] if layer else "", slot[1] if slot else ""

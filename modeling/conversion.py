@@ -5,6 +5,7 @@ Axes: B batch, T tokens, H hidden, P predictions, V vocabulary.
 
 import collections.abc
 import dataclasses
+import fnmatch
 import logging
 import pathlib
 import re
@@ -13,7 +14,7 @@ import numpy as np
 
 from modeling.bert import BertModel
 from modeling.checkpoint import Checkpoint, load_weights, open_checkpoint, weights_by_name
-from modeling.checkpoint_names import architecture_of, is_training_state
+from modeling.checkpoint_names import HEAD_PATTERNS, architecture_of, is_tied, is_training_state, weight_of
 from modeling.config import LAYER_NORM_EPS, BertConfig
 from modeling.heads import MaskedLmHead
 from modeling.safetensors_checkpoint import save_safetensors
@@ -29,6 +30,7 @@ LINEAR_HEADS = {
     "multiple_choice": ("output_", "pooled_output"),
     "token_classifier": ("output_", "sequence_output"),
 }
+_PARTS = ("weights", "bias")
 # Their names in a TensorFlow checkpoint are the same.
 TOP_LEVEL_HEADS = ("classifier", "multiple_choice", "token_classifier")
 # What has a row, or a number, for each piece of the vocabulary.
@@ -53,7 +55,9 @@ class Contents:
 
 
 class SelectedEntries:
-    """Reads some entries of a checkpoint.
+    """Reads a checkpoint without what belongs to other heads, or to training alone.
+
+    An entry of nothing that is known stays, so that `load_weights` refuses it instead of its getting lost.
 
     Args:
         checkpoint: Checkpoint.
@@ -62,11 +66,11 @@ class SelectedEntries:
     """
 
     def __init__(self, checkpoint, heads=None, with_training_state=False):
-        kept = ("bert/", "global_step", *(_beginning_of(head) for head in heads or ()))
         self.names = [
             name
             for name in checkpoint.names
-            if (heads is None or name.startswith(kept)) and (with_training_state or not is_training_state(name))
+            if (heads is None or not _is_of_some_head(name) or any(_is_of(head, name) for head in heads))
+            and (with_training_state or not is_training_state(name))
         ]
         self.shape = checkpoint.shape
         self.read = checkpoint.read
@@ -192,7 +196,8 @@ def run_network(contents):
     masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
     if masked_lm is not None:
         weights |= weights_by_name(masked_lm)
-    load_weights(weights, contents.checkpoint, ignored=[f"{_beginning_of(head)}*" for head in contents.heads])
+    linear = [LINEAR_HEADS[head][0] + part for head in contents.heads if head in LINEAR_HEADS for part in _PARTS]
+    load_weights(weights, contents.checkpoint, ignored=linear)
     features = _fixed_input(contents.config)
     encoded = bert(features["input_ids"], features["input_mask"], features["segment_ids"])
     outputs = {"sequence_output": np.asarray(encoded["sequence_output"])}
@@ -204,7 +209,7 @@ def run_network(contents):
     for head in contents.heads:
         if head in LINEAR_HEADS:
             beginning, on = LINEAR_HEADS[head]
-            kernel, bias = (contents.checkpoint.read(beginning + part) for part in ("weights", "bias"))
+            kernel, bias = (contents.checkpoint.read(beginning + part) for part in _PARTS)
             outputs[head] = outputs[on] @ kernel.T + bias
     return outputs
 
@@ -231,9 +236,15 @@ def _fixed_input(config):
     }
 
 
-def _beginning_of(head):
-    """Returns how the names of a head's weights begin."""
-    return LINEAR_HEADS[head][0] if head in LINEAR_HEADS else "cls/predictions/"
+def _is_of_some_head(name):
+    return is_tied(name) or any(fnmatch.fnmatchcase(weight_of(name), pattern) for pattern in HEAD_PATTERNS)
+
+
+def _is_of(head, name):
+    """Returns whether an entry belongs to the head; the untied projection of another library to the masked-LM head."""
+    if head == "masked_lm":
+        return is_tied(name) or name.startswith("cls/predictions/")
+    return name.startswith(LINEAR_HEADS[head][0])
 
 
 def _is_same(first, second):
