@@ -68,7 +68,7 @@ _HUB_NAMES = {
 def define_flags():
     """Returns the flags of this benchmark."""
     values = flags.FlagValues()
-    flags.DEFINE_string("work_dir", None, "Folder for checkpoints.", flag_values=values)
+    flags.DEFINE_string("work_dir", None, "Folder for checkpoints; new or empty.", flag_values=values)
     flags.DEFINE_string(
         "bert_config_file", "uncased_L-12_H-768_A-12", "A bert_config.json, or a released name.", flag_values=values
     )
@@ -84,7 +84,8 @@ def main(argv):
     name = values.bert_config_file
     config = BertConfig.from_name(name) if name in released_names() else BertConfig.from_json_file(name)
     work_dir = pathlib.Path(values.work_dir)
-    shutil.rmtree(work_dir, ignore_errors=True)
+    if work_dir.exists() and (not work_dir.is_dir() or any(work_dir.iterdir())):
+        raise ValueError(f"--work_dir={work_dir} is not an empty folder; give one that is new or empty")
     transformers.utils.logging.set_verbosity_error()
     logging.getLogger("bert_keras").setLevel(logging.ERROR)
     features = make_features(config, values.num_tokens)

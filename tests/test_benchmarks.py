@@ -1,6 +1,8 @@
 """Benchmarks: what they note of the machine, and that they do not mix the texts of two runs."""
 
 import platform
+import sys
+import types
 
 import pytest
 
@@ -33,3 +35,15 @@ def test_records_of_another_text_are_not_trained_on(tmp_path):
     with pytest.raises(ValueError, match="holds records of another text than --corpus=.*two; give another --work_dir"):
         split_corpus(two, tmp_path)
     assert (tmp_path / "train.txt").read_text().startswith("one 1\n\none 2\n")
+
+
+def test_the_comparison_of_checkpoints_deletes_nothing_of_others(tmp_path, monkeypatch):
+    for name in ("keras_hub", "torch", "transformers"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    from benchmarks import checkpoints
+
+    (tmp_path / "thesis.txt").write_text("mine")
+    for path in (tmp_path, tmp_path / "thesis.txt"):
+        with pytest.raises(ValueError, match=f"--work_dir={path} is not an empty folder; give one that is new or"):
+            checkpoints.main(["checkpoints.py", f"--work_dir={path}"])
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
