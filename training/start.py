@@ -15,7 +15,11 @@ _GREETINGS = re.compile(
 
 
 def start_tensorflow():
-    """Imports TensorFlow and looks for its devices, holding back its greetings; the rest goes to standard error."""
+    """Imports TensorFlow and looks for its devices, holding back its greetings; the rest goes to standard error.
+
+    From then on it says warnings and errors, and what is merely information if TF_CPP_MIN_LOG_LEVEL=0 asks for it.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     sys.stderr.flush()
     standard_error = os.dup(2)
     with tempfile.TemporaryFile() as said:
