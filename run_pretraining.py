@@ -31,6 +31,7 @@ from modeling import (
     BertConfig,
     PretrainingModel,
     PretrainingTask,
+    check_config,
     check_vocabulary,
     load_weights,
     open_checkpoint,
@@ -121,6 +122,8 @@ def run(settings, console):
     config, records, eval_records = _read_input(settings)
     run_dir = RunDir(settings["output_dir"], PROGRAM)
     checkpoint = _checkpoint_to_start_from(settings, run_dir)
+    if checkpoint is not None:
+        check_config(config, checkpoint)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(settings["seed"])

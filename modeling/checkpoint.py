@@ -22,6 +22,8 @@ _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
+# What a config says about the weights without its showing in their shapes.
+_FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads")
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 
 
@@ -149,6 +151,34 @@ def weights_by_name(model):
     if len(weights) != len(model.weights):
         raise ValueError(f"{model.name} has two weights of one name; give its parts different names")
     return weights
+
+
+def check_config(config, checkpoint):
+    """Refuses a config that gives the weights of a checkpoint another meaning than the config beside it.
+
+    The sizes show in the shapes of the weights, see `load_weights`; these fields do not.
+
+    Args:
+        config: BertConfig that the weights are to be used with.
+        checkpoint: Checkpoint.
+
+    Raises:
+        ValueError: the two differ in the activation, the epsilon or the number of heads; or the file beside the
+            checkpoint cannot be read, see `read_config`.
+    """
+    beside = checkpoint.config
+    if beside is None or beside is config:
+        return
+    differing = [
+        f"{name} is {getattr(config, name)!r} and not {getattr(beside, name)!r}"
+        for name in _FIELDS_WITHOUT_SHAPE
+        if getattr(config, name) != getattr(beside, name)
+    ]
+    if differing:
+        raise ValueError(
+            f"the given config is not that of {checkpoint.prefix}: {'; '.join(differing)} as in the config beside it; "
+            "give that one, or take it out where it is wrong"
+        )
 
 
 def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed=(), ignored=()):

@@ -182,19 +182,35 @@ def test_a_checkpoint_that_lacks_weights_is_refused_unless_that_is_allowed(files
     from modeling import save_checkpoint
 
     names = [name for name in checkpoint.names if not name.startswith("cls/")]
-    save_checkpoint(tmp_path / "encoder.ckpt", {name: checkpoint.read(name) for name in names})
+    save_checkpoint(tmp_path / "encoder" / "encoder.ckpt", {name: checkpoint.read(name) for name in names})
     write_records(tmp_path / "golden.tfrecord", 8, vocab_size=211)
     flags = {
         **files,
         "bert_config_file": golden / "bert_config.json",
         "input_file": tmp_path / "golden.tfrecord",
-        "init_checkpoint": tmp_path / "encoder.ckpt",
+        "init_checkpoint": tmp_path / "encoder" / "encoder.ckpt",
         "num_train_steps": 1,
     }
     with pytest.raises(ValueError, match="encoder.ckpt lacks 7 of the model's 46 weights: cls/"):
         run(flags, do_train=True)
     run(flags, do_train=True, allow_partial_checkpoint=True)
     assert weights_in(files["output_dir"])["global_step"] == 1
+
+
+def test_a_config_other_than_that_beside_the_checkpoint_is_refused(files, golden_dir, tmp_path, write_records):
+    golden = golden_dir / "pretraining_a"
+    config = json.loads((golden / "bert_config.json").read_text())
+    (tmp_path / "other.json").write_text(json.dumps({**config, "hidden_act": "gelu_erf"}))
+    write_records(tmp_path / "golden.tfrecord", 8, vocab_size=211)
+    flags = {
+        **files,
+        "bert_config_file": tmp_path / "other.json",
+        "input_file": tmp_path / "golden.tfrecord",
+        "init_checkpoint": golden / "bert_model.ckpt",
+    }
+    with pytest.raises(ValueError, match="bert_model.ckpt: hidden_act is 'gelu_erf' and not 'gelu' as in the config"):
+        run(flags, do_train=True)
+    assert not (files["output_dir"] / "run_config.json").exists()
 
 
 def test_the_vocabulary_goes_with_the_model(files, tmp_path):

@@ -12,9 +12,11 @@ from modeling import (
     HEAD_PATTERNS,
     BertModel,
     PretrainingModel,
+    check_config,
     load_weights,
     open_checkpoint,
     save_checkpoint,
+    save_safetensors,
     weights_by_name,
 )
 from tests.modeling.tiny_bert import make_config, make_model
@@ -180,6 +182,31 @@ class TestDamage:
     def test_an_entry_that_is_not_there_is_refused(self, prefix):
         with pytest.raises(ValueError, match=re.escape(f"{prefix} has no entry x; its 46 entries are in `names`")):
             open_checkpoint(prefix).read("x")
+
+
+class TestConfig:
+    def test_a_config_that_gives_the_weights_another_meaning_is_refused(self, prefix, tmp_path):
+        checkpoint = open_checkpoint(prefix)
+        config = make_config()
+        other = make_config(hidden_act="gelu_erf", layer_norm_eps=1e-6, num_attention_heads=4)
+        check_config(other, checkpoint)  # nothing is beside it
+        config.to_json_file(tmp_path / "bert_config.json")
+        check_config(config, checkpoint)
+        # What is of no effect on the network, or shows in the shapes of the weights, is not judged here.
+        check_config(make_config(hidden_dropout_prob=0.5, initializer_range=1.0, vocab_size=41), checkpoint)
+        sentence = (
+            f"the given config is not that of {prefix}: hidden_act is 'gelu_erf' and not 'gelu'; layer_norm_eps is "
+            "1e-06 and not 1e-12; num_attention_heads is 4 and not 2 as in the config beside it; give that one, or"
+        )
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            check_config(other, checkpoint)
+
+    def test_gelu_of_the_other_layout_is_another_function(self, tmp_path):
+        config = make_config(hidden_act="gelu_erf")
+        checkpoint = open_checkpoint(save_safetensors(tmp_path, weights_by_name(make_model(config)), config))
+        check_config(config, checkpoint)
+        with pytest.raises(ValueError, match=": hidden_act is 'gelu' and not 'gelu_erf' as in the config beside it;"):
+            check_config(make_config(), checkpoint)
 
 
 class TestLoading:
