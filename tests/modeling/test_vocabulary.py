@@ -1,5 +1,6 @@
 """Whether a vocabulary belongs to a model."""
 
+import logging
 import re
 
 import pytest
@@ -58,3 +59,34 @@ def test_released_vocabularies_are_told_apart(shared_dir, name):
     # A word with a capital that somebody added does not make a vocabulary cased.
     assert not is_cased([*pieces, "COVID"])
     assert is_cased([piece.capitalize() for piece in pieces])
+
+
+ACCENTED = [*UNCASED[:30], *(f"{letter}t{letter}" for letter in "éèêàùçôîïœ")]
+
+
+def test_pieces_with_accents_are_cased_unless_accents_are_kept(write):
+    assert is_cased(ACCENTED)
+    assert is_cased([*UNCASED, "が", "한"])
+    assert not is_cased(ACCENTED, strip_accents=False)
+    assert is_cased(CASED, strip_accents=False)
+    path = write(ACCENTED)
+    check_vocabulary(path, make_config(), do_lower_case=True, strip_accents=False)
+    with pytest.raises(ValueError, match=r"pieces with capitals or accents lower-cased text never meets; set do_lower"):
+        check_vocabulary(path, make_config(), do_lower_case=True)
+
+
+def test_markers_are_no_pieces(write):
+    assert not is_cased(["[É]", "<S>", "[UNK]", "word"])
+    assert not is_cased(["[PAD]", "[UNK]"])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "do_lower_case", "warned"),
+    [(UNCASED, False, True), (UNCASED, True, False), (UNCASED, None, False), (CASED, False, False)]
+    + [(["字"] * 40, False, False), (ACCENTED, False, True)],
+)
+def test_capitals_that_no_piece_has_are_warned_of(write, monkeypatch, caplog, pieces, do_lower_case, warned):
+    monkeypatch.setattr(logging.getLogger("bert_keras"), "propagate", True)
+    check_vocabulary(write(pieces), make_config(), do_lower_case)
+    told = "has no pieces with capitals, but the text keeps its capitals"
+    assert any(told in message for message in caplog.messages) == warned
