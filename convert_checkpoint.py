@@ -11,7 +11,6 @@ must have the same bits, and the network must compute the same numbers on a fixe
 
 import contextlib
 import dataclasses
-import json
 import logging
 import os
 import pathlib
@@ -24,12 +23,11 @@ start_tensorflow()
 
 from absl import flags
 
-from data_prep.tokenization import FullTokenizer, load_vocab
+from data_prep.tokenization import FullTokenizer
 from data_prep.vocabulary import extend_vocabulary
-from modeling import check_vocabulary, is_cased, open_checkpoint, read_config
+from modeling import open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
 from modeling.checkpoint_names import architecture_of
-from modeling.config import read_json_object
 from modeling.conversion import (
     LINEAR_HEADS,
     TOP_LEVEL_HEADS,
@@ -42,13 +40,13 @@ from modeling.conversion import (
     run_network,
     write_contents,
 )
+from prediction.model_files import find_preparation, write_preparation
 from training.console import open_console
 from training.flags import parse, require, run_main
 
 log = logging.getLogger("bert_keras")
 
 FORMATS = ("tensorflow", "safetensors")
-_TOKENIZER_FILE = "tokenizer_config.json"
 
 
 def define_flags():
@@ -86,13 +84,13 @@ def main(argv):
     checkpoint = open_checkpoint(values.input)
     contents = _select(checkpoint, values)
     vocab_file = values.vocab_file or checkpoint.vocab_file
-    do_lower_case = None
+    preparation = None
     if vocab_file is not None:
-        do_lower_case = _find_casing(vocab_file, values.do_lower_case)
-        check_vocabulary(vocab_file, contents.config, do_lower_case)
+        folder_read = pathlib.Path(checkpoint.prefix).parent
+        preparation = find_preparation(folder_read, vocab_file, contents.config, values.do_lower_case)
     extended = None
     if values.extend_vocab:
-        extended, contents = _extend(contents, vocab_file, values.extend_vocab, do_lower_case)
+        extended, contents = _extend(contents, vocab_file, values.extend_vocab, preparation)
     computed = run_network(contents)  # before anything is written: what makes no BERT is refused here
     with _folder_that_appears_when_done(values.output) as folder:
         write_contents(contents, folder, values.format)
@@ -100,8 +98,7 @@ def main(argv):
             log.warning("no vocab.txt beside %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             _write_vocabulary(folder, vocab_file, extended)
-        if vocab_file is not None and values.format == "safetensors":
-            _write_tokenizer_config(folder, do_lower_case, contents.config)
+            write_preparation(folder, preparation)
         difference = _read_back(folder, contents, computed)
     log.info("%s holds %s", values.output, ", ".join(sorted(os.listdir(values.output))))
     return difference
@@ -165,31 +162,17 @@ def _choose_heads(checkpoint, choice):
     raise ValueError(f"--head={choice}: {checkpoint.prefix} has no such head, {held}; choose what is there, or none")
 
 
-def _find_casing(vocab_file, given):
-    """Returns whether the tokenizer lower-cases: as the user says, else the file beside the vocabulary, else itself."""
-    if given is not None:
-        return given
-    tokenizer_file = pathlib.Path(vocab_file).with_name(_TOKENIZER_FILE)
-    if tokenizer_file.is_file():
-        told = read_json_object(tokenizer_file).get("do_lower_case")
-        if isinstance(told, bool):
-            return told
-    do_lower_case = not is_cased(load_vocab(vocab_file))
-    kind = "no capitals, so text is lower-cased" if do_lower_case else "capitals, so text is not lower-cased"
-    log.info("%s has %s (--do_lower_case=%s)", vocab_file, kind, str(do_lower_case).lower())
-    return do_lower_case
-
-
-def _extend(contents, vocab_file, words_file, do_lower_case):
+def _extend(contents, vocab_file, words_file, preparation):
     """Adds words to the vocabulary and tells which went where; returns `ExtendedVocabulary` and Contents."""
     if vocab_file is None:
         raise ValueError(f"--extend_vocab: no vocab.txt is beside {contents.checkpoint.prefix}; give --vocab_file")
-    extended = extend_vocabulary(vocab_file, words_file, do_lower_case)
+    casing = preparation.do_lower_case, preparation.strip_accents
+    extended = extend_vocabulary(vocab_file, words_file, *casing)
     if extended.present:
         log.info("%d words are in the vocabulary already: %s", len(extended.present), ", ".join(extended.present))
     if not extended.added:
         raise ValueError(f"--extend_vocab: {vocab_file} has all words of {words_file} already; nothing is to be added")
-    tokenizer = FullTokenizer(vocab_file, do_lower_case)
+    tokenizer = FullTokenizer(vocab_file, *casing)
     for word in extended.added:
         pieces = " ".join(tokenizer.convert_ids_to_tokens(word.piece_ids))
         log.info(
@@ -235,16 +218,6 @@ def _write_vocabulary(folder, vocab_file, extended):
         shutil.copyfile(vocab_file, folder / "vocab.txt")
     else:
         (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in extended.tokens), encoding="utf-8")
-
-
-def _write_tokenizer_config(folder, do_lower_case, config):
-    """Writes down the casing, where those who read the folder look for it."""
-    settings = {
-        "do_lower_case": do_lower_case,
-        "model_max_length": config.max_position_embeddings,
-        "tokenizer_class": "BertTokenizer",
-    }
-    (folder / _TOKENIZER_FILE).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
 def _read_back(folder, contents, computed):

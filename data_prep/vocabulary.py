@@ -68,7 +68,7 @@ def read_words(words_file):
     return words
 
 
-def extend_vocabulary(vocab_file, words_file, do_lower_case):
+def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None):
     """Adds words to a vocabulary: into the places of its `[unusedN]` pieces as long as there are any, then at its end.
 
     No other piece changes its id. The file is read as the tokenizer reads it.
@@ -77,6 +77,7 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case):
         vocab_file: path of the vocabulary.
         words_file: path of the words, one a line.
         do_lower_case: whether the tokenizer lower-cases; the words are treated as it treats text.
+        strip_accents: whether it takes accents off; None: as do_lower_case.
 
     Returns:
         ExtendedVocabulary.
@@ -91,7 +92,7 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case):
     slots = iter([piece for piece in vocab if _SLOT.fullmatch(piece)])
     pieces_of = WordpieceTokenizer(vocab).split_word
     added, present = {}, []
-    for word in _normalised(read_words(words_file), words_file, do_lower_case):
+    for word in _normalised(read_words(words_file), words_file, BasicTokenizer(do_lower_case, strip_accents)):
         if word in vocab:
             present.append(word)
             continue
@@ -102,9 +103,8 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case):
     return ExtendedVocabulary(tokens, list(added.values()), present)
 
 
-def _normalised(words, words_file, do_lower_case):
+def _normalised(words, words_file, tokenizer):
     """Returns the words as the tokenizer gives them, each once."""
-    tokenizer = BasicTokenizer(do_lower_case)
     normalised, refused = {}, []
     for word, line in words.items():
         parts = tokenizer.tokenize(word)

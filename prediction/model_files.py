@@ -7,12 +7,16 @@ import logging
 import os
 import pathlib
 
+from data_prep.pretraining import vocabulary_digest
 from data_prep.records import read_metadata
 from data_prep.tokenization import FullTokenizer, load_vocab
 from modeling import BertConfig, check_vocabulary, is_cased, open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
+from modeling.config import read_json_object
 
 log = logging.getLogger("bert_keras")
+
+TOKENIZER_FILE = "tokenizer_config.json"
 
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
@@ -31,6 +35,21 @@ class ModelFiles:
     checkpoint: Checkpoint
     config: BertConfig
     tokenizer: FullTokenizer
+    longest: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Preparation:
+    """How text is prepared for a model.
+
+    Attributes:
+        do_lower_case: whether it is lower-cased.
+        strip_accents: whether accents are taken off; None: as do_lower_case.
+        longest: the most pieces of a sequence that the model can be asked about.
+    """
+
+    do_lower_case: bool
+    strip_accents: bool | None
     longest: int
 
 
@@ -61,64 +80,126 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
     vocab_file = vocab_file or checkpoint.vocab_file
     if vocab_file is None:
         raise FileNotFoundError(f"there is no vocab.txt in {folder}; put it there, or give vocab_file")
-    settings = _settings_of_run(folder)
-    reason = "as asked for"
-    if do_lower_case is None:
-        do_lower_case, reason = _trained_casing(folder, settings)
-    if do_lower_case is None:
-        do_lower_case, reason = not is_cased(load_vocab(vocab_file)), f"judging by the words of {vocab_file}"
-    check_vocabulary(vocab_file, config, do_lower_case)
-    log.info("text %s: %s", "is lower-cased" if do_lower_case else "keeps its capital letters", reason)
-    tokenizer = FullTokenizer(vocab_file, do_lower_case)
+    preparation = find_preparation(folder, vocab_file, config, do_lower_case)
+    tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
     missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
     if missing:
         raise ValueError(
             f"{vocab_file} lacks {', '.join(missing)}; give the vocabulary that the model was trained with"
         )
-    return ModelFiles(checkpoint, config, tokenizer, _longest(config, settings))
+    return ModelFiles(checkpoint, config, tokenizer, preparation.longest)
 
 
-def _longest(config, settings):
-    """Returns how long sequences may be: as in the training where that began with random positions, or as they are."""
+def find_preparation(folder, vocab_file, config, do_lower_case=None):
+    """Finds out how text was prepared in a model's training; says it in the log and holds the vocabulary to it.
+
+    Whether it was lower-cased say, in this order: the caller; the metadata of the records, where the folder is that of
+    a run; the `tokenizer_config.json` in the folder; the words of the vocabulary. Records of another vocabulary say
+    nothing.
+
+    Args:
+        folder: path of the folder of the checkpoint.
+        vocab_file: path of the vocabulary.
+        config: BertConfig.
+        do_lower_case: bool; None: not given.
+
+    Returns:
+        Preparation.
+
+    Raises:
+        FileNotFoundError: there is no vocabulary.
+        ValueError: a file is damaged, or the vocabulary does not fit the config or the casing.
+    """
+    folder = pathlib.Path(folder)
+    settings = _settings_of_run(folder)
+    told = _read_tokenizer_config(folder / TOKENIZER_FILE)
+    strip_accents = told.get("strip_accents")
+    reason = "as asked for"
+    if do_lower_case is None:
+        do_lower_case, reason = _casing_of_records(settings, vocab_file)
+        if do_lower_case is not None:
+            strip_accents = None  # the builder of records knows only the way of the release
+    if do_lower_case is None:
+        do_lower_case, reason = told.get("do_lower_case"), f"so says {folder / TOKENIZER_FILE}"
+    if do_lower_case is None:
+        do_lower_case = not is_cased(load_vocab(vocab_file), strip_accents)
+        reason = f"judging by the words of {vocab_file}"
+    check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
+    log.info("text %s: %s", "is lower-cased" if do_lower_case else "keeps its capital letters", reason)
+    if strip_accents is not None:
+        log.info("accents are %s: so says %s", "stripped" if strip_accents else "kept", folder / TOKENIZER_FILE)
+    return Preparation(do_lower_case, strip_accents, _longest(config, settings, told))
+
+
+def write_preparation(folder, preparation):
+    """Writes down how text is prepared as `tokenizer_config.json`, where `find_preparation` and other libraries look.
+
+    Args:
+        folder: pathlib.Path.
+        preparation: Preparation.
+    """
+    values = {
+        "do_lower_case": preparation.do_lower_case,
+        "model_max_length": preparation.longest,
+        "tokenizer_class": "BertTokenizer",
+    }
+    if preparation.strip_accents is not None:
+        values["strip_accents"] = preparation.strip_accents
+    (folder / TOKENIZER_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def _longest(config, settings, told):
+    """Returns how long sequences may be: as in a training that began with random positions, or as the files say."""
     trained = settings.get("max_seq_length")
-    if not isinstance(trained, int) or settings.get("init_checkpoint") or trained >= config.max_position_embeddings:
-        return config.max_position_embeddings
+    if _is_integer(trained) and not settings.get("init_checkpoint") and trained < config.max_position_embeddings:
+        reason = "as in training"
+    else:
+        # Other libraries write a number of thirty digits where nothing is known.
+        trained, reason = told.get("model_max_length"), f"so says the {TOKENIZER_FILE}"
+        if not _is_integer(trained) or trained >= config.max_position_embeddings:
+            return config.max_position_embeddings
     log.info(
-        "sequences are at most %d pieces long, as in training: the model has learnt nothing of its positions from %d "
-        "to %d",
-        *(trained, trained + 1, config.max_position_embeddings),
+        "sequences are at most %d pieces long, %s: the model has learnt nothing of its positions from %d to %d",
+        *(trained, reason, trained + 1, config.max_position_embeddings),
     )
     return trained
 
 
-def _trained_casing(folder, settings):
-    """Returns whether a model's training lower-cased, and which file says so; None and None where none does.
+def _is_integer(value):
+    return isinstance(value, int) and not isinstance(value, bool)
 
-    A run of this project keeps where its records are, and their metadata say it; other libraries write
-    tokenizer_config.json.
-    """
+
+def _casing_of_records(settings, vocab_file):
+    """Returns whether the records of a run were lower-cased, and which of them says so; None and None: none does."""
     patterns = settings.get("input_file")
-    for pattern in patterns.split(",") if isinstance(patterns, str) else ():
-        for record_file in sorted(glob.glob(pattern)):
-            do_lower_case = (read_metadata(record_file) or {}).get("do_lower_case")
-            if isinstance(do_lower_case, bool):
-                return do_lower_case, f"so were the records of its training, {os.path.basename(record_file)}"
-    do_lower_case = _json_object(folder / "tokenizer_config.json").get("do_lower_case")
-    if isinstance(do_lower_case, bool):
-        return do_lower_case, f"so says {folder / 'tokenizer_config.json'}"
+    files = [file for pattern in patterns.split(",") for file in sorted(glob.glob(pattern))] if patterns else []
+    digest = vocabulary_digest(load_vocab(vocab_file)) if files else None
+    for record_file in files:
+        metadata = read_metadata(record_file) or {}
+        if metadata.get("vocab_sha256", digest) != digest:
+            log.info("%s was built with another vocabulary than %s: passed over", record_file, vocab_file)
+        elif isinstance(metadata.get("do_lower_case"), bool):
+            return metadata["do_lower_case"], f"so were the records of its training, {os.path.basename(record_file)}"
     return None, None
 
 
 def _settings_of_run(folder):
     """Returns the settings of the training run whose folder it is, a dict; an empty one for other folders."""
-    settings = _json_object(folder / "run_config.json").get("settings")
-    return settings if isinstance(settings, dict) else {}
-
-
-def _json_object(path):
-    """Returns what a JSON file holds, a dict; an empty one where there is no such file or it holds something else."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    path = folder / "run_config.json"
+    settings = read_json_object(path).get("settings") if path.is_file() else None
+    if not isinstance(settings, dict):
         return {}
-    return values if isinstance(values, dict) else {}
+    return {name: value for name, value in settings.items() if name != "input_file" or isinstance(value, str)}
+
+
+def _read_tokenizer_config(path):
+    """Returns what a tokenizer_config.json says, a dict; an empty one where there is none."""
+    values = read_json_object(path) if path.is_file() else {}
+    for name in ("do_lower_case", "strip_accents"):
+        if not isinstance(values.get(name), bool | None):
+            raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")
+    if values.get("tokenize_chinese_chars") is False:
+        log.warning(
+            "%s: tokenize_chinese_chars is false, which is not followed: Chinese characters are single words", path
+        )
+    return values

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 import convert_checkpoint
+from data_prep.records import write_metadata
 from modeling import BertConfig, open_checkpoint, save_checkpoint, weights_by_name
 from modeling.conversion import Contents, largest_difference, run_network, write_contents
+from prediction.model_files import open_model_files
 from tests.modeling.tiny_bert import make_config, make_model
 from training.run_dir import RunDir
 
-TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index", "vocab.txt"]
+TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"]
+TENSORFLOW_FILES += ["tokenizer_config.json", "vocab.txt"]
 SAFETENSORS_FILES = ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"]
 TABLE, OUTPUT_BIAS = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
 
@@ -233,11 +236,38 @@ def test_the_casing_is_written_down_and_read(model_dir, tmp_path, messages, piec
     convert(model_dir, tmp_path / "safe", "safetensors", **flags)
     settings = json.loads((tmp_path / "safe" / "tokenizer_config.json").read_text())
     assert settings == {"do_lower_case": expected, "model_max_length": 16, "tokenizer_class": "BertTokenizer"}
-    assert ("(--do_lower_case=" in messages()) == (not flags)
+    assert ("judging by the words of" in messages()) == (not flags)
     # The vocabulary alone would say otherwise.
     (tmp_path / "safe" / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    convert(tmp_path / "safe", tmp_path / "again", "safetensors")
+    convert(tmp_path / "safe", tmp_path / "tensorflow", "tensorflow")
+    convert(tmp_path / "tensorflow", tmp_path / "again", "safetensors")
     assert not json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())["do_lower_case"]
+
+
+@pytest.mark.parametrize("format_", convert_checkpoint.FORMATS)
+def test_a_run_is_converted_as_it_was_trained(model_dir, tmp_path, messages, format_):
+    record_file = tmp_path / "train.tfrecord"
+    record_file.touch()
+    write_metadata(str(record_file), {"kind": "pretraining", "do_lower_case": False})
+    settings = {"input_file": str(record_file), "max_seq_length": 12, "init_checkpoint": None}
+    (model_dir / "run_config.json").write_text(json.dumps({"settings": settings}))
+    (tmp_path / "words.txt").write_text("Heart\n")
+    convert(model_dir, tmp_path / "out", format_, extend_vocab=tmp_path / "words.txt")
+    assert "text keeps its capital letters: so were the records of its training, train.tfrecord" in messages()
+    written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert written == {"do_lower_case": False, "model_max_length": 12, "tokenizer_class": "BertTokenizer"}
+    assert (tmp_path / "out" / "vocab.txt").read_text().split()[1] == "Heart"
+    files = open_model_files(tmp_path / "out")
+    assert (files.longest, files.tokenizer.tokenize("Heart heart")) == (12, ["Heart", "heart"])
+
+
+def test_kept_accents_come_along(model_dir, tmp_path):
+    (model_dir / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": false}')
+    (tmp_path / "words.txt").write_text("Étude\n", encoding="utf-8")
+    convert(model_dir, tmp_path / "out", "tensorflow", extend_vocab=tmp_path / "words.txt")
+    written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert (written["do_lower_case"], written["strip_accents"]) == (True, False)
+    assert open_model_files(tmp_path / "out").tokenizer.tokenize("ÉTUDE") == ["étude"]
 
 
 def test_a_tokenizer_config_that_is_no_json(model_dir, tmp_path):

@@ -56,6 +56,12 @@ def test_words_are_treated_as_the_tokenizer_treats_text(files, do_lower_case, ad
     assert extended.present == present
 
 
+def test_accents_can_be_kept_under_lower_casing(files):
+    extended = extend_vocabulary(*files("Été\nÉ"), do_lower_case=True, strip_accents=False)
+    assert [word.word for word in extended.added] == ["été"]
+    assert extended.present == ["é"]
+
+
 def test_blank_lines_and_repeated_lines_of_a_vocabulary_keep_their_ids(files, tmp_path):
     pieces = ["[UNK]", "", "[unused3]", "a", "[unused3]", "a", "b"]
     extended = extend_vocabulary(*files("x\ny", pieces), do_lower_case=True)

@@ -6,7 +6,9 @@ import shutil
 import pytest
 from known_models import CASED_TOKENS, TOKENS, constant_model, make_config, random_model, write_model
 
+from data_prep.pretraining import vocabulary_digest
 from data_prep.records import metadata_file, write_metadata
+from data_prep.tokenization import load_vocab
 from modeling import PretrainingModel, save_checkpoint, save_safetensors, weights_by_name
 from prediction import FillMask, NextSentence, SentenceScorer
 from prediction.network import lengths_up_to
@@ -87,11 +89,12 @@ def test_only_the_head_that_is_asked_needs_to_be_there(folder, model):
             predictor(folder)
 
 
-def write_run(folder, do_lower_case, **settings):
+def write_run(folder, do_lower_case, vocab_sha256=None, **settings):
     """Makes a folder look as a run's whose records were built with that casing."""
     record_file = folder / "train_0.tfrecord"
     record_file.touch()
-    write_metadata(str(record_file), {"kind": "pretraining", "do_lower_case": do_lower_case})
+    digest = {"vocab_sha256": vocab_sha256} if vocab_sha256 else {}
+    write_metadata(str(record_file), {"kind": "pretraining", "do_lower_case": do_lower_case} | digest)
     settings["input_file"] = f"{folder / 'gone.tfrecord'},{folder / 'train_*.tfrecord'}"
     (folder / "run_config.json").write_text(json.dumps({"program": "run_pretraining", "settings": settings}))
 
@@ -115,11 +118,61 @@ def test_casing_may_be_in_a_tokenizer_config(folder, messages):
     assert f"text keeps its capital letters: so says {folder / 'tokenizer_config.json'}" in messages
 
 
-@pytest.mark.parametrize("content", ["[]", '{"settings": 3}', "{", '{"settings": {"input_file": null}}'])
+@pytest.mark.parametrize("content", ["{}", '{"settings": 3}', '{"settings": {"input_file": null}}'])
 def test_other_files_of_that_name_say_nothing(folder, content):
     (folder / "run_config.json").write_text(content)
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": null, "strip_accents": null}')
     assert FillMask(folder).tokenizer.tokenize("Paris") == ["paris"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("run_config.json", "{", r"run_config\.json line 1: not valid JSON"),
+        ("run_config.json", "[]", r"run_config\.json line 1: a JSON list where an object"),
+        ("tokenizer_config.json", "{'a'}", r"tokenizer_config\.json line 1: not valid JSON"),
+        (
+            "tokenizer_config.json",
+            '{"do_lower_case": "yes"}',
+            r'tokenizer_config\.json: do_lower_case is "yes", but must be true or false; correct it$',
+        ),
+        ("tokenizer_config.json", '{"strip_accents": 1}', "strip_accents is 1, but must be true or false; correct it$"),
+    ],
+)
+def test_damaged_files_are_refused(folder, name, content, message):
+    (folder / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        FillMask(folder)
+
+
+def test_records_of_another_vocabulary_say_nothing(folder, messages):
+    digest = vocabulary_digest(load_vocab(folder / "vocab.txt"))
+    write_run(folder, do_lower_case=False, vocab_sha256=digest)
+    assert FillMask(folder).tokenizer.tokenize("Paris") == ["[UNK]"]
+    write_run(folder, do_lower_case=False, vocab_sha256="0" * 64)
+    assert FillMask(folder).tokenizer.tokenize("Paris") == ["paris"]
+    record_file, vocab_file = folder / "train_0.tfrecord", folder / "vocab.txt"
+    assert f"{record_file} was built with another vocabulary than {vocab_file}: passed over" in messages
+
+
+def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
+    tokens = ["é" if token == "e" else token for token in TOKENS]
+    folder = write_model(tmp_path / "accents", model, tokens)
+    # Lower-casing that takes them off is not what the vocabulary was made with.
+    assert FillMask(folder).tokenizer.tokenize("É Paris") == ["[UNK]", "[UNK]"]
+    assert any("has no pieces with capitals, but the text keeps its capitals" in message for message in messages)
+    (folder / "tokenizer_config.json").write_text('{"strip_accents": false}')
+    assert FillMask(folder).tokenizer.tokenize("É Paris") == ["é", "paris"]
+    assert f"accents are kept: so says {folder / 'tokenizer_config.json'}" in messages
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": true}')
+    with pytest.raises(ValueError, match="pieces with capitals or accents lower-cased text never meets"):
+        FillMask(folder)
+
+
+def test_joined_chinese_characters_are_warned_of(folder, messages):
+    (folder / "tokenizer_config.json").write_text('{"tokenize_chinese_chars": false}')
+    FillMask(folder)
+    assert any("tokenize_chinese_chars is false, which is not followed" in message for message in messages)
 
 
 def test_casing_can_be_asked_for(folder, messages):
@@ -146,6 +199,17 @@ def test_a_run_takes_what_its_training_had(folder, messages):
 def test_otherwise_a_model_takes_what_it_has_positions_for(folder, settings):
     write_run(folder, True, **settings)
     assert FillMask(folder).network.lengths == [16, 32, 40]
+
+
+@pytest.mark.parametrize(
+    ("length", "lengths"),
+    [("12", [12]), ("40", [16, 32, 40]), (f"{10**30}", [16, 32, 40]), ("1e30", [16, 32, 40]), ("null", [16, 32, 40])],
+)
+def test_the_longest_may_be_in_a_tokenizer_config(folder, messages, length, lengths):
+    (folder / "tokenizer_config.json").write_text(f'{{"model_max_length": {length}}}')
+    assert FillMask(folder).network.lengths == lengths
+    told = "sequences are at most 12 pieces long, so says the tokenizer_config.json: the model has learnt nothing"
+    assert any(message.startswith(told) for message in messages) == (lengths == [12])
 
 
 def test_damaged_metadata_of_records_are_refused(folder):
