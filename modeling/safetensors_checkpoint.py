@@ -182,11 +182,19 @@ def _stored_tensors(path):
             lacking = sorted(set(names or ()) - set(held))
             if lacking:
                 raise ValueError(f"{path} finds {', '.join(lacking)} in {file.name}, which lacks it; get both again")
+            if names is not None and (
+                unlisted := sorted(name for name in set(held) - set(names) if not _is_computed(name))
+            ):
+                raise ValueError(f"{path} does not list {', '.join(unlisted)} of {file.name}; get both again")
             for name in held if names is None else names:
                 header = tensors.get_slice(name)
                 headers[file, name] = (header.get_dtype(), tuple(header.get_shape()))
-    kept = {entry: header for entry, header in headers.items() if not entry[1].endswith(_COMPUTED)}
+    kept = {entry: header for entry, header in headers.items() if not _is_computed(entry[1])}
     return dict(sorted(kept.items(), key=lambda item: is_tied(item[0][1])))
+
+
+def _is_computed(name):
+    return name.endswith(_COMPUTED)
 
 
 def _read_index(path):
@@ -204,11 +212,16 @@ def _read_index(path):
 
 
 def _are_equal(first, second):
-    """Returns whether two tensors, each a file and a name in it, are equal; holds a few of their rows at a time."""
+    """Returns whether two tensors, each a file and a name in it, have the same bits.
+
+    Holds a few of their rows at a time.
+    """
     with _opened(first[0]) as first_file, _opened(second[0]) as second_file:
         a, b = first_file.get_slice(first[1]), second_file.get_slice(second[1])
         if a.get_shape() != b.get_shape() or a.get_dtype() != b.get_dtype():
             return False
+        if not a.get_shape():
+            return first_file.get_tensor(first[1]).tobytes() == second_file.get_tensor(second[1]).tobytes()
         num_rows = a.get_shape()[0]
         spans = [slice(start, min(start + _ROWS_COMPARED, num_rows)) for start in range(0, num_rows, _ROWS_COMPARED)]
-        return all(np.array_equal(a[span], b[span]) for span in spans)
+        return all(a[span].tobytes() == b[span].tobytes() for span in spans)

@@ -86,6 +86,22 @@ class TestForms:
         }
         assert_is_model(read(stored | tied), model)
 
+    def test_tied_tensors_are_equal_where_their_bits_are(self, read, stored):
+        table = stored[WORDS].copy()
+        table[0, 0], table[0, 1] = np.nan, 0
+        other = table.copy()
+        checkpoint = read(stored | {WORDS: table, "cls.predictions.decoder.weight": other})
+        assert "cls.predictions.decoder.weight" not in checkpoint.names
+        other[0, 1] = -0.0
+        checkpoint = read(stored | {WORDS: table, "cls.predictions.decoder.weight": other})
+        assert "cls.predictions.decoder.weight" in checkpoint.names
+
+    def test_twins_may_be_numbers_without_rows(self, read):
+        one, same, two = np.array(1.0), np.array(1.0), np.array(2.0)
+        assert read({"pooler.dense.bias": one, "bert.pooler.dense.bias": same}).names == ["bert/pooler/dense/bias"]
+        names = read({"pooler.dense.bias": one, "bert.pooler.dense.bias": two}).names
+        assert names == ["bert/pooler/dense/bias", "pooler.dense.bias"]
+
     @pytest.mark.parametrize(
         ("name", "twin"),
         [

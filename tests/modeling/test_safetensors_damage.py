@@ -63,7 +63,9 @@ class TestDamage:
 class TestShards:
     @pytest.fixture
     def index_file(self, tmp_path):
-        save_file({"bert.pooler.dense.bias": np.ones(8, np.float32)}, tmp_path / "model-00001-of-00002.safetensors")
+        # The numbers of the positions are in no index that needs them.
+        names = ("bert.pooler.dense.bias", "classifier.bias", "x", "bert.embeddings.position_ids")
+        save_file({name: np.ones(8, np.float32) for name in names}, tmp_path / "model-00001-of-00002.safetensors")
         return tmp_path / "model.safetensors.index.json"
 
     def test_a_missing_index_is_named(self, index_file, tmp_path):
@@ -79,8 +81,10 @@ class TestShards:
             ('{"weight_map": ["x"]}', 'has no "weight_map" of names to files; get it again'),
             ('{"weight_map": {"x": "model-00002-of-00002.safetensors"}}',
              "names model-00002-of-00002.safetensors, not there; copy all files of the checkpoint"),
-            ('{"weight_map": {"x": "model-00001-of-00002.safetensors"}}',
-             "finds x in model-00001-of-00002.safetensors, which lacks it; get both again"),
+            ('{"weight_map": {"y": "model-00001-of-00002.safetensors"}}',
+             "finds y in model-00001-of-00002.safetensors, which lacks it; get both again"),
+            ('{"weight_map": {"bert.pooler.dense.bias": "model-00001-of-00002.safetensors"}}',
+             "does not list classifier.bias, x of model-00001-of-00002.safetensors; get both again"),
         ],
     )  # fmt: skip
     def test_a_bad_index_is_refused(self, index_file, text, sentence):
