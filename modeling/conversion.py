@@ -31,6 +31,8 @@ LINEAR_HEADS = {
     "token_classifier": ("output_", "sequence_output"),
 }
 _PARTS = ("weights", "bias")
+# Rows of those that have a certain number.
+_NUM_CLASSES = {"next_sentence": 2, "squad": 2, "multiple_choice": 1}
 # Their names in a TensorFlow checkpoint are the same.
 TOP_LEVEL_HEADS = ("classifier", "multiple_choice", "token_classifier")
 # What has a row, or a number, for each piece of the vocabulary.
@@ -185,8 +187,10 @@ def run_network(contents):
         each head under its name.
 
     Raises:
-        ValueError: the names or the shapes of the weights are not those of the config's BERT.
+        ValueError: the names or the shapes of the weights are not those of the config's BERT and the heads.
     """
+    for head in contents.heads:
+        _check_head(head, contents)
     bert = BertModel(contents.config)
     weights = weights_by_name(bert)
     has_pooler = any(name.startswith("bert/pooler/") for name in contents.checkpoint.names)
@@ -212,6 +216,27 @@ def run_network(contents):
             kernel, bias = (contents.checkpoint.read(beginning + part) for part in _PARTS)
             outputs[head] = outputs[on] @ kernel.T + bias
     return outputs
+
+
+def _check_head(head, contents):
+    """Refuses a head that is one product unless its weights are [C, H] and [C], where C is what the head needs."""
+    if head not in LINEAR_HEADS:
+        return
+    checkpoint = contents.checkpoint
+    names = [LINEAR_HEADS[head][0] + part for part in _PARTS]
+    shapes = [checkpoint.shape(name) if name in checkpoint.names else None for name in names]
+    num_classes = _NUM_CLASSES.get(head) or (shapes[0][0] if shapes[0] else "C")
+    needed = [(num_classes, contents.config.hidden_size), (num_classes,)]
+    if shapes != needed:
+        found = [f"{name} is {_in_words(shape)}" for name, shape in zip(names, shapes, strict=True)]
+        raise ValueError(
+            f"{checkpoint.prefix} has no head {head} that can be converted: {' and '.join(found)}, and they must be "
+            f"{' and '.join(_in_words(shape) for shape in needed)}; get the checkpoint again"
+        )
+
+
+def _in_words(shape):
+    return "not there" if shape is None else f"[{', '.join(map(str, shape))}]"
 
 
 def largest_difference(first, second):

@@ -7,7 +7,7 @@ import pytest
 
 from modeling import open_checkpoint, save_checkpoint, weights_by_name
 from modeling.checkpoint import Checkpoint
-from modeling.conversion import Contents, SelectedEntries, run_network
+from modeling.conversion import LINEAR_HEADS, Contents, SelectedEntries, run_network
 from tests.modeling.tiny_bert import make_config, make_model
 
 
@@ -52,3 +52,32 @@ class TestSelection:
         checkpoint = write(**{"cls.predictions.decoder.weight": (40, 8)})
         assert len(select(checkpoint, ("next_sentence",)).names) == 39 + 2
         assert len(select(checkpoint, ("masked_lm",)).names) == 39 + 5 + 1
+
+
+class TestShapesOfHeads:
+    @pytest.mark.parametrize(
+        ("head", "weights", "bias", "needed"),
+        [
+            ("classifier", (3, 8), (1,), "[3, 8] and [3]"),
+            ("token_classifier", (3, 1), (3,), "[3, 8] and [3]"),
+            ("classifier", (), (3,), "[C, 8] and [C]"),
+            ("classifier", (3, 8), None, "[3, 8] and [3]"),
+            ("multiple_choice", (2, 8), (2,), "[1, 8] and [1]"),
+            ("squad", (3, 8), (3,), "[2, 8] and [2]"),
+            ("next_sentence", (1, 8), (1,), "[2, 8] and [2]"),
+        ],
+    )
+    def test_a_head_of_other_shapes_is_refused(self, write, head, weights, bias, needed):
+        beginning = LINEAR_HEADS[head][0]
+        checkpoint = write(**{f"{beginning}weights": weights, f"{beginning}bias": bias})
+        found = [f"{beginning}weights is {list(weights)}", f"{beginning}bias is {list(bias) if bias else 'not there'}"]
+        sentence = f"has no head {head} that can be converted: {' and '.join(found)}, and they must be {needed}; get"
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            run_network(Contents(select(checkpoint, (head,)), (head,), make_config()))
+
+    @pytest.mark.parametrize(("head", "num_classes"), [("classifier", 3), ("classifier", 1), ("squad", 2)])
+    def test_a_head_of_its_shapes_is_run(self, write, head, num_classes):
+        beginning = LINEAR_HEADS[head][0]
+        checkpoint = write(**{f"{beginning}weights": (num_classes, 8), f"{beginning}bias": (num_classes,)})
+        outputs = run_network(Contents(select(checkpoint, (head,)), (head,), make_config()))
+        assert outputs[head].shape[-1] == num_classes
