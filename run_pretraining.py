@@ -29,6 +29,7 @@ from data_prep.pretraining_records import check_same_vocabulary, explain_failure
 from data_prep.tokenization import load_vocab
 from modeling import (
     BertConfig,
+    IncompleteMatchError,
     PretrainingModel,
     PretrainingTask,
     check_config,
@@ -142,8 +143,7 @@ def run(settings, console):
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
     log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
     if checkpoint is not None:
-        report = load_weights(weights_by_name(task.model), checkpoint, settings["allow_partial_checkpoint"])
-        log.info("%s", report)
+        _load(task.model, checkpoint, settings["allow_partial_checkpoint"])
 
     evaluate = _evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
     step, metrics = run_dir.latest_step(), None
@@ -256,6 +256,17 @@ def _checkpoint_to_start_from(settings, run_dir):
             "train first, or give --init_checkpoint"
         )
     return None
+
+
+def _load(model, checkpoint, allow_partial):
+    try:
+        report = load_weights(weights_by_name(model), checkpoint, allow_partial)
+    except IncompleteMatchError as error:
+        raise ValueError(
+            f"{error}, or give --allow_partial_checkpoint, with which weights that are missing start from random "
+            "numbers and those left over are not used"
+        ) from None
+    log.info("%s", report)
 
 
 def _evaluation(settings, task, strategy, records, eval_records):

@@ -1,7 +1,14 @@
 """The network: what BERT is, as Keras layers that run on every backend."""
 
 from modeling.bert import BertModel
-from modeling.checkpoint import LoadReport, check_config, load_weights, open_checkpoint, weights_by_name
+from modeling.checkpoint import (
+    IncompleteMatchError,
+    LoadReport,
+    check_config,
+    load_weights,
+    open_checkpoint,
+    weights_by_name,
+)
 from modeling.checkpoint_names import HEAD_PATTERNS, POOLER_PATTERNS
 from modeling.config import BertConfig
 from modeling.hugging_face_config import read_config
@@ -24,6 +31,7 @@ __all__ = [
     "BertModel",
     "ClassifierModel",
     "HEAD_PATTERNS",
+    "IncompleteMatchError",
     "LearningRateSchedule",
     "LoadReport",
     "MultipleChoiceModel",

@@ -22,9 +22,14 @@ _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
+_FLOATING_TYPES = ("float64", "float32", "float16", "bfloat16")
 # What a config says about the weights without its showing in their shapes.
 _FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads")
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
+
+
+class IncompleteMatchError(ValueError):
+    """Weights of a checkpoint that the model lacks, or the other way round, where the caller did not allow that."""
 
 
 class Checkpoint:
@@ -48,6 +53,10 @@ class Checkpoint:
     def shape(self, name):
         """Returns the shape of an entry, a tuple of ints; kernels are [in, out]."""
         return self._reader.shape(name)
+
+    def dtype(self, name):
+        """Returns the type that an entry is stored in, a str such as "float16"; `read` makes float32 of it."""
+        return self._reader.dtype(name)
 
     def read(self, name):
         """Returns the value of an entry, a NumPy array; kernels are [in, out].
@@ -200,8 +209,9 @@ def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed
         LoadReport.
 
     Raises:
-        ValueError: nothing matches, shapes differ, or the match is partial and that is not allowed. No weight has been
-            changed then.
+        IncompleteMatchError: a weight is missing or left over, and that is not allowed. No weight has been changed.
+        ValueError: nothing matches, or a weight has another shape or no floating type; no weight has been changed. Or
+            an entry cannot be read, because its file is damaged; the weights before it have been changed then.
     """
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = open_checkpoint(checkpoint)
@@ -213,6 +223,7 @@ def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed
         unused=[name for name in held if name not in variables_by_name],
     )
     _check_shapes(report, checkpoint, variables_by_name)
+    _check_types(report, checkpoint)
     if not allow_partial:
         _check_complete(report, len(variables_by_name), new_allowed, ignored)
     for name in report.loaded:
@@ -240,17 +251,27 @@ def _check_shapes(report, checkpoint, variables_by_name):
         )
 
 
+def _check_types(report, checkpoint):
+    """Refuses a checkpoint whose weights are no floating numbers, such as those of a quantised model."""
+    wrong = [f"{name} is {dtype}" for name in report.loaded if (dtype := checkpoint.dtype(name)) not in _FLOATING_TYPES]
+    if wrong:
+        raise ValueError(
+            f"{checkpoint.prefix} cannot be loaded: {', '.join(wrong)}, and a weight "
+            f"must be one of {', '.join(_FLOATING_TYPES)}; get the checkpoint in one of these types"
+        )
+
+
 def _check_complete(report, num_weights, new_allowed, ignored):
     """Refuses a partial match that the caller did not allow."""
     if missing := _unmatched(report.new, new_allowed):
-        raise ValueError(
+        raise IncompleteMatchError(
             f"{report.prefix} lacks {len(missing)} of the model's {num_weights} weights: {', '.join(missing)}; "
-            "allow a partial checkpoint to start these from random numbers"
+            "take a checkpoint that has them"
         )
     if left := _unmatched(report.unused, ignored):
-        raise ValueError(
+        raise IncompleteMatchError(
             f"{report.prefix} has {len(left)} weights that the model lacks: {', '.join(left)}; "
-            "take the config file that belongs to the checkpoint, or allow a partial checkpoint to leave these out"
+            "take the config file that belongs to the checkpoint"
         )
 
 

@@ -75,6 +75,7 @@ class SelectedEntries:
             and (with_training_state or not is_training_state(name))
         ]
         self.shape = checkpoint.shape
+        self.dtype = checkpoint.dtype
         self.read = checkpoint.read
 
 
@@ -90,6 +91,7 @@ class ExtendedEntries:
 
     def __init__(self, checkpoint, num_rows, sources):
         self.names = checkpoint.names
+        self.dtype = checkpoint.dtype
         self._checkpoint = checkpoint
         self._num_rows = num_rows
         self._sources = sources
@@ -240,11 +242,15 @@ def _in_words(shape):
 
 
 def largest_difference(first, second):
-    """Returns the largest difference of two results of `run_network`, a float; 0 where both are not a number."""
-    return max(
-        float(np.max(np.where(np.isnan(first[name]) & np.isnan(second[name]), 0, np.abs(first[name] - second[name]))))
+    """Returns the largest difference of two results of `run_network`, a float; 0 where both are not a number.
+
+    Where one of them is not a number, neither is the difference.
+    """
+    differences = [
+        np.max(np.where(np.isnan(first[name]) & np.isnan(second[name]), 0, np.abs(first[name] - second[name])))
         for name in first
-    )
+    ]
+    return float(np.max(differences))
 
 
 def _fixed_input(config):

@@ -30,7 +30,7 @@ INDEX_ENDING = ".safetensors.index.json"
 
 # Numbers that an embedding computes from nothing; old files hold them.
 _COMPUTED = ("embeddings.position_ids", "embeddings.token_type_ids")
-_FLOATS = ("F64", "F32", "F16", "BF16")
+_FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _LFS_POINTER = b"version https://git-lfs"
 # Rows of a table that are compared at a time.
 _ROWS_COMPARED = 4096
@@ -70,6 +70,10 @@ class SafetensorsReader:
         """Returns the shape of an entry, a tuple of ints."""
         shape = self._headers[name][1]
         return shape[::-1] if is_transposed(name) else shape
+
+    def dtype(self, name):
+        """Returns the type that an entry is stored in, a str such as "float16"."""
+        return _dtype_name(self._headers[name][0])
 
     def read(self, name):
         """Returns the value of an entry, a NumPy array: float32 for a weight, as stored for a step.
@@ -138,6 +142,14 @@ def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=
         for path in unfinished.values():
             path.unlink(missing_ok=True)
     return str(folder / WEIGHTS_FILE)
+
+
+def _dtype_name(stored):
+    """Returns the usual name of a type of the format: "int8" for "I8"."""
+    for letter, kind in (("I", "int"), ("U", "uint")):
+        if stored[0] == letter:
+            return kind + stored[1:]
+    return _FLOATS.get(stored, stored.lower())
 
 
 def _checked_labels(labels, num_labels):

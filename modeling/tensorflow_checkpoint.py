@@ -38,14 +38,19 @@ class TensorFlowReader:
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
             raise ValueError(f"{prefix}.index cannot be read ({error}); the file is damaged, get it again") from None
         self._shapes = self._reader.get_variable_to_shape_map()
+        self._dtypes = self._reader.get_variable_to_dtype_map()
         self.names = sorted(self._shapes)
 
     def shape(self, name):
         """Returns the shape of an entry, a tuple of ints."""
         return tuple(self._shapes[name])
 
+    def dtype(self, name):
+        """Returns the type that an entry is stored in, a str such as "float16"."""
+        return self._dtypes[name].name
+
     def read(self, name):
-        """Returns the value of an entry, a NumPy array of the type it is stored in.
+        """Returns the value of an entry, a NumPy array: float32 where it is stored in a floating type, else as stored.
 
         Raises:
             ValueError: the data file is cut short or damaged.
@@ -53,11 +58,12 @@ class TensorFlowReader:
         import tensorflow as tf
 
         try:
-            return self._reader.get_tensor(name)
+            value = np.asarray(self._reader.get_tensor(name))
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
             raise ValueError(
                 f"{self._prefix}: {name} cannot be read ({error}); the data file is cut short or damaged, get it again"
             ) from None
+        return value.astype(np.float32, copy=False) if self._dtypes[name].is_floating else value
 
 
 def save_checkpoint(prefix, tensors_by_name):

@@ -57,8 +57,9 @@ class TestWriting:
         assert checkpoint.shape("global_step") == ()
         for name, value in written.items():
             read = checkpoint.read(name)
-            assert read.dtype == np.asarray(value).dtype
-            assert read.tobytes() == np.asarray(value).tobytes()
+            expected = np.asarray(value, dtype=np.float32 if name == "half" else None)
+            assert (read.dtype, read.shape) == (expected.dtype, expected.shape)
+            assert read.tobytes() == expected.tobytes()
 
     def test_tensorflow_1_loads_it_by_name(self, prefix):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -238,9 +239,7 @@ class TestLoading:
         model = make_model(make_config())
         before = values(model)
         sentence = f"{prefix} lacks 7 of the model's 46 weights: cls/"
-        with pytest.raises(
-            ValueError, match=re.escape(sentence) + ".*; allow a partial checkpoint to start these from"
-        ):
+        with pytest.raises(ValueError, match=re.escape(sentence) + ".*; take a checkpoint that has them$"):
             load_weights(weights_by_name(model), prefix)
         assert_same(values(model), before)
         with pytest.raises(ValueError, match="lacks 2 of the model's 46 weights: cls/seq_relationship/"):
@@ -254,7 +253,10 @@ class TestLoading:
 
     def test_encoder_layers_left_over_are_refused_unless_allowed(self, prefix):
         model = PretrainingModel(make_config(num_hidden_layers=1))
-        with pytest.raises(ValueError, match=r"has 16 weights that the model lacks: bert/encoder/layer_1/.*; take the"):
+        with pytest.raises(
+            ValueError,
+            match=r"has 16 weights that the model lacks: bert/encoder/layer_1/.*; take the config file .* checkpoint$",
+        ):
             load_weights(weights_by_name(model), prefix)
         assert len(load_weights(weights_by_name(model), prefix, allow_partial=True).unused) == 16
 
@@ -268,6 +270,30 @@ class TestLoading:
             "bert/embeddings/position_embeddings is [16, 8] in the checkpoint and [9, 8] in the model; "
             "take the config file that belongs to the checkpoint"
         )
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            load_weights(weights_by_name(model), prefix, allow_partial)
+        assert_same(values(model), before)
+
+    @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+    def test_other_precisions_become_float32(self, tmp_path, dtype):
+        model, again = make_model(make_config(), seed=1), PretrainingModel(make_config())
+        tensors = {name: tf.cast(weight.value, dtype) for name, weight in weights_by_name(model).items()}
+        prefix = save_checkpoint(tmp_path / "other.ckpt", tensors | {"global_step": np.int64(7)})
+        checkpoint = open_checkpoint(prefix)
+        name = "bert/pooler/dense/kernel"
+        assert (checkpoint.dtype(name), checkpoint.read(name).dtype) == (dtype, np.float32)
+        assert (checkpoint.dtype("global_step"), checkpoint.read("global_step").dtype) == ("int64", np.int64)
+        load_weights(weights_by_name(again), checkpoint)
+        assert_same(values(again), {name: tf.cast(value, "float32").numpy() for name, value in tensors.items()})
+
+    @pytest.mark.parametrize("allow_partial", [False, True])
+    def test_a_weight_that_is_no_floating_number_is_refused(self, tmp_path, allow_partial):
+        model = make_model(make_config())
+        before = values(model)
+        name = list(before)[-1]
+        tensors = {other: value + 1 for other, value in before.items()} | {name: before[name].astype(np.int8)}
+        prefix = save_checkpoint(tmp_path / "quantised.ckpt", tensors)
+        sentence = f"{prefix} cannot be loaded: {name} is int8, and a weight must be one of float64, float32, float16,"
         with pytest.raises(ValueError, match=re.escape(sentence)):
             load_weights(weights_by_name(model), prefix, allow_partial)
         assert_same(values(model), before)

@@ -142,7 +142,10 @@ class TestForms:
 
     def test_integers_are_no_weights(self, read, stored):
         checkpoint = read(stored | {WORDS: stored[WORDS].astype(np.int8)})
+        name = "bert/embeddings/word_embeddings"
         with pytest.raises(ValueError, match=re.escape(f"{WORDS} is of type I8; only F64, F32, F16, BF16 can be")):
+            checkpoint.read(name)
+        with pytest.raises(ValueError, match=re.escape(f"{name} is int8, and a weight must be one of float64, float")):
             load_weights(weights_by_name(make_model(make_config())), checkpoint)
 
     def test_what_is_no_part_of_a_bert_keeps_its_name_and_is_refused(self, read, stored):
