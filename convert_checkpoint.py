@@ -6,14 +6,16 @@
         --extend_vocab=words.txt
 
 The output is a folder of weights, config and vocabulary. It appears only after it has been read back: every weight
-must have the same bits, and the network must compute the same numbers on a fixed input.
+must have the same bits, and the network must compute the same numbers on a fixed input, to within 1e-5.
 """
 
 import contextlib
 import dataclasses
+import errno
 import logging
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -46,6 +48,10 @@ from training.flags import parse, require, run_main
 
 log = logging.getLogger("bert_keras")
 
+_FOUND_BY = (".index", "model.safetensors", ".safetensors.index.json")
+# What is to be the same bit by bit computes the same numbers, but for the order in which threads add them up.
+_TOLERANCE = 1e-5
+
 FORMATS = ("tensorflow", "safetensors")
 
 
@@ -74,13 +80,14 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Returns:
-        float; the largest difference between what the network computes before and after, which is 0.
+        float; the largest difference between what the network computes before and after.
     """
     values = define_flags()
     parse(values, argv, __doc__)
     open_console()
     require(values, ("input", "output", "format"))
     _check_output(values.output)
+    _check_labels(values.labels)
     checkpoint = open_checkpoint(values.input)
     contents = _select(checkpoint, values)
     vocab_file = values.vocab_file or checkpoint.vocab_file
@@ -100,6 +107,7 @@ def main(argv):
             _write_vocabulary(folder, vocab_file, extended)
             write_preparation(folder, preparation)
         difference = _read_back(folder, contents, computed)
+    _tell_purpose_of_head(contents.heads, values.format)
     log.info("%s holds %s", values.output, ", ".join(sorted(os.listdir(values.output))))
     return difference
 
@@ -107,15 +115,37 @@ def main(argv):
 def _check_output(output):
     if "://" in output:
         raise ValueError(f"--output={output} is a remote path; give a local folder")
-    if set("[*?") & set(output):
+    if set("[*?") & set(os.path.realpath(output)):
         raise ValueError(f"--output={output}: TensorFlow takes [ * ? in a path for a pattern; rename it")
     if output.endswith((".ckpt", ".index", ".safetensors")) or os.path.isfile(output):
         raise ValueError(f"--output={output} names a file; give the folder that the files are to be put into")
-    if os.path.isdir(output) and (names := sorted(os.listdir(output))):
+    names = sorted(os.listdir(output)) if os.path.isdir(output) else []
+    if names := [name for name in names if not _is_left_over(name)]:
         raise ValueError(
             f"--output={output} holds {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}; "
             "nothing is overwritten, so give a folder that is new or empty"
         )
+
+
+def _is_left_over(name):
+    """Returns whether a name is that of what a conversion wrote to which was killed."""
+    unfinished = re.fullmatch(r"\.unfinished-(\d+)", name)
+    if not unfinished:
+        return False
+    try:
+        os.kill(int(unfinished[1]), 0)  # sends nothing, but finds the process
+    except OSError as error:
+        return error.errno == errno.ESRCH
+    return False
+
+
+def _check_labels(labels):
+    if labels is None:
+        return
+    if not labels or not all(label.strip() for label in labels):
+        raise ValueError(f'--labels="{",".join(labels)}" has an empty name; give one for each class')
+    if repeated := sorted({label for label in labels if labels.count(label) > 1}):
+        raise ValueError(f"--labels has {', '.join(repeated)} more than once; give each class a name of its own")
 
 
 def _select(checkpoint, values):
@@ -198,19 +228,31 @@ def _extend(contents, vocab_file, words_file, preparation):
 @contextlib.contextmanager
 def _folder_that_appears_when_done(path):
     """Gives a folder to write to, which gets its name only if all goes well."""
-    path = pathlib.Path(os.path.abspath(path))
-    unfinished = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
+    path = pathlib.Path(os.path.realpath(path))
+    # A folder that is there may be a mount, which cannot be replaced: its files are moved up within it.
+    is_there = path.is_dir()
+    name = f".unfinished-{os.getpid()}"
+    unfinished = path / name if is_there else path.with_name(f".{path.name}{name}")
     try:
+        for left_over in filter(_is_left_over, os.listdir(path) if is_there else ()):
+            shutil.rmtree(path / left_over)
         unfinished.mkdir(parents=True)
     except OSError as error:
         raise ValueError(f"--output={path} cannot be made: {error.strerror} ({error.filename})") from None
     try:
         yield unfinished
-        if path.is_dir():
-            path.rmdir()
-        unfinished.rename(path)
+        if is_there:
+            _move_up(unfinished)
+        else:
+            unfinished.rename(path)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _move_up(folder):
+    """Moves the files of a folder into that around it, last those by which a checkpoint is found."""
+    for file in sorted(folder.iterdir(), key=lambda file: (file.name.endswith(_FOUND_BY), file.name)):
+        file.rename(folder.parent / file.name)
 
 
 def _write_vocabulary(folder, vocab_file, extended):
@@ -218,6 +260,13 @@ def _write_vocabulary(folder, vocab_file, extended):
         shutil.copyfile(vocab_file, folder / "vocab.txt")
     else:
         (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in extended.tokens), encoding="utf-8")
+
+
+def _tell_purpose_of_head(heads, format_):
+    for head in {"token_classifier", "multiple_choice"} & set(heads) if format_ == "tensorflow" else ():
+        log.info(
+            "a TensorFlow checkpoint does not say what its head is for: --head=%s gives it back as what it is", head
+        )
 
 
 def _read_back(folder, contents, computed):
@@ -236,7 +285,7 @@ def _read_back(folder, contents, computed):
         ", ".join(computed),
         difference,
     )
-    if difference != 0:
+    if not difference <= _TOLERANCE:  # so that a difference that is not a number is one
         raise ValueError(f"the network computes something else from what was written ({difference:g}); nothing is kept")
     return difference
 

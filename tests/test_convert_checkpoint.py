@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 import os
+import pathlib
 import re
 
 import numpy as np
@@ -172,6 +173,7 @@ def test_what_a_top_level_head_is_for_the_user_says(tuned_dir, model_dir, tmp_pa
     assert open_checkpoint(tmp_path / "safe").labels == ["no", "maybe", "yes"]
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
     assert "a TensorFlow checkpoint has no place for the names of classes: no,maybe,yes" in messages()
+    assert ("--head=token_classifier gives it back" in messages()) == bool(head)
     np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_bias"), [0, 1, 2])
 
 
@@ -364,12 +366,23 @@ def test_a_copy_that_differs_is_not_kept(model_dir, tmp_path, monkeypatch, write
     assert sorted(os.listdir(tmp_path)) == ["released"]
 
 
-def test_a_copy_that_computes_something_else_is_not_kept(model_dir, tmp_path, monkeypatch):
-    outputs = iter([{"sequence_output": np.zeros(3)}, {"sequence_output": np.array([0, 0.25, 0])}])
+@pytest.mark.parametrize(
+    ("other", "told"), [([0, 0.25, 0], "0.25"), ([0, 2e-5, 0], "2e-05"), ([0, 1, np.nan], "nan"), ([np.inf] * 3, "inf")]
+)
+def test_a_copy_that_computes_something_else_is_not_kept(model_dir, tmp_path, monkeypatch, other, told):
+    other = np.array(other)
+    outputs = iter([{"pooled": np.zeros(1), "sequence": np.zeros(3)}, {"pooled": np.zeros(1), "sequence": other}])
     monkeypatch.setattr(convert_checkpoint, "run_network", lambda contents: next(outputs))
-    with pytest.raises(ValueError, match=r"computes something else from what was written \(0.25\); nothing is kept"):
+    with pytest.raises(ValueError, match=rf"computes something else from what was written \({told}\); nothing is kept"):
         convert(model_dir, tmp_path / "out", "safetensors")
     assert sorted(os.listdir(tmp_path)) == ["released"]
+
+
+def test_the_order_of_a_sum_may_differ(model_dir, tmp_path, monkeypatch, messages):
+    outputs = iter([{"sequence_output": np.zeros(3)}, {"sequence_output": np.array([0, 5e-6, 0])}])
+    monkeypatch.setattr(convert_checkpoint, "run_network", lambda contents: next(outputs))
+    assert convert(model_dir, tmp_path / "out", "safetensors") == 5e-6
+    assert "on a fixed input sequence_output differ by at most 5e-06" in messages()
 
 
 def test_the_network_that_is_run_is_that_of_the_config(model_dir):
@@ -403,6 +416,49 @@ def test_the_output_may_be_an_empty_folder(model_dir, tmp_path):
     assert sorted(os.listdir(tmp_path / "out")) == TENSORFLOW_FILES
 
 
+@pytest.mark.parametrize("format_", convert_checkpoint.FORMATS)
+def test_an_empty_folder_stays_the_folder_it_is(model_dir, tmp_path, monkeypatch, format_):
+    target = tmp_path / "mounted"
+    target.mkdir()
+    (tmp_path / "out").symlink_to(target)
+    # The number of a process that is not: they are below 2**22.
+    left_over = target / ".unfinished-99999999"
+    left_over.mkdir()
+    (left_over / "bert_model.ckpt.index").write_text("")
+    inode = target.stat().st_ino
+    moved = []
+    rename = pathlib.Path.rename
+    monkeypatch.setattr(pathlib.Path, "rename", lambda path, to: (moved.append(path.name), rename(path, to)))
+    convert(model_dir, tmp_path / "out", format_)
+    assert (tmp_path / "out").is_symlink()
+    assert target.stat().st_ino == inode
+    files = TENSORFLOW_FILES if format_ == "tensorflow" else SAFETENSORS_FILES
+    assert sorted(os.listdir(target)) == sorted(moved) == files
+    assert moved[-1] in ("bert_model.ckpt.index", "model.safetensors")
+    assert sorted(os.listdir(tmp_path)) == ["mounted", "out", "released"]
+    assert_same_entries(model_dir, tmp_path / "out")
+
+
+def test_a_failed_conversion_leaves_an_empty_folder(model_dir, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr(convert_checkpoint, "write_contents", write_other_bits)
+    with pytest.raises(ValueError, match="what was written is not what was read"):
+        convert(model_dir, tmp_path / "out", "tensorflow")
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_a_folder_that_is_being_written_is_not_empty(model_dir, tmp_path):
+    (tmp_path / "out" / f".unfinished-{os.getpid()}").mkdir(parents=True)
+    with pytest.raises(ValueError, match=rf"out holds \.unfinished-{os.getpid()}; nothing is overwritten"):
+        convert(model_dir, tmp_path / "out", "tensorflow")
+
+
+def test_a_link_to_no_folder_gets_one(model_dir, tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "later")
+    convert(model_dir, tmp_path / "out", "tensorflow")
+    assert sorted(os.listdir(tmp_path / "later")) == TENSORFLOW_FILES
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -426,6 +482,9 @@ def test_the_output_may_be_an_empty_folder(model_dir, tmp_path):
             "has no such head, its heads are masked_lm, next_sentence; choose what is there, or no",
         ),
         ({"output": "DIR/known.txt/out"}, "out cannot be made: Not a directory (DIR/known.txt/.out.unfinished-"),
+        ({"labels": "a,,b"}, '--labels="a,,b" has an empty name; give one for each class'),
+        ({"labels": ""}, '--labels="" has an empty name; give one for each class'),
+        ({"labels": "a,b,a"}, "--labels has a more than once; give each class a name of its own"),
         ({"labels": "a,b"}, "--labels: no head with named classes is written; leave the flag out"),
         (
             {"keep_optimizer": True},
