@@ -96,13 +96,11 @@ class FillMask(Predictor):
         for place, id_ in enumerate(ids):
             if id_ == mask_id:
                 places_by_start.setdefault(window_start(place, len(ids), self.room), []).append(place)
-        questions = []
         for start, places in places_by_start.items():
             sequence = surround(self.tokenizer, ids[start : start + self.room])
             for first in range(0, len(places), _MASKS_A_QUESTION):
                 positions = [1 + place - start for place in places[first : first + _MASKS_A_QUESTION]]
-                questions.append(Question(*sequence, positions, [0] * len(positions)))
-        return questions
+                yield Question(*sequence, positions, [0] * len(positions))
 
     def _read_out(self, outputs, features):
         probabilities = tf.nn.softmax(outputs["masked_lm_logits"])  # [B, P, V]
@@ -111,8 +109,8 @@ class FillMask(Predictor):
     def _answer(self, text, ids, found):
         parts = text.split(MASK)
         masks = []
-        for question, (probabilities, token_ids) in found:
-            for index in range(len(question.positions)):
+        for num_positions, (probabilities, token_ids) in found:
+            for index in range(num_positions):
                 tokens = self.tokenizer.convert_ids_to_tokens(token_ids[index].tolist())
                 masks.append(
                     [

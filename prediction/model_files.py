@@ -10,7 +10,7 @@ import pathlib
 from data_prep.pretraining import vocabulary_digest
 from data_prep.records import read_metadata
 from data_prep.tokenization import FullTokenizer, load_vocab
-from modeling import BertConfig, check_vocabulary, is_cased, open_checkpoint, read_config
+from modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
 from modeling.config import read_json_object
 
@@ -77,6 +77,8 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         raise FileNotFoundError(
             f"there is no bert_config.json or config.json in {folder}; put it there, or give config_file"
         )
+    if config_file:
+        check_config(config, checkpoint)
     vocab_file = vocab_file or checkpoint.vocab_file
     if vocab_file is None:
         raise FileNotFoundError(f"there is no vocab.txt in {folder}; put it there, or give vocab_file")

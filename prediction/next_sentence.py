@@ -47,6 +47,8 @@ class NextSentence(Predictor):
         Raises:
             ValueError: a text is empty, or a pair is no pair or too long for the model.
         """
+        if isinstance(pairs, tuple) and any(isinstance(text, (tuple, list)) for text in pairs):
+            raise ValueError("pairs were given in a tuple, which is for the two texts of one; give a list of pairs")
         return next(self.answers([pairs])) if isinstance(pairs, tuple) else list(self.answers(pairs))
 
     def _encode(self, pair, source):
@@ -60,7 +62,7 @@ class NextSentence(Predictor):
 
     def _questions(self, ids):
         # The masked-LM head, which wants a position, is cut out of the graph: nothing of it is read.
-        return [Question(*surround(self.tokenizer, *ids), [0], [0])]
+        yield Question(*surround(self.tokenizer, *ids), [0], [0])
 
     def _read_out(self, outputs, features):
         return (tf.nn.softmax(outputs["next_sentence_logits"])[:, 0],)  # [B]; class 0 is "follows"

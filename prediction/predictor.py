@@ -1,4 +1,4 @@
-"""What the three tasks have in common: prepare every text, then answer group by group, in order."""
+"""What the three tasks have in common: check every text, then ask group by group and answer in order."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,8 @@ from prediction.model_files import open_model_files
 from prediction.network import Network
 from prediction.sequences import LONG_CHOICES
 
-# So many batches are prepared at a time: enough to fill the batches of every length, and little to keep.
+# So many batches of questions are prepared at a time, whatever texts they are of: enough to fill the batches of every
+# length, and little to keep.
 _BATCHES_A_GROUP = 32
 
 
@@ -63,26 +64,33 @@ class Predictor:
         if sources is None:
             sources = [f"text {number}" for number in range(1, len(texts) + 1)]
         encoded = [self._encode(text, source) for text, source in zip(texts, sources, strict=True)]
-        group, num_questions = [], 0
+        pending, asked = [], []
         for text, ids in zip(texts, encoded, strict=True):
-            group.append((text, ids, self._questions(ids)))
-            num_questions += len(group[-1][2])
-            if num_questions >= _BATCHES_A_GROUP * self.network.batch_size:
-                yield from self._answer_group(group)
-                group, num_questions = [], 0
-        yield from self._answer_group(group)
+            found = []
+            pending.append((text, ids, found))
+            for question in self._questions(ids):
+                asked.append((question, found))
+                if len(asked) == _BATCHES_A_GROUP * self.network.batch_size:
+                    self._ask(asked)
+                    asked = []
+                    # Of the last text there may be more questions.
+                    yield from (self._answer(*text_before) for text_before in pending[:-1])
+                    del pending[:-1]
+        self._ask(asked)
+        yield from (self._answer(*text_before) for text_before in pending)
 
-    def _answer_group(self, group):
-        found = iter(self.network.answer([question for _, _, questions in group for question in questions]))
-        for text, ids, questions in group:
-            yield self._answer(text, ids, [(question, next(found)) for question in questions])
+    def _ask(self, asked):
+        """Puts what is read out for each question, and for how many positions, into the list that goes with it."""
+        rows = self.network.answer([question for question, _ in asked])
+        for (question, found), row in zip(asked, rows, strict=True):
+            found.append((len(question.positions), row))
 
     def _encode(self, text, source):
         """Returns the ids of a text, checked and cut to what will be looked at."""
         raise NotImplementedError
 
     def _questions(self, ids):
-        """Returns the Questions that a text comes to."""
+        """Yields the Questions that a text comes to, one at a time: a long text has as many as it has pieces."""
         raise NotImplementedError
 
     def _read_out(self, outputs, features):
@@ -90,5 +98,5 @@ class Predictor:
         raise NotImplementedError
 
     def _answer(self, text, ids, found):
-        """Puts an answer together from (Question, what was read out for it) pairs."""
+        """Puts an answer together from (number of positions, what was read out for them) pairs of its questions."""
         raise NotImplementedError

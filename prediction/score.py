@@ -82,14 +82,12 @@ class SentenceScorer(Predictor):
 
     def _questions(self, ids):
         mask_id = self.tokenizer.vocab[MASK]
-        questions = []
         for place, id_ in enumerate(ids):
             start = window_start(place, len(ids), self.room)
             input_ids, segment_ids = surround(self.tokenizer, ids[start : start + self.room])
             position = 1 + place - start
             input_ids[position] = mask_id
-            questions.append(Question(input_ids, segment_ids, [position], [id_]))
-        return questions
+            yield Question(input_ids, segment_ids, [position], [id_])
 
     def _read_out(self, outputs, features):
         log_probabilities = tf.nn.log_softmax(outputs["masked_lm_logits"])  # [B, P, V]

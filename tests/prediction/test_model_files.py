@@ -306,3 +306,12 @@ def test_a_model_takes_its_activation_and_dropout_from_the_config(tmp_path):
         (folder / "bert_config.json").read_text().replace('"hidden_act": "gelu"', '"hidden_act": "relu"')
     )
     assert answer(folder) != pytest.approx(expected, abs=1e-4)
+
+
+def test_a_given_config_of_another_meaning_is_refused(folder, tmp_path):
+    config_file = tmp_path / "other.json"
+    config_file.write_text(
+        (folder / "bert_config.json").read_text().replace('"hidden_act": "gelu"', '"hidden_act": "relu"')
+    )
+    with pytest.raises(ValueError, match="^the given config is not that of .*: hidden_act is 'relu' and not 'gelu' as"):
+        FillMask(folder, config_file=config_file)

@@ -96,3 +96,9 @@ def test_a_longer_pair_is_refused_unless_said_otherwise(random):
 def test_what_is_no_pair_is_refused(random, pair, message):
     with pytest.raises(ValueError, match=message):
         NextSentence(random[1])([pair])
+
+
+@pytest.mark.parametrize("pairs", [(("a", "b"), ("c", "d")), (["a", "b"], ["c", "d"], ["e", "f"])])
+def test_pairs_come_in_a_list(random, pairs):
+    with pytest.raises(ValueError, match="^pairs were given in a tuple, .*; give a list of pairs$"):
+        NextSentence(random[1])(pairs)

@@ -96,6 +96,22 @@ def test_in_a_longer_text_each_piece_is_seen_through_its_own_window(random, mess
     assert "text 1 has 60 pieces, 22 more than the 38 that the model takes; it is looked at through windows" in messages
 
 
+def test_a_long_text_is_asked_about_in_parts(random, monkeypatch):
+    scorer = SentenceScorer(random[1], long="window", batch_size=1)
+    texts = [" ".join(TOKENS[5 + i * i % 14] for i in range(number)) for number in (3, 80, 1, 20)]
+    expected = [scorer(text) for text in texts]
+    asked = []
+    answer = scorer.network.answer
+    monkeypatch.setattr(
+        scorer.network, "answer", lambda questions: (asked.append(len(questions)), answer(questions))[1]
+    )
+    assert scorer(texts) == expected
+    assert asked == [32, 32, 32, 8]
+    asked.clear()
+    assert [len(text.tokens) for text in scorer([texts[2]] * 64)] == [1] * 64
+    assert asked == [32, 32, 0]
+
+
 def test_of_a_longer_text_the_beginning_is_scored(random, messages):
     model, folder = random
     tokens = [TOKENS[5 + i % 14] for i in range(50)]
