@@ -1,4 +1,4 @@
-"""Checkpoints of any kind: find one, open it, load it into a model.
+"""Checkpoints of any kind: open one, load it into a model.
 
 The names of entries are the release's, whatever the kind: modeling/tensorflow_checkpoint.py reads and writes its own
 format, modeling/safetensors_checkpoint.py that of the Hugging Face layout.
@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 
+from modeling.checkpoint_files import PICKLE_ENDINGS, contents_of, find_in_folder, pickle_refusal
 from modeling.checkpoint_names import find_heads, is_training_state
 from modeling.hugging_face_config import HUGGING_FACE_FILE, RELEASED_FILE, read_architecture, read_config, read_labels
 from modeling.safetensors_checkpoint import INDEX_ENDING, SafetensorsReader
@@ -19,13 +20,10 @@ from modeling.tensorflow_checkpoint import TensorFlowReader
 VOCABULARY_FILE = "vocab.txt"
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
-_STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
 _FLOATING_TYPES = ("float64", "float32", "float16", "bfloat16")
 # What a config says about the weights without its showing in their shapes.
 _FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads")
-_PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 
 
 class IncompleteMatchError(ValueError):
@@ -138,17 +136,17 @@ def open_checkpoint(path):
     """
     path = pathlib.Path(os.fspath(path))
     if path.is_dir():
-        path = _newest_in(path)
+        path = find_in_folder(path)
     if path.name.endswith((".safetensors", INDEX_ENDING)):
         if not path.is_file():
-            raise FileNotFoundError(f"there is no checkpoint {path}; {_contents(path.parent)}")
+            raise FileNotFoundError(f"there is no checkpoint {path}; {contents_of(path.parent)}")
         return Checkpoint(path, SafetensorsReader(path))
     prefix = _FILE_SUFFIX.sub("", str(path))
     folder = pathlib.Path(prefix).parent
     if not pathlib.Path(f"{prefix}.index").is_file():
-        if path.is_file() and path.name.endswith(_PICKLE_ENDINGS):
-            raise _pickle_refusal(path)
-        raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {_contents(folder)}")
+        if path.is_file() and path.name.endswith(PICKLE_ENDINGS):
+            raise pickle_refusal(path)
+        raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {contents_of(folder)}")
     if not list(folder.glob(f"{glob.escape(pathlib.Path(prefix).name)}.data-*-of-*")):
         raise FileNotFoundError(f"{prefix}.index is there, but {prefix}.data-00000-of-00001 is not; copy both files")
     return Checkpoint(prefix, TensorFlowReader(prefix))
@@ -278,56 +276,3 @@ def _check_complete(report, num_weights, new_allowed, ignored):
 def _unmatched(names, patterns):
     """Returns the names that no pattern matches."""
     return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-
-
-def _newest_in(folder):
-    """Returns the path of the checkpoint that a folder's `checkpoint` file names, or of the only one there."""
-    prefixes = _prefixes(folder)
-    state_file = folder / "checkpoint"
-    named = _STATE_LINE.search(state_file.read_text(encoding="utf-8")) if state_file.is_file() else None
-    if named:
-        # The path in the file may be that of a folder which has been moved since.
-        newest = pathlib.Path(named[1]).name
-        if newest in prefixes:
-            return folder / newest
-    if not prefixes:
-        for path in sorted(folder.iterdir()):
-            if path.name.endswith(_PICKLE_ENDINGS):
-                raise _pickle_refusal(path)
-            if _SHARD.search(path.name):
-                raise FileNotFoundError(
-                    f"{path} is a part of a checkpoint, but model{INDEX_ENDING} is not beside it; copy that too"
-                )
-        raise FileNotFoundError(f"there is no checkpoint in the folder {folder}; {_contents(folder)}")
-    if len(prefixes) > 1:
-        raise ValueError(f"the folder {folder} holds several checkpoints: {', '.join(prefixes)}; name one")
-    return folder / prefixes[0]
-
-
-def _prefixes(folder):
-    """Returns the names of the checkpoints of a folder: prefixes, safetensors files and indexes of shards."""
-    names = [path.name for path in folder.iterdir() if path.name[0] != "."]
-    prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
-    files = [name for name in names if name.endswith((".safetensors", INDEX_ENDING)) and not _SHARD.search(name)]
-    return sorted(prefixes + files)
-
-
-def _pickle_refusal(path):
-    """Makes the error for a file of PyTorch."""
-    return ValueError(
-        f"{path} is a pickle, which can run any program when it is opened, so it is not read; where PyTorch is "
-        f'installed, run in its folder: python -c "import torch, safetensors.torch as s; '
-        f"w = torch.load('{path.name}', map_location='cpu', weights_only=True); "
-        f"s.save_file({{k: v.clone() for k, v in w.items()}}, 'model.safetensors')\""
-    )
-
-
-def _contents(folder):
-    """Says what a folder holds, as the end of an error."""
-    if not folder.is_dir():
-        return f"there is no folder {folder}"
-    if prefixes := _prefixes(folder):
-        return f"the checkpoints in {folder} are {', '.join(prefixes)}"
-    names = sorted(path.name for path in folder.iterdir())
-    shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-    return f"{folder} holds {shown}" if names else f"{folder} is empty"

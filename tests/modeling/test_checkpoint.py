@@ -1,5 +1,6 @@
 """Name-based checkpoints: finding, reading, loading, writing, and every way in which that can go wrong."""
 
+import logging
 import os
 import re
 
@@ -111,6 +112,27 @@ class TestFinding:
             f'all_model_checkpoint_paths: "{folder_in_state}model.ckpt-10"\n'
         )
         assert open_checkpoint(tmp_path).read("x") == 20
+
+    def test_a_state_file_that_names_what_is_gone_is_told(self, prefix, tmp_path, caplog, monkeypatch):
+        monkeypatch.setattr(logging.getLogger("bert_keras"), "propagate", True)
+        # Another program's bytes in it are no reason to fail.
+        (tmp_path / "checkpoint").write_bytes(b'model_checkpoint_path: "/\xff/model.ckpt-30"\n')
+        assert open_checkpoint(tmp_path).prefix == prefix
+        sentence = f"{tmp_path}: its file checkpoint names model.ckpt-30, which is not there; taking bert_model.ckpt"
+        assert caplog.messages == [sentence]
+        save_checkpoint(tmp_path / "model.ckpt-20", {"x": np.float32(1)})
+        sentence = (
+            f"the folder {tmp_path} holds several checkpoints: bert_model.ckpt, model.ckpt-20, and its file checkpoint "
+            "names model.ckpt-30, which is not there; name one"
+        )
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            open_checkpoint(tmp_path)
+
+    def test_a_state_file_alone_is_no_checkpoint(self, tmp_path):
+        (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-30"\n')
+        sentence = f"in the folder {tmp_path}; its file checkpoint names model.ckpt-30, which is not there; {tmp_path} "
+        with pytest.raises(FileNotFoundError, match=re.escape(f"{sentence}holds checkpoint")):
+            open_checkpoint(tmp_path)
 
     def test_several_in_a_folder_are_named(self, tmp_path):
         for step in (10, 20):

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import struct
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -69,6 +71,7 @@ class TestShards:
         return tmp_path / "model.safetensors.index.json"
 
     def test_a_missing_index_is_named(self, index_file, tmp_path):
+        (tmp_path / "a.pt").touch()
         sentence = "model-00001-of-00002.safetensors is a part of a checkpoint, but model.safetensors.index.json is not"
         with pytest.raises(FileNotFoundError, match=re.escape(sentence)):
             open_checkpoint(tmp_path)
@@ -95,7 +98,8 @@ class TestShards:
 
 class TestPickles:
     REMEDY = (
-        "python -c \"import torch, safetensors.torch as s; w = torch.load('pytorch_model.bin', map_location='cpu', "
+        "python -c \"import glob, torch, safetensors.torch as s; w = {k: v.clone() for f in ['pytorch_model.bin'] for "
+        "k, v in torch.load(f, map_location='cpu', "
     )
 
     @pytest.mark.parametrize("path", ["", "pytorch_model.bin"])
@@ -107,6 +111,44 @@ class TestPickles:
         assert "is a pickle, which can run any program when it is opened, so it is not read" in str(refusal.value)
         assert "\n" not in str(refusal.value)
         assert os.listdir(tmp_path) == ["pytorch_model.bin"]
+
+    @pytest.mark.parametrize(
+        ("others", "name"),
+        [
+            (["optimizer.pt", "a.bin", "training_args.bin"], "pytorch_model.bin"),
+            (["optimizer.pt", "pytorch_model-00002-of-00002.bin"], "pytorch_model-00001-of-00002.bin"),
+            (["scheduler.pt"], "optimizer.pt"),
+        ],
+    )
+    def test_the_model_goes_before_the_state_of_training(self, tmp_path, others, name):
+        for other in [*others, name]:
+            (tmp_path / other).touch()
+        with pytest.raises(ValueError, match=re.escape(f"{tmp_path / name} is a pickle, which can run any")):
+            open_checkpoint(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("name", "shards"),
+        [("pytorch_model.bin", 1), ("pytorch_model-00001-of-00002.bin", 2), ("pytorch_model-00002-of-00002.bin", 2)],
+    )
+    def test_the_remedy_takes_up_all_shards(self, tmp_path, monkeypatch, name, shards):
+        every = ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
+        for other in [*every, "optimizer.pt"]:
+            (tmp_path / other).touch()
+        with pytest.raises(ValueError, match="is a pickle") as refusal:
+            open_checkpoint(tmp_path / name)
+        code = re.search('python -c "(.*)"$', str(refusal.value))[1]
+        # In the place of PyTorch: each file holds a tensor of its name.
+        torch, safetensors = types.ModuleType("torch"), types.ModuleType("safetensors.torch")
+        clone = types.SimpleNamespace(clone=lambda: np.ones(2, np.float32))
+        torch.load = lambda file, map_location, weights_only: {file: clone} if weights_only else 1 / 0
+        safetensors.save_file = save_file
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        monkeypatch.setitem(sys.modules, "safetensors.torch", safetensors)
+        monkeypatch.setattr(sys.modules["safetensors"], "torch", safetensors, raising=False)
+        monkeypatch.chdir(tmp_path)
+        exec(code, {})
+        expected = [name] if shards == 1 else every[1:]
+        assert open_checkpoint(tmp_path).names == sorted(expected)
 
     def test_beside_safetensors_it_is_passed_over(self, tmp_path, model):
         (tmp_path / "pytorch_model.bin").touch()
