@@ -27,7 +27,7 @@ from absl import flags
 
 from data_prep.tokenization import FullTokenizer
 from data_prep.vocabulary import extend_vocabulary
-from modeling import open_checkpoint, read_config
+from modeling import check_config, open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
 from modeling.checkpoint_names import architecture_of
 from modeling.conversion import (
@@ -155,6 +155,7 @@ def _select(checkpoint, values):
         raise ValueError(
             f"there is no config beside {checkpoint.prefix}; give the --bert_config_file that belongs to it"
         )
+    check_config(config, checkpoint)
     heads = _choose_heads(checkpoint, values.head)
     if values.format == "safetensors":
         architecture_of(heads)  # refuses heads that no class has together

@@ -516,6 +516,13 @@ def test_a_mistake_is_told_in_one_sentence(model_dir, tmp_path, flags, message):
     assert sorted(os.listdir(tmp_path)) == before
 
 
+def test_a_given_config_of_another_activation_is_refused(model_dir, tmp_path):
+    values = json.loads((model_dir / "bert_config.json").read_text())
+    (tmp_path / "other.json").write_text(json.dumps({**values, "hidden_act": "relu"}))
+    with pytest.raises(ValueError, match="the given config is not that of .*: hidden_act is 'relu' and not"):
+        convert(model_dir, tmp_path / "out", "safetensors", bert_config_file=tmp_path / "other.json")
+
+
 def test_a_checkpoint_without_config_or_vocabulary(model_dir, tmp_path):
     (model_dir / "vocab.txt").unlink()
     (tmp_path / "words.txt").write_text("one")
