@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import logging
 import os
 import pathlib
 
@@ -14,6 +15,27 @@ settings.register_profile("project", deadline=None, suppress_health_check=[Healt
 settings.load_profile("project")
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+class _Collector(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.messages = []
+
+    def emit(self, record):
+        self.messages.append(record.getMessage())
+
+
+@pytest.fixture
+def messages():
+    """The lines that the project logs during a test; works whatever an entry point did to the logger before."""
+    collector, log = _Collector(), logging.getLogger("bert_keras")
+    level = log.level
+    log.addHandler(collector)
+    log.setLevel(logging.INFO)
+    yield collector.messages
+    log.removeHandler(collector)
+    log.setLevel(level)
 
 
 @pytest.fixture(autouse=True)

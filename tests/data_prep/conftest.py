@@ -1,7 +1,5 @@
 """What the tests of data preparation share."""
 
-import logging
-
 import pytest
 
 from data_prep.tokenization import FullTokenizer
@@ -9,27 +7,6 @@ from tests.data_prep.tiny_data import SPECIAL_TOKENS
 from tests.reference_tokenizer import MODES, write_odd_vocab
 
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-
-
-class _Collector(logging.Handler):
-    def __init__(self):
-        super().__init__()
-        self.messages = []
-
-    def emit(self, record):
-        self.messages.append(record.getMessage())
-
-
-@pytest.fixture
-def messages():
-    """The lines that the project logs during a test; works whatever an entry point did to the logger before."""
-    collector, log = _Collector(), logging.getLogger("bert_keras")
-    level = log.level
-    log.addHandler(collector)
-    log.setLevel(logging.INFO)
-    yield collector.messages
-    log.removeHandler(collector)
-    log.setLevel(level)
 
 
 @pytest.fixture
