@@ -75,25 +75,16 @@ def test_links_lead_somewhere():
                 assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
-def test_every_flag_of_pre_training_is_explained():
-    page = (ROOT / "docs" / "pretraining.md").read_text(encoding="utf-8")
-    for name in run_pretraining.define_flags():
-        assert f"`--{name}`" in page, name
-
-
-def test_every_flag_of_building_examples_is_explained():
-    page = (ROOT / "docs" / "create_pretraining_data.md").read_text(encoding="utf-8")
-    for name in create_pretraining_data.define_flags():
-        assert f"`--{name}`" in page, name
-
-
-def test_every_flag_of_asking_is_explained():
-    page = (ROOT / "docs" / "predict.md").read_text(encoding="utf-8")
-    for name in predict.define_flags():
-        assert f"`--{name}`" in page, name
-
-
-def test_every_flag_of_converting_is_explained():
-    page = (ROOT / "docs" / "checkpoints.md").read_text(encoding="utf-8")
-    for name in convert_checkpoint.define_flags():
-        assert f"`--{name}`" in page, name
+@pytest.mark.parametrize(
+    ("program", "page"),
+    [
+        ("run_pretraining.py", "pretraining.md"),
+        ("data_prep/create_pretraining_data.py", "create_pretraining_data.md"),
+        ("predict.py", "predict.md"),
+        ("convert_checkpoint.py", "checkpoints.md"),
+    ],
+)
+def test_every_flag_is_explained(program, page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for name in PROGRAMS[program]():
+        assert f"`--{name}`" in text, name
