@@ -19,9 +19,16 @@ from modeling.models import (
     SquadModel,
     TokenClassifierModel,
 )
-from modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm
+from modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
 from modeling.safetensors_checkpoint import save_safetensors
-from modeling.tasks import PretrainingTask
+from modeling.tasks import (
+    ClassificationTask,
+    MultiLabelTask,
+    PretrainingTask,
+    RegressionTask,
+    SquadTask,
+    TokenClassificationTask,
+)
 from modeling.tensorflow_checkpoint import save_checkpoint
 from modeling.vocabulary import check_vocabulary, is_cased
 
@@ -29,21 +36,27 @@ __all__ = [
     "AdamWeightDecay",
     "BertConfig",
     "BertModel",
+    "ClassificationTask",
     "ClassifierModel",
     "HEAD_PATTERNS",
     "IncompleteMatchError",
     "LearningRateSchedule",
     "LoadReport",
+    "MultiLabelTask",
     "MultipleChoiceModel",
     "POOLER_PATTERNS",
     "PretrainingModel",
     "PretrainingTask",
+    "RegressionTask",
     "SquadModel",
+    "SquadTask",
+    "TokenClassificationTask",
     "TokenClassifierModel",
     "check_config",
     "check_vocabulary",
     "clip_by_global_norm",
     "is_cased",
+    "layer_of",
     "load_weights",
     "open_checkpoint",
     "read_config",

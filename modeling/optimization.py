@@ -83,6 +83,8 @@ class AdamWeightDecay:
         beta_2: how much of the mean square v is kept.
         epsilon: keeps the division defined.
         exclude_from_weight_decay: regular expressions; a weight in whose name one is found is not decayed.
+        rate_factor: function of a weight's name, giving what the learning rate is multiplied by for it; None: 1 for
+            all, as in the release. See `layer_of` for what to decide by.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class AdamWeightDecay:
         beta_2=0.999,
         epsilon=1e-6,
         exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
+        rate_factor=None,
     ):
         self.learning_rate = learning_rate
         self.weight_decay_rate = weight_decay_rate
@@ -100,6 +103,7 @@ class AdamWeightDecay:
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
+        self.rate_factor = rate_factor
 
     def uses_weight_decay(self, name):
         """Returns whether the weight of that name is decayed."""
@@ -121,7 +125,24 @@ class AdamWeightDecay:
         step = m / (ops.sqrt(v) + self.epsilon)
         if self.uses_weight_decay(name):
             step = step + self.weight_decay_rate * value
+        if self.rate_factor is not None:
+            learning_rate = learning_rate * self.rate_factor(name)
         return value - learning_rate * step, m, v
+
+
+def layer_of(name, num_hidden_layers):
+    """Returns how far up in the network a weight is: 0 for embeddings, 1 for the first layer, and so on.
+
+    The pooler and all heads are above the last layer, at `num_hidden_layers + 1`.
+
+    Args:
+        name: str, of a weight.
+        num_hidden_layers: int.
+    """
+    if name.startswith("bert/embeddings/"):
+        return 0
+    match = re.match(r"bert/encoder/layer_(\d+)/", name)
+    return int(match[1]) + 1 if match else num_hidden_layers + 1
 
 
 def clip_by_global_norm(gradients, clip_norm):

@@ -1,9 +1,9 @@
-"""The losses and metrics of a network. So far of one: pre-training.
+"""The losses and metrics of the networks: of pre-training, and of each kind of fine-tuning.
 
 Losses come as sums and weights apart (numerators and denominators), because a batch may be split over micro-batches and
 devices: the sums are added up and divided once, by the weights of the whole batch, so that the split changes nothing.
 
-Axes: B batch, T tokens, P predictions, V vocabulary.
+Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices.
 """
 
 from keras import ops
@@ -68,6 +68,138 @@ class PretrainingTask:
     def metrics(self, numerators, denominators):
         """Returns the mean of each metric, a dict of float32 scalars; 0 where nothing was counted."""
         return {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in numerators}
+
+
+class FineTuningTask:
+    """What the tasks below have in common: each metric is a weighted mean, and the one that is minimised is `loss`.
+
+    Args:
+        model: one of the models of `modeling.models`, or any function of the same arguments and results.
+    """
+
+    metric_names = ("loss", "accuracy")
+    label_names = ("label_ids",)
+
+    def __init__(self, model):
+        self.model = model
+
+    @property
+    def feature_names(self):
+        """The keys of the features that training reads, a tuple of str."""
+        return ("input_ids", "input_mask", "segment_ids", *self.label_names)
+
+    def denominators(self, features):
+        """Returns what each metric is divided by, a dict of float32 scalars."""
+        return {name: ops.sum(weights) for name, weights in self._weights(features).items()}
+
+    def numerators(self, features, dropout_seed=None):
+        """Runs the model and returns the weighted sum of each metric, a dict of float32 scalars."""
+        values = self._values(self.model(features, dropout_seed=dropout_seed), features)
+        return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
+
+    def loss(self, numerators, denominators):
+        """Returns what is minimised, a float32 scalar; with the denominators of the whole batch, parts add up."""
+        return ops.divide_no_nan(numerators["loss"], denominators["loss"])
+
+    def metrics(self, numerators, denominators):
+        """Returns the mean of each metric, a dict of float32 scalars; 0 where nothing was counted."""
+        return {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in numerators}
+
+    def _weights(self, features):
+        """Returns what each value counts, float32 tensors of the shapes of the values."""
+        return dict.fromkeys(self.metric_names, ops.ones_like(features["input_ids"][:, 0], dtype="float32"))
+
+    def _values(self, outputs, features):
+        """Returns the value of each metric for each example, float32 tensors."""
+        raise NotImplementedError
+
+
+class ClassificationTask(FineTuningTask):
+    """One of several classes for each sequence, or one of several choices. Release: `create_model` of run_classifier.py.
+
+    Args:
+        model: ClassifierModel or MultipleChoiceModel; the labels are int32 [B] "label_ids".
+        class_weights: list of C floats; how much an example of each class counts in the loss, which is the weighted
+            mean of the losses. None: all the same, as in the release.
+    """
+
+    def __init__(self, model, class_weights=None):
+        super().__init__(model)
+        self.class_weights = class_weights
+
+    def _weights(self, features):
+        weights = dict.fromkeys(self.metric_names, ops.ones_like(features["label_ids"], dtype="float32"))  # [B]
+        if self.class_weights is not None:
+            weights["loss"] = ops.take(ops.convert_to_tensor(self.class_weights, "float32"), features["label_ids"])
+        return weights
+
+    def _values(self, outputs, features):
+        losses, hits = _losses_and_hits(outputs["logits"], features["label_ids"])  # [B]
+        return {"loss": losses, "accuracy": hits}
+
+
+class RegressionTask(FineTuningTask):
+    """A number for each sequence (paper, section 4.1, STS-B): squared error of the one logit.
+
+    Args:
+        model: ClassifierModel of one class; the labels are float32 [B] "label_values".
+    """
+
+    metric_names = ("loss",)
+    label_names = ("label_values",)
+
+    def _values(self, outputs, features):
+        return {"loss": ops.square(outputs["logits"][:, 0] - features["label_values"])}
+
+
+class MultiLabelTask(FineTuningTask):
+    """Any number of classes for each sequence: each is a question of its own, answered by a sigmoid.
+
+    Args:
+        model: ClassifierModel; the labels are float32 [B, C] "label_values", 1 for each class that applies.
+    """
+
+    label_names = ("label_values",)
+
+    def _values(self, outputs, features):
+        logits, labels = outputs["logits"], features["label_values"]  # [B, C]
+        losses = ops.binary_crossentropy(labels, logits, from_logits=True)
+        hits = ops.cast(ops.equal(logits > 0, labels > 0.5), "float32")
+        return {"loss": ops.mean(losses, axis=-1), "accuracy": ops.mean(hits, axis=-1)}  # [B]
+
+
+class TokenClassificationTask(FineTuningTask):
+    """One of several classes for each token (paper, section 5.3).
+
+    Args:
+        model: TokenClassifierModel; the labels are int32 [B, T] "label_ids", -1 for tokens that do not count.
+    """
+
+    def _weights(self, features):
+        counts = ops.cast(features["label_ids"] >= 0, "float32")  # [B, T]
+        return dict.fromkeys(self.metric_names, counts)
+
+    def _values(self, outputs, features):
+        losses, hits = _losses_and_hits(outputs["logits"], ops.maximum(features["label_ids"], 0))  # [B, T]
+        return {"loss": losses, "accuracy": hits}
+
+
+class SquadTask(FineTuningTask):
+    """The first and the last token of an answer (paper, section 4.2). Release: `model_fn_builder` of run_squad.py.
+
+    The loss is the mean of the two cross-entropies over all T positions, padding and question included.
+
+    Args:
+        model: SquadModel; the labels are int32 [B] "start_positions" and "end_positions".
+    """
+
+    metric_names = ("loss", "start_accuracy", "end_accuracy")
+    label_names = ("start_positions", "end_positions")
+
+    def _values(self, outputs, features):
+        start_losses, start_hits = _losses_and_hits(outputs["start_logits"], features["start_positions"])  # [B]
+        end_losses, end_hits = _losses_and_hits(outputs["end_logits"], features["end_positions"])
+        return {"loss": (start_losses + end_losses) / 2.0, "start_accuracy": start_hits, "end_accuracy": end_hits}
 
 
 def _losses_and_hits(logits, labels):

@@ -25,15 +25,17 @@ class Trainer:
         seed: int; of dropout.
         num_micro_batches: int; a batch is worked through in that many equal parts, which saves memory and changes
             nothing else. Must divide the batch of a replica.
+        is_trained: function of a weight's name; those for which it is not true keep their values. None: all are.
     """
 
-    def __init__(self, task, optimizer, strategy, seed, num_micro_batches=1):
+    def __init__(self, task, optimizer, strategy, seed, num_micro_batches=1, is_trained=None):
         self.task = task
         self.optimizer = optimizer
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
         self._seed = seed
-        self._weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
+        self._all_weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
+        self._weights = {name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)}
         with strategy.scope():
             self.global_step = tf.Variable(
                 0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -47,7 +49,7 @@ class Trainer:
 
         Dropout and the data are functions of the seed and `global_step`, so nothing else is needed to go on exactly.
         """
-        state = {"global_step": self.global_step, **self._weights}
+        state = {"global_step": self.global_step, **self._all_weights}
         state.update({f"{name}/adam_m": slot for name, slot in self._m.items()})
         state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
         return state
