@@ -4,7 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from prediction.predictor import Predictor
+from prediction.pretrained import PretrainedPredictor
 from prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
 
 # A sequence of more masks is asked about several times, so that memory stays bounded.
@@ -41,13 +41,13 @@ class FilledText:
     best: str
 
 
-class FillMask(Predictor):
+class FillMask(PretrainedPredictor):
     """Fills masks in: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
 
     The masks of a text are filled independently of each other, as in pre-training.
 
     Args:
-        path: see `Predictor`, as are all arguments not named here.
+        path: see `PretrainedPredictor`, as are all arguments not named here.
         top_k: int; how many guesses there are for a mask.
     """
 

@@ -1,24 +1,13 @@
-"""A pre-trained network, loaded once and compiled once for each of a few lengths."""
+"""A network, loaded once and compiled once for each of a few lengths."""
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from modeling import HEAD_PATTERNS, POOLER_PATTERNS, PretrainingModel, load_weights, weights_by_name
-from prediction.model_files import ModelFiles
 from prediction.sequences import Question
 
-log = logging.getLogger("bert_keras")
-
 _SHORTEST = 16
-
-# Names of the weights that each head needs, and what the head is called.
-_HEADS = {
-    "masked_lm": ("masked-LM head", ("cls/predictions/",)),
-    "next_sentence": ("next-sentence head", ("bert/pooler/", "cls/seq_relationship/")),
-}
 
 
 class Network:
@@ -28,23 +17,22 @@ class Network:
     are left open when it is compiled, so that a single short sentence costs what it costs, not a batch of long ones.
 
     Args:
-        files: ModelFiles.
-        head: "masked_lm" or "next_sentence", the one whose output is read.
-        read_out: function of the model's outputs and its features (see `modeling.PretrainingModel`; "masked_lm_ids"
-            are the questions' target_ids) that gives a tuple of tensors with the batch as first axis.
+        model: any model of `modeling.models`, or a function of the same features and results.
+        read_out: function of the model's outputs and its features (int32 "input_ids", "input_mask", "segment_ids" of
+            [B, T], "masked_lm_positions" and "masked_lm_ids", the questions' positions and target_ids, of [B, P]) that
+            gives a tuple of tensors with the batch as first axis.
+        lengths: what questions are padded to, ascending; the last is the longest question there may be.
         batch_size: how many questions are answered at a time, at most.
 
     Raises:
-        ValueError: the checkpoint lacks the head or does not fit the config, or batch_size is below 1.
+        ValueError: batch_size is below 1.
     """
 
-    def __init__(self, files: ModelFiles, head: str, read_out: Callable, batch_size: int):
+    def __init__(self, model: Callable, read_out: Callable, lengths: Sequence[int], batch_size: int):
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, but must be at least 1")
         self.batch_size = batch_size
-        self.lengths = lengths_up_to(files.longest)
-        model = PretrainingModel(files.config)
-        _load(model, files.checkpoint, head)
+        self.lengths = lengths
         self._function = tf.function(lambda features: read_out(model(features), features))
         self._compiled = {}
 
@@ -56,19 +44,27 @@ class Network:
     def answer(self, questions: Sequence[Question]) -> list[tuple[np.ndarray, ...]]:
         """Returns what `read_out` gives for each question, in their order: its row of each tensor.
 
-        Where the second axis is that of positions it may be longer than the question has positions.
+        An axis of tokens or positions may be longer than the question has of them.
+        """
+        answers = [None] * len(questions)
+        for index, rows in self.answer_by_length(questions):
+            answers[index] = rows
+        return answers
+
+    def answer_by_length(self, questions: Sequence[Question]) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+        """Yields the number of each question with its rows of `answer`, in the order in which batches are worked off.
+
+        The rows are views of a whole batch: who keeps a part of them copies it.
         """
         by_length = {}
         for index, question in enumerate(questions):
             by_length.setdefault(self._padded_length(question), []).append(index)
-        answers = [None] * len(questions)
         for length, indices in sorted(by_length.items()):
             for start in range(0, len(indices), self.batch_size):
                 batch = indices[start : start + self.batch_size]
                 columns = self._compile(length)(_pad([questions[index] for index in batch], length))
                 for index, *rows in zip(batch, *(column.numpy() for column in columns), strict=True):
-                    answers[index] = tuple(rows)
-        return answers
+                    yield index, tuple(rows)
 
     def _padded_length(self, question):
         return next(length for length in self.lengths if length >= len(question.input_ids))
@@ -96,20 +92,6 @@ def lengths_up_to(longest: int) -> list[int]:
         lengths.append(length)
         length *= 2
     return [*lengths, longest]
-
-
-def _load(model, checkpoint, head):
-    """Loads the encoder and one head; the other head is not looked at."""
-    called, prefixes = _HEADS[head]
-    others = tuple(prefix for other, (_, of_it) in _HEADS.items() if other != head for prefix in of_it)
-    needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
-    missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]
-    if missing:
-        raise ValueError(
-            f"{checkpoint.prefix} has no {called}: it lacks {', '.join(missing)}; "
-            "give a checkpoint of pre-training, with its heads"
-        )
-    log.info("%s", load_weights(needed, checkpoint, ignored=HEAD_PATTERNS + POOLER_PATTERNS))
 
 
 def _pad(questions, length):

@@ -4,7 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from prediction.predictor import Predictor
+from prediction.pretrained import PretrainedPredictor
 from prediction.sequences import Question, encode_with_masks, fit_pair, surround
 
 
@@ -22,14 +22,14 @@ class PairAnswer:
     probability: float
 
 
-class NextSentence(Predictor):
+class NextSentence(PretrainedPredictor):
     """Says how probable it is that one text follows another (paper, section 3.1, task 2).
 
     For pairs longer than the model takes, `long="truncate"` drops the ends of the longer text, and `long="window"`
     keeps what is next to the place where the two meet.
 
     Args:
-        path: see `Predictor`, as are all arguments.
+        path: see `PretrainedPredictor`, as are all arguments.
     """
 
     head = "next_sentence"

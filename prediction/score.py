@@ -6,7 +6,7 @@ import math
 
 import tensorflow as tf
 
-from prediction.predictor import Predictor
+from prediction.pretrained import PretrainedPredictor
 from prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
 
 log = logging.getLogger("bert_keras")
@@ -42,14 +42,14 @@ class SentenceScore:
     tokens: list[TokenScore]
 
 
-class SentenceScorer(Predictor):
+class SentenceScorer(PretrainedPredictor):
     """Scores texts by masking one piece at a time ("Masked Language Model Scoring", Salazar et al. 2020).
 
     A text of n pieces takes n sequences, which are batched. In a text longer than the model takes, `long="window"`
     looks at each piece with as much text on both sides as there is room for; `long="truncate"` scores the beginning.
 
     Args:
-        path: see `Predictor`, as are all arguments.
+        path: see `PretrainedPredictor`, as are all arguments.
     """
 
     head = "masked_lm"

@@ -24,14 +24,14 @@ class Question:
     Attributes:
         input_ids: its ids with [CLS] and [SEP], T of them.
         segment_ids: T.
-        positions: the P places asked about, each in [0, T).
+        positions: the P places asked about, each in [0, T); only the masked-LM head looks at them.
         target_ids: the id asked about at each of them, P; 0 where no particular one is.
     """
 
-    input_ids: list[int]
-    segment_ids: list[int]
-    positions: list[int]
-    target_ids: list[int]
+    input_ids: Sequence[int]
+    segment_ids: Sequence[int]
+    positions: Sequence[int] = ()
+    target_ids: Sequence[int] = ()
 
 
 def encode_with_masks(tokenizer: FullTokenizer, text: str, source: str) -> list[int]:

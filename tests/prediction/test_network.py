@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import open_checkpoint, read_config
-from prediction.model_files import ModelFiles
-from prediction.network import Network
+from modeling import PretrainingModel, load_weights, read_config, weights_by_name
+from prediction.network import Network, lengths_up_to
 from prediction.sequences import Question
+
+LENGTHS = lengths_up_to(48)
 
 
 @pytest.fixture(params=["pretraining_a", "pretraining_b"])
 def golden(request, golden_dir):
-    """The files of a golden model, its examples as questions without padding, and the release's figures."""
+    """A golden model, its examples as questions without padding, and the release's figures."""
     folder = golden_dir / request.param
-    files = ModelFiles(open_checkpoint(folder / "bert_model.ckpt"), read_config(folder), tokenizer=None, longest=48)
+    model = PretrainingModel(read_config(folder))
+    load_weights(weights_by_name(model), folder / "bert_model.ckpt")
     arrays = np.load(folder / "forward.npz")
     features = [arrays[f"in/{name}"] for name in ("input_ids", "segment_ids", "masked_lm_positions", "masked_lm_ids")]
     questions = []
@@ -31,7 +33,7 @@ def golden(request, golden_dir):
             )
         )
     return (
-        files,
+        model,
         questions,
         {name: arrays[f"out/{name}"] for name in ("masked_lm_log_probs", "next_sentence_log_probs")},
     )
@@ -39,35 +41,31 @@ def golden(request, golden_dir):
 
 @pytest.mark.parametrize("batch_size", [1, 2, 16])
 def test_masked_pieces_have_the_release_s_probabilities(golden, batch_size):
-    files, questions, figures = golden
-    network = Network(
-        files, "masked_lm", lambda outputs, _: (tf.nn.log_softmax(outputs["masked_lm_logits"]),), batch_size
-    )
-    expected = figures["masked_lm_log_probs"].reshape(len(questions), -1, files.config.vocab_size)
+    model, questions, figures = golden
+    network = Network(model, lambda outputs, _: (tf.nn.log_softmax(outputs["masked_lm_logits"]),), LENGTHS, batch_size)
+    expected = figures["masked_lm_log_probs"].reshape(len(questions), -1, model.config.vocab_size)
     for question, (log_probs,), of_release in zip(questions, network.answer(questions), expected, strict=True):
         num_masked = len(question.positions)
         np.testing.assert_allclose(log_probs[:num_masked], of_release[:num_masked], atol=1e-5)
 
 
 def test_pairs_have_the_release_s_probabilities(golden):
-    files, questions, figures = golden
-    network = Network(
-        files, "next_sentence", lambda outputs, _: (tf.nn.log_softmax(outputs["next_sentence_logits"]),), 2
-    )
+    model, questions, figures = golden
+    network = Network(model, lambda outputs, _: (tf.nn.log_softmax(outputs["next_sentence_logits"]),), LENGTHS, 2)
     answers = [log_probs for (log_probs,) in network.answer(questions)]
     np.testing.assert_allclose(answers, figures["next_sentence_log_probs"], atol=1e-5)
 
 
 def test_the_ids_asked_about_reach_what_is_read_out(golden):
-    files, questions, _ = golden
-    network = Network(files, "masked_lm", lambda _, features: (features["masked_lm_ids"],), 16)
+    model, questions, _ = golden
+    network = Network(model, lambda _, features: (features["masked_lm_ids"],), LENGTHS, 16)
     for question, (ids,) in zip(questions, network.answer(questions), strict=True):
         assert ids[: len(question.target_ids)].tolist() == question.target_ids
 
 
 def test_one_compilation_serves_every_batch_of_a_length(golden):
-    files, questions, _ = golden
-    network = Network(files, "masked_lm", lambda outputs, _: (outputs["masked_lm_logits"],), 3)
+    model, questions, _ = golden
+    network = Network(model, lambda outputs, _: (outputs["masked_lm_logits"],), LENGTHS, 3)
     for num_questions in (1, 2, 3, 5):
         network.answer(questions[:num_questions])
     padded = {next(length for length in (16, 32, 48) if length >= len(q.input_ids)) for q in questions}

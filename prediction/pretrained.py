@@ -1,0 +1,69 @@
+"""What the tasks of pre-training have in common: the checkpoint, and the head that is asked."""
+
+import logging
+
+from modeling import HEAD_PATTERNS, POOLER_PATTERNS, PretrainingModel, load_weights, weights_by_name
+from prediction.model_files import open_model_files
+from prediction.network import Network, lengths_up_to
+from prediction.predictor import Predictor
+from prediction.sequences import LONG_CHOICES
+
+log = logging.getLogger("bert_keras")
+
+# Names of the weights that each head needs, and what the head is called.
+_HEADS = {
+    "masked_lm": ("masked-LM head", ("cls/predictions/",)),
+    "next_sentence": ("next-sentence head", ("bert/pooler/", "cls/seq_relationship/")),
+}
+
+
+class PretrainedPredictor(Predictor):
+    """A pre-trained model that has been loaded for one task.
+
+    Args:
+        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run.
+        batch_size: how many sequences are looked at together, at most.
+        long: what to do with a text that is longer than the model takes: "error", "truncate" or "window".
+        vocab_file: the vocabulary; None: the vocab.txt beside the checkpoint.
+        config_file: the config; None: the one beside the checkpoint.
+        do_lower_case: whether text is lower-cased; None: as in the model's training where its folder says so, else as
+            its vocabulary looks. Either is said in the log.
+
+    Raises:
+        FileNotFoundError: a part of the model is not there.
+        ValueError: the parts do not fit, the model lacks the task's head, or an argument cannot be.
+    """
+
+    head = ""
+    num_special_tokens = 2
+
+    def __init__(self, path, batch_size=16, long="error", vocab_file=None, config_file=None, do_lower_case=None):
+        if long not in LONG_CHOICES:
+            raise ValueError(f'long is "{long}", but must be one of {", ".join(LONG_CHOICES)}')
+        files = open_model_files(path, vocab_file, config_file, do_lower_case)
+        self.long = long
+        self.config = files.config
+        self.tokenizer = files.tokenizer
+        model = PretrainingModel(files.config)
+        self.network = Network(model, self._read_out, lengths_up_to(files.longest), batch_size)
+        _load(model, files.checkpoint, self.head)
+        self.room = files.longest - self.num_special_tokens
+        if self.room < self.num_special_tokens - 1:
+            raise ValueError(
+                f"the model takes {files.longest} pieces, too few to have text between the "
+                f"{self.num_special_tokens} special ones of this task"
+            )
+
+
+def _load(model, checkpoint, head):
+    """Loads the encoder and one head; the other head is not looked at."""
+    called, prefixes = _HEADS[head]
+    others = tuple(prefix for other, (_, of_it) in _HEADS.items() if other != head for prefix in of_it)
+    needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
+    missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]
+    if missing:
+        raise ValueError(
+            f"{checkpoint.prefix} has no {called}: it lacks {', '.join(missing)}; "
+            "give a checkpoint of pre-training, with its heads"
+        )
+    log.info("%s", load_weights(needed, checkpoint, ignored=HEAD_PATTERNS + POOLER_PATTERNS))
