@@ -1,0 +1,317 @@
+"""Tables that users bring: the rows of CSV, TSV and JSON lines, each with the line of the file that it starts at.
+
+Imports without TensorFlow.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import logging
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+log = logging.getLogger("bert_keras")
+
+TSV_ENDINGS = (".tsv", ".txt")
+JSON_ENDINGS = (".jsonl", ".json")
+ENDINGS = (".csv", *TSV_ENDINGS, *JSON_ENDINGS)
+
+_LARGEST_CELL = 2**31 - 1
+# A cell of a TSV file between quotes, in which quotes are doubled.
+_QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
+
+
+class Row(NamedTuple):
+    """One row of a table: the line that it starts at, from 1, and its cells (str; from JSON any value, None: none)."""
+
+    line: int
+    cells: list[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The rows of a file.
+
+    Attributes:
+        name: the name of the file without its folder, as in messages.
+        columns: the name of each column; without a header their numbers "0", "1", ...
+        rows: each with as many cells as there are columns.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[Row]
+
+
+class BadRows:
+    """What becomes of rows that cannot be used: the first one is an error, or they are left out and counted.
+
+    Args:
+        name: of the file.
+        is_skipping: leaves them out.
+    """
+
+    def __init__(self, name: str, is_skipping: bool = False):
+        self.name = name
+        self.is_skipping = is_skipping
+        self.count = 0
+        self._first = ""
+
+    def add(self, line: int, problem: str) -> None:
+        """Takes note of a row.
+
+        Raises:
+            ValueError: rows are not to be skipped; names file, line and problem.
+        """
+        sentence = f"{self.name} line {line}: {problem}"
+        if not self.is_skipping:
+            raise ValueError(sentence)
+        self._first = self._first or sentence
+        self.count += 1
+
+    def report(self) -> None:
+        """Says in the log how many rows were left out."""
+        if self.count:
+            log.warning("%s: %s bad rows are left out; the first: %s", self.name, f"{self.count:,}", self._first)
+
+
+def read_text(path: str | os.PathLike) -> str:
+    """Reads a file as UTF-8, without the byte order mark that some programs begin it with.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is a folder, empty, or not UTF-8 (names the line).
+    """
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        raise ValueError(f'"{name}" is a folder; give the file itself')
+    try:
+        with open(name, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        raise FileNotFoundError(f'there is no file "{name}"; check the path') from None
+    if not content.strip():
+        raise ValueError(f"{name} is empty; look at how it was made")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{os.path.basename(name)} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); "
+            "save the file as UTF-8"
+        ) from None
+
+
+def read_tsv_rows(path: str | os.PathLike) -> list[Row]:
+    """Reads rows whose cells are separated by tabs, with quotes as ordinary characters, as GLUE is distributed.
+
+    Blank lines are no rows; the log says how many there were. Differs from the release: there a blank line ends the
+    program, and so does a cell of more than 131,072 characters.
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_text`.
+    """
+    return _split_tsv(read_text(path), os.path.basename(os.fspath(path)))
+
+
+def read_csv_rows(path: str | os.PathLike) -> list[Row]:
+    """Reads rows of a CSV file: cells between quotes may hold the delimiter, line ends, and doubled quotes.
+
+    The delimiter is a comma; where the first line has none, the semicolon or tab that it has (said in the log).
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_text`; or a quote that is not closed, or closed too early.
+    """
+    text, name = read_text(path), os.path.basename(os.fspath(path))
+    first_line = text.lstrip("\r\n").split("\n", 1)[0]
+    delimiter = ","
+    if "," not in first_line:
+        delimiter = next((other for other in ";\t" if other in first_line), ",")
+    if delimiter != ",":
+        log.info("%s: cells are separated by %s", name, {";": "semicolons", "\t": "tabs"}[delimiter])
+    return _split_quoted(text, name, delimiter)
+
+
+def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
+    """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file.
+
+    Raises:
+        FileNotFoundError, ValueError: the file cannot be read, or its name has none of ENDINGS.
+    """
+    if _ending(path) in JSON_ENDINGS:
+        return _read_json_table(path, BadRows(os.path.basename(path), is_skipping=True)).columns
+    return tuple(_read_rows(path)[0].cells)
+
+
+def read_table(path: str | os.PathLike, needed: Sequence[str], bad_rows: BadRows, known: Sequence[str] = ()) -> Table:
+    """Reads a user's own file; the ending of its name says what it is.
+
+    The first row is the header if all needed names are in it. If they are numbers instead, columns are counted from 0
+    and the first row is data, unless its cells in these columns are among the known names; the log says which.
+
+    Args:
+        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line).
+        needed: names of columns, or their numbers from 0.
+        bad_rows: is told of rows with a wrong number of cells, and of lines that are no JSON object.
+        known: names, in lower case, that mark a first row as header.
+
+    Returns:
+        Table with at least one row.
+
+    Raises:
+        FileNotFoundError, ValueError: the file cannot be read, lacks a column, or has no row below its header.
+    """
+    if _ending(path) in JSON_ENDINGS:
+        table = _read_json_table(path, bad_rows)
+        _check_columns(table.name, needed, table.columns)
+    else:
+        table = _read_delimited(path, needed, bad_rows, known)
+    if not table.rows:
+        raise ValueError(f"{os.fspath(path)} has no rows to read; give a file with at least one")
+    return table
+
+
+def _ending(path):
+    ending = os.path.splitext(os.fspath(path))[1].lower()
+    if ending not in ENDINGS:
+        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
+    return ending
+
+
+def _read_rows(path):
+    """Returns the rows of a CSV or TSV file, at least one."""
+    if _ending(path) not in TSV_ENDINGS:
+        return read_csv_rows(path)
+    text, name = read_text(path), os.path.basename(os.fspath(path))
+    if '"' not in text or not _is_quoted(text):
+        return _split_tsv(text, name)
+    log.info("%s: cells stand between quotes, which are taken off", name)
+    return _split_quoted(text, name, "\t")
+
+
+def _is_quoted(text):
+    """Whether quotes in a TSV file are there to protect cells: every one of them belongs to a cell that is quoted.
+
+    A quoted cell with both a line end and a tab is more likely two cells that each have one quote of their own.
+    """
+    if "\t" not in text or '"' in _QUOTED_CELL.sub("", text):
+        return False
+    return not any("\n" in cell and "\t" in cell for cell in _QUOTED_CELL.findall(text))
+
+
+def _split_tsv(text, name):
+    lines = text.removesuffix("\n").split("\n")
+    rows = [Row(number, line.removesuffix("\r").split("\t")) for number, line in enumerate(lines, 1) if line.strip()]
+    _tell_blank_lines(name, len(lines) - len(rows))
+    return rows
+
+
+def _split_quoted(text, name, delimiter):
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows, start, num_blank = [], 1, 0
+    limit = csv.field_size_limit(_LARGEST_CELL)
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                rows.append(Row(start, cells))
+            else:
+                num_blank += 1
+            start = reader.line_num + 1
+    except csv.Error as error:
+        if "end of data" in str(error):
+            raise ValueError(
+                f"{name} line {start}: a quote is opened and never closed; close it, or double quotes that are text"
+            ) from None
+        raise ValueError(
+            f'{name} line {start}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c"'
+        ) from None
+    finally:
+        csv.field_size_limit(limit)
+    _tell_blank_lines(name, num_blank)
+    return rows
+
+
+def _tell_blank_lines(name, count):
+    if count:
+        log.info("%s: %s blank %s passed over", name, f"{count:,}", "line is" if count == 1 else "lines are")
+
+
+def _read_delimited(path, needed, bad_rows, known):
+    rows = _read_rows(path)
+    first = rows[0].cells
+    name = os.path.basename(os.fspath(path))
+    if _has_header(first, needed, known, name, os.fspath(path)):
+        columns, rows = tuple(first), rows[1:]
+        if any(cell not in first for cell in needed):
+            columns = tuple(map(str, range(len(first))))
+    else:
+        columns = tuple(map(str, range(len(first))))
+    kept = []
+    for row in rows:
+        if len(row.cells) == len(first):
+            kept.append(row)
+        else:
+            bad_rows.add(row.line, f"has {_cells(len(row.cells))}, but the first row has {len(first)}; correct the row")
+    return Table(name, columns, kept)
+
+
+def _cells(count):
+    return f"{count} cell" if count == 1 else f"{count} cells"
+
+
+def _has_header(first, needed, known, name, path):
+    if all(column in first for column in needed):
+        _check_columns(path, needed, first)
+        return True
+    if not all(column.isdecimal() and int(column) < len(first) for column in needed):
+        _check_columns(path, needed, first)
+    if all(first[int(column)].strip().lower() in known for column in needed):
+        log.info("%s: columns are counted from 0; the first row is taken for their names: %s", name, ", ".join(first))
+        return True
+    log.info(
+        "%s: columns are counted from 0; there is no header, the first row is data: %s",
+        *(name, " | ".join(cell[:40] for cell in first)),
+    )
+    return False
+
+
+def _check_columns(path, needed, columns):
+    for column in needed:
+        if column not in columns:
+            raise ValueError(
+                f'{path} has no column "{column}"; its columns are {", ".join(columns)} (without a header, '
+                "give the numbers of columns from 0)"
+            )
+        if list(columns).count(column) > 1:
+            raise ValueError(f'{path} has more than one column "{column}"; rename all but one of them')
+
+
+def _read_json_table(path, bad_rows):
+    text, name = read_text(path), os.path.basename(os.fspath(path))
+    lines = text.removesuffix("\n").split("\n")
+    objects, num_blank = [], 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            num_blank += 1
+            continue
+        value = _read_json_line(line, number, bad_rows)
+        if value is not None:
+            objects.append((number, value))
+    _tell_blank_lines(name, num_blank)
+    columns = tuple(dict.fromkeys(key for _, value in objects for key in value))
+    return Table(name, columns, [Row(number, [value.get(key) for key in columns]) for number, value in objects])
+
+
+def _read_json_line(line, number, bad_rows):
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        bad_rows.add(number, f"not valid JSON ({error.msg} at character {error.pos + 1}); write one object in a line")
+        return None
+    if not isinstance(value, dict):
+        bad_rows.add(number, f"a JSON {type(value).__name__}, but one object in each line is needed")
+        return None
+    return value
