@@ -55,7 +55,12 @@ class FineTunedModel(keras.Model):
     Args:
         config: BertConfig.
         head: the layer on top.
+
+    Attributes:
+        is_per_token: whether its outputs have the tokens as second axis.
     """
+
+    is_per_token = False
 
     def __init__(self, config, head, name):
         super().__init__(name=name)
@@ -101,6 +106,8 @@ class TokenClassifierModel(FineTunedModel):
         config: BertConfig.
         num_classes: C.
     """
+
+    is_per_token = True
 
     def __init__(self, config, num_classes, name="token_classification"):
         super().__init__(config, ClassifierHead(config, num_classes), name)
@@ -148,6 +155,8 @@ class SquadModel(FineTunedModel):
     Args:
         config: BertConfig.
     """
+
+    is_per_token = True
 
     def __init__(self, config, name="question_answering"):
         super().__init__(config, SquadHead(config), name)

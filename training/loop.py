@@ -44,7 +44,7 @@ class Pace:
         return step == self.num_train_steps or (interval > 0 and step % interval == 0)
 
 
-def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
+def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, judge=None):
     """Trains until `pace.num_train_steps`, or until the process is asked to stop, and saves.
 
     Args:
@@ -55,6 +55,7 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
         pace: a `Pace`.
         evaluate: function without arguments giving a dict of metrics, or None for no evaluation.
         explain: function of a `tf.errors.OpError` that reading raised, giving the exception to raise instead.
+        judge: function of the step and the metrics of an evaluation, giving whether training is to end there.
 
     Returns:
         The metrics of the evaluation at the end; None without one, or after SIGTERM.
@@ -65,9 +66,9 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
     """
     step = int(trainer.global_step.numpy())
     iterator = iter(batches)
-    steps_per_call, metrics = 1, None
+    steps_per_call, metrics, is_over = 1, None, False
     with _stop_requests() as stop_requests:
-        while step < pace.num_train_steps and not stop_requests:
+        while step < pace.num_train_steps and not is_over and not stop_requests:
             num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
             started = time.monotonic()
             try:
@@ -87,19 +88,23 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None):
             report.steps(step, num_steps, totals, seconds)
             if step == 1 or pace.is_due(step, pace.log_steps):
                 report.row(step)
-            if pace.is_due(step, pace.save_checkpoints_steps):
-                run_dir.save(step, trainer.state)
-            if evaluate is not None and pace.is_due(step, pace.eval_steps):
-                metrics = evaluate()
-                report.evaluation(step, metrics)
+            # Evaluated before it is saved: a run that is resumed from a checkpoint has the figures of its step.
+            try:
+                if evaluate is not None and pace.is_due(step, pace.eval_steps):
+                    metrics = evaluate()
+                    report.evaluation(step, metrics)
+                    is_over = judge is not None and judge(step, metrics)
+            finally:
+                if is_over or pace.is_due(step, pace.save_checkpoints_steps):
+                    run_dir.save(step, trainer.state)
             steps_per_call = max(1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / seconds)))
-        if stop_requests and step < pace.num_train_steps:
+        if stop_requests and step < pace.num_train_steps and not is_over:
             if step != run_dir.latest_step():
                 run_dir.save(step, trainer.state)
             log.info("stopped by %s after step %d, which is saved; the same command goes on", stop_requests[0], step)
     if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
-    return metrics if step == pace.num_train_steps else None
+    return metrics if is_over or step == pace.num_train_steps else None
 
 
 def _not_finite(step, num_steps, run_dir):

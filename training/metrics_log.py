@@ -18,20 +18,13 @@ class MetricsFile:
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
-        metric_names: list of str.
+        metric_names: list of str; of training and of evaluation.
         start_step: int; rows after it come from steps that will be taken again, and are dropped.
     """
 
     def __init__(self, run_dir, metric_names, start_step):
-        self._columns = [
-            "step",
-            "split",
-            "learning_rate",
-            "loss",
-            *metric_names,
-            "gradient_norm",
-            "examples_per_second",
-        ]
+        columns = ["step", "split", "learning_rate", "loss", *metric_names, "gradient_norm", "examples_per_second"]
+        self._columns = list(dict.fromkeys(columns))
         path = run_dir.file(METRICS_FILE)
         kept = _whole_rows_until(path, start_step)
         lines = [",".join(self._columns)]

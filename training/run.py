@@ -26,7 +26,22 @@ FREE_SETTINGS = frozenset(
 )
 
 
-def train_task(task, strategy, run_dir, settings, make_batches, num_examples, console, evaluate=None, explain=None):
+def train_task(
+    task,
+    strategy,
+    run_dir,
+    settings,
+    make_batches,
+    num_examples,
+    console,
+    evaluate=None,
+    explain=None,
+    *,
+    judge=None,
+    eval_metric_names=(),
+    rate_factor=None,
+    is_trained=None,
+):
     """Trains a task in a run folder, or goes on with the training that it holds, to the last step or a stop.
 
     Args:
@@ -39,7 +54,10 @@ def train_task(task, strategy, run_dir, settings, make_batches, num_examples, co
         console: a `rich.console.Console`.
         evaluate: function without arguments giving a dict of metrics, called every `eval_steps` and at the end; or
             None.
-        explain: see `training.loop.train`.
+        explain, judge: see `training.loop.train`.
+        eval_metric_names: of the figures that `evaluate` gives, beside those of training.
+        rate_factor: see `modeling.AdamWeightDecay`.
+        is_trained: see `training.step.Trainer`.
 
     Returns:
         int, the step that training came to; and the metrics of the evaluation at its end, None without one.
@@ -52,7 +70,8 @@ def train_task(task, strategy, run_dir, settings, make_batches, num_examples, co
     schedule = LearningRateSchedule(
         settings["learning_rate"], num_steps, settings["num_warmup_steps"], settings["smooth_learning_rate"]
     )
-    trainer = Trainer(task, AdamWeightDecay(schedule), strategy, settings["seed"], num_parts)
+    optimizer = AdamWeightDecay(schedule, rate_factor=rate_factor)
+    trainer = Trainer(task, optimizer, strategy, settings["seed"], num_parts, is_trained)
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
         log.info("resuming from %s", run_dir.latest_checkpoint())
@@ -67,13 +86,13 @@ def train_task(task, strategy, run_dir, settings, make_batches, num_examples, co
     )
     if schedule.num_warmup_steps >= num_steps:
         log.warning("--num_warmup_steps=%d: the learning rate never stops rising", schedule.num_warmup_steps)
-    metrics_logs = [MetricsFile(run_dir, task.metric_names, step)]
+    metrics_logs = [MetricsFile(run_dir, [*task.metric_names, *eval_metric_names], step)]
     if TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))
     pace = Pace(**{name: settings[name] for name in Pace.__dataclass_fields__})
     with Report(task, schedule, batch_size, step, num_steps, console, metrics_logs) as report:
         batches = strategy.experimental_distribute_dataset(make_batches(step))
-        metrics = train(trainer, batches, run_dir, report, pace, evaluate, explain)
+        metrics = train(trainer, batches, run_dir, report, pace, evaluate, explain, judge)
     return int(trainer.global_step.numpy()), metrics
 
 

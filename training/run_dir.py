@@ -107,12 +107,13 @@ class RunDir:
         named = int(match[1]) if match else None
         return named if named in steps else max(steps, default=0)
 
-    def save(self, step, state):
+    def save(self, step, state, num_kept=_CHECKPOINTS_KEPT):
         """Writes a checkpoint; whenever this is interrupted, the newest whole one stays the one to resume from.
 
         Args:
             step: int.
             state: dict of `tf.Variable` by name.
+            num_kept: int; so many checkpoints are kept, this one included.
 
         Raises:
             OSError: it cannot be written, as on a full disk.
@@ -130,7 +131,7 @@ class RunDir:
         if os.name != "nt":  # which opens no folders
             _flush_to_disk(self.path)
         earlier = [earlier for earlier in self._whole_steps() if earlier < step]
-        kept = [*earlier[1 - _CHECKPOINTS_KEPT :], step]
+        kept = [*earlier, step][-num_kept:]
         lines = [f'model_checkpoint_path: "model.ckpt-{step}"']
         lines += [f'all_model_checkpoint_paths: "model.ckpt-{kept_step}"' for kept_step in kept]
         self.write_text("checkpoint", "\n".join(lines) + "\n")
