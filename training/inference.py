@@ -1,0 +1,69 @@
+"""The network's answer for every row of a task's features, on any number of devices."""
+
+import logging
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from data_prep.feature_batches import prediction_batches
+
+log = logging.getLogger("bert_keras")
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Inference:
+    """A model that looks at rows without changing. Built once, it may be asked again as its weights change.
+
+    Args:
+        model: one of `modeling.models`, with `is_per_token`: whether what it gives is for each token.
+        strategy: `tf.distribute.Strategy`; the model was built in its scope.
+        batch_size: int, over all devices.
+        is_trimmed: whether batches are cut to their longest sequence, see `data_prep.feature_batches`.
+    """
+
+    def __init__(self, model, strategy, batch_size, is_trimmed=False):
+        self._model = model
+        self._strategy = strategy
+        self._batch_size = batch_size
+        self._is_trimmed = is_trimmed
+
+    def outputs(self, features):
+        """Returns what the model gives for each row.
+
+        Args:
+            features: dict of arrays with the rows as first axis, among them those that the model takes.
+
+        Returns:
+            dict of float32 arrays [N, ...] in the order of the rows; where the model gives something for each token, 0
+            for tokens that were cut off.
+        """
+        features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
+        num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
+        batches, order = prediction_batches(features, self._batch_size, self._is_trimmed)
+        collected, started, row = {}, time.monotonic(), 0
+        for batch in self._strategy.experimental_distribute_dataset(batches):
+            rows = order[row : row + self._batch_size]
+            for name, values in self._run(batch).items():
+                values = values.numpy()[: len(rows)]
+                if self._model.is_per_token:
+                    values = _padded(values, num_tokens)
+                if name not in collected:
+                    collected[name] = np.empty((num_rows, *values.shape[1:]), np.float32)
+                collected[name][rows] = values
+            row += len(rows)
+            if time.monotonic() - started > _SECONDS_BETWEEN_LINES:
+                log.info("%s of %s rows are predicted", f"{row:,}", f"{num_rows:,}")
+                started = time.monotonic()
+        return collected
+
+    @tf.function
+    def _run(self, features):
+        outputs = self._strategy.run(self._model, args=(features,))
+        return {name: self._strategy.gather(values, axis=0) for name, values in outputs.items()}
+
+
+def _padded(values, num_tokens):
+    """Fills [B, t, ...] up with zeros to [B, T, ...]."""
+    return np.pad(values, [(0, 0), (0, num_tokens - values.shape[1]), *[(0, 0)] * (values.ndim - 2)])
