@@ -1,4 +1,4 @@
-"""What a pre-trained model consists of: its checkpoint, its config and its vocabulary, found from one path."""
+"""What a model consists of: its checkpoint, its config, its vocabulary and how text is prepared, from one path."""
 
 import dataclasses
 import glob
@@ -22,23 +22,6 @@ _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelFiles:
-    """An open checkpoint with all that is needed to ask it.
-
-    Attributes:
-        checkpoint: what `modeling.open_checkpoint` gave.
-        config: its BertConfig.
-        tokenizer: FullTokenizer with its vocabulary and its casing.
-        longest: the most pieces of a sequence that it can be asked about.
-    """
-
-    checkpoint: Checkpoint
-    config: BertConfig
-    tokenizer: FullTokenizer
-    longest: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Preparation:
     """How text is prepared for a model.
 
@@ -53,12 +36,36 @@ class Preparation:
     longest: int
 
 
+@dataclasses.dataclass(frozen=True)
+class ModelFiles:
+    """An open checkpoint with all that is needed to ask it, or to train on from it.
+
+    Attributes:
+        checkpoint: what `modeling.open_checkpoint` gave; None where training starts from random numbers.
+        config: its BertConfig.
+        tokenizer: FullTokenizer with its vocabulary and its casing.
+        vocab_file: path of the vocabulary.
+        preparation: Preparation.
+    """
+
+    checkpoint: Checkpoint | None
+    config: BertConfig
+    tokenizer: FullTokenizer
+    vocab_file: str
+    preparation: Preparation
+
+    @property
+    def longest(self):
+        """The most pieces of a sequence that the model can be asked about, an int."""
+        return self.preparation.longest
+
+
 def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None):
-    """Finds and checks the parts of a pre-trained model; says what it loads and how text will be cased.
+    """Finds and checks the parts of a model; says what it loads and how text will be cased.
 
     Args:
         path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, one of its files, the folder of
-            a run.
+            a run. None: there is no checkpoint, and both files are given.
         vocab_file: the vocabulary; None: the vocab.txt beside the checkpoint.
         config_file: the config; None: the one beside the checkpoint.
         do_lower_case: bool; None: as the model was trained where its folder says so, else as its vocabulary looks.
@@ -70,14 +77,14 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         FileNotFoundError: a part is not there.
         ValueError: a part is damaged, or does not fit the others.
     """
-    checkpoint = open_checkpoint(path)
-    folder = pathlib.Path(checkpoint.prefix).parent
+    checkpoint = None if path is None else open_checkpoint(path)
+    folder = pathlib.Path(checkpoint.prefix if checkpoint else vocab_file).parent
     config = read_config(config_file) if config_file else checkpoint.config
     if config is None:
         raise FileNotFoundError(
             f"there is no bert_config.json or config.json in {folder}; put it there, or give config_file"
         )
-    if config_file:
+    if config_file and checkpoint:
         check_config(config, checkpoint)
     vocab_file = vocab_file or checkpoint.vocab_file
     if vocab_file is None:
@@ -89,7 +96,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         raise ValueError(
             f"{vocab_file} lacks {', '.join(missing)}; give the vocabulary that the model was trained with"
         )
-    return ModelFiles(checkpoint, config, tokenizer, preparation.longest)
+    return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
 
 
 def find_preparation(folder, vocab_file, config, do_lower_case=None):
