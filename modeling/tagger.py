@@ -1,0 +1,93 @@
+"""The feature-based tagger: a recurrent network on what a frozen BERT says of each token (paper, section 5.3).
+
+Axes: B batch, T tokens, H hidden, U units, C classes.
+"""
+
+import keras
+from keras import ops
+
+from modeling.bert import BertModel
+from modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
+from modeling.layers import Dropout, EncoderLayer, truncated_normal
+
+NUM_FEATURE_LAYERS = 4
+NUM_RECURRENT_LAYERS = 2
+UNITS = 768
+
+
+class FeatureBasedTagger(keras.Model):
+    """Gives each token one of several classes, by the last four layers of a BERT that is not trained.
+
+    The four layers are put side by side and go through two bidirectional LSTM layers and a linear one. BERT never has
+    dropout here and passes no gradient on, so its weights stay as they were loaded, as long as the optimizer leaves out
+    what is named `bert/...` (weight decay would move it). The release has no program for it.
+
+    Args:
+        config: BertConfig; all layers are taken where it has fewer than four.
+        num_classes: C.
+        units: U, the width of an LSTM in each direction.
+    """
+
+    def __init__(self, config, num_classes, units=UNITS, name="feature_based_tagger"):
+        super().__init__(name=name)
+        self.config = config
+        self.bert = BertModel(config)
+        first_dropout = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
+        self.input_dropout = Dropout(FINE_TUNING_DROPOUT, first_dropout)
+        width = min(NUM_FEATURE_LAYERS, config.num_hidden_layers) * config.hidden_size
+        self.recurrent_layers = []
+        with keras.name_scope("tagger"):
+            for i in range(NUM_RECURRENT_LAYERS):
+                with keras.name_scope(f"layer_{i}"):
+                    self.recurrent_layers.append(BidirectionalLstm(width, units, first_dropout + 1 + i))
+                width = 2 * units
+            self.output_layer = keras.layers.Dense(
+                num_classes, kernel_initializer=truncated_normal(FINE_TUNING_INITIALIZER_RANGE), name="output"
+            )
+            self.output_layer.build((None, width))
+        self.built = True
+
+    def call(self, features, dropout_seed=None):
+        """Scores the classes of each token.
+
+        Args:
+            features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids"; other keys are ignored. Padding
+                stands at the end of a row.
+            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+
+        Returns:
+            dict of "logits" float32 [B, T, C].
+        """
+        encoded = self.bert(features["input_ids"], features["input_mask"], features["segment_ids"])
+        layers = encoded["all_encoder_layers"][-NUM_FEATURE_LAYERS:]
+        x = ops.stop_gradient(ops.concatenate(layers, axis=-1))  # [B, T, 4 * H]
+        x = self.input_dropout(x, dropout_seed)
+        is_token = ops.cast(features["input_mask"], "bool")  # [B, T]
+        for layer in self.recurrent_layers:
+            x = layer(x, is_token, dropout_seed=dropout_seed)  # [B, T, 2 * U]
+        return {"logits": ops.cast(self.output_layer(x), "float32")}
+
+
+class BidirectionalLstm(keras.layers.Layer):
+    """Two LSTMs (Hochreiter and Schmidhuber 1997), one from each end, side by side; padding changes neither.
+
+    Args:
+        input_size: width of what comes in.
+        units: U.
+        dropout_index: see `Dropout`; of what comes out.
+    """
+
+    def __init__(self, input_size, units, dropout_index, name="lstm"):
+        super().__init__(name=name)
+        self.forward_lstm = keras.layers.LSTM(units, return_sequences=True, name="forward")
+        self.backward_lstm = keras.layers.LSTM(units, return_sequences=True, go_backwards=True, name="backward")
+        for lstm in (self.forward_lstm, self.backward_lstm):
+            lstm.build((None, None, input_size))
+        self.dropout = Dropout(FINE_TUNING_DROPOUT, dropout_index)
+
+    def call(self, x, is_token, dropout_seed=None):
+        """Maps float [B, T, input] to [B, T, 2 * U]; is_token is bool [B, T], a seed (see `Dropout`) is for training."""
+        forward = self.forward_lstm(x, mask=is_token)  # [B, T, U]
+        # What is read backwards comes out in that order.
+        backward = ops.flip(self.backward_lstm(x, mask=is_token), axis=1)  # [B, T, U]
+        return self.dropout(ops.concatenate([forward, backward], axis=-1), dropout_seed)

@@ -1,0 +1,121 @@
+"""The feature-based tagger against NumPy, with padding, with dropout, and with an encoder that stays as it is."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from modeling import weights_by_name
+from modeling.tagger import FeatureBasedTagger
+from tests.modeling.tiny_bert import make_config, make_features
+
+SEED = np.array([3, 0], np.int32)
+
+
+def make_tagger(num_layers=2, units=5, **changes):
+    """A tagger of random weights, biases included."""
+    tagger = FeatureBasedTagger(make_config(num_hidden_layers=num_layers, **changes), num_classes=3, units=units)
+    rng = np.random.default_rng(0)
+    for name, weight in weights_by_name(tagger).items():
+        weight.assign(0.3 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
+    return tagger
+
+
+def logits_of(tagger, features, seed=None):
+    return ops.convert_to_numpy(tagger(features, dropout_seed=seed)["logits"])
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(x, kernel, recurrent_kernel, bias):
+    """Of one sequence [T, input]: the outputs [T, U]. Gates in the order input, forget, cell, output."""
+    units = len(recurrent_kernel)
+    hidden, cell, outputs = np.zeros(units), np.zeros(units), []
+    for step in x:
+        gates = step @ kernel + hidden @ recurrent_kernel + bias
+        enter, keep, new, leave = (
+            gates[:units],
+            gates[units : 2 * units],
+            gates[2 * units : 3 * units],
+            gates[3 * units :],
+        )
+        cell = sigmoid(keep) * cell + sigmoid(enter) * np.tanh(new)
+        hidden = sigmoid(leave) * np.tanh(cell)
+        outputs.append(hidden)
+    return np.array(outputs)
+
+
+def expected_logits(tagger, features, row):
+    """The logits of the tokens of one row without its padding, in float64."""
+    weights = {name: np.asarray(weight, np.float64) for name, weight in weights_by_name(tagger).items()}
+    length = features["input_mask"][row].sum()
+    encoded = tagger.bert(
+        *(features[name][row : row + 1, :length] for name in ("input_ids", "input_mask", "segment_ids"))
+    )
+    x = np.concatenate([ops.convert_to_numpy(layer)[0] for layer in encoded["all_encoder_layers"][-4:]], axis=-1)
+    for i in range(2):
+        directions = []
+        for name, step in (("forward", 1), ("backward", -1)):
+            prefix = f"tagger/layer_{i}/{name}/lstm_cell"
+            arrays = (weights[f"{prefix}/{part}"] for part in ("kernel", "recurrent_kernel", "bias"))
+            directions.append(lstm(x[::step], *arrays)[::step])
+        x = np.concatenate(directions, axis=-1)
+    return x @ weights["tagger/output/kernel"] + weights["tagger/output/bias"]
+
+
+@pytest.mark.parametrize("num_layers", [2, 5])
+def test_logits_equal_numpy_on_ragged_rows(num_layers):
+    tagger = make_tagger(num_layers)
+    features = make_features(tagger.config)
+    assert len(set(features["input_mask"].sum(1))) > 1
+    logits = logits_of(tagger, features)
+    for row, length in enumerate(features["input_mask"].sum(1)):
+        np.testing.assert_allclose(logits[row, :length], expected_logits(tagger, features, row), rtol=0, atol=1e-5)
+
+
+def test_padding_changes_nothing():
+    tagger = make_tagger()
+    features = make_features(tagger.config)
+    padded = {name: np.pad(values, ((0, 0), (0, 4))) for name, values in features.items() if values.shape[1:] == (11,)}
+    is_token = features["input_mask"].astype(bool)
+    np.testing.assert_allclose(
+        logits_of(tagger, padded)[:, :11][is_token], logits_of(tagger, features)[is_token], rtol=0, atol=1e-6
+    )
+
+
+def test_names_do_not_depend_on_what_was_made_before():
+    names = [sorted(weights_by_name(make_tagger())) for _ in range(2)]
+    assert names[0] == names[1]
+    others = [name for name in names[0] if not name.startswith("bert/")]
+    parts = [f"{direction}/lstm_cell/{part}" for direction in ("backward", "forward") for part in ("bias", "kernel")]
+    parts += [f"{direction}/lstm_cell/recurrent_kernel" for direction in ("backward", "forward")]
+    expected = [f"tagger/layer_{i}/{part}" for i in range(2) for part in parts]
+    assert others == sorted([*expected, "tagger/output/bias", "tagger/output/kernel"])
+    assert FeatureBasedTagger(make_config(), 3).recurrent_layers[1].forward_lstm.units == 768
+
+
+def test_bert_gets_no_gradient_and_everything_else_does():
+    tagger = make_tagger()
+    features = make_features(tagger.config)
+    weights = {name: weight.value for name, weight in weights_by_name(tagger).items()}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(tagger(features, dropout_seed=tf.constant(SEED))["logits"]))
+    gradients = tape.gradient(loss, weights)
+    without = {name for name, gradient in gradients.items() if gradient is None or not np.any(gradient)}
+    assert without == {name for name in weights if name.startswith("bert/")}
+
+
+def test_dropout_is_drawn_from_the_seed_and_never_inside_bert():
+    tagger = make_tagger(hidden_dropout_prob=0.9, attention_probs_dropout_prob=0.9)
+    features = make_features(tagger.config)
+    plain, dropped, again = (logits_of(tagger, features, seed) for seed in (None, SEED, SEED))
+    np.testing.assert_array_equal(dropped, again)
+    assert np.abs(dropped - plain).max() > 1e-3
+    assert np.abs(dropped - logits_of(tagger, features, SEED + 1)).max() > 1e-3
+    dropouts = [tagger.input_dropout, *(layer.dropout for layer in tagger.recurrent_layers)]
+    assert len({dropout.index for dropout in dropouts}) == 3
+    for dropout in dropouts:
+        dropout.rate = 0
+    np.testing.assert_array_equal(logits_of(tagger, features, SEED), plain)
