@@ -26,7 +26,12 @@ class FeatureBasedTagger(keras.Model):
         config: BertConfig; all layers are taken where it has fewer than four.
         num_classes: C.
         units: U, the width of an LSTM in each direction.
+
+    Attributes:
+        is_per_token: True; its outputs have the tokens as second axis.
     """
+
+    is_per_token = True
 
     def __init__(self, config, num_classes, units=UNITS, name="feature_based_tagger"):
         super().__init__(name=name)
@@ -86,7 +91,7 @@ class BidirectionalLstm(keras.layers.Layer):
         self.dropout = Dropout(FINE_TUNING_DROPOUT, dropout_index)
 
     def call(self, x, is_token, dropout_seed=None):
-        """Maps float [B, T, input] to [B, T, 2 * U]; is_token is bool [B, T], a seed (see `Dropout`) is for training."""
+        """Maps float [B, T, input] to [B, T, 2 * U]; is_token is bool [B, T], a seed as in `Dropout` is to train."""
         forward = self.forward_lstm(x, mask=is_token)  # [B, T, U]
         # What is read backwards comes out in that order.
         backward = ops.flip(self.backward_lstm(x, mask=is_token), axis=1)  # [B, T, U]
