@@ -6,12 +6,12 @@ Imports without TensorFlow.
 
 import logging
 import os
-from collections.abc import Sequence
 
+from data_prep.columns import Columns, find_columns, list_columns
 from data_prep.examples import KINDS, Example, Label, check_labels, learn_labels, to_number
 from data_prep.glue import Column, GlueFile, GlueTask
-from data_prep.own_files import Columns, find_columns, read_own_file
-from data_prep.tables import BadRows, read_csv_rows, read_tsv_rows
+from data_prep.own_files import read_own_file
+from data_prep.tables import BadRows, Row, read_csv_rows, read_tsv_rows
 from data_prep.tfds_examples import read_tfds
 
 __all__ = [
@@ -80,38 +80,22 @@ def read_glue_file(
     file = _file_of(task, split)
     name = os.path.basename(os.fspath(path))
     rows = (read_csv_rows if file.is_csv else read_tsv_rows)(path)
-    places = _places(file, rows[0].cells, name)
+    places = _places(file, rows[0], name)
     if file.has_header:
-        if file.label is not None and rows[0].cells[places[file.label]] in task.labels:
+        header, *rows = rows
+        if file.label is not None and header.cells[places[file.label]] in task.labels:
             raise ValueError(
-                f"{name} line {rows[0].line}: this is an example, but the first line of this file of {task.name} names "
+                f"{name} line {header.line}: this is an example, but the first line of this file of {task.name} names "
                 "the columns; put the header back"
             )
-        rows = rows[1:]
     if file.language is not None:
         rows = _rows_of_language(rows, places[file.language], xnli_language, name)
-    spellings, bad_rows, examples = dict(task.other_spellings), BadRows(name, skip_bad_rows), []
-    num_cells = max(places.values()) + 1
-    for number, (line, cells) in enumerate(rows):
-        if len(cells) < num_cells:
-            bad_rows.add(line, f"has {len(cells)} of at least {num_cells} cells; restore the row, or --skip_bad_rows")
-            continue
-        label = None if file.label is None else cells[places[file.label]]
-        if label is not None and task.kind == "regression":
-            label = to_number(label)
-            if label is None:
-                bad_rows.add(line, f'"{cells[places[file.label]]}" is no number; correct the label')
-                continue
-        examples.append(
-            Example(
-                id=str(number) if file.id is None else cells[places[file.id]],
-                text_a=cells[places[file.text_a]],
-                text_b=None if file.text_b is None or file.choices else cells[places[file.text_b]],
-                label=spellings.get(label, label),
-                choices=tuple(f"{cells[places[file.text_b]]} {cells[places[ending]]}" for ending in file.choices),
-                source=f"{name} line {line}",
-            )
-        )
+    bad_rows, examples = BadRows(name, skip_bad_rows), []
+    for number, row in enumerate(rows):
+        try:
+            examples.append(_glue_example(task, file, places, row.cells, number, f"{name} line {row.line}"))
+        except ValueError as error:
+            bad_rows.add(row.line, str(error))
     bad_rows.report()
     if not examples:
         raise ValueError(f"{os.fspath(path)} holds no example; give a file with at least one")
@@ -124,23 +108,52 @@ def _file_of(task, split):
     return task.files[split]
 
 
-def _places(file: GlueFile, first: Sequence[str], name: str) -> dict[Column, int]:
-    """Returns the number of each column of a file, given the cells of its first row."""
+def _places(file: GlueFile, first: Row, name: str) -> dict[Column, int]:
+    """Returns the number of each column of a file, given its first row."""
     columns = [file.text_a, file.text_b, file.label, file.id, file.language, *file.choices]
     places = {}
     for column in (column for column in columns if column is not None):
         if isinstance(column, int):
-            place = column if column >= 0 else len(first) + column
-            if not 0 <= place < len(first):
-                raise ValueError(f"{name} line 1: {len(first)} cells, but column {column} (from 0) is needed")
-        elif column in first:
-            place = first.index(column)
+            places[column] = column % len(first.cells) if column < 0 else column
+        elif column in first.cells:
+            places[column] = first.cells.index(column)
         else:
             raise ValueError(
-                f'{name} line 1: no column "{column}" among {", ".join(first)}; give the file as it is distributed'
+                f'{name} line {first.line}: no column "{column}" among {list_columns(first.cells)}; '
+                "give the file as it is distributed"
             )
-        places[column] = place
+    num_cells = max(places.values()) + 1
+    if len(first.cells) < num_cells:
+        raise ValueError(
+            f"{name} line {first.line}: {len(first.cells)} cells, but this file has at least {num_cells}; "
+            "give the file as it is distributed"
+        )
     return places
+
+
+def _glue_example(task, file, places, cells, number, source):
+    """Returns the example of a row; raises ValueError with what is wrong with the row."""
+    num_cells = max(places.values()) + 1
+    if len(cells) < num_cells:
+        raise ValueError(f"{len(cells)} of at least {num_cells} cells; restore the row")
+
+    def cell(column):
+        return None if column is None else cells[places[column]]
+
+    label = cell(file.label)
+    if label is not None and task.kind == "regression":
+        label = to_number(label)
+        if label is None:
+            raise ValueError(f'the label "{cell(file.label)}" is no finite number; correct it')
+    text_b = cell(file.text_b)
+    return Example(
+        id=str(number) if file.id is None else cell(file.id),
+        text_a=cell(file.text_a),
+        text_b=None if file.choices else text_b,
+        label=dict(task.other_spellings).get(label, label),
+        choices=tuple(f"{text_b} {cell(ending)}" for ending in file.choices),
+        source=source,
+    )
 
 
 def _rows_of_language(rows, place, language, name):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_prep.examples import Example
+from data_prep.examples import Example, check_labels
 
 log = logging.getLogger("bert_keras")
 
@@ -70,7 +70,7 @@ def make_features(
     Differs from the release: it only cuts.
 
     Args:
-        examples: at least one; all have labels, or none.
+        examples: at least one.
         labels: in order of their ids; () for regression.
         kind: one of `examples.KINDS`.
         tokenizer: `FullTokenizer`.
@@ -80,11 +80,11 @@ def make_features(
 
     Returns:
         input_ids int32 [N, T], input_mask int8 [N, T], segment_ids int8 [N, T], padded with 0; example_index int32 [N],
-        the number of the example that a row belongs to; and where examples are labelled label_ids int32 [N], or
+        the number of the example that a row belongs to; and where all examples are labelled label_ids int32 [N], or
         label_values float32 [N] (regression) or [N, C] (multi-label, 0 or 1). Multiple choice: [N, K, T].
 
     Raises:
-        ValueError: no examples, some without labels, choices that differ in number, or lengths that cannot be.
+        ValueError: no examples, an unknown label, choices that differ in number, or lengths that cannot be.
     """
     _check_lengths(max_seq_length, doc_stride, kind)
     if not examples:
@@ -101,7 +101,7 @@ def make_features(
         shape = (len(examples), -1, max_seq_length)
         features = {name: values.reshape(shape) for name, values in features.items() if name != "example_index"}
         features["example_index"] = example_index = np.arange(len(examples), dtype=np.int32)
-    features |= {name: values[example_index] for name, values in _label_arrays(examples, labels, kind).items()}
+    features |= {name: values[example_index] for name, values in _label_arrays(examples, labels, kind, what).items()}
     _tell_lengths(num_cut, len(examples), len(example_index), max_seq_length, doc_stride, what)
     return features
 
@@ -174,15 +174,18 @@ def _pack(rows, max_seq_length):
     }
 
 
-def _label_arrays(examples, labels, kind):
-    """Returns the labels of examples, by the name of their feature; nothing where they have none."""
+def _label_arrays(examples, labels, kind, what):
+    """Returns the labels of examples, by the name of their feature; nothing where not all have one."""
     unlabelled = [example for example in examples if example.label is None]
     if len(unlabelled) == len(examples):
         return {}
     if unlabelled:
-        raise ValueError(
-            f"{unlabelled[0].source}: no label, but other examples of the file have one; label all of them, or none"
+        log.info(
+            "%s: %s of %s examples have no label, so the labels of the others are left out",
+            *(what, f"{len(unlabelled):,}", f"{len(examples):,}"),
         )
+        return {}
+    check_labels(examples, labels, kind)
     if kind == "regression":
         return {"label_values": np.array([example.label for example in examples], np.float32)}
     ids = {label: number for number, label in enumerate(labels)}

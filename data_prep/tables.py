@@ -4,13 +4,11 @@ Imports without TensorFlow.
 """
 
 import csv
-import dataclasses
 import io
 import json
 import logging
 import os
 import re
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 log = logging.getLogger("bert_keras")
@@ -29,21 +27,6 @@ class Row(NamedTuple):
 
     line: int
     cells: list[Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The rows of a file.
-
-    Attributes:
-        name: the name of the file without its folder, as in messages.
-        columns: the name of each column; without a header their numbers "0", "1", ...
-        rows: each with as many cells as there are columns.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    rows: list[Row]
 
 
 class BadRows:
@@ -68,7 +51,7 @@ class BadRows:
         """
         sentence = f"{self.name} line {line}: {problem}"
         if not self.is_skipping:
-            raise ValueError(sentence)
+            raise ValueError(f"{sentence} (--skip_bad_rows leaves such rows out)")
         self._first = self._first or sentence
         self.count += 1
 
@@ -100,8 +83,7 @@ def read_text(path: str | os.PathLike) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"{os.path.basename(name)} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); "
-            "save the file as UTF-8"
+            f"{name_of(name)} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save the file as UTF-8"
         ) from None
 
 
@@ -114,7 +96,7 @@ def read_tsv_rows(path: str | os.PathLike) -> list[Row]:
     Raises:
         FileNotFoundError, ValueError: see `read_text`.
     """
-    return _split_tsv(read_text(path), os.path.basename(os.fspath(path)))
+    return _split_tsv(read_text(path), name_of(path))
 
 
 def read_csv_rows(path: str | os.PathLike) -> list[Row]:
@@ -125,7 +107,7 @@ def read_csv_rows(path: str | os.PathLike) -> list[Row]:
     Raises:
         FileNotFoundError, ValueError: see `read_text`; or a quote that is not closed, or closed too early.
     """
-    text, name = read_text(path), os.path.basename(os.fspath(path))
+    text, name = read_text(path), name_of(path)
     first_line = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = ","
     if "," not in first_line:
@@ -135,61 +117,69 @@ def read_csv_rows(path: str | os.PathLike) -> list[Row]:
     return _split_quoted(text, name, delimiter)
 
 
-def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
-    """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file.
+def read_rows(path: str | os.PathLike) -> list[Row]:
+    """Reads the rows of a user's CSV or TSV file, by the ending of its name.
 
-    Raises:
-        FileNotFoundError, ValueError: the file cannot be read, or its name has none of ENDINGS.
-    """
-    if _ending(path) in JSON_ENDINGS:
-        return _read_json_table(path, BadRows(os.path.basename(path), is_skipping=True)).columns
-    return tuple(_read_rows(path)[0].cells)
-
-
-def read_table(path: str | os.PathLike, needed: Sequence[str], bad_rows: BadRows, known: Sequence[str] = ()) -> Table:
-    """Reads a user's own file; the ending of its name says what it is.
-
-    The first row is the header if all needed names are in it. If they are numbers instead, columns are counted from 0
-    and the first row is data, unless its cells in these columns are among the known names; the log says which.
-
-    Args:
-        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line).
-        needed: names of columns, or their numbers from 0.
-        bad_rows: is told of rows with a wrong number of cells, and of lines that are no JSON object.
-        known: names, in lower case, that mark a first row as header.
+    In a TSV file quotes are ordinary characters, unless every one of them belongs to a cell that stands between quotes;
+    then they are taken off, and the log says so.
 
     Returns:
-        Table with at least one row.
+        The rows, at least one.
 
     Raises:
-        FileNotFoundError, ValueError: the file cannot be read, lacks a column, or has no row below its header.
+        FileNotFoundError, ValueError: see `read_csv_rows`.
     """
-    if _ending(path) in JSON_ENDINGS:
-        table = _read_json_table(path, bad_rows)
-        _check_columns(table.name, needed, table.columns)
-    else:
-        table = _read_delimited(path, needed, bad_rows, known)
-    if not table.rows:
-        raise ValueError(f"{os.fspath(path)} has no rows to read; give a file with at least one")
-    return table
-
-
-def _ending(path):
-    ending = os.path.splitext(os.fspath(path))[1].lower()
-    if ending not in ENDINGS:
-        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
-    return ending
-
-
-def _read_rows(path):
-    """Returns the rows of a CSV or TSV file, at least one."""
-    if _ending(path) not in TSV_ENDINGS:
+    if ending_of(path) not in TSV_ENDINGS:
         return read_csv_rows(path)
-    text, name = read_text(path), os.path.basename(os.fspath(path))
+    text, name = read_text(path), name_of(path)
     if '"' not in text or not _is_quoted(text):
         return _split_tsv(text, name)
     log.info("%s: cells stand between quotes, which are taken off", name)
     return _split_quoted(text, name, "\t")
+
+
+def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[str, ...], list[Row]]:
+    """Reads a file with a JSON object in each line.
+
+    Args:
+        path: of the file.
+        bad_rows: is told of lines that are something else.
+
+    Returns:
+        All keys of the objects, and the objects as rows with a cell for each of the keys.
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_text`.
+    """
+    lines = read_text(path).removesuffix("\n").split("\n")
+    objects, num_blank = [], 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            num_blank += 1
+            continue
+        value = _read_json_line(line, number, bad_rows)
+        if value is not None:
+            objects.append((number, value))
+    _tell_blank_lines(name_of(path), num_blank)
+    keys = tuple(dict.fromkeys(key for _, value in objects for key in value))
+    return keys, [Row(number, [value.get(key) for key in keys]) for number, value in objects]
+
+
+def name_of(path: str | os.PathLike) -> str:
+    """Returns the name of a file without its folder."""
+    return os.path.basename(os.fspath(path))
+
+
+def ending_of(path: str | os.PathLike) -> str:
+    """Returns how the name of a file ends, one of ENDINGS.
+
+    Raises:
+        ValueError: it ends otherwise.
+    """
+    ending = os.path.splitext(os.fspath(path))[1].lower()
+    if ending not in ENDINGS:
+        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
+    return ending
 
 
 def _is_quoted(text):
@@ -230,6 +220,8 @@ def _split_quoted(text, name, delimiter):
         ) from None
     finally:
         csv.field_size_limit(limit)
+    if not rows:
+        raise ValueError(f"{name} has only empty cells; look at how it was made")
     _tell_blank_lines(name, num_blank)
     return rows
 
@@ -237,72 +229,6 @@ def _split_quoted(text, name, delimiter):
 def _tell_blank_lines(name, count):
     if count:
         log.info("%s: %s blank %s passed over", name, f"{count:,}", "line is" if count == 1 else "lines are")
-
-
-def _read_delimited(path, needed, bad_rows, known):
-    rows = _read_rows(path)
-    first = rows[0].cells
-    name = os.path.basename(os.fspath(path))
-    if _has_header(first, needed, known, name, os.fspath(path)):
-        columns, rows = tuple(first), rows[1:]
-        if any(cell not in first for cell in needed):
-            columns = tuple(map(str, range(len(first))))
-    else:
-        columns = tuple(map(str, range(len(first))))
-    kept = []
-    for row in rows:
-        if len(row.cells) == len(first):
-            kept.append(row)
-        else:
-            bad_rows.add(row.line, f"has {_cells(len(row.cells))}, but the first row has {len(first)}; correct the row")
-    return Table(name, columns, kept)
-
-
-def _cells(count):
-    return f"{count} cell" if count == 1 else f"{count} cells"
-
-
-def _has_header(first, needed, known, name, path):
-    if all(column in first for column in needed):
-        _check_columns(path, needed, first)
-        return True
-    if not all(column.isdecimal() and int(column) < len(first) for column in needed):
-        _check_columns(path, needed, first)
-    if all(first[int(column)].strip().lower() in known for column in needed):
-        log.info("%s: columns are counted from 0; the first row is taken for their names: %s", name, ", ".join(first))
-        return True
-    log.info(
-        "%s: columns are counted from 0; there is no header, the first row is data: %s",
-        *(name, " | ".join(cell[:40] for cell in first)),
-    )
-    return False
-
-
-def _check_columns(path, needed, columns):
-    for column in needed:
-        if column not in columns:
-            raise ValueError(
-                f'{path} has no column "{column}"; its columns are {", ".join(columns)} (without a header, '
-                "give the numbers of columns from 0)"
-            )
-        if list(columns).count(column) > 1:
-            raise ValueError(f'{path} has more than one column "{column}"; rename all but one of them')
-
-
-def _read_json_table(path, bad_rows):
-    text, name = read_text(path), os.path.basename(os.fspath(path))
-    lines = text.removesuffix("\n").split("\n")
-    objects, num_blank = [], 0
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            num_blank += 1
-            continue
-        value = _read_json_line(line, number, bad_rows)
-        if value is not None:
-            objects.append((number, value))
-    _tell_blank_lines(name, num_blank)
-    columns = tuple(dict.fromkeys(key for _, value in objects for key in value))
-    return Table(name, columns, [Row(number, [value.get(key) for key in columns]) for number, value in objects])
 
 
 def _read_json_line(line, number, bad_rows):

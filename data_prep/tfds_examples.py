@@ -1,19 +1,18 @@
 """Examples from TensorFlow Datasets, by name. TensorFlow is imported only when a data set is read."""
 
-import logging
 import os
 
-from data_prep.examples import Example, to_number
-from data_prep.glue import GLUE_TASKS, GlueTask
-from data_prep.own_files import Columns, choose_columns
+import numpy as np
 
-log = logging.getLogger("bert_keras")
+from data_prep.columns import Columns, choose_columns
+from data_prep.examples import Example
+from data_prep.glue import GLUE_TASKS, GlueTask
 
 
 def read_tfds(
     name: str, split: str, columns: Columns | None = None, data_dir: str | os.PathLike | None = None
 ) -> tuple[list[Example], tuple[str, ...] | None]:
-    """Reads one split of a data set of TensorFlow Datasets.
+    """Reads one split of a data set of TensorFlow Datasets, which downloads it where it is not in `data_dir` yet.
 
     Args:
         name: as "glue/mrpc", or "imdb_reviews".
@@ -22,68 +21,87 @@ def read_tfds(
         data_dir: where data sets are kept; None: where TensorFlow Datasets keeps them.
 
     Returns:
-        The examples, whose labels are names, and the labels in order of their ids (of a task of GLUE those that its
-        files have, in the order of its files); None: the data set does not name them.
+        The examples, and the labels in order of their ids; None: the data set does not name them. Labels that are
+        classes become their names; whole numbers without names become text, other numbers stay. Of a task of GLUE all
+        is as in its files: the labels, their order, and none in a test split.
 
     Raises:
         ImportError: tensorflow-datasets is not installed.
-        ValueError: there is no such data set, split or feature.
+        ValueError: there is no such data set, split or feature, or a feature is of no use here.
     """
+    tfds = _import_tfds(name)
+    task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
+    if task is not None:
+        split = _split_name(task, split)
     try:
-        import tensorflow_datasets as tfds
+        builder = tfds.builder(name, data_dir=data_dir)
+    except tfds.core.DatasetNotFoundError:
+        raise ValueError(f'TensorFlow Datasets has no data set "{name}"; look the name up in its catalog') from None
+    features = builder.info.features
+    columns = columns or _choose(name, task, features)
+    for column in (columns.text, columns.pair, columns.label, columns.id):
+        if column is not None and column not in features:
+            raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(features)}')
+    names = getattr(features[columns.label], "names", None) if columns.label else None
+    is_test = task is not None and split.startswith("test")
+    examples = []
+    for number, record in enumerate(tfds.as_numpy(tfds.load(name, split=split, data_dir=data_dir))):
+        source = f"{name} {split} example {number}"
+        has_label = columns.label is not None and not is_test
+        examples.append(
+            Example(
+                id=str(number) if columns.id is None else _to_text(record[columns.id], columns.id, source),
+                text_a=_to_text(record[columns.text], columns.text, source),
+                text_b=None if columns.pair is None else _to_text(record[columns.pair], columns.pair, source),
+                label=_to_label(record[columns.label], names, task, source) if has_label else None,
+                source=source,
+            )
+        )
+    if not examples:
+        raise ValueError(f'the split "{split}" of {name} is empty; choose another')
+    return examples, task.labels if task else names and tuple(names)
+
+
+def _import_tfds(name):
+    try:
+        import tensorflow_datasets
     except ImportError as error:
         raise ImportError(
             f"reading {name} needs TensorFlow Datasets, which is not installed: pip install tensorflow-datasets"
         ) from error
-    task = _task_of(name)
-    if task is not None:
-        split = dict(task.tfds.splits).get(split, split)
-    builder = tfds.builder(name, data_dir=data_dir)
-    features = builder.info.features
-    if columns is None:
-        columns = _columns_of_task(task) if task else choose_columns(name, tuple(features))
-    missing = [
-        column
-        for column in (columns.text, columns.pair, columns.label, columns.id)
-        if column and column not in features
-    ]
-    if missing:
-        raise ValueError(f'{name} has no feature "{missing[0]}"; its features are {", ".join(features)}')
-    names = getattr(features[columns.label], "names", None) if columns.label else None
-    data = tfds.load(name, split=split, data_dir=data_dir)
-    examples = []
-    for number, record in enumerate(tfds.as_numpy(data)):
-        examples.append(
-            Example(
-                id=str(number) if columns.id is None else _to_text(record[columns.id]),
-                text_a=_to_text(record[columns.text]),
-                text_b=None if columns.pair is None else _to_text(record[columns.pair]),
-                label=None if columns.label is None else _to_label(record[columns.label], names, task),
-                source=f"{name} {split} example {number}",
-            )
-        )
-    return examples, task.labels if task else names and tuple(names)
+    return tensorflow_datasets
 
 
-def _task_of(name) -> GlueTask | None:
-    return next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
+def _split_name(task: GlueTask, split):
+    names = dict(task.tfds.splits)
+    if split in ("train", "dev", "test") and split not in names:
+        raise ValueError(f"{task.tfds.name} has no {split} split, only {', '.join(names)}; leave this step out")
+    return names.get(split, split)
 
 
-def _columns_of_task(task):
+def _choose(name, task, features):
+    if task is None:
+        return choose_columns(name, tuple(features), needs_label=False)
     return Columns(task.tfds.text_a, task.tfds.text_b, "label", "idx")
 
 
-def _to_text(value):
-    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
-
-
-def _to_label(value, names, task):
+def _to_text(value, column, source):
     if isinstance(value, bytes):
-        return _to_text(value)
-    if not names:
-        return to_number(value)
+        return value.decode("utf-8")
+    if np.ndim(value) or isinstance(value, dict):
+        raise ValueError(f'{source}: the feature "{column}" is not one text; choose another')
+    return str(value)
+
+
+def _to_label(value, names, task, source):
+    """Returns the label of a record; None for the -1 of classes that are not known."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if np.ndim(value) or isinstance(value, dict):
+        raise ValueError(f"{source}: the label is not one name or number; choose another feature")
+    if names is None:
+        return str(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else float(value)
     if value < 0:
         return None
-    if task is not None and names[value] not in task.labels:
-        return task.labels[value]
-    return names[value]
+    # The classes of some tasks have names there that their files do not know, in the same order.
+    return names[value] if task is None or names[value] in task.labels else task.labels[value]

@@ -1,0 +1,240 @@
+"""The columns of a user's file: by name, by number, or found by what people usually call them.
+
+Imports without TensorFlow.
+"""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Sequence
+
+from data_prep.tables import JSON_ENDINGS, BadRows, Row, ending_of, name_of, read_json_rows, read_rows
+
+log = logging.getLogger("bert_keras")
+
+# Names under which the columns of other people's files are found, in lower case.
+TEXT_NAMES = (
+    *("text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"),
+    *("message", "comment", "tweet", "document", "description"),
+)
+LABEL_NAMES = ("label", "labels", "class", "category", "target", "sentiment", "score", "rating")
+PAIRS = (
+    *(("sentence1", "sentence2"), ("text_a", "text_b"), ("text", "text_pair"), ("premise", "hypothesis")),
+    *(("question1", "question2"), ("question", "sentence")),
+)
+_KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
+_ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Which columns of a file hold what: names in its header, or numbers from 0 as text.
+
+    Attributes:
+        text, pair, label, id: columns; None: there is none.
+        label_separator: stands between the labels of a cell, for multi-label.
+        choices: columns of the second texts to choose from, for multiple choice.
+    """
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    id: str | None = None
+    label_separator: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+def find_columns(
+    path: str | os.PathLike,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    id: str | None = None,
+    needs_label: bool = True,
+) -> Columns:
+    """Finds the columns of a user's file that were not named, where the names in its header leave no doubt.
+
+    Args:
+        path: .csv, .tsv, .txt, .jsonl or .json.
+        text, pair, label, id: names of columns that were given.
+        needs_label: whether it is an error to find no column of labels.
+
+    Returns:
+        Columns; what was found is said in the log.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the text or the label can be in no column or in several; lists the columns.
+    """
+    return choose_columns(os.fspath(path), read_columns(path), Columns(text, pair, label, id), needs_label)
+
+
+def choose_columns(
+    source: str, names: Sequence[str], given: Columns | None = None, needs_label: bool = True
+) -> Columns:
+    """Completes columns from the names that a file, or a data set, has; see `find_columns`.
+
+    Args:
+        source: what to call it in messages.
+        names: of its columns.
+        given: what is known; its text may be None.
+        needs_label: whether it is an error to find no column of labels.
+    """
+    given = given or Columns(None)
+    found = {}
+    if given.text is None:
+        text, pair = _find_text(source, names, given)
+        found |= {"text": text} if pair is None else {"text": text, "pair": pair}
+    if given.label is None:
+        taken = {given.text, given.pair, given.id, *found.values()}
+        label = _find_one(source, names, LABEL_NAMES, "label", taken, needs_label)
+        found |= {} if label is None else {"label": label}
+    if found:
+        taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
+        log.info("%s: of the columns %s, %s", source, list_columns(names), taken)
+    return dataclasses.replace(given, **found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The rows of a file, without its header.
+
+    Attributes:
+        name: the name of the file without its folder, as in messages.
+        places: the place in the cells of a row of each column that was asked for and is there.
+        rows: all with the same number of cells.
+    """
+
+    name: str
+    places: dict[str, int]
+    rows: list[Row]
+
+
+def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
+    """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file.
+
+    Raises:
+        FileNotFoundError, ValueError: the file cannot be read, or its name has none of ENDINGS.
+    """
+    if ending_of(path) not in JSON_ENDINGS:
+        return tuple(map(str.strip, read_rows(path)[0].cells))
+    keys, rows = read_json_rows(path, BadRows(name_of(path), is_skipping=True))
+    if not rows:
+        read_json_rows(path, BadRows(name_of(path)))  # says what is wrong with the first of them
+    return keys
+
+
+def read_table(path: str | os.PathLike, needed: Sequence[str], optional: Sequence[str], bad_rows: BadRows) -> Table:
+    """Reads a user's own file; the ending of its name says what it is.
+
+    Columns that are named are looked for in the first row, the header. Where all needed ones are numbers, they count
+    columns from 0, and the first row is data unless it has an optional name, or numbers or usual names of columns in
+    their places; the log says which.
+
+    Args:
+        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line).
+        needed: names of columns, or their numbers from 0.
+        optional: the same of columns that may be absent.
+        bad_rows: is told of rows with a wrong number of cells, and of lines that are no JSON object.
+
+    Returns:
+        Table; it may be without rows only if bad_rows was told of one.
+
+    Raises:
+        FileNotFoundError, ValueError: the file cannot be read, lacks a column, or has no row below its header.
+    """
+    if ending_of(path) in JSON_ENDINGS:
+        columns, rows = read_json_rows(path, bad_rows)
+        places = {name: place for place, name in enumerate(columns)}
+        if rows:
+            _check_needed(path, needed, places, columns)
+        return Table(name_of(path), places, rows)
+    rows = read_rows(path)
+    columns = list(map(str.strip, rows[0].cells))
+    places = _find_places([*needed, *optional], columns, is_counting=all(map(str.isdecimal, needed)))
+    _check_needed(path, needed, places, columns)
+    if _has_header(columns, places, needed, name_of(path)):
+        rows = rows[1:]
+        if not rows:
+            raise ValueError(f"{os.fspath(path)} has a header and no rows; give a file with at least one")
+    return Table(name_of(path), places, _of_same_length(rows, len(columns), bad_rows))
+
+
+def list_columns(columns: Sequence[str]) -> str:
+    """Returns names of columns for a message; long ones, which are data rather than names, are cut."""
+    return ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in columns)
+
+
+def _find_text(source, names, given):
+    """Returns the column of the text and that of the second text, None where it was not found."""
+    taken = {given.pair, given.label, given.id}
+    free = {name.strip().lower(): name for name in names if name not in taken}
+    if given.pair is None:
+        for first, second in PAIRS:
+            others = [name for name in TEXT_NAMES if name in free and name not in (first, second)]
+            if first in free and second in free and not others:
+                return free[first], free[second]
+    if len(free) == 1 and len(names) == 1:
+        return names[0], None
+    return _find_one(source, names, TEXT_NAMES, "text", taken), None
+
+
+def _find_one(source, names, known, what, taken, is_needed=True):
+    matches = [name for name in names if name.strip().lower() in known and name not in taken]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches and not is_needed:
+        return None
+    count = "several columns" if matches else "no column"
+    raise ValueError(
+        f"{source}: {count} could be the {what} among {list_columns(names)}; name it with --{what}_column "
+        "(where there is no header, give its number from 0)"
+    )
+
+
+def _find_places(names, columns, is_counting):
+    """Returns the places of columns given by name or number, of those that are there."""
+    places = {}
+    for name in names:
+        if name in columns and not (is_counting and name.isdecimal()):
+            places[name] = columns.index(name)
+        elif name.isdecimal() and int(name) < len(columns):
+            places[name] = int(name)
+    return places
+
+
+def _check_needed(path, needed, places, columns):
+    for name in needed:
+        if name not in places:
+            raise ValueError(
+                f'{os.fspath(path)} has no column "{name}"; its columns are {list_columns(columns)} '
+                "(where there is no header, give the numbers of columns from 0)"
+            )
+        if not name.isdecimal() and columns.count(name) > 1:
+            raise ValueError(f'{os.fspath(path)} has more than one column "{name}"; rename all but one of them')
+
+
+def _has_header(first, places, needed, name):
+    """Whether the first row of a file names its columns."""
+    if any(not column.isdecimal() for column in places):
+        return True
+    cells = [first[places[column]] for column in needed]
+    if cells == list(needed) or all(cell.lower() in _KNOWN_NAMES for cell in cells):
+        log.info("%s: columns are counted from 0; the first row names them: %s", name, list_columns(first))
+        return True
+    log.info("%s: columns are counted from 0; there is no header, the first row is %s", name, list_columns(first))
+    return False
+
+
+def _of_same_length(rows, num_cells, bad_rows):
+    kept = []
+    for row in rows:
+        if len(row.cells) == num_cells:
+            kept.append(row)
+        else:
+            cells = f"{len(row.cells)} {'cell' if len(row.cells) == 1 else 'cells'}"
+            bad_rows.add(
+                row.line,
+                f"{cells}, but the first row has {num_cells}; look for a missing separator, or one that needs quotes",
+            )
+    return kept
