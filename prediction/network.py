@@ -23,18 +23,28 @@ class Network:
             gives a tuple of tensors with the batch as first axis.
         lengths: what questions are padded to, ascending; the last is the longest question there may be.
         batch_size: how many questions are answered at a time, at most.
+        strategy: the `tf.distribute.Strategy` in whose scope the model was made, which splits each batch evenly over
+            its devices and fills it up, because a TPU wants batches of one size; None: the one default device.
 
     Raises:
         ValueError: batch_size is below 1.
     """
 
-    def __init__(self, model: Callable, read_out: Callable, lengths: Sequence[int], batch_size: int):
+    def __init__(
+        self,
+        model: Callable,
+        read_out: Callable,
+        lengths: Sequence[int],
+        batch_size: int,
+        strategy: tf.distribute.Strategy | None = None,
+    ):
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, but must be at least 1")
         self.batch_size = batch_size
         self.lengths = lengths
         self._function = tf.function(lambda features: read_out(model(features), features))
         self._compiled = {}
+        self._strategy = strategy
 
     @property
     def num_traces(self) -> int:
@@ -62,9 +72,27 @@ class Network:
         for length, indices in sorted(by_length.items()):
             for start in range(0, len(indices), self.batch_size):
                 batch = indices[start : start + self.batch_size]
-                columns = self._compile(length)(_pad([questions[index] for index in batch], length))
-                for index, *rows in zip(batch, *(column.numpy() for column in columns), strict=True):
-                    yield index, tuple(rows)
+                asked = [questions[index] for index in batch]
+                if self._strategy is None:
+                    columns = self._compile(length)(_pad(asked, length, len(asked)))
+                else:
+                    columns = self._on_devices(asked, length)
+                columns = [column.numpy() for column in columns]
+                for number, index in enumerate(batch):
+                    yield index, tuple(rows[number] for rows in columns)
+
+    def _on_devices(self, questions, length):
+        """Answers the questions of a batch on all devices; there may be more rows than questions."""
+        size = -(-self.batch_size // self._strategy.num_replicas_in_sync)
+        num_positions = max(len(question.positions) for question in questions)
+
+        def part(context):
+            first = size * context.replica_id_in_sync_group
+            return _pad(questions[first : first + size], length, size, num_positions)
+
+        features = self._strategy.experimental_distribute_values_from_function(part)
+        columns = self._strategy.run(self._function, args=(features,))
+        return [tf.concat(self._strategy.experimental_local_results(column), axis=0) for column in columns]
 
     def _padded_length(self, question):
         return next(length for length in self.lengths if length >= len(question.input_ids))
@@ -94,21 +122,22 @@ def lengths_up_to(longest: int) -> list[int]:
     return [*lengths, longest]
 
 
-def _pad(questions, length):
-    """Makes the features of a batch, int32 tensors."""
-    num_positions = max(len(question.positions) for question in questions)
+def _pad(questions, length, num_rows, num_positions=None):
+    """Makes the features of a batch, int32 tensors; rows beyond those of the questions are all 0."""
+    if num_positions is None:
+        num_positions = max(len(question.positions) for question in questions)
     features = {
-        "input_ids": _padded([question.input_ids for question in questions], length),
-        "input_mask": _padded([[1] * len(question.input_ids) for question in questions], length),
-        "segment_ids": _padded([question.segment_ids for question in questions], length),
-        "masked_lm_positions": _padded([question.positions for question in questions], num_positions),
-        "masked_lm_ids": _padded([question.target_ids for question in questions], num_positions),
+        "input_ids": _padded([question.input_ids for question in questions], num_rows, length),
+        "input_mask": _padded([[1] * len(question.input_ids) for question in questions], num_rows, length),
+        "segment_ids": _padded([question.segment_ids for question in questions], num_rows, length),
+        "masked_lm_positions": _padded([question.positions for question in questions], num_rows, num_positions),
+        "masked_lm_ids": _padded([question.target_ids for question in questions], num_rows, num_positions),
     }
     return {name: tf.constant(value) for name, value in features.items()}
 
 
-def _padded(rows, length):
-    padded = np.zeros((len(rows), length), np.int32)
-    for row, values in zip(padded, rows, strict=True):
+def _padded(rows, num_rows, length):
+    padded = np.zeros((num_rows, length), np.int32)
+    for row, values in zip(padded, rows, strict=False):
         row[: len(values)] = values
     return padded

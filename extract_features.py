@@ -1,0 +1,114 @@
+"""Writes the vectors that BERT makes of texts, from any of its layers.
+
+    python extract_features.py --input_file=texts.txt --output_file=features.jsonl --init_checkpoint=model
+    python extract_features.py --input_file=texts.txt --output_file=vectors.npz --init_checkpoint=model \\
+        --layers=-1 --pooling=mean
+
+The input has one text a line, or two with " ||| " between them. The output has one entry a line, blank ones included.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+
+from training.start import start_tensorflow
+
+start_tensorflow()
+
+from absl import flags
+
+from data_prep.progress import Progress, ProgressBar
+from prediction.feature_extractor import POOLINGS, FeatureExtractor, parse_layers
+from prediction.feature_files import FORMATS, format_of, open_feature_file
+from prediction.feature_lines import count_lines, read_lines
+from training.console import open_console
+from training.devices import create_strategy
+from training.flags import given_flags, parse, require, run_main
+
+log = logging.getLogger("bert_keras")
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("input_file", None, 'Text file: a text a line, or two with " ||| " between them.', **define)
+    flags.DEFINE_string("output_file", None, "The file to write.", **define)
+    flags.DEFINE_string(
+        "layers", "-1,-2,-3,-4", "Layers, with commas: 0 the first block, -1 the last, or embeddings.", **define
+    )
+    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one beside the checkpoint.", **define)
+    flags.DEFINE_integer("max_seq_length", 128, "The most pieces of a text; what is more is cut off.", **define)
+    flags.DEFINE_string("init_checkpoint", None, "The model: folder of a checkpoint or run, or a checkpoint.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt beside the checkpoint.", **define)
+    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
+    flags.DEFINE_integer("batch_size", 32, "Texts that are looked at together.", lower_bound=1, **define)
+    flags.DEFINE_bool("use_tpu", False, "Compute on a TPU rather than on the CPU or GPU.", **define)
+    flags.DEFINE_string("master", None, "Name or grpc address of the TPU.", **define)
+    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, **define)
+    flags.DEFINE_bool(
+        "use_one_hot_embeddings", False, "Taken and not needed: a gather gives the same values.", **define
+    )
+    flags.DEFINE_enum("output_format", None, FORMATS, "Not given: by the ending of --output_file.", **define)
+    flags.DEFINE_enum("pooling", "none", POOLINGS, "One vector a text and layer, instead of one a token.", **define)
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+    """
+    values = define_flags()
+    parse(values, argv, __doc__)
+    console = open_console(stderr=True)
+    require(values, ("input_file", "output_file", "init_checkpoint"))
+    layers = parse_layers(values.layers)
+    _check_output(values.output_file)
+    num_lines = count_lines(values.input_file)
+    extractor = FeatureExtractor(
+        values.init_checkpoint,
+        layers=layers,
+        pooling=values.pooling,
+        max_seq_length=values.max_seq_length,
+        batch_size=values.batch_size,
+        vocab_file=values.vocab_file,
+        config_file=values.bert_config_file,
+        do_lower_case=values.do_lower_case,
+        strategy=_tpu(values) if values.use_tpu else None,
+    )
+    output_format = values.output_format or format_of(values.output_file)
+    with (
+        ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
+        open_feature_file(values.output_file, output_format, layers, values.pooling) as writer,
+    ):
+        progress.start("extracting", num_lines, "lines")
+        for features in extractor.features(read_lines(values.input_file)):
+            writer.write(features)
+            progress.advance()
+        progress.finish()
+    log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)
+
+
+def _check_output(output_file):
+    if os.path.isdir(output_file):
+        raise ValueError(f"--output_file={output_file} is a folder; give the name of a file")
+    folder = os.path.dirname(output_file) or "."
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"--output_file={output_file}: there is no folder {folder}; make it first")
+
+
+def _tpu(values):
+    num_cores = values.num_tpu_cores if "num_tpu_cores" in given_flags(values) else None
+    return create_strategy(True, values.master, num_tpu_cores=num_cores)
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

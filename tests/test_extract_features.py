@@ -1,0 +1,189 @@
+"""The program from its command line to its files."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from known_models import constant_model, random_model, write_model
+
+import extract_features
+from prediction.feature_extractor import FeatureExtractor
+from training.flags import run_main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"), random_model(seed=5))
+
+
+@pytest.fixture
+def extract(folder, tmp_path):
+    """Runs the program on a text: a function of the text, the name of the output and flags, giving its path."""
+
+    def run(text, name, *flags, init_checkpoint=folder):
+        (tmp_path / "texts.txt").write_bytes(text.encode() if isinstance(text, str) else text)
+        extract_features.main(
+            ["extract_features.py", f"--input_file={tmp_path / 'texts.txt'}", f"--output_file={tmp_path / name}"]
+            + [f"--init_checkpoint={init_checkpoint}", "--max_seq_length=20", *flags]
+        )
+        return tmp_path / name
+
+    return run
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_flags_and_defaults_are_the_release_s():
+    flag_values = extract_features.define_flags()
+    assert {name: flag_values[name].default for name in flag_values} == {
+        "input_file": None,
+        "output_file": None,
+        "layers": "-1,-2,-3,-4",
+        "bert_config_file": None,
+        "max_seq_length": 128,
+        "init_checkpoint": None,
+        "vocab_file": None,
+        # The release's default is True, whatever the vocabulary; here the model says it.
+        "do_lower_case": None,
+        "batch_size": 32,
+        "use_tpu": False,
+        "master": None,
+        "num_tpu_cores": 8,
+        "use_one_hot_embeddings": False,
+        # Of our own.
+        "output_format": None,
+        "pooling": "none",
+    }
+
+
+def test_the_file_is_the_release_s_byte_by_byte(extract, tmp_path):
+    # Its embeddings are 0 but for the layer normalisation, whose beta is what goes on and comes out.
+    model = constant_model({}, hidden_size=2, num_attention_heads=1)
+    for weight in model.weights:
+        if weight.path == "bert/encoder/layer_0/output/LayerNorm/beta":
+            weight.assign([0.25, -1 / 3])
+    folder = write_model(tmp_path / "constant", model)
+    values = '"layers": [{"index": -1, "values": [0.25, -0.333333]}]}'
+    path = extract("He\n\n首 ||| was\n", "out.json", "--layers=-1", init_checkpoint=folder)
+    assert path.read_text() == (
+        f'{{"linex_index": 0, "features": [{{"token": "[CLS]", {values}, '
+        f'{{"token": "he", {values}, {{"token": "[SEP]", {values}]}}\n'
+        f'{{"linex_index": 1, "features": [{{"token": "[CLS]", {values}, {{"token": "[SEP]", {values}]}}\n'
+        f'{{"linex_index": 2, "features": [{{"token": "[CLS]", {values}, '
+        f'{{"token": "[UNK]", {values}, {{"token": "[SEP]", {values}, '
+        f'{{"token": "was", {values}, {{"token": "[SEP]", {values}]}}\n'
+    )
+
+
+TEXT = "he was hungry ||| so he ate .\n\nparis\n" + "a b c d e f g h i j k l m n o p a b c\n"
+
+
+def test_values_and_their_order_are_those_of_the_extractor(extract, folder):
+    lines = lines_of(extract(TEXT, "out.jsonl", "--layers=-2,embeddings"))
+    extractor = FeatureExtractor(folder, [-2, "embeddings"], max_seq_length=20)
+    texts = [("he was hungry", "so he ate ."), "", "paris", TEXT.splitlines()[3]]
+    for number, (line, features) in enumerate(zip(lines, extractor(texts), strict=True)):
+        assert list(line) == ["linex_index", "features"]
+        assert line["linex_index"] == number
+        assert [token["token"] for token in line["features"]] == features.tokens
+        for token, values in zip(line["features"], features.values, strict=True):
+            assert [layer["index"] for layer in token["layers"]] == [-2, "embeddings"]
+            np.testing.assert_allclose([layer["values"] for layer in token["layers"]], values, atol=6e-7)
+
+
+@pytest.mark.parametrize("pooling", ["none", "mean"])
+def test_all_formats_hold_the_same(extract, pooling):
+    flags = ["--layers=-1,0", f"--pooling={pooling}", "--batch_size=2"]
+    lines = lines_of(extract(TEXT, "out.jsonl", *flags))
+    if pooling == "none":
+        rows = [token["layers"] for line in lines for token in line["features"]]
+        assert len(rows) == 10 + 2 + 3 + 20
+    else:
+        rows = [line["layers"] for line in lines]
+    expected = [[layer["values"] for layer in layers] for layers in rows]
+    with np.load(extract(TEXT, "out.npz", *flags)) as arrays:
+        np.testing.assert_allclose(arrays["values"], expected, atol=6e-7)
+        values = arrays["values"]
+    for name, more in (("out.h5", []), ("out.bin", ["--output_format=hdf5"])):
+        with h5py.File(extract(TEXT, name, *flags, *more)) as file:
+            np.testing.assert_array_equal(file["values"][:], values)
+
+
+def test_what_was_done_is_said_on_standard_error(extract, capsys):
+    path = extract(TEXT, "out.jsonl", "--layers=-1")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "loaded 39 of 39 weights from" in captured.err
+    assert "1 of 4 texts are longer than 20 pieces; pieces cut off their ends: 1" in captured.err
+    assert f"wrote the vectors of 4 lines to {path}" in captured.err
+
+
+def test_what_the_release_s_commands_say_is_taken(extract, folder):
+    expected = extract(TEXT, "a.jsonl", "--layers=-1").read_bytes()
+    path = extract(
+        TEXT,
+        "b.jsonl",
+        "--layers=-1",
+        f"--vocab_file={folder / 'vocab.txt'}",
+        f"--bert_config_file={folder / 'bert_config.json'}",
+        "--do_lower_case=True",
+        "--use_tpu=False",
+        "--num_tpu_cores=8",
+        "--use_one_hot_embeddings=True",
+    )
+    assert path.read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--layers=-1,7"], "^layers has 7, but the model's 2 blocks are 0 to 1, or from the end -1 to -2; give these"),
+        ([], "^layers has -3, but the model's 2 blocks are 0 to 1"),
+        (["--layers=last"], '^layers is "last", and "last" is no layer; give whole numbers'),
+        (["--layers=-1", "--pooling=sum"], "--pooling=sum: value should be one of <none|cls|mean|max>"),
+        (["--layers=-1", "--output_format=csv"], "--output_format=csv: value should be one of <jsonl|npz|hdf5>"),
+        (["--layers=-1", "--max_seq_length=64"], "^max_seq_length is 64, but must be from 3 to the 40 pieces"),
+        (["--layers=-1", "--use_tpu"], "^--use_tpu: no TPU could be reached as 'local'"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing_behind(extract, tmp_path, flags, message):
+    with pytest.raises(ValueError, match=message.replace("|", r"\|")):
+        extract("he\n", "out.jsonl", *flags)
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "texts.txt is empty; give one text a line$"),
+        (b"he\n\xff\n", r"texts.txt line 2: not UTF-8 \(byte 0xff\); save it as UTF-8$"),
+    ],
+)
+def test_mistakes_in_the_input_are_told_before_the_model_is_opened(extract, content, message, capsys):
+    with pytest.raises(ValueError, match=message):
+        extract(content, "out.jsonl")
+    assert "loaded" not in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_is_told_at_once(extract, tmp_path):
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(ValueError, match=rf"^--output_file={tmp_path}/sub is a folder; give the name of a file$"):
+        extract("he\n", "sub")
+    message = rf"^--output_file={tmp_path}/none/a.npz: there is no folder {tmp_path}/none; make it first$"
+    with pytest.raises(FileNotFoundError, match=message):
+        extract("he\n", "none/a.npz")
+
+
+def test_all_that_is_missing_is_named_at_once():
+    with pytest.raises(ValueError, match=r"^missing: --input_file, --output_file, --init_checkpoint \(--help"):
+        extract_features.main(["extract_features.py"])
+
+
+def test_a_mistake_has_no_traceback(tmp_path, capsys):
+    argv = ["/somewhere/extract_features.py", "--init_checkpoint=a", f"--output_file={tmp_path / 'a'}"]
+    assert run_main(extract_features.main, [*argv, f"--input_file={tmp_path / 'none.txt'}"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"extract_features.py: {tmp_path / 'none.txt'} is not a file; give a text file, one text a line"
