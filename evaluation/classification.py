@@ -1,0 +1,225 @@
+"""Figures for classes, numbers and sets of labels: those of GLUE, and a row for each class."""
+
+import math
+import warnings
+
+import numpy as np
+import scipy.stats
+from sklearn import metrics
+
+from evaluation.tables import tab_separated, text_table
+
+CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "matthews")
+REGRESSION_METRICS = ("pearson", "spearman")
+MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
+
+
+def classification_metrics(label_ids, predicted_ids, names=("accuracy",)):
+    """Figures for examples that belong to one class each.
+
+    Args:
+        label_ids: int [N], the right classes.
+        predicted_ids: int [N], the predicted ones.
+        names: which figures: `accuracy`; `f1`, of class 1 of two, as GLUE has it for MRPC and QQP; `f1_macro`, the mean
+            of the classes' F1, over those that occur in either; `matthews`, Matthews' correlation, 0 where all examples
+            have one class or all predictions are one.
+
+    Returns:
+        dict of float by name, in the order of the names. An F1 that has nothing to divide by is 0.
+
+    Raises:
+        ValueError: there are no examples, the lengths differ, a name is unknown, or `f1` was asked for more than two
+            classes.
+    """
+    labels, predicted = _in_step(label_ids, predicted_ids)
+    for name in names:
+        if name not in CLASSIFICATION_METRICS:
+            raise ValueError(f'"{name}" is no figure of classification; give some of {", ".join(_QUOTED)}')
+    return {name: _classification_metric(name, labels, predicted) for name in names}
+
+
+_QUOTED = [f'"{name}"' for name in CLASSIFICATION_METRICS]
+
+
+def _classification_metric(name, labels, predicted):
+    if name == "accuracy":
+        return float(np.mean(labels == predicted))
+    if name == "f1_macro":
+        return float(metrics.f1_score(labels, predicted, average="macro", zero_division=0))
+    if name == "matthews":
+        is_constant = np.ptp(labels) == 0 or np.ptp(predicted) == 0
+        return 0.0 if is_constant else float(metrics.matthews_corrcoef(labels, predicted))
+    highest = max(labels.max(), predicted.max())
+    if highest > 1:
+        raise ValueError(
+            f"f1 is that of class 1 of two, but there is a class {highest}; take f1_macro for more classes"
+        )
+    return float(metrics.f1_score(labels, predicted, zero_division=0))
+
+
+def regression_metrics(labels, predicted):
+    """The correlations of GLUE's STS-B.
+
+    Args:
+        labels: float [N], the right numbers.
+        predicted: float [N].
+
+    Returns:
+        dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 where all labels, or all
+        predictions, are one number: such predictions say nothing about the labels.
+
+    Raises:
+        ValueError: there are no examples, the lengths differ, or a number is not finite.
+    """
+    labels, predicted = (values.astype(np.float64) for values in _in_step(labels, predicted))
+    for what, values in (("label", labels), ("prediction", predicted)):
+        if not np.isfinite(values).all():
+            place = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"{what} {place + 1} of {len(values)} is {values[place]}, but numbers have to be finite")
+    if np.ptp(labels) == 0 or np.ptp(predicted) == 0:
+        return dict.fromkeys(REGRESSION_METRICS, 0.0)
+    with warnings.catch_warnings():
+        # Of numbers that differ in their last digits only; the correlation is computed all the same.
+        warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
+        pearson = float(scipy.stats.pearsonr(labels, predicted).statistic)
+    spearman = float(scipy.stats.spearmanr(labels, predicted).statistic)
+    return {"pearson": 0.0 if math.isnan(pearson) else pearson, "spearman": spearman}
+
+
+def multi_label_metrics(labels, predicted):
+    """Figures for examples that have any number of labels each.
+
+    Args:
+        labels: [N, C]; 1 (or True) where an example has a label, 0 elsewhere.
+        predicted: [N, C], the same for the predictions.
+
+    Returns:
+        dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean of the F1 of the C
+        labels; a label that occurs nowhere counts as 0) and `accuracy` (the share of examples whose labels are all
+        right).
+
+    Raises:
+        ValueError: there are no examples, the shapes differ, or a value is neither 0 nor 1.
+    """
+    labels, predicted = _in_step(labels, predicted)
+    labels, predicted = _indicators("labels", labels), _indicators("predictions", predicted)
+    micro = metrics.f1_score(labels.ravel(), predicted.ravel(), zero_division=0)
+    macro = _figures_of_classes(labels, predicted, labels.shape[1])[2].mean()
+    accuracy = (labels == predicted).all(axis=1).mean()
+    return dict(zip(MULTI_LABEL_METRICS, (float(micro), float(macro), float(accuracy)), strict=True))
+
+
+def class_report(label_ids, predicted_ids, labels):
+    """Precision, recall and F1 of every class, as a table for people.
+
+    Args:
+        label_ids: int [N], the right classes; or [N, C] of 0 and 1 where an example may have several labels.
+        predicted_ids: the same for the predictions.
+        labels: list of str, the names of the C classes.
+
+    Returns:
+        str: a row for each class with the number of its examples; then `macro`, the mean over the classes that occur
+        (over all labels where an example may have several), and `weighted`, the mean weighted by examples. What has
+        nothing to divide by is 0.
+
+    Raises:
+        ValueError: there are no examples, the lengths differ, or a class has no name.
+    """
+    truth, predicted = _in_step(label_ids, predicted_ids)
+    is_counted = np.ones(len(labels), bool)
+    if truth.ndim == 2:
+        truth, predicted = _indicators("labels", truth), _indicators("predictions", predicted)
+        if truth.shape[1] != len(labels):
+            raise ValueError(
+                f"there are {truth.shape[1]} columns of labels, but {len(labels)} names; give one for each"
+            )
+    else:
+        _check_ids(truth, predicted, labels)
+        is_counted = np.isin(np.arange(len(labels)), [truth, predicted])
+    *figures, support = _figures_of_classes(truth, predicted, len(labels))
+    figures = np.stack(figures, axis=1)
+    rows = [_report_row(*row) for row in zip(labels, figures, support, strict=True)]
+    weights = support if support.any() else None
+    rows += [
+        [],
+        _report_row("macro", figures[is_counted].mean(axis=0), support.sum()),
+        _report_row("weighted", np.average(figures, axis=0, weights=weights), support.sum()),
+    ]
+    return text_table(["", "precision", "recall", "f1", "examples"], rows)
+
+
+def confusion_matrix(label_ids, predicted_ids, num_classes):
+    """Counts which class was taken for which.
+
+    Args:
+        label_ids: int [N], the right classes.
+        predicted_ids: int [N].
+        num_classes: int, C.
+
+    Returns:
+        int [C, C]; row i, column j: the examples of class i that were taken for class j.
+    """
+    labels, predicted = _in_step(label_ids, predicted_ids)
+    return metrics.confusion_matrix(labels, predicted, labels=range(num_classes))
+
+
+def confusion_matrix_table(label_ids, predicted_ids, labels):
+    """The confusion matrix as a table for programs.
+
+    Args:
+        label_ids: int [N], the right classes.
+        predicted_ids: int [N].
+        labels: list of str, the names of the C classes.
+
+    Returns:
+        str, tab-separated (`evaluation.tables.tab_separated`): a head of the predicted classes, then a row for each
+        right class.
+
+    Raises:
+        ValueError: there are no examples, the lengths differ, or a class has no name.
+    """
+    truth, predicted = _in_step(label_ids, predicted_ids)
+    _check_ids(truth, predicted, labels)
+    matrix = confusion_matrix(truth, predicted, len(labels))
+    rows = [[name, *counts] for name, counts in zip(labels, matrix, strict=True)]
+    return tab_separated(["label, prediction:", *labels], rows)
+
+
+def _figures_of_classes(truth, predicted, num_classes):
+    """Returns precision, recall, F1 and examples of each class, four arrays [C]."""
+    wanted = range(num_classes)
+    if truth.ndim == 2 and num_classes == 1:
+        # scikit-learn takes a single column for class ids; having the label is class 1 of them.
+        truth, predicted, wanted = truth[:, 0], predicted[:, 0], [1]
+    return metrics.precision_recall_fscore_support(truth, predicted, labels=wanted, zero_division=0)
+
+
+def _report_row(name, figures, num_examples):
+    return [name, *(f"{figure:.4f}" for figure in figures), str(num_examples)]
+
+
+def _in_step(labels, predicted):
+    """Returns both as arrays, after checking that they belong together."""
+    labels, predicted = np.asarray(labels), np.asarray(predicted)
+    if labels.shape != predicted.shape:
+        raise ValueError(f"there are {_shape(labels)} labels, but {_shape(predicted)} predictions; give one for each")
+    if not labels.size:
+        raise ValueError("there are no examples to judge; give at least one with its label")
+    return labels, predicted
+
+
+def _shape(values):
+    return " x ".join(str(length) for length in values.shape)
+
+
+def _indicators(what, values):
+    if values.ndim != 2 or not np.isin(values, (0, 1)).all():
+        raise ValueError(f"{what} of several labels have to be 0 or 1, a row for each example and a column a label")
+    return values.astype(np.int64)
+
+
+def _check_ids(truth, predicted, labels):
+    for what, ids in (("label", truth), ("prediction", predicted)):
+        if ids.min() < 0 or ids.max() >= len(labels):
+            wrong = ids.min() if ids.min() < 0 else ids.max()
+            raise ValueError(f"there is a {what} {wrong}, but {len(labels)} classes have names; give every class one")

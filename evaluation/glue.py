@@ -1,0 +1,133 @@
+"""The official side of GLUE: which figures a task has, and the files that its site takes."""
+
+import io
+import logging
+import zipfile
+
+import numpy as np
+
+log = logging.getLogger("bert_keras")
+
+# By task, in lower case; `ax` is the diagnostic set.
+GLUE_METRICS = {
+    "cola": ("matthews",),
+    "sst-2": ("accuracy",),
+    "mrpc": ("f1", "accuracy"),
+    "sts-b": ("pearson", "spearman"),
+    "qqp": ("f1", "accuracy"),
+    "mnli": ("accuracy",),
+    "mnli-mm": ("accuracy",),
+    "qnli": ("accuracy",),
+    "rte": ("accuracy",),
+    "wnli": ("accuracy",),
+    "ax": ("matthews",),
+}
+
+SUBMISSION_FILES = {
+    "cola": "CoLA.tsv",
+    "sst-2": "SST-2.tsv",
+    "mrpc": "MRPC.tsv",
+    "sts-b": "STS-B.tsv",
+    "qqp": "QQP.tsv",
+    "mnli": "MNLI-m.tsv",
+    "mnli-mm": "MNLI-mm.tsv",
+    "qnli": "QNLI.tsv",
+    "rte": "RTE.tsv",
+    "wnli": "WNLI.tsv",
+    "ax": "AX.tsv",
+}
+
+_NUMBERS, _TWO_WAYS = {"0", "1"}, {"entailment", "not_entailment"}
+_THREE_WAYS = {"contradiction", "entailment", "neutral"}
+# What the site wants to read: names where the data has names.
+_LABELS = {
+    **dict.fromkeys(("cola", "sst-2", "mrpc", "qqp", "wnli"), _NUMBERS),
+    **dict.fromkeys(("qnli", "rte"), _TWO_WAYS),
+    **dict.fromkeys(("mnli", "mnli-mm", "ax"), _THREE_WAYS),
+}
+_NUM_TEST_EXAMPLES = {
+    "cola": 1063,
+    "sst-2": 1821,
+    "mrpc": 1725,
+    "sts-b": 1379,
+    "qqp": 390965,
+    "mnli": 9796,
+    "mnli-mm": 9847,
+    "qnli": 5463,
+    "rte": 3000,
+    "wnli": 146,
+    "ax": 1104,
+}
+
+
+def submission_text(task, predictions, labels=None):
+    """The file of a task that GLUE's site takes.
+
+    Args:
+        task: str, a key of SUBMISSION_FILES.
+        predictions: for the examples of test.tsv, in their order: int [N], class ids; float [N] for sts-b.
+        labels: list of str, the names of the classes in the order of ids; None for sts-b.
+
+    Returns:
+        str: the head `index`, `prediction`, then a row for each example, tab-separated; classes by name (the names of
+        the numeric tasks are 0 and 1), numbers cut to 0 to 5 with three decimals. A log line says if the site will
+        refuse it because test.tsv has another number of examples.
+
+    Raises:
+        ValueError: the task is unknown, the labels are not those of the task, or a number is NaN.
+    """
+    if task not in SUBMISSION_FILES:
+        raise ValueError(f'"{task}" is no task of GLUE; give one of {", ".join(SUBMISSION_FILES)}')
+    values = _regression_values(predictions) if task == "sts-b" else _class_names(task, predictions, labels)
+    if len(values) != _NUM_TEST_EXAMPLES[task]:
+        log.warning(
+            "%s has %d predictions, but the test.tsv of the task has %d examples: GLUE's site will refuse it",
+            *(SUBMISSION_FILES[task], len(values), _NUM_TEST_EXAMPLES[task]),
+        )
+    return "index\tprediction\n" + "".join(f"{index}\t{value}\n" for index, value in enumerate(values))
+
+
+def submission_zip(texts):
+    """Packs files for GLUE's site.
+
+    Args:
+        texts: dict of str by file name (values of SUBMISSION_FILES). A log line says which of the eleven are missing.
+
+    Returns:
+        bytes, a zip; the same texts give the same bytes.
+
+    Raises:
+        ValueError: a name is none of a submission.
+    """
+    unknown = sorted(set(texts) - set(SUBMISSION_FILES.values()))
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no file of a submission; these are: {', '.join(SUBMISSION_FILES.values())}")
+    missing = [name for name in SUBMISSION_FILES.values() if name not in texts]
+    if missing:
+        log.info("the submission lacks %s; GLUE's site wants all %d files", ", ".join(missing), len(SUBMISSION_FILES))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(texts):
+            # Its date is the earliest that the format knows, whenever it is written.
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, texts[name])
+    return file.getvalue()
+
+
+def _regression_values(predictions):
+    values = np.asarray(predictions, np.float64)
+    if np.isnan(values).any():
+        place = int(np.argmax(np.isnan(values))) + 1
+        raise ValueError(f"prediction {place} of {len(values)} is nan; a file for GLUE's site needs numbers")
+    return [f"{value:.3f}" for value in np.clip(values, 0, 5)]
+
+
+def _class_names(task, predictions, labels):
+    if set(labels or ()) != _LABELS[task]:
+        given = ", ".join(labels) if labels else "none"
+        raise ValueError(
+            f"the labels of {task} are {', '.join(sorted(_LABELS[task]))}, but {given} were given; "
+            "a submission needs the predictions of a model of the task itself"
+        )
+    return [labels[class_id] for class_id in predictions]

@@ -1,0 +1,256 @@
+"""The official scores of SQuAD, as its two evaluation scripts compute them, to the digit."""
+
+import collections
+import dataclasses
+import logging
+import math
+import re
+import string
+
+import numpy as np
+
+log = logging.getLogger("bert_keras")
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question of a gold file.
+
+    Attributes:
+        id: str.
+        answers: tuple of str, the texts of its gold answers; empty where it has none.
+    """
+
+    id: str
+    answers: tuple
+
+
+def squad_v1_metrics(dataset, predictions):
+    """The scores of SQuAD 1.1, where every question has an answer.
+
+    Args:
+        dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
+        predictions: dict, the answer's text by the question's id. A question without one counts 0; the log says how
+            many.
+
+    Returns:
+        dict with `exact_match` and `f1`: the mean over all questions of the best over their gold answers, in percent.
+
+    Raises:
+        ValueError: the gold file has another form, a question has no answer, or a prediction is not a text.
+    """
+    questions = read_questions(dataset)
+    for question in questions:
+        if not question.answers:
+            raise ValueError(
+                f"question {question.id} of the gold file has no answer, as in SQuAD 2.0; "
+                "score it with version_2_with_negative"
+            )
+    answered = _answered(questions, predictions, "count 0")
+    exact, f1 = _scores([question.answers for question in answered], _texts(answered, predictions), 0)
+    return {"exact_match": 100.0 * sum(exact) / len(questions), "f1": 100.0 * sum(f1) / len(questions)}
+
+
+def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0):
+    """The scores of SQuAD 2.0, where the right prediction for a question without an answer is an empty text.
+
+    Args:
+        dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
+        predictions: dict, the answer's text by the question's id. Questions without one are left out; the log says how
+            many.
+        na_probs: dict, by the question's id how likely it is that there is no answer: any finite number that grows with
+            it, as in null_odds.json. None: 0 for all, and no best thresholds.
+        na_prob_thresh: float; questions above it are taken as answered with an empty text.
+
+    Returns:
+        dict with `exact`, `f1` (percent) and `total` (int); the same with `HasAns_` and `NoAns_` before them, of the
+        questions with and without answers, where there are some; with na_probs also `best_exact`, `best_exact_thresh`,
+        `best_f1`, `best_f1_thresh`: the best that a threshold gives. No threshold recovers a prediction that is empty
+        already.
+
+        Differs from the official script: where predictions are missing it ends in a KeyError; here all figures are of
+        the questions that have one.
+
+    Raises:
+        ValueError: the gold file has another form, no question has a prediction, a prediction is not a text, or the
+            na_prob of a question is missing or not a finite number.
+    """
+    answered = _answered(read_questions(dataset), predictions, "are left out")
+    if not answered:
+        raise ValueError("no question of the gold file has a prediction; give the predictions for this file")
+    texts = _texts(answered, predictions)
+    gold = [[text for text in question.answers if normalize_answer(text)] or [""] for question in answered]
+    exact, f1 = (np.array(scores, np.float64) for scores in _scores(gold, texts, 1))
+    has_answer = np.array([bool(question.answers) for question in answered])
+    odds = np.zeros(len(answered)) if na_probs is None else _finite_odds(answered, na_probs)
+    exact_kept, f1_kept = (np.where(odds > na_prob_thresh, ~has_answer, scores) for scores in (exact, f1))
+    result = _means(exact_kept, f1_kept)
+    for name, is_member in (("HasAns", has_answer), ("NoAns", ~has_answer)):
+        if is_member.any():
+            means = _means(exact_kept[is_member], f1_kept[is_member])
+            result.update({f"{name}_{key}": value for key, value in means.items()})
+    if na_probs is None:
+        return result
+    is_empty = np.array([not text for text in texts])
+    order = _by_odds(answered, na_probs, odds)
+    for name, scores in (("exact", exact), ("f1", f1)):
+        gains = np.where(has_answer, scores, np.where(is_empty, 0, -1))[order]
+        result[f"best_{name}"], result[f"best_{name}_thresh"] = _best_threshold(gains, odds[order], sum(~has_answer))
+    return result
+
+
+def is_version_2(dataset):
+    """Returns whether a gold file is of SQuAD 2.0: a question has no answer, or says whether it has one.
+
+    Raises:
+        ValueError: the gold file has another form.
+    """
+    return any("is_impossible" in entry or not entry.get("answers") for entry in _entries(dataset))
+
+
+def read_questions(dataset):
+    """Reads the questions of a gold file.
+
+    Args:
+        dataset: the content of the file: a dict with `data`, or the list of articles in it.
+
+    Returns:
+        list of `Question`, in the file's order.
+
+    Raises:
+        ValueError: the file has another form, has no questions or two of one id, or no gold answers.
+    """
+    questions = {}
+    for entry in _entries(dataset):
+        id_, answers = entry.get("id"), entry.get("answers")
+        if not isinstance(id_, str):
+            raise ValueError(f'the gold file has a question without an id ("{entry.get("question")}"); give it one')
+        if id_ in questions:
+            raise ValueError(f"the gold file has two questions with the id {id_}; every question needs its own")
+        if answers is None and entry.get("is_impossible") is True:
+            answers = []
+        is_list = isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers)
+        if not is_list or not all(isinstance(answer.get("text"), str) for answer in answers):
+            raise ValueError(f'question {id_} of the gold file has no "answers" with a "text"; give a file that has')
+        questions[id_] = Question(id_, tuple(answer["text"] for answer in answers))
+    if not questions:
+        raise ValueError("the gold file has no questions; give one that has")
+    return list(questions.values())
+
+
+def normalize_answer(text):
+    """Returns a text in lower case without ASCII punctuation, articles (a, an, the) and superfluous white space."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def _entries(dataset):
+    """Yields the dict of each question, after checking what is around it."""
+    articles = dataset.get("data") if isinstance(dataset, dict) else dataset
+    for article in _members({"data": articles}, "data", "the gold file"):
+        for paragraph in _members(article, "paragraphs", "an article of the gold file"):
+            yield from _members(paragraph, "qas", "a paragraph of the gold file")
+
+
+def _members(parent, key, where):
+    members = parent.get(key)
+    if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
+        title = f' ("{parent["title"]}")' if "title" in parent else ""
+        raise ValueError(f'{where}{title} has no list "{key}"; a SQuAD file has data, paragraphs and qas')
+    return members
+
+
+def _answered(questions, predictions, consequence):
+    """Returns the questions that have a prediction; says how many have none, and how many predictions no question."""
+    answered = [question for question in questions if question.id in predictions]
+    missing = [question.id for question in questions if question.id not in predictions]
+    if missing:
+        log.warning(
+            "%d of %d questions have no prediction and %s; the first is %s",
+            *(len(missing), len(questions), consequence, missing[0]),
+        )
+    if len(predictions) > len(answered):
+        log.warning("%d predictions answer no question of the gold file", len(predictions) - len(answered))
+    return answered
+
+
+def _texts(questions, predictions):
+    for question in questions:
+        if not isinstance(predictions[question.id], str):
+            raise ValueError(
+                f"the prediction for question {question.id} is {_shown(predictions[question.id])}, but has to be a text"
+            )
+    return [predictions[question.id] for question in questions]
+
+
+def _shown(value):
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _scores(gold, texts, f1_of_nothing):
+    """Returns exact match and F1 of each text, the best over its gold answers.
+
+    `f1_of_nothing` is the F1 of two texts that are both empty once normalised; the two scripts differ in it.
+    """
+    exact, f1 = [], []
+    for answers, text in zip(gold, texts, strict=True):
+        predicted = normalize_answer(text)
+        answers = [normalize_answer(answer) for answer in answers]
+        exact.append(int(predicted in answers))
+        f1.append(max(_f1(answer.split(), predicted.split(), f1_of_nothing) for answer in answers))
+    return exact, f1
+
+
+def _f1(gold_words, predicted_words, f1_of_nothing):
+    if not gold_words and not predicted_words:
+        return f1_of_nothing
+    num_same = sum((collections.Counter(gold_words) & collections.Counter(predicted_words)).values())
+    if num_same == 0:
+        return 0
+    precision, recall = num_same / len(predicted_words), num_same / len(gold_words)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _means(exact, f1):
+    # Added one after the other, as the script does: NumPy's sums differ in the last digits.
+    return {
+        "exact": 100.0 * sum(exact.tolist()) / len(exact),
+        "f1": 100.0 * sum(f1.tolist()) / len(f1),
+        "total": len(exact),
+    }
+
+
+def _finite_odds(questions, na_probs):
+    for question in questions:
+        value = na_probs.get(question.id)
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
+            told = "missing" if question.id not in na_probs else str(value) if is_number else _shown(value)
+            raise ValueError(f"the na_prob of question {question.id} is {told}, but has to be a finite number")
+    return np.array([na_probs[question.id] for question in questions], np.float64)
+
+
+def _by_odds(questions, na_probs, odds):
+    """Returns the questions' order by ascending odds; those of the same stand as in the file of the odds."""
+    places = {id_: place for place, id_ in enumerate(na_probs)}
+    return np.lexsort(([places[question.id] for question in questions], odds))
+
+
+def _best_threshold(gains, odds, num_without_answer):
+    """Finds up to which odds it is best to answer.
+
+    Args:
+        gains: float [N], by ascending odds: what answering the question, too, adds to the sum of scores.
+        odds: float [N], ascending.
+        num_without_answer: int, the sum of scores where no question is answered.
+
+    Returns:
+        (best mean score in percent, its threshold); the threshold is 0 where it is best to answer none.
+    """
+    sums = np.cumsum([num_without_answer, *gains])
+    best = int(np.argmax(sums))
+    threshold = odds[best - 1] if best else 0.0
+    return 100.0 * float(sums[best]) / len(gains), float(threshold)
