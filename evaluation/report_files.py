@@ -21,7 +21,7 @@ def predictions_table(ids, texts, predictions, probabilities=None, labels=None):
 
     Args:
         ids: list of N str or int.
-        texts: list of N str, or of tuples of str for pairs (or a question and its choices).
+        texts: list of N str, or of tuples of str for pairs (or a question and its choices); None in them is no text.
         predictions: list of N str (the names of the classes) or numbers.
         probabilities: float [N, C], or None.
         labels: list of C str, the names of the classes; needed with probabilities.
@@ -51,7 +51,7 @@ def errors_table(ids, texts, labels, predictions, confidences, by="confidence"):
 
     Args:
         ids: list of N str or int.
-        texts: list of N str, or of tuples of str for pairs (or a question and its choices).
+        texts: list of N str, or of tuples of str for pairs (or a question and its choices); None in them is no text.
         labels: list of N str (names of the right classes) or numbers.
         predictions: list of N str or numbers.
         confidences: float [N], by which the rows are sorted, descending; for numbers how far the prediction is off.
@@ -128,7 +128,7 @@ def _short(label):
 
 def _text_columns(texts):
     """Returns the texts as lists of one length, and the heads of their columns."""
-    texts = [[text] if isinstance(text, str) else list(text) for text in texts]
+    texts = [[text] if isinstance(text, str) else [part for part in text if part is not None] for text in texts]
     width = max(map(len, texts), default=1)
     columns = {1: ["text"], 2: ["text_a", "text_b"]}.get(width) or [f"text_{number + 1}" for number in range(width)]
     return [text + [""] * (width - len(text)) for text in texts], columns

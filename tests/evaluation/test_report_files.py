@@ -1,0 +1,98 @@
+"""What a run tells of its predictions."""
+
+import importlib.util
+import io
+import struct
+
+import numpy as np
+import pytest
+
+from evaluation.report_files import confusion_picture, errors_table, predictions_table
+
+
+def test_predictions_with_ids_texts_and_names():
+    assert predictions_table(["7", "8"], ["Ten\tbirds\n", "c:\\new"], ["yes", "no"]) == (
+        "id\tprediction\ttext\n7\tyes\tTen\\tbirds\\n\n8\tno\tc:\\\\new\n"
+    )
+
+
+def test_probabilities_stand_below_their_class():
+    table = predictions_table([0, 1], [("a", "b"), ("c", None)], ["y", "n"], [[0.75, 0.25], [1 / 3, 2 / 3]], ["y", "n"])
+    assert table == (
+        "id\tprediction\tprobability of y\tprobability of n\ttext_a\ttext_b\n"
+        "0\ty\t0.750000\t0.250000\ta\tb\n"
+        "1\tn\t0.333333\t0.666667\tc\t\n"
+    )
+
+
+def test_numbers_and_choices():
+    table = predictions_table([0, 1], [("q", "x", "y"), ("q", "z")], [2.5, 1e-9])
+    assert table == "id\tprediction\ttext_1\ttext_2\ttext_3\n0\t2.5\tq\tx\ty\n1\t1e-09\tq\tz\t\n"
+
+
+def test_errors_are_sorted_by_confidence():
+    table = errors_table(
+        ["a", "b", "c", "d"], ["1", "2", "3", "4"], ["x", "x", "y", "x"], ["y", "x", "x", "y"], [0.5, 0.9, 0.75, 0.5]
+    )
+    assert table == (
+        "id\tlabel\tprediction\tconfidence\ttext\nc\ty\tx\t0.750000\t3\na\tx\ty\t0.500000\t1\nd\tx\ty\t0.500000\t4\n"
+    )
+
+
+def test_errors_of_numbers_are_sorted_by_how_far_they_are_off():
+    table = errors_table([0, 1, 2], [("a", "b")] * 3, [1.0, 2.0, 3.0], [1.5, 2.0, 1.0], [0.5, 0.0, 2.0], "off by")
+    assert table == (
+        "id\tlabel\tprediction\toff by\ttext_a\ttext_b\n2\t3\t1\t2.000000\ta\tb\n0\t1\t1.5\t0.500000\ta\tb\n"
+    )
+
+
+def test_a_run_without_errors_has_an_empty_table():
+    assert errors_table([0], ["a"], ["x"], ["x"], [1.0]) == "id\tlabel\tprediction\tconfidence\ttext\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "sentence"),
+    [
+        (predictions_table, ([0, 1], ["a"], ["x", "y"]), "^there are 2 ids, but 1 texts; give one for each$"),
+        (predictions_table, ([0], ["a"], ["x"], [[1], [0]], ["x"]), "^there are 1 ids, but 2 probabilities"),
+        (errors_table, ([0], ["a"], ["x"], ["y"], []), "^there are 1 ids, but 0 confidences"),
+    ],
+)
+def test_lists_of_different_lengths(function, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        function(*arguments)
+
+
+def pixels(picture):
+    image = pytest.importorskip("matplotlib.image", reason="matplotlib, of the extra [plots], is not installed")
+    return image.imread(io.BytesIO(picture), format="png")[..., :3]
+
+
+@pytest.mark.parametrize("num_classes", [2, 40])
+def test_the_picture_shades_what_was_confused(num_classes):
+    pytest.importorskip("matplotlib", reason="matplotlib, of the extra [plots], is not installed")
+    labels = [f"class ${number}" for number in range(num_classes)]
+    right = confusion_picture(range(num_classes), range(num_classes), labels)
+    wrong = confusion_picture(range(num_classes), [0] * num_classes, labels)
+    assert right.startswith(b"\x89PNG")
+    assert confusion_picture(range(num_classes), range(num_classes), labels) == right
+    width, height = struct.unpack(">II", right[16:24])
+    assert 300 < height < width < 2600
+    # The darkest blue of the colours; the scale at the right is left out.
+    is_dark = [
+        abs(pixels(picture)[:, : width // 2] - (8 / 255, 48 / 255, 107 / 255)).sum(axis=2) < 0.02
+        for picture in (right, wrong)
+    ]
+    rows, columns = is_dark[1].nonzero()
+    side = np.ptp(rows) / num_classes
+    assert np.ptp(columns) == pytest.approx(side, abs=3), "one column of squares"
+    rows_of_first, _ = is_dark[0][:, columns.min() : columns.max()].nonzero()
+    assert np.ptp(rows_of_first) == pytest.approx(side, abs=3), "one square in it"
+    assert rows_of_first.min() == pytest.approx(rows.min(), abs=1)
+
+
+def test_without_matplotlib_there_is_a_line_in_its_stead(monkeypatch, messages):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find_spec(name))
+    assert confusion_picture([0, 1], [0, 1], ["a", "b"]) is None
+    assert messages == ["no picture of the confusion matrix: pip install 'matplotlib>=3.10,<4' to get one"]

@@ -1,0 +1,305 @@
+"""The official scores of SQuAD."""
+
+import collections
+import json
+import math
+import re
+import string
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation.squad import is_version_2, normalize_answer, squad_v1_metrics, squad_v2_metrics
+
+
+def gold_file(answers, version="v2.0"):
+    """A gold file of one paragraph: for each id the texts of its answers."""
+    questions = [
+        {"id": id_, "question": "?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
+        for id_, texts in answers.items()
+    ]
+    return {"version": version, "data": [{"title": "T", "paragraphs": [{"context": "", "qas": questions}]}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "normalized"),
+    [
+        ("The  Cat, and\ta DOG!", "cat and dog"),
+        ("another theme", "another theme"),
+        ("an A-team", "ateam"),
+        ("a.", ""),
+        ("U.S.A.", "usa"),
+        ("Ångström's “end”", "ångströms “end”"),
+        ("the-end", "theend"),
+    ],
+)
+def test_what_does_not_count_in_an_answer(text, normalized):
+    assert normalize_answer(text) == normalized
+
+
+def test_scores_of_version_1():
+    gold = gold_file({"a": ["the cat", "a big cat"], "b": ["Paris"], "c": ["in the year 1066"], "d": ["x"]})
+    predictions = {"a": "big cat!", "b": "London", "c": "1066 year or so"}
+    # c: 2 of 4 predicted words are among the 3 of the answer; d was not answered.
+    assert squad_v1_metrics(gold, predictions) == pytest.approx(
+        {"exact_match": 100 * 1 / 4, "f1": 100 * (1 + 0 + 2 * (2 / 4) * (2 / 3) / (2 / 4 + 2 / 3) + 0) / 4}
+    )
+
+
+def test_a_word_counts_as_often_as_it_stands_in_both():
+    gold = gold_file({"a": ["b b c"]})
+    assert squad_v1_metrics(gold, {"a": "b b b d"})["f1"] == pytest.approx(100 * 2 * (2 / 4) * (2 / 3) / (7 / 6))
+
+
+def test_the_two_versions_differ_on_answers_of_which_nothing_counts():
+    gold, predictions = gold_file({"a": ["the"]}), {"a": "an"}
+    assert squad_v1_metrics(gold, predictions) == {"exact_match": 100, "f1": 0}
+    assert squad_v2_metrics(gold, predictions)["f1"] == 100
+
+
+QUESTIONS = {"a": ["cat"], "b": ["a dog", "dog house"], "c": [], "d": [], "e": ["bird"]}
+ANSWERS = {"a": "the cat", "b": "dog food", "c": "", "d": "something", "e": ""}
+
+
+def test_scores_of_version_2():
+    f1_of_b = 2 * (1 / 2) * 1 / (3 / 2)
+    assert squad_v2_metrics(gold_file(QUESTIONS), ANSWERS) == pytest.approx(
+        {
+            "exact": 100 * 2 / 5,
+            "f1": 100 * (1 + f1_of_b + 1 + 0 + 0) / 5,
+            "total": 5,
+            "HasAns_exact": 100 * 1 / 3,
+            "HasAns_f1": 100 * (1 + f1_of_b + 0) / 3,
+            "HasAns_total": 3,
+            "NoAns_exact": 50,
+            "NoAns_f1": 50,
+            "NoAns_total": 2,
+        }
+    )
+
+
+def test_questions_above_the_threshold_are_blanked():
+    na_probs = {"a": 0.9, "b": 0.1, "c": 0.9, "d": 0.8, "e": 0.1}
+    figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs, na_prob_thresh=0.8)
+    # a is blanked, which is wrong; so is c, which was empty anyway; d is at the threshold, not above it.
+    assert figures["exact"] == pytest.approx(100 * 1 / 5)
+    assert figures["HasAns_f1"] == pytest.approx(100 * (2 / 3) / 3)
+    assert figures["NoAns_exact"] == 50
+    assert squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs, na_prob_thresh=0.7)["NoAns_exact"] == 100
+
+
+def test_the_best_thresholds():
+    na_probs = {"e": -3, "b": -2.5, "a": -1, "d": 0.5, "c": 4}
+    figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs)
+    # Nothing answered: c and d are right. Up to -1 also a and, for F1, two thirds of b; d then would be wrong.
+    assert figures["best_exact"] == pytest.approx(100 * 3 / 5)
+    assert figures["best_exact_thresh"] == -1
+    assert figures["best_f1"] == pytest.approx(100 * (2 + 2 / 3 + 1) / 5)
+    assert figures["best_f1_thresh"] == -1
+
+
+def test_the_first_of_equal_thresholds_is_the_best():
+    # The empty prediction c changes nothing, and answering none is as good as answering d and a.
+    figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, {"d": 0, "a": 1, "c": 2, "b": 3, "e": 4})
+    assert (figures["best_exact"], figures["best_exact_thresh"]) == (40, 0)
+    assert figures["best_f1_thresh"] == 3
+
+
+def test_files_without_one_sort_of_question():
+    answerable = squad_v2_metrics(gold_file({"a": ["x"]}), {"a": "x"})
+    assert answerable == {"exact": 100, "f1": 100, "total": 1, "HasAns_exact": 100, "HasAns_f1": 100, "HasAns_total": 1}
+    others = squad_v2_metrics(gold_file({"a": []}), {"a": "x"}, {"a": 0.0})
+    assert others["NoAns_exact"] == 0
+    assert (others["best_exact"], others["best_exact_thresh"]) == (100, 0)
+
+
+def test_missing_and_superfluous_predictions_are_said(messages):
+    gold = gold_file({"a": ["x"], "b": ["y"], "c": []})
+    figures = squad_v2_metrics(gold, {"a": "x", "z": "?"}, {"a": 0.0})
+    assert figures["exact"] == figures["best_exact"] == 100
+    assert figures["total"] == 1
+    assert messages == [
+        "2 of 3 questions have no prediction and are left out; the first is b",
+        "1 predictions answer no question of the gold file",
+    ]
+    messages.clear()
+    assert squad_v1_metrics(gold_file({"a": ["x"], "b": ["y"]}), {"b": "y"})["f1"] == 50
+    assert messages == ["1 of 2 questions have no prediction and count 0; the first is a"]
+
+
+def test_the_articles_alone_are_taken_too():
+    gold = gold_file({"a": ["x"]})
+    assert squad_v1_metrics(gold["data"], {"a": "x"}) == squad_v1_metrics(gold, {"a": "x"})
+
+
+def test_which_version_a_file_is_of():
+    assert not is_version_2(gold_file({"a": ["x"]}, version="1.1"))
+    assert is_version_2(gold_file({"a": ["x"], "b": []}))
+    gold = gold_file({"a": ["x"]})
+    gold["data"][0]["paragraphs"][0]["qas"][0]["is_impossible"] = False
+    assert is_version_2(gold)
+
+
+def test_impossible_questions_may_lack_answers():
+    gold = gold_file({"a": []})
+    question = gold["data"][0]["paragraphs"][0]["qas"][0]
+    del question["answers"]
+    question["is_impossible"] = True
+    assert squad_v2_metrics(gold, {"a": ""})["exact"] == 100
+
+
+@pytest.mark.parametrize(
+    ("gold", "sentence"),
+    [
+        ({"version": "1.1"}, '^the gold file has no list "data"; a SQuAD file has data, paragraphs and qas$'),
+        ([{"title": "T"}], r'^an article of the gold file \("T"\) has no list "paragraphs"'),
+        ([{"paragraphs": [{"context": "x"}]}], '^a paragraph of the gold file has no list "qas"'),
+        ([{"paragraphs": [{"qas": [3]}]}], '^a paragraph of the gold file has no list "qas"'),
+        ([{"paragraphs": []}], "^the gold file has no questions; give one that has$"),
+        (
+            [{"paragraphs": [{"qas": [{"question": "Who?"}]}]}],
+            r'^the gold file has a question without an id \("Who\?"\)',
+        ),
+        ([{"paragraphs": [{"qas": [{"id": "q"}]}]}], '^question q of the gold file has no "answers" with a "text"'),
+        ([{"paragraphs": [{"qas": [{"id": "q", "answers": [{"text": 3}]}]}]}], "^question q of the gold file has no "),
+        (
+            [{"paragraphs": [{"qas": [{"id": "q", "answers": []}, {"id": "q", "answers": []}]}]}],
+            "^the gold file has two questions with the id q; every question needs its own$",
+        ),
+    ],
+)
+def test_gold_files_that_are_none(gold, sentence):
+    for metrics in (squad_v1_metrics, squad_v2_metrics):
+        with pytest.raises(ValueError, match=sentence):
+            metrics(gold, {})
+
+
+@pytest.mark.parametrize(
+    ("predictions", "na_probs", "sentence"),
+    [
+        ({"z": "x"}, None, "^no question of the gold file has a prediction; give the predictions for this file$"),
+        ({"a": 3}, None, "^the prediction for question a is 3, but has to be a text$"),
+        ({"a": ["x" * 60]}, None, r"^the prediction for question a is \['x{38}\.\.\., but has to be a text$"),
+        ({"a": "x", "b": "y"}, {"a": 1}, "^the na_prob of question b is missing, but has to be a finite number$"),
+        ({"a": "x", "b": "y"}, {"a": 1, "b": math.nan}, "^the na_prob of question b is nan, but has to be a finite"),
+        ({"a": "x"}, {"a": np.float64("inf")}, "^the na_prob of question a is inf, but"),
+        ({"a": "x"}, {"a": "0.5"}, "^the na_prob of question a is '0.5', but"),
+        ({"a": "x"}, {"a": True}, "^the na_prob of question a is True, but"),
+    ],
+)
+def test_predictions_that_are_none(predictions, na_probs, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        squad_v2_metrics(gold_file({"a": ["x"], "b": []}), predictions, na_probs)
+
+
+def test_version_1_has_an_answer_to_every_question():
+    sentence = "^question b of the gold file has no answer, as in SQuAD 2.0; score it with version_2_with_negative$"
+    with pytest.raises(ValueError, match=sentence):
+        squad_v1_metrics(gold_file({"a": ["x"], "b": []}), {"a": "x", "b": "y"})
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The same once more, as plainly as can be.
+
+
+def plain_words(text):
+    text = "".join(c for c in text.lower() if c not in set(string.punctuation))
+    return [word for word in re.sub(r"\b(?:a|an|the)\b", " ", text).split() if word]
+
+
+def plain_scores(golds, text, empty_is_right):
+    best_exact, best_f1 = 0, 0
+    for gold in golds:
+        left, right = plain_words(gold), plain_words(text)
+        best_exact = max(best_exact, left == right)
+        same = sum(min(left.count(word), right.count(word)) for word in set(left))
+        f1 = 2 * same / (len(left) + len(right)) if left or right else empty_is_right
+        best_f1 = max(best_f1, f1)
+    return best_exact, best_f1
+
+
+def plain_version_2(gold, predictions, na_probs):
+    groups = collections.defaultdict(list)
+    for article in gold["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                golds = [a["text"] for a in question["answers"] if plain_words(a["text"])] or [""]
+                has_answer = "HasAns_" if question["answers"] else "NoAns_"
+                text = predictions[question["id"]]
+                groups[has_answer].append((question["id"], *plain_scores(golds, text, 1), text))
+    kept = {
+        name: [
+            (name == "NoAns_", name == "NoAns_") if na_probs[id_] > 1 else (exact, f1) for id_, exact, f1, _ in members
+        ]
+        for name, members in groups.items()
+    }
+    kept[""] = [scores for name in list(kept) for scores in kept[name]]
+    figures = {}
+    for name, scores in kept.items():
+        figures[f"{name}exact"], figures[f"{name}f1"] = 100 * np.mean(np.array(scores, float), axis=0)
+        figures[f"{name}total"] = len(scores)
+    for column, name in ((1, "exact"), (2, "f1")):
+        # Answer those up to a threshold, and try all thresholds.
+        best = max(
+            [-math.inf, *na_probs.values()],
+            key=lambda threshold: (
+                round(plain_sum(groups, na_probs, column, threshold), 9),
+                -threshold,
+            ),
+        )
+        figures[f"best_{name}"] = 100 * plain_sum(groups, na_probs, column, best) / len(kept[""])
+        figures[f"best_{name}_thresh"] = 0 if best == -math.inf else best
+    return figures
+
+
+def plain_sum(groups, na_probs, column, threshold):
+    answerable = sum(member[column] for member in groups["HasAns_"] if na_probs[member[0]] <= threshold)
+    return answerable + sum(na_probs[member[0]] > threshold or not member[3] for member in groups["NoAns_"])
+
+
+def test_a_plain_implementation_finds_the_same_on_real_predictions(shared_dir):
+    gold = json.loads((shared_dir("data/squad") / "dev_v2_normans.json").read_text(encoding="utf-8"))
+    folder = shared_dir("golden/squad") / "predict_v2"
+    predictions = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
+    null_odds = json.loads((folder / "null_odds.json").read_text(encoding="utf-8"))
+    figures = squad_v2_metrics(gold, predictions, null_odds)
+    assert figures["total"] == 208
+    assert figures["NoAns_total"] == 112
+    assert figures == pytest.approx(plain_version_2(gold, predictions, null_odds), abs=1e-9)
+
+
+def test_a_plain_implementation_finds_the_same_for_version_1(shared_dir):
+    folder = shared_dir("golden/squad") / "predict_v1"
+    gold = json.loads((folder / "input.json").read_text(encoding="utf-8"))
+    predictions = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
+    scores = [
+        plain_scores([answer["text"] for answer in question["answers"]], predictions[question["id"]], 0)
+        for article in gold["data"]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    exact, f1 = 100 * np.mean(np.array(scores, float), axis=0)
+    assert len(scores) == 76
+    assert squad_v1_metrics(gold, predictions) == pytest.approx({"exact_match": exact, "f1": f1}, abs=1e-9)
+
+
+WORDS = st.lists(st.sampled_from(["a", "the", "cat", "Cat.", "dog", "!"]), max_size=4).map(" ".join)
+CASES = st.lists(st.tuples(st.lists(WORDS, max_size=2), WORDS, st.integers(-3, 3)), min_size=1, max_size=8)
+
+
+@given(CASES)
+def test_a_plain_implementation_finds_the_same_on_anything(cases):
+    # Of questions with the same odds the official script answers one after the other; here all odds differ.
+    gold = gold_file({str(number): golds for number, (golds, _, _) in enumerate(cases)})
+    predictions = {str(number): text for number, (_, text, _) in enumerate(cases)}
+    na_probs = {str(number): odds + number / 16 for number, (_, _, odds) in enumerate(cases)}
+    figures = squad_v2_metrics(gold, predictions, na_probs)
+    assert figures == pytest.approx(plain_version_2(gold, predictions, na_probs), abs=1e-9)
+
+
+def test_questions_of_the_same_odds_are_answered_in_the_order_of_their_file():
+    gold, predictions = gold_file({"a": ["x"], "b": []}), {"a": "x", "b": "y"}
+    assert squad_v2_metrics(gold, predictions, {"a": 0.5, "b": 0.5})["best_exact"] == 100
+    assert squad_v2_metrics(gold, predictions, {"b": 0.5, "a": 0.5})["best_exact"] == 50
