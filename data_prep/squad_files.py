@@ -1,0 +1,127 @@
+"""The JSON of SQuAD 1.1 and 2.0: reading it, and saying where it is not what it should be."""
+
+import collections
+import json
+import os
+
+_SHAPE = 'SQuAD is {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ...}]}]}]}'
+
+
+def read_articles(path: str) -> list[dict]:
+    """Reads a SQuAD file of either version and checks that every question has what it needs.
+
+    Args:
+        path: of a JSON file in UTF-8.
+
+    Returns:
+        The articles of its "data", as they are: `paragraphs`, each with `context` and `qas`, each of these with `id`,
+        `question` and, where they are known, `answers` (`text`, `answer_start`) and `is_impossible`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is a folder, empty, not UTF-8, not JSON, or not of this shape, or it has no question.
+    """
+    content = _read_json(path)
+    articles = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(articles, list):
+        raise ValueError(f'{path} is JSON, but has no list "data" of articles; {_SHAPE}')
+    num_questions = 0
+    for number, article in enumerate(articles, 1):
+        where = f"{path} article {number}"
+        paragraphs = _value(article, "paragraphs", list, where)
+        title = article.get("title")
+        where += f' ("{title}")' if isinstance(title, str) else ""
+        for place, paragraph in enumerate(paragraphs, 1):
+            num_questions += _check_paragraph(paragraph, path, f"{where} paragraph {place}")
+    if not num_questions:
+        raise ValueError(f"{path} holds no question; {_SHAPE}")
+    return articles
+
+
+def repeated_ids(articles: list[dict]) -> list[str]:
+    """Returns the ids that several questions have, each once.
+
+    Args:
+        articles: what `read_articles` gave.
+    """
+    counts = collections.Counter(question["id"] for question in _questions(articles))
+    return [id_ for id_, count in counts.items() if count > 1]
+
+
+def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[str]:
+    """Returns the ids of the questions whose answers are not in the file, so that they cannot be scored.
+
+    Args:
+        articles: what `read_articles` gave.
+        version_2_with_negative: whether an empty list of answers says that there is none.
+    """
+    return [
+        question["id"]
+        for question in _questions(articles)
+        if not (question.get("answers") or (version_2_with_negative and "answers" in question))
+    ]
+
+
+def _questions(articles):
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            yield from paragraph["qas"]
+
+
+def _check_paragraph(paragraph, path, where):
+    """Checks a paragraph and returns how many questions it has."""
+    _value(paragraph, "context", str, where)
+    questions = _value(paragraph, "qas", list, where)
+    for number, question in enumerate(questions, 1):
+        id_ = _value(question, "id", str, f"{where} question {number}")
+        name = f'{path} question "{id_}"'
+        _value(question, "question", str, name)
+        for answer in _value(question, "answers", list, name) if "answers" in question else []:
+            _value(answer, "text", str, f"{name}, in its answers,")
+            _value(answer, "answer_start", int, f"{name}, in its answers,")
+        if "is_impossible" in question:
+            _value(question, "is_impossible", bool, name)
+    return len(questions)
+
+
+_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
+
+
+def _value(holder, key, kind, where):
+    """Returns the value of a key, which must be there and of a kind."""
+    if not isinstance(holder, dict):
+        raise ValueError(f'{where} is {_shown(holder)} where an object with the key "{key}" is needed; {_SHAPE}')
+    if key not in holder:
+        raise ValueError(f'{where} lacks "{key}"; {_SHAPE}')
+    value = holder[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ValueError(f'{where} has {_shown(value)} for "{key}", which must be {_NAMES[kind]}')
+    return value
+
+
+def _shown(value):
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _read_json(path):
+    if os.path.isdir(path):
+        raise ValueError(f"{path} is a folder; give a file of SQuAD's JSON")
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path}; give a file of SQuAD's JSON") from None
+    if not content.strip():
+        raise ValueError(f"{path} is empty; give a file of SQuAD's JSON")
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} line {error.lineno}: not JSON ({error.msg}, column {error.colno})") from None
+    except RecursionError:
+        raise ValueError(f"{path} is JSON of too many levels; {_SHAPE}") from None
