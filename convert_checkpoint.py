@@ -42,7 +42,7 @@ from modeling.conversion import (
     run_network,
     write_contents,
 )
-from prediction.model_files import find_preparation, write_preparation
+from prediction.model_files import TOKENIZER_FILE, find_preparation, preparation_text
 from training.console import open_console
 from training.flags import parse, require, run_main
 
@@ -105,7 +105,7 @@ def main(argv):
             log.warning("no vocab.txt beside %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             _write_vocabulary(folder, vocab_file, extended)
-            write_preparation(folder, preparation)
+            (folder / TOKENIZER_FILE).write_text(preparation_text(preparation), encoding="utf-8")
         difference = _read_back(folder, contents, computed)
     _tell_purpose_of_head(contents.heads, values.format)
     log.info("%s holds %s", values.output, ", ".join(sorted(os.listdir(values.output))))

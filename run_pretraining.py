@@ -11,7 +11,6 @@ interrupted. The flags of the release keep their names, defaults and meaning.
 
 import logging
 import math
-import os
 import pathlib
 import sys
 
@@ -47,7 +46,8 @@ from training.flags import define_tpu_flags, given_flags, parse, require, run_ma
 from training.metrics_log import draw_learning_curves
 from training.progress import in_words
 from training.run import FREE_SETTINGS, part_of_batch, train_task, write_eval_results
-from training.run_dir import RunDir, read_run_config
+from training.run_dir import RunDir
+from training.settings import settings_of, take_run_config
 from training.step import Evaluator
 
 log = logging.getLogger("bert_keras")
@@ -105,7 +105,7 @@ def main(argv):
     if not given_flags(flag_values):
         return run({**_settings(flag_values), **prepare_demo()}, console)
     if flag_values.run_config:
-        _take_run_config(flag_values)
+        take_run_config(flag_values, flag_values.run_config, PROGRAM)
     require(flag_values, ("bert_config_file", "input_file", "output_dir"))
     return run(_settings(flag_values), console)
 
@@ -172,37 +172,8 @@ def run(settings, console):
 
 
 def _settings(flag_values):
-    settings = {name: flag_values[name].value for name in sorted(flag_values) if name != "run_config"}
-    if flag_values["num_tpu_cores"].using_default_value:
-        settings["num_tpu_cores"] = None
-    for name in ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file"):
-        if settings[name] and not (name == "bert_config_file" and settings[name] in released_names()):
-            settings[name] = _absolute(settings[name])
-    for name in ("input_file", "eval_file"):
-        if settings[name]:
-            settings[name] = ",".join(path.strip() and _absolute(path.strip()) for path in settings[name].split(","))
-    return settings
-
-
-def _absolute(path):
-    return path if "://" in path else os.path.abspath(path)
-
-
-def _take_run_config(flag_values):
-    path = flag_values.run_config
-    config = read_run_config(path)
-    if config["program"] != PROGRAM:
-        raise ValueError(f"--run_config={path} is of {config['program']}; give one of {PROGRAM}")
-    for name, value in config["settings"].items():
-        if name not in flag_values:
-            raise ValueError(f"--run_config={path} has an unknown setting {name!r}; take it out")
-        flag = flag_values[name]
-        if flag.present or (value is None and (flag.default is None or name == "num_tpu_cores")):
-            continue
-        try:
-            setattr(flag_values, name, flag.parser.parse(value))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"--run_config={path} has {value!r} for {name!r}: {error}") from error
+    paths = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
+    return settings_of(flag_values, paths, path_lists=("input_file", "eval_file"))
 
 
 def _read_input(settings):

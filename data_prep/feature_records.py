@@ -66,9 +66,7 @@ def _write(path, features, notes):
 def _read(path, stored):
     """Returns the features of a file; None where it does not hold what its note says."""
     layout, num_rows = stored["features"], stored["num_rows"]
-    features = {
-        name: np.empty((num_rows, *feature["shape"]), feature["dtype"]) for name, feature in layout.items()
-    }
+    features = {name: np.empty((num_rows, *feature["shape"]), feature["dtype"]) for name, feature in layout.items()}
     parsed = {
         name: tf.io.FixedLenFeature(
             feature["shape"], tf.float32 if np.issubdtype(feature["dtype"], np.floating) else tf.int64

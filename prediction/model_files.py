@@ -17,6 +17,7 @@ from modeling.config import read_json_object
 log = logging.getLogger("bert_keras")
 
 TOKENIZER_FILE = "tokenizer_config.json"
+TASK_FILE = "task.json"
 
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
@@ -140,12 +141,42 @@ def find_preparation(folder, vocab_file, config, do_lower_case=None):
     return Preparation(do_lower_case, strip_accents, _longest(config, settings, told))
 
 
-def write_preparation(folder, preparation):
-    """Writes down how text is prepared as `tokenizer_config.json`, where `find_preparation` and other libraries look.
+def read_task(path):
+    """Reads what a fine-tuned model was trained for.
 
     Args:
-        folder: pathlib.Path.
+        path: the folder of a run, or the folder `model` in it.
+
+    Returns:
+        pathlib.Path of the folder of the model, and a dict: "task" and what belongs to it.
+
+    Raises:
+        FileNotFoundError: there is no fine-tuned model.
+        ValueError: its task.json is damaged.
+    """
+    folder = pathlib.Path(path)
+    if (folder / "model" / TASK_FILE).is_file():
+        folder = folder / "model"
+    file = folder / TASK_FILE
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"there is no fine-tuned model in {path}: neither {TASK_FILE} nor model/{TASK_FILE} is there; give the "
+            "--output_dir of a run that has trained"
+        )
+    values = read_json_object(file)
+    if not isinstance(values.get("task"), str):
+        raise ValueError(f"{file} does not say which task it is of; take the file that the training wrote")
+    return folder, values
+
+
+def preparation_text(preparation):
+    """Returns the `tokenizer_config.json` that says how text is prepared to `find_preparation` and other libraries.
+
+    Args:
         preparation: Preparation.
+
+    Returns:
+        str.
     """
     values = {
         "do_lower_case": preparation.do_lower_case,
@@ -154,7 +185,7 @@ def write_preparation(folder, preparation):
     }
     if preparation.strip_accents is not None:
         values["strip_accents"] = preparation.strip_accents
-    (folder / TOKENIZER_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    return json.dumps(values, indent=2) + "\n"
 
 
 def _longest(config, settings, told):

@@ -94,8 +94,12 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
     flags.DEFINE_integer(
         "freeze_layers", None, "Keep the embeddings and so many first layers as they are.", lower_bound=0, **define
     )
-    flags.DEFINE_float("layer_decay", 1.0, "Factor of the learning rate from a layer to the one below.", 0.0, 1.0, **define)
-    flags.DEFINE_bool("new_head", False, "Start the head from random numbers, also if the checkpoint has one.", **define)
+    flags.DEFINE_float(
+        "layer_decay", 1.0, "Factor of the learning rate from a layer to the one below.", 0.0, 1.0, **define
+    )
+    flags.DEFINE_bool(
+        "new_head", False, "Start the head from random numbers, also if the checkpoint has one.", **define
+    )
     flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
     flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
 

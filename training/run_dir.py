@@ -5,6 +5,8 @@ bert_config.json      the architecture; vocab.txt beside it where the run was to
 checkpoint            which checkpoint is the newest (the release's file)
 model.ckpt-<step>.*   weights, Adam's slots and the step, under the release's names
 metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
+tries.tsv             of a run with several settings or seeds: what came of each; each has a folder in tries/
+model/                of fine-tuning: the model to use, complete in itself
 """
 
 import glob
@@ -22,7 +24,8 @@ from modeling import open_checkpoint, save_checkpoint
 log = logging.getLogger("bert_keras")
 
 _CHECKPOINTS_KEPT = 5
-_RUN_CONFIG = "run_config.json"
+RUN_CONFIG = "run_config.json"
+TRIES_FILE = "tries.tsv"
 # What tells a folder that something else was written to; eval_results.txt is also written by evaluation alone.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json")
 
@@ -80,13 +83,13 @@ class RunDir:
                     "give a folder that is new or empty"
                 )
         self._lock()
-        if stored and self._whole_steps():
+        if stored and (self._whole_steps() or os.path.exists(self.file(TRIES_FILE))):
             old = {**defaults, **stored["settings"], **stored["facts"]}
             self._compare(old, {**settings, **facts}, free)
         for leftover in self._glob(".model.ckpt-*.unfinished-*"):
             os.remove(leftover)
         config = {"program": self.program, "settings": settings, "facts": facts}
-        self.write_text(_RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
+        self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
     def latest_checkpoint(self):
         """Returns the prefix of the newest whole checkpoint as a str, or None."""
@@ -138,6 +141,11 @@ class RunDir:
         for old in set(earlier) - set(kept):
             for name in self._glob(f"model.ckpt-{old}.*"):
                 os.remove(name)
+
+    def forget_checkpoints(self):
+        """Removes all checkpoints of a run that has ended and will not be resumed."""
+        for name in [*self._glob("checkpoint"), *self._glob("model.ckpt-*")]:
+            os.remove(name)
 
     def restore(self, state):
         """Reads the newest checkpoint into the variables.
@@ -207,7 +215,7 @@ class RunDir:
 
     def _stored_config(self):
         try:
-            return read_run_config(self.file(_RUN_CONFIG))
+            return read_run_config(self.file(RUN_CONFIG))
         except (FileNotFoundError, NotADirectoryError):
             return None
 

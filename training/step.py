@@ -35,7 +35,9 @@ class Trainer:
         self.num_micro_batches = num_micro_batches
         self._seed = seed
         self._all_weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
-        self._weights = {name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)}
+        self._weights = {
+            name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
+        }
         with strategy.scope():
             self.global_step = tf.Variable(
                 0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA

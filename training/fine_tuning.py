@@ -1,0 +1,316 @@
+"""A fine-tuning run from its settings: the skeleton that all tasks share. What differs is a `FineTuning` each.
+
+The run folder holds what every run does (`training.run_dir`), the reports of its task, the features as record files,
+and the model to use (`training.model_dir`).
+"""
+
+import logging
+import os
+
+import keras
+import tensorflow as tf
+
+from data_prep.feature_batches import training_batches
+from data_prep.pretraining import vocabulary_digest
+from data_prep.tokenization import load_vocab
+from modeling import layer_of
+from training.devices import create_strategy
+from training.inference import Inference
+from training.metrics_log import draw_learning_curves
+from training.model_dir import load_model, load_start, write_model
+from training.progress import in_words
+from training.run import FREE_SETTINGS, part_of_batch, train_task, write_eval_results
+from training.run_dir import RunDir
+from training.selection import Selection
+from training.tries import list_tries, try_all
+
+log = logging.getLogger("bert_keras")
+
+# What may differ when a run is resumed. Files may move: what they hold is compared as a fact.
+_FREE_SETTINGS = FREE_SETTINGS | {
+    *("do_predict", "predict_batch_size", "predict_file", "train_file", "data_dir", "do_lower_case"),
+    *("early_stopping", "num_train_steps"),
+}
+
+
+class FineTuning:
+    """What a task brings into a run: its data, its network and the judgement of the answers.
+
+    A subclass reads and checks all of its data when it is made, before any network is.
+
+    Attributes:
+        program: str; the entry point.
+        metric: str; the figure of `evaluate` by which checkpoints, settings and seeds are compared. More is better.
+        metric_names: tuple of str; all figures of `evaluate`.
+        is_trimmed: whether batches may be cut to their longest sequence.
+        num_train_examples: int; what the number of steps is counted from.
+        train_features, eval_features, predict_features: dict of arrays with the rows as first axis, made by `prepare`:
+            "input_ids" int32, "input_mask" and "segment_ids" int8, [N, T], the labels, and whatever else the task
+            itself needs; None where there is no such data.
+        free_settings: tuple of str; flags of the task itself that may differ when a run is resumed.
+    """
+
+    program = ""
+    metric = ""
+    metric_names = ()
+    is_trimmed = True
+    num_train_examples = 0
+    train_features = None
+    eval_features = None
+    predict_features = None
+    free_settings = ()
+
+    def facts(self):
+        """Returns a dict of JSON values: what must be the same for a run to be resumed, such as digests of its data."""
+        raise NotImplementedError
+
+    def describe(self):
+        """Returns a dict of JSON values for task.json: all that is needed to use the model beside its other files."""
+        raise NotImplementedError
+
+    def prepare(self, folder):
+        """Makes the features, or reads them where the folder has them.
+
+        Args:
+            folder: str; of the run.
+        """
+        raise NotImplementedError
+
+    def make_task(self, config):
+        """Builds the network and returns it as a task of `modeling.tasks`.
+
+        Args:
+            config: BertConfig.
+        """
+        raise NotImplementedError
+
+    def is_trained(self, name):
+        """Returns whether the weight of that name is trained."""
+        return True
+
+    def evaluate(self, outputs):
+        """Judges the network's answers.
+
+        Args:
+            outputs: dict of arrays; what the network gives for the rows of `eval_features`.
+
+        Returns:
+            dict of float by name, none of them NaN.
+        """
+        raise NotImplementedError
+
+    def baseline(self):
+        """Returns what `evaluate` would give for the one answer that knows nothing of the text, such as the most
+        frequent class; a dict of float by name."""
+        raise NotImplementedError
+
+    def write_evaluation(self, run_dir, outputs):
+        """Writes the reports of an evaluation into a `training.run_dir.RunDir`; the arguments are as of `evaluate`."""
+        raise NotImplementedError
+
+    def write_predictions(self, run_dir, outputs):
+        """Writes the answers for the rows of `predict_features` into a `training.run_dir.RunDir`."""
+        raise NotImplementedError
+
+
+def fine_tune(work, files, settings, console):
+    """Trains, evaluates and predicts as the settings say.
+
+    Args:
+        work: a FineTuning.
+        files: a `prediction.model_files.ModelFiles`: what training starts from, or what is evaluated.
+        settings: dict of flag values by name.
+        console: a `rich.console.Console`.
+
+    Returns:
+        dict of the figures of the model to use; None without an evaluation, or when training was stopped.
+
+    Raises:
+        ValueError: the settings do not go together, or the folder holds another run.
+    """
+    run_dir = RunDir(settings["output_dir"], work.program)
+    if settings["deterministic"]:
+        tf.config.experimental.enable_op_determinism()
+    strategy = create_strategy(
+        settings["use_tpu"],
+        settings["tpu_name"] or settings["master"],
+        settings["tpu_zone"],
+        settings["gcp_project"],
+        settings["num_tpu_cores"],
+    )
+    tries = list_tries(settings)
+    if settings["do_train"]:
+        for one in tries:
+            _steps(work, {**settings, **one}, strategy)
+        _claim(run_dir, work, files, settings, tries)
+    elif not os.path.isdir(run_dir.path):
+        os.makedirs(run_dir.path)
+    work.prepare(run_dir.path)
+    runner = _Runner(work, files, strategy, console)
+    if settings["do_train"]:
+        if len(tries) == 1:
+            is_whole = runner.train({**settings, **tries[0]}, run_dir).is_whole
+        else:
+            is_whole = try_all(tries, settings, run_dir, work, runner.train)
+        if not is_whole:
+            return None
+    return runner.use_model(settings, run_dir)
+
+
+def _steps(work, settings, strategy):
+    """Returns the settings with the steps that they come to, checked."""
+    part_of_batch(settings, strategy)
+    batch_size, num_epochs = settings["train_batch_size"], settings["num_train_epochs"]
+    num_steps = int(work.num_train_examples / batch_size * num_epochs)
+    if num_steps < 1:
+        raise ValueError(
+            f"{work.num_train_examples} examples, --train_batch_size={batch_size} and --num_train_epochs={num_epochs} "
+            "come to no step; give a smaller batch, more epochs or more examples"
+        )
+    num_warmup_steps = int(num_steps * settings["warmup_proportion"])
+    return {**settings, "num_train_steps": num_steps, "num_warmup_steps": num_warmup_steps}
+
+
+def _claim(run_dir, work, files, settings, tries):
+    """Makes a folder the run's own; of one with several tries all that they have in common is compared."""
+    facts = {
+        "bert_config": files.config.to_dict(),
+        "vocab_sha256": vocabulary_digest(load_vocab(files.vocab_file)),
+        "text_is_lower_cased": files.preparation.do_lower_case,
+        "is_one_of_several_tries": len(tries) > 1,
+        **work.facts(),
+    }
+    free = {*_FREE_SETTINGS, *work.free_settings, "num_seeds"}
+    if len(tries) > 1:
+        free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
+    else:
+        settings = {**settings, **tries[0]}
+    run_dir.claim(settings, facts, {}, free)
+
+
+class _Runner:
+    """What several tries of one run share: data, devices and, as long as it is in memory, the network."""
+
+    def __init__(self, work, files, strategy, console):
+        self._work = work
+        self._files = files
+        self._strategy = strategy
+        self._console = console
+        self._task = None
+        self._outputs = None
+        # The folder and the step of the weights that were saved last, where they still are those in memory.
+        self._saved = None
+
+    def train(self, settings, run_dir):
+        """Trains with one value of each setting, or goes on with it, and keeps the best or last weights in `model/`.
+
+        Returns:
+            Selection; `is_whole` says whether training came to its end.
+        """
+        work = self._work
+        settings = _steps(work, settings, self._strategy)
+        keras.utils.set_random_seed(settings["seed"])
+        self._build()
+        if not run_dir.latest_checkpoint():
+            load_start(self._task.model, self._files.checkpoint, settings["new_head"])
+        selection = Selection(
+            run_dir,
+            work.metric,
+            settings["early_stopping"],
+            lambda step, metrics: self._save_model(run_dir, step, metrics),
+        )
+        evaluate = self._evaluator(settings) if work.eval_features is not None else None
+        if selection.is_over:
+            log.info("nothing to train: %d evaluations brought no better %s", settings["early_stopping"], work.metric)
+            selection.is_whole = True
+            return selection
+        step, metrics = train_task(
+            self._task,
+            self._strategy,
+            run_dir,
+            settings,
+            lambda start: self._batches(settings, start),
+            len(work.train_features["input_mask"]),
+            self._console,
+            evaluate,
+            judge=selection,
+            eval_metric_names=work.metric_names,
+            rate_factor=_rate_factor(settings["layer_decay"], self._files.config.num_hidden_layers),
+            is_trained=lambda name: self._is_trained(name, settings["freeze_layers"]),
+        )
+        selection.is_whole = selection.is_over or step >= settings["num_train_steps"]
+        if selection.is_whole and evaluate is None:
+            self._save_model(run_dir, step, {})
+        if self._saved != (run_dir.path, step):
+            self._saved = None
+        draw_learning_curves(run_dir)
+        return selection
+
+    def use_model(self, settings, run_dir):
+        """Evaluates and predicts with the model of the run, and writes what comes of it."""
+        work = self._work
+        step = self._load_model(settings, run_dir)
+        metrics = None
+        if work.eval_features is not None:
+            is_known = self._saved is not None and self._outputs is not None
+            metrics = work.evaluate(self._outputs) if is_known else self._evaluator(settings)()
+            log.info("evaluation of step %d: %s", step, in_words(metrics))
+            write_eval_results(run_dir, step, _released_names(metrics))
+            work.write_evaluation(run_dir, self._outputs)
+        if work.predict_features is not None:
+            inference = Inference(self._task.model, self._strategy, settings["predict_batch_size"], work.is_trimmed)
+            work.write_predictions(run_dir, inference.outputs(work.predict_features))
+        log.info("the run is in %s", run_dir.path)
+        return metrics
+
+    def _build(self):
+        with self._strategy.scope():
+            self._task = self._work.make_task(self._files.config)
+
+    def _batches(self, settings, start_step):
+        features = {name: self._work.train_features[name] for name in self._task.feature_names}
+        return training_batches(
+            features, settings["train_batch_size"], settings["seed"], start_step, self._work.is_trimmed
+        )
+
+    def _evaluator(self, settings):
+        batch_size = settings.get("eval_batch_size", settings["predict_batch_size"])
+        inference = Inference(self._task.model, self._strategy, batch_size, self._work.is_trimmed)
+
+        def evaluate():
+            self._outputs = inference.outputs(self._work.eval_features)
+            return self._work.evaluate(self._outputs)
+
+        return evaluate
+
+    def _is_trained(self, name, num_frozen_layers):
+        if num_frozen_layers is not None and layer_of(name, self._files.config.num_hidden_layers) <= num_frozen_layers:
+            return False
+        return self._work.is_trained(name)
+
+    def _save_model(self, run_dir, step, metrics):
+        write_model(run_dir, self._work, self._files, self._task.model, step, metrics)
+        self._saved = (run_dir.path, step)
+
+    def _load_model(self, settings, run_dir):
+        """Loads the weights to use, unless they are in memory, and returns their step."""
+        if self._saved is not None and self._saved[0] == run_dir.path:
+            return self._saved[1]
+        self._saved = None
+        if self._task is None:
+            self._build()
+        return load_model(self._task.model, run_dir, settings["init_checkpoint"])
+
+
+def _rate_factor(decay, num_hidden_layers):
+    if decay == 1.0:
+        return None
+    return lambda name: decay ** (num_hidden_layers + 1 - layer_of(name, num_hidden_layers))
+
+
+def _released_names(metrics):
+    """Returns the keys of the release's eval_results.txt: eval_loss, eval_accuracy, ..., and `loss`."""
+    results = {f"eval_{name}": value for name, value in metrics.items() if name != "mean_batch_loss"}
+    if "mean_batch_loss" in metrics:
+        results["loss"] = metrics["mean_batch_loss"]
+    return results

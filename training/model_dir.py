@@ -1,0 +1,94 @@
+"""The folder `model` of a run: the model to use, complete in itself.
+
+bert_config.json, vocab.txt, tokenizer_config.json   as beside any checkpoint
+task.json                                            what it was trained for: kind of task, labels, lengths, figures
+model.ckpt-<step>.*, checkpoint                      the weights alone, a third of a checkpoint of training
+"""
+
+import json
+import logging
+import os
+import pathlib
+
+from modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
+from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
+from training.run_dir import RunDir
+
+log = logging.getLogger("bert_keras")
+
+MODEL_DIR = "model"
+
+
+def write_model(run_dir, work, files, model, step, metrics):
+    """Writes the model to use; the one that was there is replaced.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+        work: a `training.fine_tuning.FineTuning`.
+        files: a `prediction.model_files.ModelFiles`, what training started from.
+        model: the network.
+        step: int, of its weights.
+        metrics: dict of float by name; its evaluation, empty without one.
+    """
+    model_dir = RunDir(run_dir.file(MODEL_DIR), work.program)
+    os.makedirs(model_dir.path, exist_ok=True)
+    model_dir.write_text("bert_config.json", files.config.to_json_string())
+    model_dir.write_text("vocab.txt", pathlib.Path(files.vocab_file).read_bytes())
+    model_dir.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
+    model_dir.save(step, {name: weight.value for name, weight in weights_by_name(model).items()}, num_kept=1)
+    description = {"program": work.program, **work.describe(), "step": step, "metrics": metrics}
+    model_dir.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+
+
+def load_model(model, run_dir, init_checkpoint):
+    """Loads the weights to use: of the run's model, else of its newest checkpoint, else of a checkpoint.
+
+    Args:
+        model: the network; the checkpoint must have all of its weights.
+        run_dir: a `training.run_dir.RunDir`.
+        init_checkpoint: str or None.
+
+    Returns:
+        int, their step; 0 where it is not of the run.
+
+    Raises:
+        ValueError: there are none, or they do not fit.
+    """
+    model_dir = RunDir(run_dir.file(MODEL_DIR), run_dir.program)
+    path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint() or init_checkpoint
+    if path is None:
+        raise ValueError(
+            f"there is no model: --output_dir={run_dir.path} holds none; train one with --do_train, or give "
+            "--init_checkpoint"
+        )
+    log.info("%s", load_weights(weights_by_name(model), open_checkpoint(path), ignored=HEAD_PATTERNS))
+    return model_dir.latest_step() or run_dir.latest_step()
+
+
+def load_start(model, checkpoint, new_head):
+    """Loads what training starts from: the encoder, and the head where the checkpoint has it.
+
+    Args:
+        model: the network.
+        checkpoint: a `modeling.checkpoint.Checkpoint`; None: training starts from random numbers.
+        new_head: whether the head keeps its random numbers in any case.
+
+    Raises:
+        ValueError: the checkpoint lacks weights of the encoder, or has others, or a head of another shape.
+    """
+    if checkpoint is None:
+        log.warning("no --init_checkpoint: training starts from random numbers, without any pre-training")
+        return
+    weights = weights_by_name(model)
+    head = [name for name in weights if not name.startswith("bert/")]
+    if new_head:
+        weights = {name: weight for name, weight in weights.items() if name not in head}
+    for name in head:
+        held = checkpoint.shape(name) if name in checkpoint.names and name in weights else None
+        if held not in (None, tuple(weights[name].shape)):
+            raise ValueError(
+                f"{checkpoint.prefix} has a head of another shape: {name} is {list(held)}, and "
+                f"{list(weights[name].shape)} is needed; give --new_head to start it from random numbers"
+            )
+    report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=(*head, *HEAD_PATTERNS))
+    log.info("%s", report)

@@ -1,0 +1,82 @@
+"""From the flags of a program to the settings of a run: a dict of values by flag name, paths made absolute."""
+
+import logging
+import os
+
+from modeling.config import released_names
+from training.run_dir import RUN_CONFIG, read_run_config
+
+log = logging.getLogger("bert_keras")
+
+
+def take_run_config(flag_values, path, program):
+    """Gives the flags that the command line does not give the values of a run_config.json.
+
+    Args:
+        flag_values: the `absl.flags.FlagValues` of the program, parsed.
+        path: str.
+        program: str; the entry point that must have written it.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        ValueError: it is of another program, or has a setting that the program lacks or does not take.
+    """
+    config = read_run_config(path)
+    if config["program"] != program:
+        raise ValueError(f"--run_config={path} is of {config['program']}; give one of {program}")
+    for name, value in config["settings"].items():
+        if name not in flag_values:
+            raise ValueError(f"--run_config={path} has an unknown setting {name!r}; take it out")
+        flag = flag_values[name]
+        if flag.present or (value is None and (flag.default is None or name == "num_tpu_cores")):
+            continue
+        try:
+            setattr(flag_values, name, flag.parser.parse(value))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"--run_config={path} has {value!r} for {name!r}: {error}") from error
+
+
+def take_settings_of_run(flag_values, program):
+    """Where nothing is trained, takes what the command line does not give from the run in the output folder.
+
+    Args:
+        flag_values: as of `take_run_config`, with `output_dir`.
+        program: str.
+    """
+    path = flag_values.output_dir and os.path.join(flag_values.output_dir, RUN_CONFIG)
+    if not path or flag_values.do_train or flag_values.run_config or not os.path.isfile(path):
+        return
+    given = {name: flag_values[name].value for name in flag_values if name.startswith("do_")}
+    take_run_config(flag_values, path, program)
+    # What was done then says nothing about what is to be done now.
+    for name in ("do_train", "do_eval", "do_predict"):
+        if name in given:
+            setattr(flag_values, name, given[name])
+    log.info("settings that were not given are those of the run in %s", flag_values.output_dir)
+
+
+def settings_of(flag_values, paths, path_lists=()):
+    """Returns the settings that flags stand for.
+
+    Args:
+        flag_values: as of `take_run_config`.
+        paths: names of flags that hold a path; `bert_config_file` may hold a released name instead.
+        path_lists: names of flags that hold paths and globs, separated by commas.
+
+    Returns:
+        dict of flag values by name, without `run_config`; `num_tpu_cores` is None where it was not given.
+    """
+    settings = {name: flag_values[name].value for name in sorted(flag_values) if name != "run_config"}
+    if flag_values["num_tpu_cores"].using_default_value:
+        settings["num_tpu_cores"] = None
+    for name in paths:
+        if settings[name] and not (name == "bert_config_file" and settings[name] in released_names()):
+            settings[name] = _absolute(settings[name])
+    for name in path_lists:
+        if settings[name]:
+            settings[name] = ",".join(path.strip() and _absolute(path.strip()) for path in settings[name].split(","))
+    return settings
+
+
+def _absolute(path):
+    return path if "://" in path else os.path.abspath(path)
