@@ -49,7 +49,7 @@ class Sentence:
         if not self.path:
             return f'word {word + 1} of "{" ".join(self.words[:8])}"'
         place = f"{self.path} line {self.line_numbers[word]}"
-        return f"{place} word {word + 1}" if _is_json(self.path) else place
+        return f"{place} word {word + 1}" if is_json_lines(self.path) else place
 
 
 def read_conll(path: str | os.PathLike, needs_tags: bool = True) -> list[Sentence]:
@@ -75,9 +75,9 @@ def read_conll(path: str | os.PathLike, needs_tags: bool = True) -> list[Sentenc
     """
     path = os.fspath(path)
     text = _read_text(path)
-    sentences = _read_json_lines(path, text) if _is_json(path) else _read_columns(path, text)
+    sentences = _read_json_lines(path, text) if is_json_lines(path) else _read_columns(path, text)
     if not sentences:
-        needed = "one object of words and tags on a line" if _is_json(path) else "one word and its tag on a line"
+        needed = "one object of words and tags on a line" if is_json_lines(path) else "one word and its tag on a line"
         raise ValueError(f"{path} holds no sentence; it needs {needed}")
     problem = _problem_with_tags(sentences)
     if problem and needs_tags:
@@ -144,7 +144,8 @@ def format_json_lines(
     return "".join(lines)
 
 
-def _is_json(path):
+def is_json_lines(path: str) -> bool:
+    """Returns whether a file is read as JSON lines: by the end of its name."""
     return path.lower().endswith(JSON_ENDINGS)
 
 
@@ -262,7 +263,7 @@ def _problem_with_tags(sentences):
     """Says in a sentence which word is the first without a tag that can be used; None where all have one."""
     for sentence in sentences:
         if sentence.tags is None:
-            needed = "a list of as many tags" if _is_json(sentence.path) else "the tag as last column"
+            needed = "a list of as many tags" if is_json_lines(sentence.path) else "the tag as last column"
             return f"{sentence.place().removesuffix(' word 1')} has words alone; put beside them {needed}"
         for word, tag in enumerate(sentence.tags):
             if not _TAG.fullmatch(tag):

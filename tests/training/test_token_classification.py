@@ -1,0 +1,193 @@
+"""Tags of words as a run: data, network, figures and files, without training."""
+
+import json
+
+import numpy as np
+import pytest
+from known_models import TOKENS, make_config
+from seqeval.metrics import f1_score
+from seqeval.scheme import IOB2
+
+from data_prep.tokenization import FullTokenizer
+from modeling import TokenClassifierModel
+from modeling.tagger import FeatureBasedTagger
+from training.run_dir import RunDir
+from training.token_classification import TokenClassification
+
+TRAIN = """-DOCSTART- O
+
+paris B-LOC
+is O
+the O
+capital O
+
+-DOCSTART- O
+
+she B-PER
+was O
+hungry O
+"""
+DEV = "he B-PER\nwas O\nlondon B-LOC\nof I-LOC\nfrance I-LOC\n\nparis B-LOC\nwalks O\n"
+TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in TOKENS))
+    return FullTokenizer(path)
+
+
+@pytest.fixture
+def make(tokenizer, tmp_path):
+    """Makes the work of a run from the texts of its files: a function of them and other arguments."""
+
+    def make(train=TRAIN, dev=None, test=None, ending="txt", **arguments):
+        paths = {}
+        for name, text in (("train_file", train), ("eval_file", dev), ("predict_file", test)):
+            if text is not None:
+                paths[name] = str(tmp_path / f"{name}.{ending}")
+                (tmp_path / f"{name}.{ending}").write_text(text)
+        return TokenClassification(tokenizer, **{"max_seq_length": 12, **paths, **arguments})
+
+    return make
+
+
+def answers(features, tag_lists):
+    """Logits by which each word has the given tag: what the network would give for these features."""
+    logits = np.zeros((*features["input_ids"].shape, len(TAGS)), np.float32)
+    for row, column in zip(*np.nonzero(features["word_index"] >= 0), strict=True):
+        tag = tag_lists[features["sentence_index"][row]][features["word_index"][row, column]]
+        logits[row, column, TAGS.index(tag)] = 5.0
+    return {"logits": logits}
+
+
+DEV_TAGS = [["B-PER", "O", "B-LOC", "I-LOC", "I-LOC"], ["B-LOC", "O"]]
+PREDICTED = [["B-PER", "O", "B-LOC", "I-LOC", "O"], ["B-LOC", "B-PER"]]
+
+
+def test_it_learns_the_tags_of_the_training_file(make, messages):
+    work = make(dev=DEV, tagger="bilstm", document_context=True)
+    assert work.tags == TAGS
+    assert work.describe() == {
+        "task": "token_classification",
+        "labels": TAGS,
+        "tag_scheme": "BIO",
+        "max_seq_length": 12,
+        "document_context": True,
+        "tagger": "bilstm",
+    }
+    assert messages[-1] == "tags: O, B-LOC, B-PER, I-LOC, I-PER"
+    assert work.train_features["label_ids"][:, 1:5].tolist() == [[1, 0, 0, 0], [2, 0, 0, -1]]
+
+
+def test_steps_are_counted_from_windows(make):
+    assert make().num_train_examples == 2
+    work = make(max_seq_length=5)
+    assert work.num_train_examples == len(work.train_features["input_ids"]) == 3
+
+
+def test_figures_are_those_of_entities(make):
+    work = make(dev=DEV)
+    assert work.evaluate(answers(work.eval_features, DEV_TAGS)) == dict.fromkeys(work.metric_names, 1.0)
+    metrics = work.evaluate(answers(work.eval_features, PREDICTED))
+    # Right are he and paris; london of france is cut short, walks is none.
+    assert metrics == pytest.approx({"precision": 2 / 4, "recall": 2 / 3, "f1": 4 / 7, "accuracy": 5 / 7})
+    assert metrics["f1"] == pytest.approx(f1_score(DEV_TAGS, PREDICTED, mode="strict", scheme=IOB2))
+    assert work.baseline() == pytest.approx({"precision": 0, "recall": 0, "f1": 0, "accuracy": 2 / 7})
+
+
+def test_facts_follow_what_is_learnt_and_nothing_else(make):
+    facts = make(dev=DEV).facts()
+    assert make(dev="\ufeff" + DEV.replace(" ", "\t\t").replace("\t\t", " NN ").replace("\n", "\r\n")).facts() == facts
+    assert make(train=TRAIN.replace("she", "he"), dev=DEV).facts()["train_file_sha256"] != facts["train_file_sha256"]
+    assert make(dev=DEV.replace("he", "she")).facts()["eval_file_sha256"] != facts["eval_file_sha256"]
+    assert facts["tags"] == TAGS
+
+
+def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
+    config = make_config()
+    linear, bilstm = make(tagger="linear"), make(tagger="bilstm")
+    assert type(linear.make_task(config).model) is TokenClassifierModel
+    assert type(bilstm.make_task(config).model) is FeatureBasedTagger
+    assert linear.make_task(config).model.head.output_weights.shape[0] == 5
+    assert linear.is_trained("bert/pooler/dense/kernel")
+    assert not bilstm.is_trained("bert/pooler/dense/kernel")
+    assert bilstm.is_trained("tagger/output/kernel")
+
+
+def test_the_report_has_the_figures_of_each_type(make, tmp_path):
+    work = make(dev=DEV)
+    work.write_evaluation(RunDir(str(tmp_path), "run_ner"), answers(work.eval_features, PREDICTED))
+    rows = [line.split() for line in (tmp_path / "entity_report.txt").read_text().splitlines() if line.split()]
+    assert ["LOC", "0.5000", "0.5000", "0.5000", "2", "2"] in rows
+    assert ["PER", "0.5000", "1.0000", "0.6667", "1", "2"] in rows
+    assert rows[-1] == ["all", "0.5000", "0.6667", "0.5714", "3", "4"]
+
+
+def test_predictions_are_a_column_and_are_judged_where_there_are_tags(make, tmp_path, messages):
+    work = make(test=DEV.replace("B-LOC", "B-TOWN"))
+    work.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(work.predict_features, PREDICTED))
+    assert (tmp_path / "predictions.txt").read_text() == (
+        "he B-PER B-PER\nwas O O\nlondon B-TOWN B-LOC\nof I-LOC I-LOC\nfrance I-LOC O\n\n"
+        "paris B-TOWN B-LOC\nwalks O B-PER\n"
+    )
+    results = dict(line.split(" = ") for line in (tmp_path / "predict_results.txt").read_text().splitlines())
+    assert float(results["recall"]) == pytest.approx(1 / 4)
+    assert messages[-1].startswith(
+        f"predictions, judged by the tags of {tmp_path / 'predict_file.txt'}: precision 0.25,"
+    )
+    assert (tmp_path / "predict_entity_report.txt").exists()
+
+
+def test_predictions_of_json_lines_are_json_lines(make, tmp_path):
+    train = {"words": ["paris", "she"], "tags": ["B-LOC", "B-PER"]}
+    test = {"id": 1, "words": ["he", "was"]}
+    work = make(train=json.dumps(train), test=json.dumps(test), ending="jsonl")
+    work.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(work.predict_features, [["B-PER", "O"]]))
+    probability = round(float(np.exp(5) / (np.exp(5) + 4)), 6)
+    [line] = (tmp_path / "predictions.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "id": 1,
+        "words": ["he", "was"],
+        "predicted_tags": ["B-PER", "O"],
+        "confidences": [probability, probability],
+    }
+    assert not (tmp_path / "predict_results.txt").exists()
+
+
+def test_a_model_that_is_there_needs_no_training_file(make):
+    work = make(train=None, dev=DEV, tags=TAGS)
+    assert work.train_features is None
+    assert work.evaluate(answers(work.eval_features, DEV_TAGS))["f1"] == 1.0
+    with pytest.raises(
+        ValueError, match=r"^there are no tags to tell apart; give --train_file, or a model that run_ner"
+    ):
+        make(train=None, dev=DEV)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"dev": "he B-ORG\n"},
+            r'eval_file.txt line 1: the tag "B-ORG" is not one of those of training \(O, B-LOC, B-',
+        ),
+        ({"train": "he O\nis O\n"}, "train_file.txt has no entity: the tag of every word is O; training needs some"),
+        ({"dev": "he\n"}, "eval_file.txt line 1 has words alone"),
+        ({"test": ""}, "predict_file.txt holds no sentence"),
+    ],
+)
+def test_data_that_cannot_be_used_is_refused_at_once(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)
+
+
+def test_conll_2003_in_full_circle(shared_dir, tmp_path):
+    """With the true tags as answers every figure is 1, whatever the windows."""
+    dev = str(shared_dir("data/conll2003") / "dev.txt")
+    tokenizer = FullTokenizer(shared_dir("data/vocab") / "uncased.txt")
+    work = TokenClassification(tokenizer, 32, train_file=dev, eval_file=dev, document_context=True)
+    outputs = {"logits": np.eye(len(work.tags), dtype=np.float32)[np.maximum(work.eval_features["label_ids"], 0)]}
+    assert work.evaluate(outputs) == dict.fromkeys(work.metric_names, 1.0)
+    assert work.baseline()["accuracy"] == pytest.approx(0.8325, abs=1e-4)
