@@ -84,17 +84,21 @@ def make_features(
         label_values float32 [N] (regression) or [N, C] (multi-label, 0 or 1). Multiple choice: [N, K, T].
 
     Raises:
-        ValueError: no examples, an unknown label, choices that differ in number, or lengths that cannot be.
+        ValueError: there are no examples, an unknown label, choices that differ in number, lengths that cannot be, or a
+            vocabulary without [CLS] and [SEP].
     """
     _check_lengths(max_seq_length, doc_stride, kind)
+    missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
+    if missing:
+        raise ValueError(f"the vocabulary lacks {', '.join(missing)}; give that of the model")
     if not examples:
         raise ValueError(f"{what} holds no examples; give at least one")
     if kind == "multiple_choice":
-        rows, num_cut = _choice_rows(examples, tokenizer, max_seq_length)
+        rows, num_long = _choice_rows(examples, tokenizer, max_seq_length)
     elif doc_stride is None:
-        rows, num_cut = _pair_rows(examples, tokenizer, max_seq_length)
+        rows, num_long = _pair_rows(examples, tokenizer, max_seq_length)
     else:
-        rows, num_cut = _window_rows(examples, tokenizer, max_seq_length, doc_stride)
+        rows, num_long, num_cut = _window_rows(examples, tokenizer, max_seq_length, doc_stride)
     features = _pack(rows, max_seq_length)
     example_index = features["example_index"]
     if kind == "multiple_choice":
@@ -102,17 +106,26 @@ def make_features(
         features = {name: values.reshape(shape) for name, values in features.items() if name != "example_index"}
         features["example_index"] = example_index = np.arange(len(examples), dtype=np.int32)
     features |= {name: values[example_index] for name, values in _label_arrays(examples, labels, kind, what).items()}
-    _tell_lengths(num_cut, len(examples), len(example_index), max_seq_length, doc_stride, what)
+    share = f"{100 * num_long / len(examples):.1f} % of the {len(examples):,} examples of {what}"
+    if not num_long:
+        log.info("all %s examples of %s fit into %d pieces", f"{len(examples):,}", what, max_seq_length)
+    elif doc_stride is None:
+        log.info("%s were longer than %d pieces and are cut", share, max_seq_length)
+    else:
+        log.info(
+            "%s were longer than %d pieces and are read through windows: %s in all, %d pieces apart%s",
+            *(share, max_seq_length, f"{len(rows):,}", doc_stride),
+            f"; the second text of {num_cut:,} was cut" if num_cut else "",
+        )
     return features
 
 
 def _join(vocab, pieces_a, pieces_b):
     """Returns the ids of [CLS] A [SEP] (B [SEP]), and how many of them belong to the first segment."""
-    cls_id, sep_id = (vocab[token] for token in _SPECIAL_TOKENS)
-    input_ids = [cls_id, *pieces_a, sep_id]
+    input_ids = [vocab["[CLS]"], *pieces_a, vocab["[SEP]"]]
     num_first = len(input_ids)
     if pieces_b:
-        input_ids += [*pieces_b, sep_id]
+        input_ids += [*pieces_b, vocab["[SEP]"]]
     return input_ids, num_first
 
 
@@ -145,17 +158,19 @@ def _choice_rows(examples, tokenizer, max_seq_length):
 
 
 def _window_rows(examples, tokenizer, max_seq_length, doc_stride):
-    rows, num_long = [], 0
+    rows, num_long, num_cut = [], 0, 0
     for index, example in enumerate(examples):
         pieces_a = tokenizer.encode(example.text_a)
         pieces_b = tokenizer.encode(example.text_b) if example.text_b else []
         room = max_seq_length - (3 if pieces_b else 2)
         num_long += len(pieces_a) + len(pieces_b) > room
-        pieces_b = pieces_b[: max(room // 2, room - len(pieces_a))]
+        room_b = max(room // 2, room - len(pieces_a))
+        num_cut += len(pieces_b) > room_b
+        pieces_b = pieces_b[:room_b]
         room -= len(pieces_b)
         for start in window_starts(len(pieces_a), room, min(doc_stride, room)):
             rows.append((*_join(tokenizer.vocab, pieces_a[start : start + room], pieces_b), index))
-    return rows, num_long
+    return rows, num_long, num_cut
 
 
 def _pack(rows, max_seq_length):
@@ -210,18 +225,4 @@ def _check_lengths(max_seq_length, doc_stride, kind):
         raise ValueError(
             f"doc_stride is {doc_stride}, but must be from 1 to {max_seq_length - 2}, the pieces of a text in "
             f"{max_seq_length}; between windows further apart some would never be read"
-        )
-
-
-def _tell_lengths(num_long, num_examples, num_rows, max_seq_length, doc_stride, what):
-    if not num_long:
-        log.info("all %s examples of %s fit into %d pieces", f"{num_examples:,}", what, max_seq_length)
-        return
-    share = f"{100 * num_long / num_examples:.1f} % of the {num_examples:,} examples of {what}"
-    if doc_stride is None:
-        log.info("%s were longer than %d pieces and are cut", share, max_seq_length)
-    else:
-        log.info(
-            "%s were longer than %d pieces and are read through windows: %s in all, %d pieces apart",
-            *(share, max_seq_length, f"{num_rows:,}", doc_stride),
         )

@@ -13,6 +13,7 @@ KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 
 Label = str | float | tuple[str, ...]
 
+_PLACE = re.compile(r" (line|example) \d+$")
 _INTEGER = re.compile(r"[+-]?\d+")
 
 
@@ -107,7 +108,7 @@ def to_number(text: str | float) -> float | None:
 
 
 def _file_of(example):
-    return example.source.rsplit(" line ", 1)[0] or "the training data"
+    return _PLACE.sub("", example.source) or "the training data"
 
 
 def _list_names(labels):

@@ -82,10 +82,10 @@ def _own_example(row, number, places, columns, kind, needs_label, name):
 
 
 def _to_text(value, column, may_be_empty=False):
-    if value is None or value == "" and not may_be_empty:
-        raise ValueError(f'the column "{column}" is empty; give a text, or remove the row')
-    if not isinstance(value, str):
+    if value is not None and not isinstance(value, str):
         raise ValueError(f'the column "{column}" is {json.dumps(value)[:40]}, but a text is needed')
+    if value is None or not (may_be_empty or value.strip()):
+        raise ValueError(f'the column "{column}" is empty; give a text, or remove the row')
     return value
 
 
@@ -119,6 +119,8 @@ def _to_labels(value, columns):
     if isinstance(value, str):
         names = value.split(columns.label_separator) if columns.label_separator else [value]
         names = [] if not value.strip() else names
+        if not all(map(str.strip, names)):
+            raise ValueError(f'the labels "{value}" have an empty one among them; remove it')
     else:
         names = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(_to_name(name, columns.label) for name in names))

@@ -3,6 +3,7 @@
 Imports without TensorFlow.
 """
 
+import codecs
 import csv
 import io
 import json
@@ -76,7 +77,7 @@ def read_text(path: str | os.PathLike) -> str:
             content = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f'there is no file "{name}"; check the path') from None
-    if not content.strip():
+    if not content.removeprefix(codecs.BOM_UTF8).strip():
         raise ValueError(f"{name} is empty; look at how it was made")
     try:
         return content.decode("utf-8-sig")

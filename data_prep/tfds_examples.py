@@ -16,7 +16,8 @@ def read_tfds(
 
     Args:
         name: as "glue/mrpc", or "imdb_reviews".
-        split: as the data set calls it; of the tasks of GLUE also "train", "dev" or "test".
+        split: as the data set calls it; of the tasks of GLUE also "train", "dev" or "test" (of "glue/mnli" those of the
+            matched genres; the others are "validation_mismatched" and "test_mismatched").
         columns: the names of the features; None: as the task of GLUE has them, or found as for a user's file.
         data_dir: where data sets are kept; None: where TensorFlow Datasets keeps them.
 
@@ -41,7 +42,7 @@ def read_tfds(
     columns = columns or _choose(name, task, features)
     for column in (columns.text, columns.pair, columns.label, columns.id):
         if column is not None and column not in features:
-            raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(features)}')
+            raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(sorted(features))}')
     names = getattr(features[columns.label], "names", None) if columns.label else None
     is_test = task is not None and split.startswith("test")
     examples = []
@@ -81,7 +82,7 @@ def _split_name(task: GlueTask, split):
 
 def _choose(name, task, features):
     if task is None:
-        return choose_columns(name, tuple(features), needs_label=False)
+        return choose_columns(name, sorted(features), needs_label=False)
     return Columns(task.tfds.text_a, task.tfds.text_b, "label", "idx")
 
 

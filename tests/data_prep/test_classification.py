@@ -1,0 +1,239 @@
+"""The tasks of GLUE, XNLI and SWAG: what is read from their files, as distributed."""
+
+import collections
+import re
+
+import pytest
+
+from data_prep.classification import Example, check_labels, read_glue, read_glue_file
+from data_prep.glue import GLUE_TASKS, find_task
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, *rows, separator="\t", end="\n"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes("".join(separator.join(row) + end for row in rows).encode("utf-8"))
+        return file
+
+    return write
+
+
+def read(name, folder, split, **options):
+    """The examples of a split; those with labels must have known ones."""
+    task = find_task(name)
+    examples = read_glue(task, folder, split, **options)
+    check_labels(examples, task.labels, task.kind)
+    return examples
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "numbers"),
+    [
+        ("cola", "CoLA", {"train": 8551, "dev": 1043, "test": 1063}),
+        ("sst-2", "SST-2", {"train": 67349, "dev": 872, "test": 1821}),
+        # One of the 3,668 rows of MRPC's training file is not in the copy.
+        ("mrpc", "MRPC", {"train": 3667, "dev": 408, "test": 1725}),
+        ("sts-b", "STS-B", {"train": 5749, "dev": 1500, "test": 1379}),
+        ("qnli", "QNLI", {"dev": 5463, "test": 5463}),
+        ("rte", "RTE", {"train": 2490, "dev": 277, "test": 3000}),
+        ("wnli", "WNLI", {"train": 635, "dev": 71, "test": 146}),
+        ("ax", "diagnostic", {"test": 1104}),
+    ],
+)
+def test_the_distributed_files_are_read_whole(shared_dir, name, folder, numbers):
+    path = shared_dir(f"data/glue/{folder}")
+    for split, number in numbers.items():
+        examples = read(name, path, split)
+        assert len(examples) == number
+        assert {example.label is None for example in examples} == {split == "test"}
+        assert {example.text_b is None for example in examples} == {name in ("cola", "sst-2")}
+        assert [example.id for example in examples] == [str(index) for index in range(number)]
+        assert all(example.text_a.strip() for example in examples)
+
+
+def test_the_labels_of_the_distributed_files(shared_dir):
+    folder = shared_dir("data/glue")
+    counts = collections.Counter(example.label for example in read("mrpc", folder / "MRPC", "dev"))
+    assert counts == {"1": 279, "0": 129}
+    counts = collections.Counter(example.label for example in read("rte", folder / "RTE", "dev"))
+    assert counts == {"entailment": 146, "not_entailment": 131}
+    scores = [example.label for example in read("sts-b", folder / "STS-B", "dev")]
+    assert (min(scores), max(scores), scores[:2]) == (0.0, 5.0, [5.0, 4.75])
+
+
+def test_cola_has_a_header_in_its_test_file_only(write, tmp_path):
+    write("dev.tsv", ("src", "0", "*", 'He "said.'), ("src", "1", "", "She said."))
+    write("test.tsv", ("index", "sentence"), ("7", "They said."))
+    assert read("cola", tmp_path, "dev") == [
+        Example("0", 'He "said.', None, "0", (), "dev.tsv line 1"),
+        Example("1", "She said.", None, "1", (), "dev.tsv line 2"),
+    ]
+    assert read("cola", tmp_path, "test") == [Example("7", "They said.", None, None, (), "test.tsv line 2")]
+
+
+def test_qqp(write, tmp_path):
+    header = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
+    write("train.tsv", header, ("133273", "1", "2", 'What is "A"?', "", "0"), ("4", "5", "6", "Why?", "Why!", "1"))
+    write("test.tsv", ("id", "question1", "question2"), ("0", "Who?", "Whom?"))
+    assert read("qqp", tmp_path, "train") == [
+        Example("133273", 'What is "A"?', "", "0", (), "train.tsv line 2"),
+        Example("4", "Why?", "Why!", "1", (), "train.tsv line 3"),
+    ]
+    assert read("qqp", tmp_path, "test") == [Example("0", "Who?", "Whom?", None, (), "test.tsv line 2")]
+
+
+def test_broken_rows_of_qqp_are_named_or_left_out(write, tmp_path, messages):
+    header = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
+    rows = [("1", "2", "3", "a", "b", "1"), ("4", "5", "6", "a"), ("b", "0"), ("7", "8", "9", "c", "d", "0")]
+    write("train.tsv", header, *rows)
+    with pytest.raises(ValueError, match=r"train.tsv line 3: 4 of at least 6 cells; restore the row \(--skip_bad_rows"):
+        read("qqp", tmp_path, "train")
+    examples = read("qqp", tmp_path, "train", skip_bad_rows=True)
+    assert [(example.id, example.source) for example in examples] == [
+        ("1", "train.tsv line 2"),
+        ("7", "train.tsv line 5"),
+    ]
+    assert messages == [
+        "train.tsv: 2 bad rows are left out; the first: train.tsv line 3: 4 of at least 6 cells; restore the row"
+    ]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("mnli", "matched"), ("mnli-mm", "mismatched")])
+def test_mnli_has_its_label_in_the_last_column(write, tmp_path, name, kind):
+    columns = ["index", "promptID", "pairID", "genre", "parse1", "parse2", "parse3", "parse4", "sentence1", "sentence2"]
+    row = ["31", *"bcdefgh", "One.", "Two."]
+    write("train.tsv", [*columns, "label1", "gold_label"], [*row, "neutral", "entailment"])
+    votes = [f"label{number}" for number in range(1, 6)]
+    write(f"dev_{kind}.tsv", [*columns, *votes, "gold_label"], [*row, *["neutral"] * 5, "contradiction"])
+    write(f"test_{kind}.tsv", columns, row)
+    assert read(name, tmp_path, "train") == [Example("31", "One.", "Two.", "entailment", (), "train.tsv line 2")]
+    assert read(name, tmp_path, "dev") == [Example("31", "One.", "Two.", "contradiction", (), f"dev_{kind}.tsv line 2")]
+    assert read(name, tmp_path, "test") == [Example("31", "One.", "Two.", None, (), f"test_{kind}.tsv line 2")]
+
+
+def test_xnli_reads_one_language(write, tmp_path, messages):
+    write("multinli/multinli.train.de.tsv", ("premise", "hypo", "label"), ("Eins.", "Zwei.", "contradictory"))
+    header = ("language", "gold_label", *"abcd", "sentence1", "sentence2", "promptID")
+    rows = [(language, "neutral", *"abcd", f"{language} 1", f"{language} 2", "1") for language in ("ar", "de", "zh")]
+    write("xnli.dev.tsv", header, *rows)
+    write("xnli.test.tsv", header, *rows)
+    assert read("xnli", tmp_path, "train", xnli_language="de") == [
+        Example("0", "Eins.", "Zwei.", "contradiction", (), "multinli.train.de.tsv line 2")
+    ]
+    assert read("xnli", tmp_path, "dev", xnli_language="de") == [
+        Example("0", "de 1", "de 2", "neutral", (), "xnli.dev.tsv line 3")
+    ]
+    assert read("xnli", tmp_path, "test") == [Example("0", "zh 1", "zh 2", "neutral", (), "xnli.test.tsv line 4")]
+    assert messages == [
+        "xnli.dev.tsv: 1 of 3 rows are of the language de",
+        "xnli.test.tsv: 1 of 3 rows are of the language zh",
+    ]
+    with pytest.raises(ValueError, match='xnli.dev.tsv has no rows of the language "fr"; it has ar, de, zh'):
+        read("xnli", tmp_path, "dev", xnli_language="fr")
+
+
+def test_swag_has_four_endings_to_choose_from(write, tmp_path):
+    columns = [
+        "",
+        "video-id",
+        "fold-ind",
+        "startphrase",
+        "sent1",
+        "sent2",
+        "gold-source",
+        *(f"ending{i}" for i in range(4)),
+    ]
+    row = ["0", "v_1", "39", '"She sits. She"', '"She sits, ""well""."', "She", "gold", "a.", "b.", '"c, c."', "d."]
+    write("val.csv", [*columns, "label"], [*row, "2"], separator=",")
+    write("test.csv", columns, row, separator=",")
+    choices = ("She a.", "She b.", "She c, c.", "She d.")
+    assert read("swag", tmp_path, "dev") == [Example("0", 'She sits, "well".', None, "2", choices, "val.csv line 2")]
+    assert read("swag", tmp_path, "test") == [Example("0", 'She sits, "well".', None, None, choices, "test.csv line 2")]
+
+
+def test_a_file_may_have_another_name(write):
+    file = write("gold.tsv", ("index", "sentence1", "sentence2", "label"), ("0", "a", "b", "entailment"))
+    assert read_glue_file(find_task("RTE"), file, "dev") == [
+        Example("0", "a", "b", "entailment", (), "gold.tsv line 2")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "error", "sentence"),
+    [
+        (
+            "cola",
+            ("sentence", "label"),
+            ValueError,
+            "dev.tsv line 1: 2 cells, but this file has at least 4; give the file",
+        ),
+        (
+            "rte",
+            ("sentence1", "label"),
+            ValueError,
+            'dev.tsv line 1: no column "sentence2" among sentence1, label; give',
+        ),
+        (
+            "mrpc",
+            ("1", "5", "6", "a", "b"),
+            ValueError,
+            "dev.tsv line 1: this is an example, but the first line of this",
+        ),
+        ("rte", ("index", "sentence1", "sentence2", "label"), ValueError, "dev.tsv holds no example; give a file with"),
+        (
+            "qnli",
+            None,
+            FileNotFoundError,
+            "the task qnli needs the files train.tsv, dev.tsv, test.tsv, named as distributed",
+        ),
+        ("ax", None, ValueError, "the task ax has no dev file, only test; leave this step out"),
+    ],
+)
+def test_files_of_another_form_are_refused(write, tmp_path, name, row, error, sentence):
+    if row:
+        write("dev.tsv", row)
+    with pytest.raises(error, match=re.escape(sentence)):
+        read(name, tmp_path, "dev")
+
+
+def test_labels_are_checked_with_file_and_line(write, tmp_path):
+    write("dev.tsv", ("index", "sentence1", "sentence2", "label"), ("0", "a", "b", "entailed"))
+    with pytest.raises(ValueError, match='dev.tsv line 2: label "entailed" is not one of entailment, not_entailment'):
+        read("rte", tmp_path, "dev")
+    write("dev.tsv", ("index", "sentence1", "sentence2", "score"), ("0", "a", "b", "high"))
+    with pytest.raises(ValueError, match='dev.tsv line 2: the label "high" is no finite number; correct it'):
+        read("sts-b", tmp_path, "dev")
+
+
+def test_tasks_are_found_by_name_and_alias():
+    assert find_task("MNLI").name == "mnli"
+    assert find_task("SST2") is GLUE_TASKS["sst-2"]
+    assert find_task("stsb").name == "sts-b"
+    assert find_task("diagnostic").name == "ax"
+    with pytest.raises(
+        ValueError, match=r'there is no task "mprc"; the tasks are cola, sst-2, mrpc, .* swag \(for other'
+    ):
+        find_task("mprc")
+
+
+def test_the_table_of_tasks():
+    table = {name: (task.kind, task.metric, task.labels) for name, task in GLUE_TASKS.items() if name == task.name}
+    three, two = ("contradiction", "entailment", "neutral"), ("entailment", "not_entailment")
+    assert table == {
+        "cola": ("single_label", "matthews", ("0", "1")),
+        "sst-2": ("single_label", "accuracy", ("0", "1")),
+        "mrpc": ("single_label", "f1", ("0", "1")),
+        "sts-b": ("regression", "spearman", ()),
+        "qqp": ("single_label", "f1", ("0", "1")),
+        "mnli": ("single_label", "accuracy", three),
+        "mnli-mm": ("single_label", "accuracy", three),
+        "qnli": ("single_label", "accuracy", two),
+        "rte": ("single_label", "accuracy", two),
+        "wnli": ("single_label", "accuracy", ("0", "1")),
+        "ax": ("single_label", "matthews", three),
+        "xnli": ("single_label", "accuracy", three),
+        "swag": ("multiple_choice", "accuracy", ("0", "1", "2", "3")),
+    }
+    assert {task.name for task in GLUE_TASKS.values() if not task.is_pair} == {"cola", "sst-2"}

@@ -1,0 +1,195 @@
+"""Features of examples: the release's exactly, and windows over long texts."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.classification import Example, read_glue
+from data_prep.encoding import encode_pair, fit_pair, make_features, window_starts
+from data_prep.glue import GLUE_TASKS
+from data_prep.tokenization import FullTokenizer
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "golden", "length"),
+    [("mrpc", "MRPC", "mrpc_dev_seq48", 48), ("cola", "CoLA", "cola_dev_seq16", 16)],
+)
+def test_features_are_those_of_the_release(shared_dir, messages, name, folder, golden, length):
+    task = GLUE_TASKS[name]
+    tokenizer = FullTokenizer(shared_dir("data/vocab") / "uncased.txt")
+    examples = read_glue(task, shared_dir(f"data/glue/{folder}"), "dev")[:200]
+    features = make_features(examples, task.labels, task.kind, tokenizer, length, what="dev")
+    with np.load(shared_dir("golden/classifier_features") / f"{golden}.npz") as expected:
+        assert set(features) == {*expected, "example_index"}
+        for key, values in expected.items():
+            assert features[key].dtype == values.dtype
+            np.testing.assert_array_equal(features[key], values)
+    share = {"mrpc": "61.5", "cola": "16.0"}[name]
+    assert messages == [f"{share} % of the 200 examples of dev were longer than {length} pieces and are cut"]
+
+
+def pop_as_the_release(num_a, num_b, room):
+    while num_a + num_b > room:
+        if num_a > num_b:
+            num_a -= 1
+        else:
+            num_b -= 1
+    return num_a, num_b
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(5, 60))
+def test_pairs_are_cut_as_by_popping_from_the_longer(num_a, num_b, length):
+    assert fit_pair(num_a, num_b, length) == pop_as_the_release(num_a, num_b, length - 3)
+
+
+@given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 20))
+def test_windows_cover_every_piece_and_end_at_the_last(num_pieces, room, doc_stride):
+    doc_stride = min(doc_stride, room)
+    starts = window_starts(num_pieces, room, doc_stride)
+    assert starts == list(range(0, doc_stride * len(starts), doc_stride))
+    assert starts[-1] + room >= num_pieces
+    assert len(starts) == 1 or starts[-2] + room < num_pieces
+
+
+def tokens_of(tokenizer, input_ids):
+    return "".join(tokenizer.inv_vocab[id_] for id_ in input_ids)
+
+
+@pytest.mark.parametrize(
+    ("text_a", "text_b", "tokens", "num_first", "num_cut"),
+    [
+        ("a b", None, "[CLS]ab[SEP]", 4, 0),
+        ("a b", "", "[CLS]ab[SEP]", 4, 0),
+        ("a b c d e f g h", None, "[CLS]abcdef[SEP]", 8, 2),
+        ("a b c d e f g h", "\u00ad", "[CLS]abcdef[SEP]", 8, 2),
+        ("", "x", "[CLS][SEP]x[SEP]", 2, 0),
+        ("a b", "x y z", "[CLS]ab[SEP]xyz[SEP]", 4, 0),
+        ("a b c d", "w x y z", "[CLS]abc[SEP]wx[SEP]", 5, 3),
+        ("a", "u v w x y z", "[CLS]a[SEP]uvwx[SEP]", 3, 2),
+    ],
+)
+def test_sequences(letters_tokenizer, text_a, text_b, tokens, num_first, num_cut):
+    input_ids, segment_ids, cut = encode_pair(letters_tokenizer, text_a, text_b, 8)
+    assert tokens_of(letters_tokenizer, input_ids) == tokens
+    assert segment_ids == [0] * num_first + [1] * (len(input_ids) - num_first)
+    assert cut == num_cut
+
+
+def unpack(tokenizer, features):
+    """The rows of features as text, with | before the second segment; checks mask and padding."""
+    rows = []
+    length = features["input_ids"].shape[-1]
+    for ids, mask, segments in zip(
+        *(features[name].reshape(-1, length) for name in ("input_ids", "input_mask", "segment_ids")), strict=True
+    ):
+        number = int(mask.sum())
+        assert mask.tolist() == [1] * number + [0] * (length - number)
+        assert not ids[number:].any()
+        assert not segments[number:].any()
+        first = number - int(segments.sum())
+        assert segments[:number].tolist() == [0] * first + [1] * (number - first)
+        rows.append(tokens_of(tokenizer, ids[:first]) + "|" + tokens_of(tokenizer, ids[first:number]))
+    return rows
+
+
+def test_windows_over_the_first_text(letters_tokenizer, messages):
+    examples = [
+        Example("0", "a b c d e f g h", None, "y"),
+        Example("1", "a b", "z", "n"),
+        Example("2", "a b c d", "v w x y z", "y"),
+    ]
+    features = make_features(examples, ("n", "y"), "single_label", letters_tokenizer, 7, doc_stride=2, what="dev")
+    assert unpack(letters_tokenizer, features) == [
+        "[CLS]abcde[SEP]|",
+        "[CLS]cdefg[SEP]|",
+        "[CLS]efgh[SEP]|",
+        "[CLS]ab[SEP]|z[SEP]",
+        "[CLS]ab[SEP]|vw[SEP]",
+        "[CLS]cd[SEP]|vw[SEP]",
+    ]
+    assert features["example_index"].tolist() == [0, 0, 0, 1, 2, 2]
+    assert features["label_ids"].tolist() == [1, 1, 1, 0, 1, 1]
+    assert features["example_index"].dtype == features["label_ids"].dtype == np.int32
+    assert messages == [
+        "66.7 % of the 3 examples of dev were longer than 7 pieces and are read through windows: 6 in all, "
+        "2 pieces apart; the second text of 1 was cut"
+    ]
+
+
+def test_choices_are_rows_of_their_example(letters_tokenizer, messages):
+    examples = [Example("0", "a", None, "1", ("x", "y z")), Example("1", "b c d", None, "0", ("x y z", "u"))]
+    features = make_features(examples, ("0", "1"), "multiple_choice", letters_tokenizer, 8, what="train")
+    assert features["input_ids"].shape == (2, 2, 8)
+    assert unpack(letters_tokenizer, features) == [
+        "[CLS]a[SEP]|x[SEP]",
+        "[CLS]a[SEP]|yz[SEP]",
+        "[CLS]bcd[SEP]|xy[SEP]",
+        "[CLS]bcd[SEP]|u[SEP]",
+    ]
+    assert features["label_ids"].tolist() == [1, 0]
+    assert features["example_index"].tolist() == [0, 1]
+    assert messages == ["50.0 % of the 2 examples of train were longer than 8 pieces and are cut"]
+
+
+def test_labels_of_every_kind(letters_tokenizer, messages):
+    def labels_of(kind, labels, *values):
+        examples = [Example(str(index), "a", None, value) for index, value in enumerate(values)]
+        features = make_features(examples, labels, kind, letters_tokenizer, 8, what="dev")
+        return {name: values for name, values in features.items() if name.startswith("label")}
+
+    values = labels_of("regression", (), 1.5, -2)["label_values"]
+    assert (values.tolist(), values.dtype) == ([1.5, -2.0], np.float32)
+    values = labels_of("multi_label", ("a", "b", "c"), ("c", "a"), ())["label_values"]
+    assert (values.tolist(), values.dtype) == ([[1, 0, 1], [0, 0, 0]], np.float32)
+    assert labels_of("single_label", ("a", "b"), None, None) == {}
+    assert messages == ["all 2 examples of dev fit into 8 pieces"] * 3
+    assert labels_of("single_label", ("a", "b"), "a", None) == {}
+    assert messages[3] == "dev: 1 of 2 examples have no label, so the labels of the others are left out"
+
+
+@pytest.mark.parametrize(
+    ("example", "kind", "options", "sentence"),
+    [
+        (None, "single_label", {}, "dev holds no examples; give at least one"),
+        (
+            Example("0", "a"),
+            "single_label",
+            {"max_seq_length": 4},
+            "max_seq_length is 4, but [CLS], [SEP] and a piece of",
+        ),
+        (Example("0", "a"), "single_label", {"doc_stride": 0}, "doc_stride is 0, but must be from 1 to 6"),
+        (
+            Example("0", "a"),
+            "single_label",
+            {"doc_stride": 7},
+            "doc_stride is 7, but must be from 1 to 6, the pieces of",
+        ),
+        (Example("0", "a"), "multiple_choice", {"doc_stride": 2}, "doc_stride is not for multiple choice"),
+        (
+            Example("0", "a", choices=("b",), source="dev.csv line 2"),
+            "multiple_choice",
+            {},
+            "dev.csv line 2: 1 choices; all examples need the same number, at least two (the first example has 1)",
+        ),
+        (
+            Example("0", "a", label="x", source="dev.csv line 2"),
+            "single_label",
+            {},
+            'dev.csv line 2: label "x" is not one of n, y',
+        ),
+    ],
+)
+def test_what_has_no_features_is_refused(letters_tokenizer, example, kind, options, sentence):
+    options = {"max_seq_length": 8, **options}
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        make_features([example] if example else [], ("n", "y"), kind, letters_tokenizer, what="dev", **options)
+
+
+def test_a_vocabulary_without_special_tokens_is_refused(tmp_path):
+    file = tmp_path / "vocab.txt"
+    file.write_text("[UNK]\n[CLS]\na\n")
+    with pytest.raises(ValueError, match=r"the vocabulary lacks \[SEP\]; give that of the model"):
+        make_features([Example("0", "a")], (), "single_label", FullTokenizer(file), 8)

@@ -1,0 +1,72 @@
+"""Labels of examples: how they are learnt and checked."""
+
+import re
+
+import pytest
+
+from data_prep.examples import Example, check_labels, learn_labels
+
+
+def examples_of(*labels):
+    return [
+        Example(str(line), "text", None, label, (), f"train.csv line {line}") for line, label in enumerate(labels, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "learnt"),
+    [
+        ("single_label", ["sport", "Art", "sport", "art"], ("Art", "art", "sport")),
+        ("single_label", ["10", "2", "-1"], ("-1", "2", "10")),
+        ("single_label", ["10", "2", "1.5"], ("1.5", "10", "2")),
+        ("multi_label", [("red", "blue"), (), ("blue",)], ("blue", "red")),
+        ("multi_label", [("red",)], ("red",)),
+        ("regression", [1.0, 2.0], ()),
+    ],
+)
+def test_labels_are_sorted_and_integers_as_numbers(kind, labels, learnt):
+    assert learn_labels(examples_of(*labels), kind) == learnt
+
+
+def test_the_labels_of_choices_are_their_numbers():
+    assert learn_labels([Example("0", "a", None, "1", ("b", "c", "d"))], "multiple_choice") == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "sentence"),
+    [
+        ("single_label", ["a", "a"], 'train.csv has one class only, "a" in all its 2 rows; training needs examples of'),
+        ("single_label", ["a", None], "train.csv line 3: no label, but labels are learnt from this file; add it"),
+        ("multi_label", [(), ()], "train.csv has no example with a label; check the column of the labels"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(kind, labels, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        learn_labels(examples_of(*labels), kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "known", "sentence"),
+    [
+        (
+            "single_label",
+            ["neutral", "2"],
+            ("contradiction", "entailment", "neutral"),
+            'train.csv line 3: label "2" is not one of contradiction, entailment, neutral',
+        ),
+        ("multi_label", [("a",), ("a", "c")], ("a", "b"), 'train.csv line 3: label "c" is not one of a, b'),
+        ("multiple_choice", ["2"], ("0", "1"), 'train.csv line 2: label "2" is not one of 0, 1'),
+        ("regression", [1.0, float("nan")], (), 'train.csv line 3: label "nan" is not a finite number, as regression'),
+        ("regression", ["high"], (), 'train.csv line 2: label "high" is not a finite number, as regression needs'),
+        ("single_label", ["x"], tuple(map(str, range(25))), "17, 18, 19 and 5 more"),
+    ],
+)
+def test_unknown_labels_are_refused_with_file_and_line(kind, labels, known, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        check_labels(examples_of(*labels), known, kind)
+
+
+def test_known_labels_and_missing_ones_pass():
+    check_labels(examples_of("a", None, "b"), ("a", "b"), "single_label")
+    check_labels(examples_of(("a", "b"), ()), ("a", "b"), "multi_label")
+    check_labels(examples_of(1.5, 2), (), "regression")

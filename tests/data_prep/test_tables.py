@@ -1,0 +1,130 @@
+"""Rows of tables: where they start, what quotes and blank lines do, and what is refused."""
+
+import csv
+import re
+
+import pytest
+
+from data_prep.tables import BadRows, Row, read_csv_rows, read_json_rows, read_rows, read_text, read_tsv_rows
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, content):
+        file = tmp_path / name
+        file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return file
+
+    return write
+
+
+def test_a_row_is_known_by_the_line_that_it_starts_at(write):
+    file = write("a.csv", 'text,label\n"two\nlines",1\n\n"say ""hi"", then\r\nmore",0\nlast,1')
+    assert read_csv_rows(file) == [
+        Row(1, ["text", "label"]),
+        Row(2, ["two\nlines", "1"]),
+        Row(5, ['say "hi", then\r\nmore', "0"]),
+        Row(7, ["last", "1"]),
+    ]
+
+
+def test_byte_order_mark_and_windows_line_ends_are_no_part_of_cells(write):
+    content = b"\xef\xbb\xbflabel\ttext\r\n1\tna\xc3\xafve\r\n"
+    assert read_tsv_rows(write("a.tsv", content)) == [Row(1, ["label", "text"]), Row(2, ["1", "naïve"])]
+    assert read_csv_rows(write("a.csv", content.replace(b"\t", b","))) == read_tsv_rows(write("b.tsv", content))
+
+
+def test_only_a_line_feed_ends_a_line(write):
+    separators = "a\u2028b\x0cc\x85d\x1ee"
+    assert read_tsv_rows(write("a.tsv", f"{separators}\t1\n")) == [Row(1, [separators, "1"])]
+    assert read_csv_rows(write("a.csv", f"{separators},1\n")) == [Row(1, [separators, "1"])]
+
+
+def test_blank_lines_are_no_rows_and_are_counted(write, messages):
+    assert read_tsv_rows(write("a.tsv", "\na\tb\n \n\nc\td\n\n")) == [Row(2, ["a", "b"]), Row(5, ["c", "d"])]
+    assert read_csv_rows(write("a.csv", "a,b\n,\n")) == [Row(1, ["a", "b"])]
+    assert messages == ["a.tsv: 4 blank lines are passed over", "a.csv: 1 blank line is passed over"]
+
+
+def test_cells_may_be_longer_than_the_csv_module_allows(write):
+    limit, long = csv.field_size_limit(), "x" * 200_000
+    assert read_csv_rows(write("a.csv", f'"{long}",1\n')) == [Row(1, [long, "1"])]
+    assert read_tsv_rows(write("a.tsv", f"{long}\t1\n")) == [Row(1, [long, "1"])]
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize(("delimiter", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_the_delimiter_of_a_csv_file_is_seen_in_its_first_line(write, messages, delimiter, name):
+    assert read_csv_rows(write("a.csv", f'text{delimiter}label\n"a, b"{delimiter}1\n'))[1] == Row(2, ["a, b", "1"])
+    assert messages == [f"a.csv: cells are separated by {name}"]
+
+
+def test_quotes_of_tsv_files_as_distributed_are_ordinary_characters(write):
+    assert read_tsv_rows(write("a.tsv", '"a\t"b"\n')) == [Row(1, ['"a', '"b"'])]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ('text\tlabel\n"a\tb ""c"""\t1\n', [["text", "label"], ['a\tb "c"', "1"]]),
+        ('"text"\t"label"\r\n"a\nb"\t"1"\r\n', [["text", "label"], ["a\nb", "1"]]),
+        ('text\tlabel\n"a" b\t1\n', [["text", "label"], ['"a" b', "1"]]),
+        ('"a\t1\nb"\t0\n', [['"a', "1"], ['b"', "0"]]),
+        ('he said "a"\t1\n"b"\t0\n', [['he said "a"', "1"], ['"b"', "0"]]),
+        ('"one\ntwo"\n', [['"one'], ['two"']]),
+    ],
+)
+def test_quotes_of_ones_own_tsv_files_protect_cells_only_where_all_of_them_do(write, messages, content, rows):
+    assert [row.cells for row in read_rows(write("a.tsv", content))] == rows
+    is_quoted = not any('"' in cell and "c" not in cell for row in rows for cell in row)
+    assert messages == (["a.tsv: cells stand between quotes, which are taken off"] if is_quoted else [])
+
+
+def test_json_lines_have_a_cell_for_every_key(write):
+    keys, rows = read_json_rows(write("a.jsonl", '{"text": "a"}\n\n{"label": [1], "text": "b"}\n'), BadRows("a.jsonl"))
+    assert keys == ("text", "label")
+    assert rows == [Row(1, ["a", None]), Row(3, ["b", [1]])]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.csv", "", "a.csv is empty; look at how it was made"),
+        ("a.csv", b"\xef\xbb\xbf", "a.csv is empty; look at how it was made"),
+        ("a.csv", ",,\n,,\n", "a.csv has only empty cells; look at how it was made"),
+        ("a.tsv", b"a\tb\nc\xe9\td\n", "a.tsv line 2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
+        ("a.csv", 'a,b\nc,"d\ne\n', "a.csv line 2: a quote is opened and never closed; close it"),
+        ("a.csv", 'a,b\n"x\ny",1\n"c" d,e\n', "a.csv line 4: text follows a closing quote; double the quotes inside"),
+        ("a.xlsx", "a", 'a.xlsx" must end with one of .csv, .tsv, .txt, .jsonl, .json; rename the file'),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(write, name, content, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        read_rows(write(name, content))
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r'there is no file ".*none.csv"; check the path'):
+        read_text(tmp_path / "none.csv")
+    with pytest.raises(ValueError, match="is a folder; give the file itself"):
+        read_text(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"text": ', "not valid JSON (Expecting value at character 10); write one object in a line"),
+        ('["a"]', "a JSON list, but one object in each line is needed"),
+        ('"a"', "a JSON str, but one object in each line is needed"),
+    ],
+)
+def test_bad_rows_are_errors_or_counted(write, messages, line, problem):
+    file = write("a.jsonl", f'{{"text": "a"}}\n{line}\n{line}\n')
+    with pytest.raises(
+        ValueError, match=re.escape(f"a.jsonl line 2: {problem} (--skip_bad_rows leaves such rows out)")
+    ):
+        read_json_rows(file, BadRows("a.jsonl"))
+    bad_rows = BadRows("a.jsonl", is_skipping=True)
+    assert read_json_rows(file, bad_rows)[1] == [Row(1, ["a"])]
+    bad_rows.report()
+    assert messages == [f"a.jsonl: 2 bad rows are left out; the first: a.jsonl line 2: {problem}"]

@@ -1,0 +1,93 @@
+"""Examples from TensorFlow Datasets, on its made-up data: nothing is downloaded."""
+
+import re
+import sys
+import warnings
+
+import pytest
+
+from data_prep.classification import Columns, check_labels, learn_labels, read_tfds
+from data_prep.glue import GLUE_TASKS
+
+
+@pytest.fixture(scope="module")
+def tfds():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("tensorflow_datasets")
+
+
+@pytest.fixture
+def read(tfds, monkeypatch):
+    """Reads four made-up records; fails where something would be downloaded."""
+
+    def refuse(*arguments, **options):
+        raise AssertionError("a download was tried")
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", refuse)
+
+    def read(*arguments, **options):
+        with warnings.catch_warnings(), tfds.testing.mock_data(num_examples=4):
+            warnings.simplefilter("ignore")
+            return read_tfds(*arguments, **options)
+
+    return read
+
+
+def test_a_task_of_glue_has_its_own_labels(read):
+    examples, labels = read("glue/mrpc", "dev")
+    assert labels == ("0", "1")
+    assert {example.label for example in examples} == {"0", "1"}
+    assert all(example.text_a and example.text_b and example.id.isdecimal() for example in examples)
+    assert examples[3].source == "glue/mrpc validation example 3"
+    check_labels(examples, labels, "single_label")
+
+
+@pytest.mark.parametrize("name", [name for name, task in GLUE_TASKS.items() if task.tfds is not None])
+def test_every_task_of_glue_names_features_that_are_there(read, name):
+    task = GLUE_TASKS[name]
+    for split, tfds_split in task.tfds.splits:
+        examples, labels = read(task.tfds.name, tfds_split if name == "mnli-mm" else split)
+        assert labels == task.labels
+        assert examples[0].source == f"{task.tfds.name} {tfds_split} example 0"
+        assert {example.label is None for example in examples} == {split == "test"}
+        assert {example.text_b is None for example in examples} == {not task.is_pair}
+        check_labels(examples, labels, task.kind)
+
+
+def test_classes_become_their_names(read, messages):
+    examples, labels = read("imdb_reviews", "train")
+    assert labels == ("neg", "pos")
+    assert learn_labels(examples, "single_label") == ("neg", "pos")
+    assert [example.id for example in examples] == ["0", "1", "2", "3"]
+    assert messages == ['imdb_reviews: of the columns label, text, "text" as the text, "label" as the label']
+
+
+def test_features_can_be_named(read):
+    examples, labels = read("ag_news_subset", "test", Columns("title", "description", "label"))
+    assert labels == ("World", "Sports", "Business", "Sci/Tech")
+    assert all(example.text_a and example.text_b for example in examples)
+    check_labels(examples, labels, "single_label")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("imdb_reviews", "train", Columns("review")),
+            'imdb_reviews has no feature "review"; its features are label, text',
+        ),
+        (("no_such_data_set", "train"), 'TensorFlow Datasets has no data set "no_such_data_set"; look the name up'),
+        (("glue/ax", "train"), "glue/ax has no train split, only test; leave this step out"),
+        (("mnist", "train", Columns("image")), 'mnist train example 0: the feature "image" is not one text'),
+    ],
+)
+def test_what_cannot_be_read_is_refused(read, arguments, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        read(*arguments)
+
+
+def test_the_package_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(ImportError, match=r"reading glue/mrpc needs .* not installed: pip install tensorflow-datasets"):
+        read_tfds("glue/mrpc", "train")
