@@ -93,31 +93,24 @@ def make_features(
         raise ValueError(f"the vocabulary lacks {', '.join(missing)}; give that of the model")
     if not examples:
         raise ValueError(f"{what} holds no examples; give at least one")
-    if kind == "multiple_choice":
-        rows, num_long = _choice_rows(examples, tokenizer, max_seq_length)
-    elif doc_stride is None:
-        rows, num_long = _pair_rows(examples, tokenizer, max_seq_length)
+    rows, share_long, told = _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride)
+    if share_long:
+        share = f"{100 * share_long:.1f} % of the {len(examples):,} examples of {what}"
+        log.info("%s were longer than %d pieces and are %s", share, max_seq_length, told)
     else:
-        rows, num_long, num_cut = _window_rows(examples, tokenizer, max_seq_length, doc_stride)
-    features = _pack(rows, max_seq_length)
-    example_index = features["example_index"]
-    if kind == "multiple_choice":
-        shape = (len(examples), -1, max_seq_length)
-        features = {name: values.reshape(shape) for name, values in features.items() if name != "example_index"}
-        features["example_index"] = example_index = np.arange(len(examples), dtype=np.int32)
-    features |= {name: values[example_index] for name, values in _label_arrays(examples, labels, kind, what).items()}
-    share = f"{100 * num_long / len(examples):.1f} % of the {len(examples):,} examples of {what}"
-    if not num_long:
         log.info("all %s examples of %s fit into %d pieces", f"{len(examples):,}", what, max_seq_length)
-    elif doc_stride is None:
-        log.info("%s were longer than %d pieces and are cut", share, max_seq_length)
-    else:
-        log.info(
-            "%s were longer than %d pieces and are read through windows: %s in all, %d pieces apart%s",
-            *(share, max_seq_length, f"{len(rows):,}", doc_stride),
-            f"; the second text of {num_cut:,} was cut" if num_cut else "",
-        )
-    return features
+    features = _pack(rows, max_seq_length)
+    example_index = features.pop("example_index")
+    if kind == "multiple_choice":
+        num_choices = len(examples[0].choices)
+        example_index = example_index[::num_choices]
+        features = {name: values.reshape(-1, num_choices, max_seq_length) for name, values in features.items()}
+    label_arrays = _label_arrays(examples, labels, kind, what)
+    return {
+        **features,
+        "example_index": example_index,
+        **{name: values[example_index] for name, values in label_arrays.items()},
+    }
 
 
 def _join(vocab, pieces_a, pieces_b):
@@ -130,6 +123,19 @@ def _join(vocab, pieces_a, pieces_b):
 
 
 # Rows are (input_ids, number of them in the first segment, number of the example).
+
+
+def _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride):
+    """Returns rows, the share of examples that were too long, and what became of those, for the log."""
+    if doc_stride is not None:
+        rows, num_long, num_cut = _window_rows(examples, tokenizer, max_seq_length, doc_stride)
+        told = f"read through windows: {len(rows):,} in all, {doc_stride} pieces apart"
+        if num_cut:
+            told += f"; the second text of {num_cut:,} was cut"
+        return rows, num_long / len(examples), told
+    make = _choice_rows if kind == "multiple_choice" else _pair_rows
+    rows, num_cut = make(examples, tokenizer, max_seq_length)
+    return rows, num_cut / len(examples), "cut"
 
 
 def _pair_rows(examples, tokenizer, max_seq_length):
