@@ -150,9 +150,14 @@ def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[st
         All keys of the objects, and the objects as rows with a cell for each of the keys.
 
     Raises:
-        FileNotFoundError, ValueError: see `read_text`.
+        FileNotFoundError, ValueError: see `read_text`; or the file is one list.
     """
-    lines = read_text(path).removesuffix("\n").split("\n")
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        raise ValueError(
+            f"{name_of(path)} is a JSON list; write each of its objects into a line of its own, as jq -c .[]"
+        )
+    lines = text.removesuffix("\n").split("\n")
     objects, num_blank = [], 0
     for number, line in enumerate(lines, 1):
         if not line.strip():

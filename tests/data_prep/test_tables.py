@@ -4,6 +4,8 @@ import csv
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data_prep.tables import BadRows, Row, read_csv_rows, read_json_rows, read_rows, read_text, read_tsv_rows
 
@@ -108,6 +110,24 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
         read_text(tmp_path / "none.csv")
     with pytest.raises(ValueError, match="is a folder; give the file itself"):
         read_text(tmp_path)
+
+
+def test_a_json_file_that_is_one_list_is_refused(write):
+    with pytest.raises(ValueError, match="a.json is a JSON list; write each of its objects into a line of its own"):
+        read_json_rows(write("a.json", '[\n{"text": "a"}\n]'), BadRows("a.json", is_skipping=True))
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\ufeff"), max_size=8)
+
+
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=2).filter(lambda row: any(map(str.strip, row))), min_size=1))
+def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, rows):
+    file = tmp_path_factory.mktemp("csv") / "a.csv"
+    with open(file, "w", encoding="utf-8", newline="") as content:
+        csv.writer(content).writerows([["first", "second"], *rows])
+    lines, read_back = zip(*read_csv_rows(file), strict=True)
+    assert list(read_back[1:]) == rows
+    assert list(lines) == sorted(set(lines))
 
 
 @pytest.mark.parametrize(
