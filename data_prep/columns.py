@@ -57,7 +57,7 @@ def find_columns(
     Args:
         path: .csv, .tsv, .txt, .jsonl or .json.
         text, pair, label, id: names of columns that were given.
-        needs_label: whether it is an error to find no column of labels.
+        needs_label: whether a column of labels is looked for; a file to predict for needs none.
 
     Returns:
         Columns; what was found is said in the log.
@@ -78,17 +78,16 @@ def choose_columns(
         source: what to call it in messages.
         names: of its columns.
         given: what is known; its text may be None.
-        needs_label: whether it is an error to find no column of labels.
+        needs_label: whether a column of labels is looked for.
     """
     given = given or Columns(None)
     found = {}
     if given.text is None:
         text, pair = _find_text(source, names, given)
         found |= {"text": text} if pair is None else {"text": text, "pair": pair}
-    if given.label is None:
+    if given.label is None and needs_label:
         taken = {given.text, given.pair, given.id, *found.values()}
-        label = _find_one(source, names, LABEL_NAMES, "label", taken, needs_label)
-        found |= {} if label is None else {"label": label}
+        found["label"] = _find_one(source, names, LABEL_NAMES, "label", taken)
     if found:
         taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
         log.info("%s: of the columns %s, %s", source, list_columns(names), taken)
@@ -179,12 +178,10 @@ def _find_text(source, names, given):
     return _find_one(source, names, TEXT_NAMES, "text", taken), None
 
 
-def _find_one(source, names, known, what, taken, is_needed=True):
+def _find_one(source, names, known, what, taken):
     matches = [name for name in names if name.strip().lower() in known and name not in taken]
     if len(matches) == 1:
         return matches[0]
-    if not matches and not is_needed:
-        return None
     count = "several columns" if matches else "no column"
     raise ValueError(
         f"{source}: {count} could be the {what} among {list_columns(names)}; name it with --{what}_column "

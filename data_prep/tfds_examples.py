@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from data_prep.columns import Columns, choose_columns
+from data_prep.columns import LABEL_NAMES, Columns, choose_columns
 from data_prep.examples import Example
 from data_prep.glue import GLUE_TASKS, GlueTask
 
@@ -18,7 +18,8 @@ def read_tfds(
         name: as "glue/mrpc", or "imdb_reviews".
         split: as the data set calls it; of the tasks of GLUE also "train", "dev" or "test" (of "glue/mnli" those of the
             matched genres; the others are "validation_mismatched" and "test_mismatched").
-        columns: the names of the features; None: as the task of GLUE has them, or found as for a user's file.
+        columns: the names of the features; None: as the task of GLUE has them. What is not named (the text may be None)
+            is found as for a user's file.
         data_dir: where data sets are kept; None: where TensorFlow Datasets keeps them.
 
     Returns:
@@ -39,7 +40,7 @@ def read_tfds(
     except tfds.core.DatasetNotFoundError:
         raise ValueError(f'TensorFlow Datasets has no data set "{name}"; look the name up in its catalog') from None
     features = builder.info.features
-    columns = columns or _choose(name, task, features)
+    columns = _choose(name, task, features, columns)
     for column in (columns.text, columns.pair, columns.label, columns.id):
         if column is not None and column not in features:
             raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(sorted(features))}')
@@ -80,10 +81,13 @@ def _split_name(task: GlueTask, split):
     return names.get(split, split)
 
 
-def _choose(name, task, features):
-    if task is None:
-        return choose_columns(name, sorted(features), needs_label=False)
-    return Columns(task.tfds.text_a, task.tfds.text_b, "label", "idx")
+def _choose(name, task, features, given):
+    if given is None and task is not None:
+        return Columns(task.tfds.text_a, task.tfds.text_b, "label", "idx")
+    if given is not None and given.text is not None and given.label is not None:
+        return given
+    has_label = any(feature.lower() in LABEL_NAMES for feature in features)
+    return choose_columns(name, sorted(features), given, needs_label=has_label)
 
 
 def _to_text(value, column, source):

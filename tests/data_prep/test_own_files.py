@@ -118,7 +118,7 @@ def test_columns_that_are_given_are_kept(write, messages):
 
 
 def test_a_file_to_predict_for_needs_no_label(write):
-    assert find_columns(write("own.csv", "text,other\na,b\n"), needs_label=False) == Columns("text")
+    assert find_columns(write("own.csv", "text,label\na,?\n"), needs_label=False) == Columns("text")
     assert find_columns(write("own.txt", "anything\na\n"), needs_label=False) == Columns("anything")
     assert find_columns(write("own.jsonl", 'x\n{"text": "a", "n": 1}\n'), needs_label=False) == Columns("text")
 

@@ -68,6 +68,16 @@ def test_features_can_be_named(read):
     assert labels == ("World", "Sports", "Business", "Sci/Tech")
     assert all(example.text_a and example.text_b for example in examples)
     check_labels(examples, labels, "single_label")
+    unlabelled, labels = read("ag_news_subset", "test", Columns("title", label="description"))
+    assert labels is None
+    assert [example.label for example in unlabelled] == [example.text_b for example in examples]
+
+
+def test_what_is_not_named_is_found(read):
+    examples, labels = read("ag_news_subset", "test", Columns(None, "title", id="title"))
+    assert labels == ("World", "Sports", "Business", "Sci/Tech")
+    assert all(example.text_b == example.id != example.text_a for example in examples)
+    check_labels(examples, labels, "single_label")
 
 
 @pytest.mark.parametrize(
