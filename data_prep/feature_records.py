@@ -1,7 +1,7 @@
 """The features of a fine-tuning task as record files, which are also the cache: made once, read back afterwards.
 
-Each of the release's files train.tf_record, eval.tf_record and predict.tf_record has a note beside it (`.json`) that says
-what it was made from. Where that is the same again, the file is read instead of made.
+Each of the release's files train.tf_record, eval.tf_record and predict.tf_record has a note beside it (`.json`) that
+says what it was made from. Where that is the same again, the file is read instead of made.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from data_prep.records import RecordWriter, metadata_file, read_metadata, serialize_example, write_metadata
+from data_prep.records import RecordWriter, read_metadata, serialize_example
 
 log = logging.getLogger("bert_keras")
 
@@ -50,22 +50,18 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
 
 
 def _write(path, features, notes):
-    # A note may not outlive the records that it is of.
-    if os.path.exists(metadata_file(path)):
-        os.remove(metadata_file(path))
     num_rows = len(next(iter(features.values())))
     flat = {name: np.reshape(values, (num_rows, -1)) for name, values in features.items()}
+    layout = {name: {"shape": values.shape[1:], "dtype": str(values.dtype)} for name, values in features.items()}
     with RecordWriter([path]) as writer:
         for row in range(num_rows):
             writer.write(serialize_example({name: values[row].tolist() for name, values in flat.items()}))
-        writer.commit()
-    layout = {name: {"shape": values.shape[1:], "dtype": str(values.dtype)} for name, values in features.items()}
-    write_metadata(path, {**notes, "num_rows": num_rows, "features": layout})
+        writer.commit({**notes, "features": layout})
 
 
 def _read(path, stored):
     """Returns the features of a file; None where it does not hold what its note says."""
-    layout, num_rows = stored["features"], stored["num_rows"]
+    layout, num_rows = stored["features"], stored["num_examples"]
     features = {name: np.empty((num_rows, *feature["shape"]), feature["dtype"]) for name, feature in layout.items()}
     parsed = {
         name: tf.io.FixedLenFeature(

@@ -12,7 +12,7 @@ from data_prep.records import read_metadata
 from data_prep.tokenization import FullTokenizer, load_vocab
 from modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
-from modeling.config import read_json_object
+from modeling.config import read_json_object, released_names
 
 log = logging.getLogger("bert_keras")
 
@@ -68,7 +68,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, one of its files, the folder of
             a run. None: there is no checkpoint, and both files are given.
         vocab_file: the vocabulary; None: the vocab.txt beside the checkpoint.
-        config_file: the config; None: the one beside the checkpoint.
+        config_file: the config, or the name of a released model; None: the one beside the checkpoint.
         do_lower_case: bool; None: as the model was trained where its folder says so, else as its vocabulary looks.
 
     Returns:
@@ -80,7 +80,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
     """
     checkpoint = None if path is None else open_checkpoint(path)
     folder = pathlib.Path(checkpoint.prefix if checkpoint else vocab_file).parent
-    config = read_config(config_file) if config_file else checkpoint.config
+    config = _given_config(config_file) if config_file else checkpoint.config
     if config is None:
         raise FileNotFoundError(
             f"there is no bert_config.json or config.json in {folder}; put it there, or give config_file"
@@ -98,6 +98,10 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
             f"{vocab_file} lacks {', '.join(missing)}; give the vocabulary that the model was trained with"
         )
     return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
+
+
+def _given_config(config_file):
+    return BertConfig.from_name(config_file) if config_file in released_names() else read_config(config_file)
 
 
 def find_preparation(folder, vocab_file, config, do_lower_case=None):

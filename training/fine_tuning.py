@@ -99,6 +99,10 @@ class FineTuning:
         """
         raise NotImplementedError
 
+    def results(self, metrics):
+        """Returns the lines of eval_results.txt, a dict: the figures under the release's names."""
+        return {f"eval_{name}": value for name, value in metrics.items()}
+
     def baseline(self):
         """Returns what `evaluate` would give for the one answer that knows nothing of the text, such as the most
         frequent class; a dict of float by name."""
@@ -255,7 +259,7 @@ class _Runner:
             is_known = self._saved is not None and self._outputs is not None
             metrics = work.evaluate(self._outputs) if is_known else self._evaluator(settings)()
             log.info("evaluation of step %d: %s", step, in_words(metrics))
-            write_eval_results(run_dir, step, _released_names(metrics))
+            write_eval_results(run_dir, step, work.results(metrics))
             work.write_evaluation(run_dir, self._outputs)
         if work.predict_features is not None:
             inference = Inference(self._task.model, self._strategy, settings["predict_batch_size"], work.is_trimmed)
@@ -306,11 +310,3 @@ def _rate_factor(decay, num_hidden_layers):
     if decay == 1.0:
         return None
     return lambda name: decay ** (num_hidden_layers + 1 - layer_of(name, num_hidden_layers))
-
-
-def _released_names(metrics):
-    """Returns the keys of the release's eval_results.txt: eval_loss, eval_accuracy, ..., and `loss`."""
-    results = {f"eval_{name}": value for name, value in metrics.items() if name != "mean_batch_loss"}
-    if "mean_batch_loss" in metrics:
-        results["loss"] = metrics["mean_batch_loss"]
-    return results

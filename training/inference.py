@@ -43,9 +43,10 @@ class Inference:
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
         batches, order = prediction_batches(features, self._batch_size, self._is_trimmed)
         collected, started, row = {}, time.monotonic(), 0
-        for batch in self._strategy.experimental_distribute_dataset(batches):
+        iterator = iter(self._strategy.experimental_distribute_dataset(batches))
+        while row < num_rows:
             rows = order[row : row + self._batch_size]
-            for name, values in self._run(batch).items():
+            for name, values in self._run(iterator).items():
                 values = values.numpy()[: len(rows)]
                 if self._model.is_per_token:
                     values = _padded(values, num_tokens)
@@ -59,8 +60,9 @@ class Inference:
         return collected
 
     @tf.function
-    def _run(self, features):
-        outputs = self._strategy.run(self._model, args=(features,))
+    def _run(self, iterator):
+        # Taken from the iterator in here, batches of every length share one graph.
+        outputs = self._strategy.run(self._model, args=(next(iterator),))
         return {name: self._strategy.gather(values, axis=0) for name, values in outputs.items()}
 
 

@@ -1,0 +1,92 @@
+"""Fine-tunes BERT on a task of classes, numbers, several labels or choices, evaluates and predicts.
+
+    python run_classifier.py --do_train --do_eval --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=mrpc \\
+        --task_name=mrpc --data_dir=glue/MRPC
+    python run_classifier.py --do_train --do_eval --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=reviews \\
+        --train_file=reviews.csv --eval_share=0.2
+
+The data are a task of GLUE, XNLI or SWAG by its name, files of your own (CSV, TSV, JSON lines), or a data set of
+TensorFlow Datasets. The same command again resumes a run that was interrupted. The flags of the release keep their
+names, defaults and meaning.
+"""
+
+import sys
+
+from training.start import start_tensorflow
+
+start_tensorflow()
+
+from absl import flags
+
+from data_prep.examples import KINDS
+from training.classification import Classification
+from training.console import open_console
+from training.fine_tuning import fine_tune
+from training.fine_tuning_flags import define_fine_tuning_flags
+from training.flags import parse, run_main
+from training.opening import open_fine_tuning
+
+PROGRAM = "run_classifier"
+
+_PATHS = ("data_dir", "train_file", "eval_file", "predict_file")
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("task_name", None, "A known task, such as mrpc, xnli, swag; with --data_dir.", **define)
+    flags.DEFINE_string("data_dir", None, "Folder with the files of the task, as distributed.", **define)
+    define_fine_tuning_flags(values)
+    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
+    flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
+
+    flags.DEFINE_string("train_file", None, "Your own data to train on: .csv, .tsv, .txt (tabs) or .jsonl.", **define)
+    flags.DEFINE_string("eval_file", None, "Your own data to evaluate on.", **define)
+    flags.DEFINE_string("predict_file", None, "Your own data to predict.", **define)
+    flags.DEFINE_float("eval_share", 0.0, "Share of --train_file to evaluate on, not trained on.", 0.0, 1.0, **define)
+    flags.DEFINE_string("tfds", None, "A data set of TensorFlow Datasets, such as glue/mrpc.", **define)
+    flags.DEFINE_string("tfds_eval_split", "validation", "Its split to evaluate on.", **define)
+    flags.DEFINE_string("tfds_predict_split", "test", "Its split to predict.", **define)
+    flags.DEFINE_enum("kind", "single_label", KINDS, "What your own data are labelled with.", **define)
+    flags.DEFINE_string("text_column", None, "Column of the text; not given: found by its name.", **define)
+    flags.DEFINE_string("text_pair_column", None, "Column of the second text.", **define)
+    flags.DEFINE_string("label_column", None, "Column of the label; not given: found by its name.", **define)
+    flags.DEFINE_string("id_column", None, "Column of the id, for the tables of predictions.", **define)
+    flags.DEFINE_string("label_separator", None, "What stands between several labels in a cell.", **define)
+    flags.DEFINE_list("choice_columns", [], "Columns of the choices, for --kind=multiple_choice.", **define)
+    flags.DEFINE_bool("skip_bad_rows", False, "Leave out rows that cannot be read, and count them.", **define)
+    flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.", **define)
+    flags.DEFINE_string("metric", None, "The figure to choose by; not given: the task's first.", **define)
+    flags.DEFINE_string("class_weights", None, "balanced, or a weight for each label in order.", **define)
+    flags.DEFINE_integer(
+        "doc_stride", None, "Spread long texts over windows, so many pieces apart; not given: cut.", 1, **define
+    )
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+
+    Returns:
+        dict of the figures of the evaluation; None without one.
+    """
+    flag_values = define_flags()
+    parse(flag_values, argv, __doc__)
+    console = open_console()
+    opened = open_fine_tuning(flag_values, PROGRAM, _PATHS)
+    settings = {**opened.settings, "choice_columns": tuple(opened.settings["choice_columns"])}
+    work = Classification(settings, opened.files, opened.stored)
+    return fine_tune(work, opened.files, settings, console)
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

@@ -1,0 +1,112 @@
+"""The start of every fine-tuning program: from its flags to its settings and the model to start from."""
+
+import dataclasses
+import logging
+
+from prediction.model_files import ModelFiles, open_model_files, read_task
+from training.flags import require
+from training.run_dir import RunDir
+from training.settings import settings_of, take_run_config, take_settings_of_run
+
+log = logging.getLogger("bert_keras")
+
+_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """What a program goes on with.
+
+    Attributes:
+        settings: dict of flag values by name.
+        files: ModelFiles: what training starts from, or the model that is evaluated or asked.
+        stored: dict, the task.json of that model; None where training starts, or where it has none.
+    """
+
+    settings: dict
+    files: ModelFiles
+    stored: dict | None
+
+
+def open_fine_tuning(flag_values, program, paths):
+    """Makes settings of the flags, checks what is the same for all programs, and opens the model's files.
+
+    Args:
+        flag_values: the `absl.flags.FlagValues` of the program, parsed.
+        program: str.
+        paths: names of the program's own flags that hold a path.
+
+    Returns:
+        Opened.
+
+    Raises:
+        FileNotFoundError: a part of the model is not there.
+        ValueError: flags are missing or do not go together, or the parts of the model do not fit.
+    """
+    if flag_values.run_config:
+        take_run_config(flag_values, flag_values.run_config, program)
+    take_settings_of_run(flag_values, program)
+    asked_for = [name for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
+    if not any(flag_values[name].value for name in asked_for):
+        names = ", ".join(f"--{name}" for name in asked_for)
+        raise ValueError(f"nothing to do: give one or more of {names}")
+    require(flag_values, ("output_dir",))
+    settings = settings_of(flag_values, (*_PATHS, *paths))
+    _check_choices(settings)
+    run_dir = RunDir(settings["output_dir"], program)
+    folder, stored = _trained_model(settings, run_dir)
+    if folder is not None:
+        files = open_model_files(folder, do_lower_case=settings["do_lower_case"])
+    else:
+        files = open_model_files(*_start(settings), settings["do_lower_case"])
+    length, longest = settings["max_seq_length"], files.config.max_position_embeddings
+    if length > longest:
+        raise ValueError(
+            f"--max_seq_length={length} is more than the {longest} positions that the model has; give {longest} or less"
+        )
+    return Opened(settings, files, stored)
+
+
+def _check_choices(settings):
+    does_evaluate = settings.get("do_eval", True)
+    num_tries = settings["num_seeds"]
+    for name in ("learning_rate", "train_batch_size", "num_train_epochs"):
+        num_tries *= len(settings[name])
+    if settings["do_train"] and num_tries > 1 and not does_evaluate:
+        raise ValueError("several seeds or settings are compared by an evaluation; give --do_eval as well")
+    if settings["eval_steps"] and not does_evaluate:
+        raise ValueError("--eval_steps says when to evaluate; give --do_eval as well, or leave it out")
+    if settings["early_stopping"] and not settings["eval_steps"]:
+        raise ValueError("--early_stopping counts evaluations in training; give --eval_steps as well")
+
+
+def _trained_model(settings, run_dir):
+    """Returns the folder and the task.json of the model that is used; None and None where training comes first."""
+    if settings["do_train"]:
+        return None, None
+    for path in (run_dir.path, settings["init_checkpoint"]):
+        try:
+            folder, stored = read_task(path) if path else (None, None)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if folder is not None:
+            return folder, stored
+    return None, None
+
+
+def _start(settings):
+    """Returns the checkpoint, the vocabulary and the config to start from, as `open_model_files` takes them."""
+    path = settings["init_checkpoint"]
+    if path is None:
+        if not settings["do_train"]:
+            raise ValueError(
+                f"there is no model: --output_dir={settings['output_dir']} holds none; train one with --do_train, or "
+                "give --init_checkpoint"
+            )
+        missing = [f"--{name}" for name in ("bert_config_file", "vocab_file") if not settings[name]]
+        if missing:
+            raise ValueError(
+                f"missing: --init_checkpoint, the model to start from (or, to start from random numbers, "
+                f"{' and '.join(missing)})"
+            )
+    return path, settings["vocab_file"], settings["bert_config_file"]
