@@ -18,6 +18,7 @@ JSON_ENDINGS = (".jsonl", ".json")
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = " \t"
 _TAG = re.compile(r"O|[BI]-.+", re.DOTALL)
+_NEEDED_TAGS = "tags O, B-<type> and I-<type>"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +82,10 @@ def read_conll(path: str | os.PathLike, needs_tags: bool = True) -> list[Sentenc
         raise ValueError(f"{path} holds no sentence; it needs {needed}")
     problem = _problem_with_tags(sentences)
     if problem and needs_tags:
-        raise ValueError(problem)
+        raise ValueError(f"{path} {'; '.join(problem)}")
     if problem:
         sentences = [dataclasses.replace(sentence, tags=None) for sentence in sentences]
-        scheme = f"no tags are taken from it ({problem})"
+        scheme = f"taken to have no tags: {problem[0]}"
     else:
         sentences, scheme = _to_bio(sentences)
     log.info(
@@ -260,17 +261,16 @@ def _parse_json_line(place, line):
 
 
 def _problem_with_tags(sentences):
-    """Says in a sentence which word is the first without a tag that can be used; None where all have one."""
+    """Returns what is wrong with the first word without a tag that can be used, and what to do; None: all have one."""
     for sentence in sentences:
+        line = f"line {sentence.line_numbers[0]}"
         if sentence.tags is None:
             needed = "a list of as many tags" if is_json_lines(sentence.path) else "the tag as last column"
-            return f"{sentence.place().removesuffix(' word 1')} has words alone; put beside them {needed}"
+            return f"{line} has words alone", f"put beside them {needed}"
         for word, tag in enumerate(sentence.tags):
             if not _TAG.fullmatch(tag):
-                return (
-                    f'{sentence.place(word)}: the tag "{tag}" is neither of BIO nor of IOB1, '
-                    f"which are made of O, B-<type> and I-<type>; convert the file to BIO"
-                )
+                line = sentence.place(word).removeprefix(f"{sentence.path} ")
+                return f'{line}: the tag "{tag}" is neither of BIO nor of IOB1', f"convert the file to {_NEEDED_TAGS}"
     return None
 
 

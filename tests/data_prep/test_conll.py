@@ -124,7 +124,10 @@ def test_mixed_tags_become_bio_and_the_first_is_named(write, messages):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a O\nb S-PER\n", 'train.txt line 2: the tag "S-PER" is neither of BIO nor of IOB1, which are made of O, B-<'),
+        (
+            "a O\nb S-PER\n",
+            'train.txt line 2: the tag "S-PER" is neither of BIO nor of IOB1; convert the file to tags O',
+        ),
         ("a O\n\nb PER\n", 'train.txt line 3: the tag "PER" is neither'),
         ("a X-PER\n", 'train.txt line 1: the tag "X-PER" is neither'),
         ("a B-\n", 'train.txt line 1: the tag "B-" is neither'),
@@ -183,9 +186,7 @@ def test_what_is_to_be_predicted_needs_no_tags(write, messages, content, name, r
     sentences = read_conll(path, needs_tags=False)
     assert [sentence.words for sentence in sentences] == [["a", "b"], ["c"]]
     assert [sentence.tags for sentence in sentences] == [None, None]
-    assert messages[0].startswith(
-        f"{path}: 2 sentences, 3 words, documents: 1; no tags are taken from it ({path} {reason}"
-    )
+    assert messages[0].startswith(f"{path}: 2 sentences, 3 words, documents: 1; taken to have no tags: {reason}")
 
 
 def test_tags_that_are_there_are_read_for_prediction_too(write):

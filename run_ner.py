@@ -1,0 +1,116 @@
+"""Trains a model that tags words, such as named entities (paper, section 5.3), evaluates it and predicts.
+
+    python run_ner.py --do_train --do_eval --do_predict --data_dir=conll2003 \\
+        --init_checkpoint=cased_L-12_H-768_A-12 --output_dir=ner_model
+
+Files are CoNLL columns, a word on each line with its tag last, or JSON lines of words and tags. The same command again
+resumes a run that was interrupted; without --do_train the model in --output_dir is evaluated, or predicts.
+"""
+
+import os
+import sys
+
+from training.start import start_tensorflow
+
+start_tensorflow()
+
+from absl import flags
+
+from training.console import open_console
+from training.fine_tuning import fine_tune
+from training.fine_tuning_flags import define_fine_tuning_flags
+from training.flags import parse, run_main
+from training.opening import open_fine_tuning
+from training.token_classification import TAGGERS, TokenClassification
+
+PROGRAM = "run_ner"
+
+# Which flag says that a file is used, and what it is called in --data_dir.
+_FILES = {
+    "train_file": ("do_train", "train.txt"),
+    "eval_file": ("do_eval", "dev.txt"),
+    "predict_file": ("do_predict", "test.txt"),
+}
+# What is settled when a model is trained.
+_OF_THE_MODEL = ("tagger", "document_context", "max_seq_length")
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("data_dir", None, "Folder with train.txt, dev.txt and test.txt.", **define)
+    flags.DEFINE_string("train_file", None, "Sentences to train on: CoNLL columns, or JSON lines (.jsonl).", **define)
+    flags.DEFINE_string("eval_file", None, "Sentences to evaluate on.", **define)
+    flags.DEFINE_string("predict_file", None, "Sentences to tag, with or without tags of their own.", **define)
+    define_fine_tuning_flags(values)
+    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
+    flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
+    flags.DEFINE_bool("document_context", False, "Show each sentence with its neighbours in the document.", **define)
+    flags.DEFINE_enum(
+        "tagger", "linear", TAGGERS, "A layer trained with the encoder, or LSTMs on the encoder as it is.", **define
+    )
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+
+    Returns:
+        dict of the figures of the evaluation; None without one.
+    """
+    flag_values = define_flags()
+    parse(flag_values, argv, __doc__)
+    console = open_console()
+    opened = open_fine_tuning(flag_values, PROGRAM, ("data_dir", *_FILES))
+    settings, stored = opened.settings, opened.stored
+    if stored:
+        given = {name: settings[name] for name in _OF_THE_MODEL if flag_values[name].present}
+        settings = {**settings, **_settled(stored, given)}
+    work = TokenClassification(
+        opened.files.tokenizer,
+        settings["max_seq_length"],
+        **_find_files(settings),
+        tags=stored and stored["labels"],
+        document_context=settings["document_context"],
+        tagger=settings["tagger"],
+    )
+    return fine_tune(work, opened.files, settings, console)
+
+
+def _settled(stored, given):
+    """Returns the settings of the model that is there, a dict, except those that may be given anew and are.
+
+    Args:
+        stored: dict; its task.json.
+        given: dict of flag values by name; those of the command line.
+    """
+    if stored["task"] != "token_classification":
+        raise ValueError(f"the model is one of the task {stored['task']}; give one that {PROGRAM} has trained")
+    if given.get("tagger", stored["tagger"]) != stored["tagger"]:
+        raise ValueError(f"--tagger={given['tagger']}, but the model has the tagger {stored['tagger']}; leave it out")
+    return {name: given.get(name, stored[name]) for name in _OF_THE_MODEL}
+
+
+def _find_files(settings):
+    """Returns the paths of the files that are to be used, a dict by flag name."""
+    paths = {}
+    for name, (action, usual_name) in _FILES.items():
+        if not settings[action]:
+            continue
+        if settings[name] is None and settings["data_dir"] is None:
+            raise ValueError(f"--{action} needs --{name}, or --data_dir with a {usual_name}")
+        paths[name] = settings[name] or os.path.join(settings["data_dir"], usual_name)
+    return paths
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

@@ -1,0 +1,205 @@
+"""The program from flags to files, on sentences whose tags follow from their words."""
+
+import functools
+import json
+import random
+import re
+import shutil
+
+import keras
+import numpy as np
+import pytest
+from known_models import make_config, write_model
+
+import run_ner
+from modeling import PretrainingModel, open_checkpoint
+from modeling.tagger import FeatureBasedTagger
+from training import token_classification
+
+FLAGS = {
+    "bert_config_file": None,
+    "data_dir": None,
+    "deterministic": False,
+    "do_eval": False,
+    "do_lower_case": None,
+    "do_predict": False,
+    "do_train": False,
+    "document_context": False,
+    "early_stopping": 0,
+    "eval_batch_size": 8,
+    "eval_file": None,
+    "eval_steps": 0,
+    "freeze_layers": None,
+    "gcp_project": None,
+    "gradient_accumulation_steps": 1,
+    "init_checkpoint": None,
+    "iterations_per_loop": 1000,
+    "layer_decay": 1.0,
+    "learning_rate": (5e-5,),
+    "log_steps": 10,
+    "master": None,
+    "max_seq_length": 128,
+    "new_head": False,
+    "num_seeds": 1,
+    "num_tpu_cores": 8,
+    "num_train_epochs": (3.0,),
+    "output_dir": None,
+    "predict_batch_size": 8,
+    "predict_file": None,
+    "run_config": None,
+    "save_checkpoints_steps": 1000,
+    "seed": 12345,
+    "smooth_learning_rate": False,
+    "tagger": "linear",
+    "tpu_name": None,
+    "tpu_zone": None,
+    "train_batch_size": (32,),
+    "train_file": None,
+    "use_tpu": False,
+    "vocab_file": None,
+    "warmup_proportion": 0.1,
+}
+TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "france": "B-LOC", "he": "B-PER", "she": "B-PER"}
+WORDS = [*TAG_OF, "is", "the", "was", "walking", "so", "capital"]
+
+
+def sentences(num_sentences, seed):
+    """Sentences of tagged words as lists of pairs."""
+    draw = random.Random(seed)
+    drawn = [[draw.choice(WORDS) for _ in range(draw.randint(3, 9))] for _ in range(num_sentences)]
+    return [[(word, TAG_OF.get(word, "O")) for word in words] for words in drawn]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A folder with train.txt, dev.txt and test.txt in columns."""
+    folder = tmp_path_factory.mktemp("ner")
+    for seed, (name, count) in enumerate({"train": 64, "dev": 16, "test": 8}.items()):
+        rows = ("\n".join(f"{word} x {tag}" for word, tag in sentence) for sentence in sentences(count, seed))
+        (folder / f"{name}.txt").write_text("-DOCSTART- x O\n\n" + "\n\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """A model that has learnt nothing yet."""
+    keras.utils.set_random_seed(1)
+    model = PretrainingModel(make_config(num_hidden_layers=2, hidden_size=16, hidden_act="gelu"))
+    return write_model(tmp_path_factory.mktemp("start"), model)
+
+
+@pytest.fixture
+def run(tmp_path, data_dir, start):
+    """Runs the program: a function of changes of its flags, None to leave one out."""
+
+    def run(*actions, **changes):
+        given = {
+            "data_dir": data_dir,
+            "init_checkpoint": start,
+            "output_dir": tmp_path / "out",
+            "max_seq_length": 16,
+            "train_batch_size": 8,
+            "num_train_epochs": 20,
+            "learning_rate": 0.003,
+        } | changes
+        flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        return run_ner.main(["run_ner.py", *(f"--{action}" for action in actions), *flags])
+
+    return run
+
+
+def results_in(path):
+    return dict(line.split(" = ") for line in path.read_text().splitlines())
+
+
+def test_flags_keep_their_names_and_defaults():
+    flag_values = run_ner.define_flags()
+    assert {name: flag_values[name].default for name in flag_values} == FLAGS
+
+
+def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp_path, capsys):
+    metrics = run("do_train", "do_eval", "do_predict")
+    out = tmp_path / "out"
+    assert metrics == {"precision": 1.0, "recall": 1.0, "f1": 1.0, "accuracy": 1.0}
+    results = results_in(out / "eval_results.txt")
+    assert {name: float(results[f"eval_{name}"]) for name in metrics} == metrics
+    assert re.search(r"^LOC +1\.0000 ", (out / "entity_report.txt").read_text(), re.MULTILINE)
+
+    given = (data_dir / "test.txt").read_text().splitlines()
+    predicted = (out / "predictions.txt").read_text().splitlines()
+    assert predicted == [f"{line} {line.split()[-1]}" if line else "" for line in given]
+    assert results_in(out / "predict_results.txt")["f1"] == "1.000000"
+
+    task = json.loads((out / "model" / "task.json").read_text())
+    assert task["task"] == "token_classification"
+    assert task["labels"] == ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
+    assert (task["tagger"], task["document_context"], task["max_seq_length"]) == ("linear", False, 16)
+    assert open_checkpoint(out / "model").shape("output_weights") == (5, 16)
+    shown = capsys.readouterr().out
+    assert "train.txt: 64 sentences" in shown
+    assert "tags: O, B-LOC, B-PER, I-LOC, I-PER" in shown
+
+    # The model by itself, from its folder alone: other data, in the other form.
+    lines = [{"words": [word for word, _ in sentence]} for sentence in sentences(5, seed=9)]
+    (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    changes = dict.fromkeys(("data_dir", "init_checkpoint", "max_seq_length", "train_batch_size", "num_train_epochs"))
+    run("do_predict", **changes, predict_file=tmp_path / "new.jsonl", learning_rate=None)
+    rows = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+    assert [row["predicted_tags"] for row in rows] == [
+        [tag for _, tag in sentence] for sentence in sentences(5, seed=9)
+    ]
+    assert min(min(row["confidences"]) for row in rows) > 0.5
+    changes |= {"data_dir": data_dir, "init_checkpoint": out, "max_seq_length": 16}
+    other = run("do_eval", **changes, learning_rate=None, output_dir=tmp_path / "other")
+    assert other == metrics
+
+
+def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_path, monkeypatch):
+    monkeypatch.setattr(token_classification, "FeatureBasedTagger", functools.partial(FeatureBasedTagger, units=12))
+    metrics = run("do_train", "do_eval", tagger="bilstm", learning_rate=0.01, document_context=True)
+    assert metrics["f1"] > 0.9
+    before, after = open_checkpoint(start), open_checkpoint(tmp_path / "out" / "model")
+    names = [name for name in after.names if name.startswith("bert/")]
+    assert len(names) == 39
+    for name in names:
+        np.testing.assert_array_equal(after.read(name), before.read(name), err_msg=name)
+    assert run("do_eval", init_checkpoint=None, max_seq_length=None) == metrics
+    message = "^--tagger=linear, but the model has the tagger bilstm; leave it out$"
+    with pytest.raises(ValueError, match=message):
+        run("do_eval", tagger="linear")
+
+
+@pytest.mark.parametrize(
+    ("actions", "changes", "message"),
+    [
+        ([], {}, "^nothing to do: give one or more of --do_train, --do_eval, --do_predict$"),
+        (["do_train"], {"data_dir": None}, "^--do_train needs --train_file, or --data_dir with a train.txt$"),
+        (["do_predict"], {"data_dir": None}, "^--do_predict needs --predict_file, or --data_dir with a test.txt$"),
+        (["do_train"], {"train_file": "none.txt"}, "^there is no file .*none.txt; give a file of CoNLL columns or"),
+        (["do_train"], {"init_checkpoint": None}, "^missing: --init_checkpoint, the model to start from"),
+        (["do_train"], {"max_seq_length": 64}, "^--max_seq_length=64 is more than the 40 positions that the model"),
+        (["do_train"], {"output_dir": None}, "^missing: --output_dir"),
+        (["do_eval"], {}, "^there are no tags to tell apart; give --train_file, or a model that run_ner has trained$"),
+        (["do_eval"], {"init_checkpoint": None}, "^there is no model: --output_dir=.*out holds none; train one with"),
+    ],
+)
+def test_mistakes_are_one_sentence(run, actions, changes, message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        run(*actions, **changes)
+
+
+def test_mistakes_in_the_data_are_named_before_anything_is_trained(run, tmp_path):
+    (tmp_path / "dev.txt").write_text("he B-PER\nis O\n\nparis B-ORG\n")
+    with pytest.raises(ValueError, match=r'dev.txt line 4: the tag "B-ORG" is not one of those of training \(O, B-LOC'):
+        run("do_train", "do_eval", eval_file=tmp_path / "dev.txt")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_of_another_task_is_refused(run, start, tmp_path):
+    folder = tmp_path / "other"
+    shutil.copytree(start, folder)
+    (folder / "task.json").write_text('{"task": "regression", "max_seq_length": 16}')
+    with pytest.raises(
+        ValueError, match="^the model is one of the task regression; give one that run_ner has trained$"
+    ):
+        run("do_eval", init_checkpoint=folder)
