@@ -95,14 +95,60 @@ def test_what_cannot_be_judged(truth, found, sentence):
         entity_metrics(truth, found)
 
 
+def random_tags(seed):
+    """200 sentences with tags that are any mixture of BIO, IOB1 and what is neither, and others that are like them."""
+    random = np.random.default_rng(seed)
+    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG"]
+    truth = [random.choice(tags, length).tolist() for length in random.integers(1, 12, 200)]
+    found = [[tag if random.random() < 0.7 else str(random.choice(tags)) for tag in sentence] for sentence in truth]
+    return truth, found
+
+
+def as_the_script_counts(truth, found):
+    """What conlleval counts as it goes through the words: entities, predicted ones, right ones."""
+
+    def ends(last, tag):
+        return last != "O" and (tag[0] in "BO" or last[2:] != tag[2:])
+
+    def starts(last, tag):
+        return tag != "O" and (tag[0] == "B" or last == "O" or last[2:] != tag[2:])
+
+    counts, last, last_found, is_in_right = [0, 0, 0], "O", "O", False
+    # A blank line counts as a word with the tag O.
+    pairs = [
+        pair
+        for tags, others in zip(truth, found, strict=True)
+        for pair in [*zip(tags, others, strict=True), ("O", "O")]
+    ]
+    for tag, other in pairs:
+        if is_in_right:
+            if ends(last, tag) and ends(last_found, other):
+                is_in_right = False
+                counts[2] += 1
+            elif ends(last, tag) != ends(last_found, other) or tag[2:] != other[2:]:
+                is_in_right = False
+        is_in_right |= starts(last, tag) and starts(last_found, other) and tag[2:] == other[2:]
+        counts[0] += starts(last, tag)
+        counts[1] += starts(last_found, other)
+        last, last_found = tag, other
+    return counts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_script_counts_the_same(seed):
+    truth, found = random_tags(seed)
+    by_type = entity_metrics_by_type(truth, found).values()
+    entities_, predicted, right = as_the_script_counts(truth, found)
+    assert [sum(figures[key] for figures in by_type) for key in ("entities", "predicted")] == [entities_, predicted]
+    assert entity_metrics(truth, found)["precision"] == right / predicted
+    assert entity_metrics(truth, found)["recall"] == right / entities_
+    assert 0.2 < right / predicted < 0.9
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_another_library_finds_the_same(seed):
     seqeval = pytest.importorskip("seqeval.metrics", reason="seqeval, the second opinion, is not installed")
-    random = np.random.default_rng(seed)
-    # Any mixture of BIO, IOB1 and tags that are neither.
-    tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG"]
-    truth = [random.choice(tags, length).tolist() for length in random.integers(1, 12, 200)]
-    found = [[tag if random.random() < 0.7 else random.choice(tags) for tag in sentence] for sentence in truth]
+    truth, found = random_tags(seed)
     figures = entity_metrics(truth, found)
     assert figures == pytest.approx(
         {

@@ -1,0 +1,131 @@
+"""Predictions for texts in files of any program, brought into the order of the examples that they are for.
+
+A file is tab-separated and has one of these forms:
+
+index <tab> prediction   with this head (or `id` for `index`, and any further columns): GLUE's submissions, and the
+                         predictions of this project
+0 <tab> 1                two columns without a head: the same
+1                        one column, with the head `prediction` or without: in the order of the examples
+0.25 <tab> 0.75          as many columns as classes, without a head: their probabilities in the order of the examples,
+                         as the release writes them
+"""
+
+import logging
+import math
+
+log = logging.getLogger("bert_keras")
+
+
+def align_predictions(rows, name, ids, sources, labels):
+    """Reads the prediction for each example.
+
+    Args:
+        rows: list of (line, cells): the number of the line in the file, and the list of its str.
+        name: str, what to call the file in messages.
+        ids: list of N str, of the examples. Predictions may have them, or count the examples from 0, instead.
+        sources: list of N str, where the examples stand, for messages.
+        labels: list of str, the names of the classes; empty where numbers are predicted.
+
+    Returns:
+        list of N: for each example the name of a class, or a float where there are no labels.
+
+    Raises:
+        ValueError: the file has another form, a prediction is none of the labels or no finite number, or there is not
+            one for each example; file and line are named.
+    """
+    entries = _read_entries(rows, name, labels)
+    values = [(line, id_, _read_value(text, f"{name} line {line}", labels)) for line, id_, text in entries]
+    if all(id_ is None for _, id_, _ in values):
+        return _in_order(values, name, sources)
+    return _by_id(values, name, ids, sources)
+
+
+def _read_entries(rows, name, labels):
+    """Returns (line, id or None, prediction as it is written) of each row."""
+    first = [cell.strip().lower() for cell in rows[0][1]]
+    has_ids = first[0] in ("index", "id")
+    if has_ids or "prediction" in first:
+        if "prediction" not in first and len(first) != 2:
+            raise ValueError(
+                f'{name} line 1: none of the columns {", ".join(first)} is called "prediction"; name it so'
+            )
+        place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
+    elif len(first) == len(labels) > 1 and all(_is_distribution(cells) for _, cells in rows):
+        log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
+        return [(line, None, labels[_argmax(cells)]) for line, cells in rows]
+    elif len(first) <= 2:
+        has_ids, place = len(first) == 2, len(first) - 1
+    else:
+        raise ValueError(
+            f"{name} line {rows[0][0]} has {len(first)} columns, but a file of predictions without a head has one or "
+            "two (a prediction, its id before it), or the probability of each class; correct it"
+        )
+    for line, cells in rows:
+        if len(cells) <= place:
+            raise ValueError(
+                f"{name} line {line} has {len(cells)} columns, but {place + 1} are needed; restore the row"
+            )
+    return [(line, cells[0].strip() if has_ids else None, cells[place].strip()) for line, cells in rows]
+
+
+def _is_distribution(cells):
+    try:
+        values = [float(cell) for cell in cells]
+    except ValueError:
+        return False
+    return all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
+
+
+def _argmax(cells):
+    values = [float(cell) for cell in cells]
+    return values.index(max(values))
+
+
+def _read_value(text, place, labels):
+    if labels:
+        if text not in labels:
+            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(labels)}')
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f'{place}: prediction "{text}" is no number, as this task needs') from None
+    if not math.isfinite(number):
+        raise ValueError(f'{place}: prediction "{text}" is not finite; this task needs numbers')
+    return number
+
+
+def _in_order(values, name, sources):
+    if len(values) > len(sources):
+        raise ValueError(
+            f"{name} line {values[len(sources)][0]}: this is prediction {len(sources) + 1}, but there are only "
+            f"{len(sources)} examples; give one for each"
+        )
+    if len(values) < len(sources):
+        raise ValueError(
+            f"{name} has {len(values)} predictions, but there are {len(sources)} examples; the first without one is "
+            f"{sources[len(values)]}"
+        )
+    return [value for _, _, value in values]
+
+
+def _by_id(values, name, ids, sources):
+    by_id = {}
+    for line, id_, value in values:
+        if id_ in by_id:
+            raise ValueError(f'{name} line {line}: the id "{id_}" stands in line {by_id[id_][0]} already')
+        by_id[id_] = line, value
+    numbers = [str(number) for number in range(len(ids))]
+    if ids != numbers and set(by_id) != set(ids) and set(by_id) == set(numbers):
+        log.info("%s: its ids are none of the examples'; they are read as their numbers from 0", name)
+        ids = numbers
+    known = set(ids)
+    for line, id_, _ in values:
+        if id_ not in known:
+            raise ValueError(
+                f'{name} line {line}: there is no example with the id "{id_}"; give the file for this data'
+            )
+    for id_, source in zip(ids, sources, strict=True):
+        if id_ not in by_id:
+            raise ValueError(f'{name} has no prediction with the id "{id_}", of {source}; give one for each example')
+    return [by_id[id_][1] for id_ in ids]

@@ -1,0 +1,436 @@
+"""The program that scores predictions, from its command line to its figures."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import evaluate
+from evaluation.entities import entity_metrics
+from evaluation.squad import squad_v2_metrics
+from training.flags import run_main
+
+
+@pytest.fixture
+def score(tmp_path, monkeypatch, capsys):
+    """Runs the program in a folder: a function of its arguments that gives standard output, and keeps its log."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        capsys.readouterr()
+        evaluate.main(["evaluate.py", *arguments])
+        captured = capsys.readouterr()
+        run.log = captured.err.splitlines()
+        return captured.out
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes files into the folder: text, or what is to be JSON, by name."""
+
+    def write_files(**files):
+        for name, content in files.items():
+            path = tmp_path / name.replace("__", ".")
+            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+    return write_files
+
+
+def test_the_flags_are_these():
+    flag_values = evaluate.define_flags()
+    assert {name: flag_values[name].default for name in flag_values} == {
+        "task": None,
+        "data_file": None,
+        "predictions_file": None,
+        "na_prob_file": None,
+        "na_prob_thresh": 1.0,
+        "version_2_with_negative": None,
+        "xnli_language": "zh",
+        "json": False,
+        "output_file": None,
+    }
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# SQuAD
+
+
+def gold_file(answers):
+    questions = [
+        {"id": id_, "question": "?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
+        for id_, texts in answers.items()
+    ]
+    return {"version": "x", "data": [{"title": "T", "paragraphs": [{"context": "c", "qas": questions}]}]}
+
+
+SQUAD = ("--task=squad", "--data_file=gold.json", "--predictions_file=predictions.json")
+
+
+def test_squad_2_for_people(score, write):
+    write(gold__json=gold_file({"a": ["cat"], "b": ["dog"], "c": []}))
+    write(predictions__json={"a": "the cat", "b": "dog house", "c": "x"}, odds__json={"a": -5, "b": -4, "c": 2.5})
+    expected = (
+        "               all  with answer  without\n"
+        "exact      33.3333      50.0000   0.0000\n"
+        "f1         55.5556      83.3333   0.0000\n"
+        "questions        3            2        1\n"
+    )
+    assert score(*SQUAD) == expected
+    assert score(*SQUAD, "--na_prob_file=odds.json", "--na_prob_thresh=3") == expected + (
+        "\n       at best  threshold\nexact  66.6667         -5\nf1     88.8889         -4\n"
+    )
+    assert "without" in score(*SQUAD, "--na_prob_file=odds.json")
+    assert "100.0000\n" in score(*SQUAD, "--na_prob_file=odds.json").splitlines(keepends=True)[1]
+
+
+def test_squad_for_programs_has_the_official_keys(score, write):
+    gold, predictions, odds = gold_file({"a": ["cat"], "b": []}), {"a": "cat", "b": ""}, {"a": 0.25, "b": 0.75}
+    write(gold__json=gold, predictions__json=predictions, odds__json=odds)
+    figures = json.loads(score(*SQUAD, "--na_prob_file=odds.json", "--json"))
+    assert figures == squad_v2_metrics(gold, predictions, odds)
+    assert list(figures) == (
+        ["exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total", "NoAns_exact", "NoAns_f1", "NoAns_total"]
+        + ["best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"]
+    )
+    assert "gold.json: scored as SQuAD 2.0 (some questions may have no answer)" in score.log
+    assert any(
+        message.startswith("warning: 1 of 2 predictions are empty already, which no thr") for message in score.log
+    )
+
+
+def test_the_version_of_squad_is_found_or_given(score, write):
+    write(gold__json=gold_file({"a": ["cat"]}), predictions__json={"a": "the cats"})
+    assert score(*SQUAD) == "             percent\nexact_match   0.0000\nf1            0.0000\n"
+    assert score.log == ["gold.json: scored as SQuAD 1.1 (every question has an answer)"]
+    assert "HasAns_exact" in score(*SQUAD, "--version_2_with_negative", "--json")
+    assert score.log == ["gold.json: scored as SQuAD 2.0 (as the flag says)"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# GLUE
+
+MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(
+    f'{label}\t1\t2\tA "text\tanother\n' for label in (1, 1, 0, 1)
+)
+RTE = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\tentailment\n6\tc\td\tnot_entailment\n"
+
+
+@pytest.mark.parametrize(
+    "predictions",
+    [
+        "index\tprediction\n0\t1\n1\t0\n2\t0\n3\t1\n",
+        "\ufeffIndex\tlabel\r\n3\t1\r\n2\t0\r\n0\t1\r\n1\t0\r\n",
+        "0\t1\n1\t0\n2\t0\n3\t1\n",
+        "1\n0\n0\n1\n",
+        "prediction\n1\n0\n0\n1\n",
+        "0.1\t0.9\n0.75\t0.25\n1.0\t1e-9\n0.4\t0.6\n",
+        "id\tprediction\tprobability of 0\tprobability of 1\ttext_a\ttext_b\n"
+        "0\t1\t0.1\t0.9\ta\tb\n1\t0\t1\t0\ta\tb\n2\t0\t1\t0\ta\tb\n3\t1\t0\t1\ta\tb\n",
+    ],
+    ids=["submission", "other head", "no head", "one column", "one column and head", "probabilities", "ours"],
+)
+def test_predictions_of_any_program(score, write, predictions):
+    write(dev__tsv=MRPC, MRPC__tsv=predictions)
+    arguments = ("--task=MRPC", "--data_file=dev.tsv", "--predictions_file=MRPC.tsv")
+    assert json.loads(score(*arguments, "--json")) == (
+        {"task": "mrpc", "examples": 4, "f1": pytest.approx(0.8), "accuracy": 0.75}
+    )
+    assert score(*arguments) == (
+        "mrpc      4 examples\n"
+        "f1            0.8000\n"
+        "accuracy      0.7500\n"
+        "\n"
+        "          precision  recall      f1  examples\n"
+        "0            0.5000  1.0000  0.6667         1\n"
+        "1            1.0000  0.6667  0.8000         3\n"
+        "\n"
+        "macro        0.7500  0.8333  0.7333         4\n"
+        "weighted     0.8750  0.7500  0.7667         4\n"
+    )
+
+
+def test_how_predictions_are_read_is_said(score, write):
+    write(dev__tsv=MRPC, p__tsv="0.1\t0.9\n0.75\t0.25\n1\t0\n0.4\t0.6\n")
+    score("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv")
+    assert "p.tsv: read as the probabilities of 0, 1, in this order" in score.log
+    write(rte__tsv=RTE, p__tsv="1\tnot_entailment\n0\tentailment\n")
+    assert json.loads(score("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json")) == (
+        {"task": "rte", "examples": 2, "accuracy": 1}
+    )
+    assert "p.tsv: its ids are none of the examples'; they are read as their numbers from 0" in score.log
+
+
+def test_ids_are_those_of_the_data(score, write):
+    write(rte__tsv=RTE, p__tsv="6\tnot_entailment\n4\tnot_entailment\n")
+    figures = json.loads(score("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json"))
+    assert figures["accuracy"] == 0.5
+
+
+def test_numbers(score, write):
+    row = "{}\tg\tf\ty\to\ts\ts\ta\tb\t{}\n"
+    write(
+        dev__tsv="index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+        + "".join(row.format(index, value) for index, value in enumerate([1.0, 2.0, 4.0])),
+        p__tsv="index\tprediction\n0\t0.5\n1\t3\n2\t2.25\n",
+    )
+    assert score("--task=stsb", "--data_file=dev.tsv", "--predictions_file=p.tsv") == (
+        "sts-b     3 examples\nspearman      0.5000\npearson       0.5316\n"
+    )
+
+
+def test_real_files(shared_dir, score, write):
+    data_file = shared_dir("data/glue/RTE") / "dev.tsv"
+    labels = [line.split("\t")[3] for line in data_file.read_text(encoding="utf-8").splitlines()[1:]]
+    write(RTE__tsv="index\tprediction\n" + "".join(f"{index}\tentailment\n" for index in range(len(labels))))
+    figures = json.loads(score("--task=rte", f"--data_file={data_file}", "--predictions_file=RTE.tsv", "--json"))
+    assert figures == {"task": "rte", "examples": 277, "accuracy": labels.count("entailment") / 277}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Entities
+
+COLUMNS = """-DOCSTART- -X- O O
+
+EU NNP B-ORG B-ORG
+rejects VBZ O O
+Peter NNP B-PER B-PER
+Blackburn NNP I-PER O
+
+Peter NNP I-PER B-PER
+"""
+
+
+def test_entities_for_people_and_programs(score, write):
+    write(columns__txt=COLUMNS)
+    assert score("--task=ner", "--predictions_file=columns.txt") == (
+        "     precision  recall      f1  entities  predicted\n"
+        "ORG     1.0000  1.0000  1.0000         1          1\n"
+        "PER     0.5000  0.5000  0.5000         2          2\n"
+        "\n"
+        "all     0.6667  0.6667  0.6667         3          3\n"
+        "\n"
+        "accuracy of the tags of 5 words: 0.6000\n"
+    )
+    figures = json.loads(score("--task=ner", "--predictions_file=columns.txt", "--json"))
+    truth = [["B-ORG", "O", "B-PER", "I-PER"], ["I-PER"]]
+    found = [["B-ORG", "O", "B-PER", "O"], ["B-PER"]]
+    assert figures.pop("types")["PER"] == ({"precision": 0.5, "recall": 0.5, "f1": 0.5, "entities": 2, "predicted": 2})
+    assert figures == {"task": "ner", "sentences": 2, "words": 5, **entity_metrics(truth, found)}
+
+
+def test_entities_of_two_files_and_of_json_lines(score, write):
+    write(columns__txt=COLUMNS)
+    expected = score("--task=ner", "--predictions_file=columns.txt", "--json")
+    lines = [line.split(" ") for line in COLUMNS.splitlines()]
+    write(
+        gold__txt="\n".join("\t".join(line[:1] + line[2:3]) for line in lines),
+        found__txt="\n".join(" ".join(line[:1] + line[3:]) for line in lines[2:]),
+    )
+    assert score("--task=ner", "--data_file=gold.txt", "--predictions_file=found.txt", "--json") == expected
+    sentences = [
+        {
+            "words": ["EU", "rejects", "Peter", "Blackburn"],
+            "tags": ["B-ORG", "O", "B-PER", "I-PER"],
+            "predicted_tags": ["B-ORG", "O", "B-PER", "O"],
+        },
+        {"words": ["Peter"], "tags": ["I-PER"], "predicted_tags": ["B-PER"]},
+    ]
+    write(both__jsonl="\n".join(map(json.dumps, sentences)))
+    assert score("--task=ner", "--predictions_file=both.jsonl", "--json") == expected
+    for sentence in sentences:
+        del sentence["tags"]
+    write(found__jsonl="\n".join(map(json.dumps, sentences)))
+    assert score("--task=ner", "--data_file=gold.txt", "--predictions_file=found.jsonl", "--json") == expected
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Output and mistakes
+
+
+def test_the_figures_are_written_to_a_file_too(score, write, tmp_path):
+    write(dev__tsv=MRPC, p__tsv="1\n1\n0\n1\n", out__json="old")
+    arguments = ("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv", "--json", "--output_file=out.json")
+    assert score(*arguments) == (tmp_path / "out.json").read_text()
+    assert json.loads((tmp_path / "out.json").read_text())["accuracy"] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.tsv", "out.json", "p.tsv"]
+
+
+def test_standard_output_is_the_answer_alone(write, tmp_path):
+    write(dev__tsv=MRPC, p__tsv="0.1\t0.9\n0.75\t0.25\n1\t0\n0.4\t0.6\n")
+    command = [sys.executable, evaluate.__file__, "--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv"]
+    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["accuracy"] == 0.75
+    assert "read as the probabilities" in done.stderr
+    code = f"import sys; sys.path.insert(0, {str(evaluate.__file__)!r}[:-len('evaluate.py')]); import evaluate; "
+    code += "assert 'tensorflow' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
+
+
+SQUAD_FILES = {"gold__json": gold_file({"a": ["cat"], "b": ["dog"]})}
+MRPC_FLAGS = ("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv")
+STSB_FLAGS = ("--task=sts-b", "--data_file=dev.tsv", "--predictions_file=p.tsv")
+STSB = "index\tg\tf\ty\to\ts\tt\tsentence1\tsentence2\tscore\n0\tg\tf\ty\to\ts\ts\ta\tb\t1.0\n"
+NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files", "sentence"),
+    [
+        (("--task=squad",), {}, "^missing: --data_file, --predictions_file "),
+        (("--task=ner",), {}, "^missing: --predictions_file "),
+        (
+            ("--task=imdb", "--data_file=x", "--predictions_file=x"),
+            {},
+            '^there is no task "imdb"; the tasks are cola, ',
+        ),
+        (("--task=ax", "--data_file=x", "--predictions_file=x"), {}, "^--task=ax has no file with labels; only GLUE's"),
+        (
+            (*MRPC_FLAGS, "--na_prob_thresh=1"),
+            {},
+            "^--na_prob_thresh is of --task=squad; leave it out for --task=mrpc$",
+        ),
+        (
+            (*MRPC_FLAGS, "--output_file=nowhere/out.json"),
+            {},
+            "^--output_file=nowhere/out.json cannot be written: give the name of a file in a folder that is there$",
+        ),
+        (SQUAD, {}, "^there is no file gold.json"),
+        (SQUAD, SQUAD_FILES, '^there is no file "predictions.json"; check the path$'),
+        (
+            SQUAD,
+            {**SQUAD_FILES, "predictions__json": '{"a": "cat",\n"b"}'},
+            r"^predictions.json line 2: not JSON \(Expecting .*\); it needs the answer to each question by its id$",
+        ),
+        (
+            SQUAD,
+            {**SQUAD_FILES, "predictions__json": "[]"},
+            "^predictions.json is JSON, but no object; it needs the an",
+        ),
+        (
+            SQUAD,
+            {**SQUAD_FILES, "predictions__json": {"a": [{"text": "cat"}], "b": ""}},
+            "^the prediction for question a is .*, but has to be a text$",
+        ),
+        (
+            (*SQUAD, "--na_prob_file=odds.json"),
+            {**SQUAD_FILES, "predictions__json": {"a": "cat", "b": "dog"}, "odds__json": {}},
+            "^--na_prob_file and --na_prob_thresh are of SQuAD 2.0, but gold.json is scored as 1.1; leave them out, or",
+        ),
+        (
+            (*SQUAD, "--na_prob_file=odds.json", "--version_2_with_negative"),
+            {**SQUAD_FILES, "predictions__json": {"a": "x", "b": "y"}, "odds__json": '{"a": 1.0, "b": NaN}'},
+            "^the na_prob of question b is nan, but has to be a finite number$",
+        ),
+        (
+            (*SQUAD, "--noversion_2_with_negative"),
+            {"gold__json": gold_file({"a": []}), "predictions__json": {"a": ""}},
+            "^question a of the gold file has no answer, as in SQuAD 2.0; score it with version_2_with_negative$",
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC.replace("0\t1\t2", "5\t1\t2"), "p__tsv": "1\n1\n1\n1\n"},
+            '^dev.tsv line 4: label "5" is not one of 0, 1$',
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "index\tprediction\n0\t1\n1\tyes\n"},
+            '^p.tsv line 3: prediction "yes" is not one of 0, 1$',
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "1\n1\n1\n"},
+            "^p.tsv has 3 predictions, but there are 4 examples; the first without one is dev.tsv line 5$",
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "prediction\n1\n1\n1\n0\n0\n"},
+            "^p.tsv line 6: this is prediction 5, but there are only 4 examples; give one for each$",
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "index\tprediction\n0\t1\n1\t0\n2\t0\n"},
+            '^p.tsv has no prediction with the id "3", of dev.tsv line 5; give one for each example$',
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "0\t1\n1\t0\n7\t0\n3\t0\n"},
+            '^p.tsv line 3: there is no example with the id "7"; give the file for this data$',
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "0\t1\n1\t0\n1\t0\n3\t0\n"},
+            '^p.tsv line 3: the id "1" stands in line 2 already$',
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "index\tprediction\n0\t1\n1\n"},
+            "^p.tsv line 3 has 1 columns, but 2 are needed; restore the row$",
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "0\ta\tb\n"},
+            "^p.tsv line 1 has 3 columns, but a file of predictions without a head has one or two",
+        ),
+        (
+            MRPC_FLAGS,
+            {"dev__tsv": MRPC, "p__tsv": "id\ttext\tanswer\n0\ta\t1\n"},
+            '^p.tsv line 1: none of the columns id, text, answer is called "prediction"; name it so$',
+        ),
+        (STSB_FLAGS, {"dev__tsv": STSB, "p__tsv": "x\n"}, '^p.tsv line 1: prediction "x" is no number, as this task'),
+        (STSB_FLAGS, {"dev__tsv": STSB, "p__tsv": "nan\n"}, '^p.tsv line 1: prediction "nan" is not finite; this task'),
+        (
+            ("--task=ner", "--predictions_file=p.txt"),
+            {"p__txt": "EU B-ORG\nrejects O\n"},
+            '^p.txt line 1: "EU" is no tag; O, B-TYPE or I-TYPE is needed in the column before the last$',
+        ),
+        (
+            ("--task=ner", "--predictions_file=p.txt"),
+            {"p__txt": "EU O B-ORG\nrejects O VBZ\n"},
+            '^p.txt line 2: the tag "VBZ" is neither of BIO nor of IOB1',
+        ),
+        (
+            ("--task=ner", "--predictions_file=p.jsonl"),
+            {"p__jsonl": '{"words": ["EU"], "tags": ["O"]}'},
+            '^p.jsonl line 1 word 1: "predicted_tags" has to be a list of 1 tags$',
+        ),
+        (
+            ("--task=ner", "--predictions_file=p.jsonl"),
+            {"p__jsonl": '{"words": ["EU"], "tags": ["O"], "predicted_tags": [3]}'},
+            '^p.jsonl line 1 word 1: "3" is no tag; O, B-TYPE or I-TYPE is needed as "predicted_tags"$',
+        ),
+        (
+            NER_FLAGS,
+            {"gold__txt": "EU O\nis O\n", "p__txt": "EU O\nwas O\n"},
+            '^p.txt line 2 has the word "was" where gold.txt line 2 has "is"; both files need the same words$',
+        ),
+        (
+            NER_FLAGS,
+            {"gold__txt": "EU O\nis O\n", "p__txt": "EU O\n\nis O\n"},
+            "^p.txt line 1 begins a sentence of 1 words, which at gold.txt line 1 has 2; both files need the same sent",
+        ),
+        (
+            NER_FLAGS,
+            {"gold__txt": "EU O\n\nis O\n", "p__txt": "EU O\n"},
+            "^gold.txt line 3 begins a sentence that p.txt lacks; give the predictions of this file$",
+        ),
+        (
+            NER_FLAGS,
+            {"gold__txt": "EU O\n", "p__txt": "EU O\n\nis O\n"},
+            "^p.txt line 3 begins a sentence that gold.txt lacks; give the predictions of this file$",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(score, write, arguments, files, sentence):
+    write(**files)
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
+        score(*arguments)
+
+
+def test_mistakes_that_any_part_finds_are_told_without_a_traceback(write, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write(dev__tsv=MRPC, p__tsv="1\n1\n")
+    assert run_main(evaluate.main, ["evaluate.py", *MRPC_FLAGS]) == 1
+    assert capsys.readouterr().err.endswith("the first without one is dev.tsv line 4\n")
