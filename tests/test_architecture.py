@@ -28,6 +28,8 @@ FLOORS = {
     "modeling.checkpoint": 2,
     "modeling.models": 2,
     "modeling.tasks": 3,
+    # Where a model's files are found and checked: training starts from them, prediction asks them.
+    "prediction.model_files": 3,
     "data_prep.create_pretraining_data": 5,
 }
 FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4}

@@ -118,6 +118,8 @@ def _read_own_files(settings, stored_labels):
             return None
         needs_label = split != "test"
         given = [settings[f"{name}_column"] for name in ("text", "text_pair", "label", "id")]
+        if not needs_label:
+            given[2] = None  # what a file to predict says there is not looked at
         columns = Columns(
             given[0], given[1], given[2], given[3], settings["label_separator"], settings["choice_columns"]
         )
@@ -138,6 +140,8 @@ def _read_tfds(settings, stored_labels):
     splits = (
         ("train", "dev", "test") if task else ("train", settings["tfds_eval_split"], settings["tfds_predict_split"])
     )
+    if settings["choice_columns"]:
+        raise ValueError("--choice_columns is for files of your own; multiple choice is not read from --tfds")
     given = (settings["text_column"], settings["text_pair_column"], settings["label_column"], settings["id_column"])
     columns = None if task else Columns(*given, settings["label_separator"], settings["choice_columns"])
     names = []

@@ -15,8 +15,8 @@ def write_evaluation(run_dir, data, answers):
     """Writes the reports of an evaluation.
 
     eval_predictions.tsv has a row for each example, eval_errors.tsv one for each wrong one, the surest first (of
-    numbers the furthest off). With one label each there are class_report.txt, confusion_matrix.tsv and, with matplotlib,
-    confusion_matrix.png; with several labels class_report.txt.
+    numbers the furthest off). With one label each there are class_report.txt, confusion_matrix.tsv and, with
+    matplotlib, confusion_matrix.png; with several labels class_report.txt.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.

@@ -4,6 +4,7 @@ The run folder holds what every run does (`training.run_dir`), the reports of it
 and the model to use (`training.model_dir`).
 """
 
+import json
 import logging
 import os
 
@@ -258,8 +259,12 @@ class _Runner:
         if work.eval_features is not None:
             is_known = self._saved is not None and self._outputs is not None
             metrics = work.evaluate(self._outputs) if is_known else self._evaluator(settings)()
+            baseline = work.baseline()
             log.info("evaluation of step %d: %s", step, in_words(metrics))
+            log.info("an answer that knows nothing of the text: %s", in_words(baseline))
             write_eval_results(run_dir, step, work.results(metrics))
+            figures = {"step": step, "metrics": metrics, "baseline": baseline}
+            run_dir.write_text("evaluation.json", json.dumps(figures, indent=2) + "\n")
             work.write_evaluation(run_dir, self._outputs)
         if work.predict_features is not None:
             inference = Inference(self._task.model, self._strategy, settings["predict_batch_size"], work.is_trimmed)
