@@ -40,7 +40,8 @@ def squad_v1_metrics(dataset, predictions):
         dict with `exact_match` and `f1`: the mean over all questions of the best over their gold answers, in percent.
 
     Raises:
-        ValueError: the gold file has another form, a question has no answer, or a prediction is not a text.
+        ValueError: the gold file has another form, a question has no answer, no question has a prediction, or a
+            prediction is not a text.
     """
     questions = read_questions(dataset)
     for question in questions:
@@ -79,8 +80,6 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0):
             na_prob of a question is missing or not a finite number.
     """
     answered = _answered(read_questions(dataset), predictions, "are left out")
-    if not answered:
-        raise ValueError("no question of the gold file has a prediction; give the predictions for this file")
     texts = _texts(answered, predictions)
     gold = [[text for text in question.answers if normalize_answer(text)] or [""] for question in answered]
     exact, f1 = (np.array(scores, np.float64) for scores in _scores(gold, texts, 1))
@@ -165,6 +164,8 @@ def _members(parent, key, where):
 def _answered(questions, predictions, consequence):
     """Returns the questions that have a prediction; says how many have none, and how many predictions no question."""
     answered = [question for question in questions if question.id in predictions]
+    if not answered:
+        raise ValueError("no question of the gold file has a prediction; give the predictions for this file")
     missing = [question.id for question in questions if question.id not in predictions]
     if missing:
         log.warning(

@@ -179,7 +179,6 @@ def test_gold_files_that_are_none(gold, sentence):
 @pytest.mark.parametrize(
     ("predictions", "na_probs", "sentence"),
     [
-        ({"z": "x"}, None, "^no question of the gold file has a prediction; give the predictions for this file$"),
         ({"a": 3}, None, "^the prediction for question a is 3, but has to be a text$"),
         ({"a": ["x" * 60]}, None, r"^the prediction for question a is \['x{38}\.\.\., but has to be a text$"),
         ({"a": "x", "b": "y"}, {"a": 1}, "^the na_prob of question b is missing, but has to be a finite number$"),
@@ -192,6 +191,14 @@ def test_gold_files_that_are_none(gold, sentence):
 def test_predictions_that_are_none(predictions, na_probs, sentence):
     with pytest.raises(ValueError, match=sentence):
         squad_v2_metrics(gold_file({"a": ["x"], "b": []}), predictions, na_probs)
+
+
+def test_predictions_for_another_file():
+    for metrics in (squad_v1_metrics, squad_v2_metrics):
+        with pytest.raises(
+            ValueError, match="^no question of the gold file has a prediction; give the predictions for"
+        ):
+            metrics(gold_file({"a": ["x"]}), {"z": "x"})
 
 
 def test_version_1_has_an_answer_to_every_question():
