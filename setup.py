@@ -18,6 +18,8 @@ EXTRAS = {
         "jax>=0.10,<0.11",
         "matplotlib>=3.10,<4",
         "ruff>=0.17,<0.18",
+        # The second opinion on entities; nothing but a test uses it.
+        "seqeval>=1.2,<2",
         "tensorboard>=2.21,<2.22",
     ],
 }
@@ -30,8 +32,17 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=["modeling", "data_prep", "prediction", "training"],
-    py_modules=["convert_checkpoint", "predict", "run_pretraining"],
+    packages=["modeling", "data_prep", "evaluation", "prediction", "training"],
+    py_modules=[
+        "convert_checkpoint",
+        "evaluate",
+        "extract_features",
+        "predict",
+        "run_classifier",
+        "run_ner",
+        "run_pretraining",
+        "run_squad",
+    ],
     package_data={"data_prep": ["sample/*.txt"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
@@ -43,13 +54,21 @@ setup(
         "numpy>=2,<3",
         "rich>=14,<16",
         "safetensors>=0.6,<1",
+        "scikit-learn>=1.8,<2",
+        "scipy>=1.16,<2",
+        "h5py>=3.14,<4",
     ],
     extras_require=EXTRAS,
     entry_points={
         "console_scripts": [
             "convert_checkpoint=convert_checkpoint:run_program",
+            "evaluate=evaluate:run_program",
+            "extract_features=extract_features:run_program",
             "predict=predict:run_program",
+            "run_classifier=run_classifier:run_program",
+            "run_ner=run_ner:run_program",
             "run_pretraining=run_pretraining:run_program",
+            "run_squad=run_squad:run_program",
             "create_pretraining_data=data_prep.create_pretraining_data:run",
         ]
     },

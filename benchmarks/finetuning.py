@@ -1,0 +1,207 @@
+"""Fine-tunes a real encoder on real data, task by task, and sets it beside one that starts from random numbers.
+
+    python benchmarks/finetuning.py --data_dir=data --init_checkpoint=minilm --work_dir=/tmp/finetuning
+
+Each row is a command of the project's programs, run as a user would; it is printed under the table. Beside each figure
+stand the same recipe from random numbers, and what an answer would come to that knows nothing of the text. With several
+seeds the figure is the median and the range is given. The same command goes on where it was interrupted: what has a
+result is not run again. Prints a table in Markdown, which is also `results.md` in the work folder.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import keras
+import tensorflow as tf
+from absl import flags
+
+from benchmarks.machine import processor_name
+from training.flags import parse, require, run_main
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_RECIPE = "--num_train_epochs=3 --learning_rate=5e-5 --train_batch_size=32"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A task and how it is trained.
+
+    Attributes:
+        name: what the table calls it.
+        command: program and flags, with {data} for the folder of the data.
+        figures: of its evaluation those to show, the first of which the runs are compared by.
+        num_seeds: of the encoder that has been pre-trained, and of the one that has not.
+        result: the file with the figures, in the run's folder.
+    """
+
+    name: str
+    command: str
+    figures: tuple
+    num_seeds: tuple = (5, 1)
+
+
+def _glue(name, folder, figures, num_seeds=(5, 1), more=""):
+    flags_ = f"--task_name={name} --data_dir={{data}}/glue/{folder} --do_train --do_eval --eval_batch_size=32"
+    return Row(f"{folder} (dev)", f"run_classifier.py {flags_} {_RECIPE}{more}", figures, num_seeds)
+
+
+_EVAL = "--do_train --do_eval --eval_batch_size=32"
+ROWS = (
+    _glue("mrpc", "MRPC", ("f1", "accuracy")),
+    _glue("rte", "RTE", ("accuracy",)),
+    _glue("sts-b", "STS-B", ("spearman", "pearson")),
+    _glue("cola", "CoLA", ("matthews", "accuracy")),
+    Row(
+        "BBC news (a fifth held out)",
+        f"run_classifier.py --train_file={{data}}/bbc/bbc_news_train.csv --eval_share=0.2 --text_column=Text "
+        f"--label_column=Category {_EVAL} {_RECIPE}",
+        ("accuracy", "f1_macro"),
+        (3, 1),
+    ),
+    Row(
+        "CoNLL-2003 (test)",
+        f"run_ner.py --train_file={{data}}/conll2003/train.txt --eval_file={{data}}/conll2003/test.txt {_EVAL} "
+        f"--max_seq_length=96 {_RECIPE}",
+        ("f1", "precision", "recall"),
+        (3, 1),
+    ),
+    Row(
+        "SQuAD 2.0 (10 articles; dev: Normans)",
+        "run_squad.py --version_2_with_negative --train_file={data}/squad/train_v2_10_articles.json "
+        "--eval_file={data}/squad/dev_v2_normans.json --do_train --predict_batch_size=16 --max_seq_length=384 "
+        "--num_train_epochs=3 --learning_rate=5e-5 --train_batch_size=16",
+        ("best_f1", "best_exact", "f1", "exact"),
+        (1, 1),
+    ),
+    _glue("sst-2", "SST-2", ("accuracy",), (1, 1), " --max_seq_length=64"),
+)
+
+
+def define_flags():
+    """Returns the flags of this benchmark."""
+    values = flags.FlagValues()
+    flags.DEFINE_string("data_dir", None, "Folder with glue/, bbc/, conll2003/ and squad/.", flag_values=values)
+    flags.DEFINE_string("init_checkpoint", None, "The pre-trained encoder, a folder.", flag_values=values)
+    flags.DEFINE_string("work_dir", None, "Folder for the runs.", flag_values=values)
+    flags.DEFINE_list("rows", [], "Names of rows to run, by how they begin; none: all.", flag_values=values)
+    return values
+
+
+def main(argv):
+    """Runs the benchmark."""
+    values = define_flags()
+    parse(values, argv, __doc__)
+    require(values, ("data_dir", "init_checkpoint", "work_dir"))
+    unknown = [name for name in values.rows if not any(row.name.startswith(name) for row in ROWS)]
+    if unknown:
+        raise ValueError(f"--rows={unknown[0]} is the beginning of none of {', '.join(row.name for row in ROWS)}")
+    pathlib.Path(values.work_dir).mkdir(parents=True, exist_ok=True)
+    for row in ROWS:
+        if not values.rows or any(row.name.startswith(name) for name in values.rows):
+            for start, num_seeds in zip(("pretrained", "random"), row.num_seeds, strict=True):
+                run_row(row, start, num_seeds, values)
+    table = results_table(values.work_dir)
+    pathlib.Path(values.work_dir, "results.md").write_text(table, encoding="utf-8")
+    print(table)
+
+
+def run_row(row, start, num_seeds, values):
+    """Runs a row's command once for each seed, and keeps the figures; does nothing where they are kept already.
+
+    Args:
+        row: Row.
+        start: "pretrained" or "random".
+        num_seeds: int.
+        values: the flags of this benchmark.
+    """
+    for seed in range(1, num_seeds + 1):
+        folder = _folder(values.work_dir, row, start, seed)
+        result_file = folder.with_suffix(".json")
+        if result_file.exists():
+            continue
+        arguments = shlex.split(row.command.format(data=values.data_dir))
+        # The checkpoints of these runs, which take minutes, would take more time to write than to compute again.
+        arguments += [f"--seed={seed}", f"--output_dir={folder}", "--save_checkpoints_steps=100000"]
+        arguments += _start_flags(start, values.init_checkpoint)
+        print("+ python", shlex.join(arguments), flush=True)
+        started = time.monotonic()
+        command = [sys.executable, str(_ROOT / arguments[0]), *arguments[1:]]
+        subprocess.run(command, check=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"})
+        seconds = time.monotonic() - started
+        result = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+        result_file.write_text(json.dumps({**result, "seconds": seconds}) + "\n", encoding="utf-8")
+
+
+def results_table(work_dir):
+    """Returns the table of all results that there are, with the commands and the machine.
+
+    Args:
+        work_dir: the folder of the runs.
+
+    Returns:
+        str, Markdown.
+    """
+    lines = ["| task | figure | median | range | seeds | from random numbers | knowing nothing | minutes |"]
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    commands = []
+    for row in ROWS:
+        pretrained, random = (_results(work_dir, row, start) for start in ("pretrained", "random"))
+        if not pretrained:
+            continue
+        minutes = statistics.median(result["seconds"] for result in pretrained) / 60
+        for number, figure in enumerate(row.figures):
+            # Which figure a share is and which a correlation, only the reader needs to know; official ones are percent.
+            values = sorted(result["metrics"][figure] for result in pretrained)
+            cells = [row.name if number == 0 else "", figure, _shown(statistics.median(values))]
+            cells += [f"{_shown(values[0])} to {_shown(values[-1])}" if len(values) > 1 else "", str(len(values))]
+            cells += [_shown(statistics.median(r["metrics"][figure] for r in random)) if random else ""]
+            cells += [_shown(pretrained[0]["baseline"].get(figure)), f"{minutes:.1f}" if number == 0 else ""]
+            lines.append("| " + " | ".join(cells) + " |")
+        commands.append(re.sub(r"\{data\}", "data", row.command))
+    machine = f"{processor_name()}, {os.cpu_count()} cores; Python {platform.python_version()}"
+    versions = f"TensorFlow {tf.__version__}, Keras {keras.__version__}"
+    return "\n".join([*lines, "", f"{machine}, {versions}.", "", *(f"    python {c}" for c in commands), ""])
+
+
+def _results(work_dir, row, start):
+    files = sorted(pathlib.Path(work_dir).glob(f"{_slug(row)}-{start}-*.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def _folder(work_dir, row, start, seed):
+    return pathlib.Path(work_dir, f"{_slug(row)}-{start}-{seed}")
+
+
+def _slug(row):
+    return re.sub(r"\W+", "_", row.name.split("(")[0].strip().lower())
+
+
+def _start_flags(start, init_checkpoint):
+    if start == "pretrained":
+        return [f"--init_checkpoint={init_checkpoint}"]
+    files = pathlib.Path(init_checkpoint)
+    return [f"--bert_config_file={files / 'config.json'}", f"--vocab_file={files / 'vocab.txt'}"]
+
+
+def _shown(value):
+    return "" if value is None else f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
+
+
+def run_program():
+    """Runs the benchmark from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()
