@@ -115,7 +115,9 @@ class FineTuningTask:
 
 
 class ClassificationTask(FineTuningTask):
-    """One of several classes for each sequence, or one of several choices. Release: `create_model` of run_classifier.py.
+    """One of several classes for each sequence, or one of several choices.
+
+    Release: `create_model` of run_classifier.py.
 
     Args:
         model: ClassifierModel or MultipleChoiceModel; the labels are int32 [B] "label_ids".
