@@ -1,17 +1,19 @@
-"""Asks a pre-trained model: fills in the [MASK]s of texts, judges pairs of texts, or scores texts.
+"""Asks a model. A fine-tuned one does what it was trained for; a pre-trained one fills in the [MASK]s of texts, judges
+pairs of texts, or scores texts.
 
+    python predict.py --model_dir=output "A text to classify." "Another one."
+    python predict.py --model_dir=output --input_file=texts.txt --json
     python predict.py --task=fill_mask --init_checkpoint=model "Paris is the [MASK] of France."
     python predict.py --task=next_sentence --init_checkpoint=model "He was hungry." "So he ate."
     python predict.py --task=score --init_checkpoint=model --input_file=sentences.txt --json
 
-Texts are arguments, lines of --input_file, or lines of standard input. A pair is two arguments, or one line with a tab
-between its texts. Answers go to standard output in the order of the texts, all else to standard error.
+Texts are arguments, lines of --input_file, or lines of standard input. A pair (of a question: the question and the text
+to find its answer in) is two arguments, or one line with a tab between its texts. Answers go to standard output in the
+order of the texts, all else to standard error.
 """
 
 import dataclasses
 import json
-import logging
-import pathlib
 import sys
 
 from training.start import start_tensorflow
@@ -20,22 +22,30 @@ start_tensorflow()
 
 from absl import flags
 
-from prediction import FillMask, NextSentence, SentenceScorer
+from prediction import FillMask, NextSentence, SentenceScorer, open_model
+from prediction.input_texts import read_texts
+from prediction.readable import readable
 from prediction.sequences import LONG_CHOICES
+from prediction.task_file import FINE_TUNED_TASKS, read_settings
 from training.console import open_console
 from training.flags import given_flags, parse, require, run_main
 
-log = logging.getLogger("bert_keras")
-
-_TASKS = {"fill_mask": FillMask, "next_sentence": NextSentence, "score": SentenceScorer}
+_PRETRAINED = {"fill_mask": FillMask, "next_sentence": NextSentence, "score": SentenceScorer}
+# A fine-tuned model brings all of this along.
+_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
+# What a text is for each task that does not take single texts.
+_SHAPES = {"next_sentence": "pair", "question_answering": "pair", "multiple_choice": "choices"}
 
 
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_enum("task", None, list(_TASKS), "What is asked of the model.", **define)
-    flags.DEFINE_string("init_checkpoint", None, "The model: folder of a checkpoint or run, or a checkpoint.", **define)
+    flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
+    flags.DEFINE_enum(
+        "task", None, [*_PRETRAINED, *FINE_TUNED_TASKS], "What is asked; a fine-tuned model says it itself.", **define
+    )
+    flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
     flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt beside the checkpoint.", **define)
     flags.DEFINE_string("bert_config_file", None, "The config; not given: the one beside the checkpoint.", **define)
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
@@ -53,113 +63,58 @@ def main(argv):
     Args:
         argv: list of str; the program's name, then its flags and texts.
     """
-    flag_values = define_flags()
-    arguments = parse(flag_values, argv, __doc__, takes_texts=True)
-    require(flag_values, ("task", "init_checkpoint"))
+    values = define_flags()
+    arguments = parse(values, argv, __doc__, takes_texts=True)
     open_console(stderr=True)
-    task = flag_values.task
-    if "top_k" in given_flags(flag_values) and task != "fill_mask":
-        raise ValueError(f"--top_k is of --task=fill_mask; leave it out for --task={task}")
-    texts, sources = _read_texts(flag_values.input_file, arguments, task == "next_sentence")
-    options = {"top_k": flag_values.top_k} if task == "fill_mask" else {}
-    predictor = _TASKS[task](
-        flag_values.init_checkpoint,
-        batch_size=flag_values.batch_size,
-        long=flag_values.long,
-        vocab_file=flag_values.vocab_file,
-        config_file=flag_values.bert_config_file,
-        do_lower_case=flag_values.do_lower_case,
-        **options,
-    )
+    if values.model_dir:
+        called, shape = _look_at_model_dir(values)
+    else:
+        _check_pretrained(values)
+        called, shape = f"--task={values.task}", _SHAPES.get(values.task, "text")
+    texts, sources = read_texts(values.input_file, arguments, sys.stdin, shape, called)
+    predictor = open_model(values.model_dir, values.batch_size) if values.model_dir else _open_pretrained(values)
     for answer in predictor.answers(texts, sources):
-        if flag_values.json:
+        if values.json:
             print(json.dumps(dataclasses.asdict(answer), ensure_ascii=False), flush=True)
         else:
-            print(_SHOW[task](answer), flush=True)
+            print(readable(answer), flush=True)
 
 
-def _read_texts(input_file, arguments, in_pairs):
-    """Returns the texts, or pairs, and what to call each of them in an error."""
-    if input_file and arguments:
-        raise ValueError(f'there are both --input_file={input_file} and the text "{arguments[0]}"; give one of them')
-    if arguments:
-        if in_pairs and not any("\t" in argument for argument in arguments):
-            return _pairs_of_arguments(arguments)
-        lines = [(f"argument {number}", text) for number, text in enumerate(arguments, 1)]
-    else:
-        lines = _read_lines(input_file)
-    if in_pairs:
-        return [_pair(source, text) for source, text in lines], [source for source, _ in lines]
-    return [text for _, text in lines], [source for source, _ in lines]
+def _look_at_model_dir(values):
+    """Returns what to call the model in an error, and what its texts are, before it is loaded."""
+    if values.init_checkpoint:
+        raise ValueError("there are both --model_dir and --init_checkpoint; give the one that is to be asked")
+    wrong = [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values)]
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model says that itself; leave it out with --model_dir")
+    _, settings = read_settings(values.model_dir)
+    task = settings["task"]
+    if values.task not in (None, task):
+        raise ValueError(f"--task={values.task}, but --model_dir={values.model_dir} is for {task}; leave --task out")
+    shape = "pair" if settings.get("is_pair") else _SHAPES.get(task, "text")
+    return f"--model_dir={values.model_dir}", shape
 
 
-def _pairs_of_arguments(arguments):
-    if len(arguments) % 2:
-        raise ValueError(
-            f"--task=next_sentence takes two texts for each pair, but {len(arguments)} were given; "
-            "give an even number, or each pair as one argument with a tab between its texts"
-        )
-    pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
-    return pairs, [f"pair {number}" for number in range(1, len(pairs) + 1)]
+def _check_pretrained(values):
+    if values.task is None and not values.init_checkpoint:
+        raise ValueError("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
+    if values.task in FINE_TUNED_TASKS:
+        raise ValueError(f"--task={values.task} is of fine-tuned models; give the folder of one as --model_dir")
+    require(values, ("task", "init_checkpoint"))
+    if "top_k" in given_flags(values) and values.task != "fill_mask":
+        raise ValueError(f"--top_k is of --task=fill_mask; leave it out for --task={values.task}")
 
 
-def _pair(source, text):
-    parts = text.split("\t")
-    if len(parts) != 2:
-        raise ValueError(f"{source} has {len(parts) - 1} tabs, but a pair is two texts with one tab between them")
-    return tuple(parts)
-
-
-def _read_lines(input_file):
-    """Returns (source, text) of each line with text of a file, or of standard input without one."""
-    if input_file:
-        path = pathlib.Path(input_file)
-        if not path.is_file():
-            raise FileNotFoundError(f"--input_file={input_file} is not a file; give a text file, one text a line")
-        name, content = input_file, path.read_bytes()
-    elif sys.stdin.isatty():
-        raise ValueError("there is no text: give it as an argument, in --input_file or on standard input")
-    else:
-        name, content = "standard input", sys.stdin.buffer.read()
-    try:
-        # Only these end a line: str.splitlines knows some characters more, which may stand within a text.
-        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{name} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        ) from None
-    texts = [(f"{name} line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not texts:
-        raise ValueError(f"{name} holds no text; give one text a line")
-    num_blank = len(lines) - (not lines[-1]) - len(texts)
-    if num_blank:
-        log.info("%s: %d blank lines are passed over", name, num_blank)
-    return texts
-
-
-def _show_filled(answer):
-    lines = [answer.text]
-    for number, guesses in enumerate(answer.masks, 1):
-        if len(answer.masks) > 1:
-            lines.append(f"  [MASK] {number} of {len(answer.masks)}")
-        width = max(len(guess.token) for guess in guesses)
-        lines += [f"  {guess.probability:.4f}  {guess.token:<{width}}  {guess.sentence}" for guess in guesses]
-    if len(answer.masks) > 1:
-        lines.append(f"  all filled: {answer.best}")
-    return "\n".join(lines)
-
-
-def _show_pair(answer):
-    return f"{answer.probability:.4f}  {answer.text_a}  ->  {answer.text_b}"
-
-
-def _show_score(answer):
-    tokens = " ".join(f"{score.token} {score.log_probability:.2f}" for score in answer.tokens)
-    return f"{answer.log_probability:.4f}  perplexity {answer.perplexity:.4g}  {answer.text}\n  {tokens}"
-
-
-_SHOW = {"fill_mask": _show_filled, "next_sentence": _show_pair, "score": _show_score}
+def _open_pretrained(values):
+    return _PRETRAINED[values.task](
+        values.init_checkpoint,
+        batch_size=values.batch_size,
+        long=values.long,
+        vocab_file=values.vocab_file,
+        config_file=values.bert_config_file,
+        do_lower_case=values.do_lower_case,
+        **({"top_k": values.top_k} if values.task == "fill_mask" else {}),
+    )
 
 
 def run_program():

@@ -46,6 +46,23 @@ def answers_in(output):
     return [json.loads(line) for line in output.removesuffix("\n").split("\n")]
 
 
+def test_flags_and_their_defaults_stay():
+    flag_values = predict.define_flags()
+    assert {name: flag_values[name].default for name in flag_values} == {
+        "model_dir": None,
+        "task": None,
+        "init_checkpoint": None,
+        "vocab_file": None,
+        "bert_config_file": None,
+        "do_lower_case": None,
+        "input_file": None,
+        "json": False,
+        "top_k": 5,
+        "long": "error",
+        "batch_size": 16,
+    }
+
+
 def test_masks_are_filled_for_people(ask):
     assert ask("fill_mask", "He was [MASK].", "--top_k=2") == (
         "He was [MASK].\n  0.5000  paris   He was paris.\n  0.2500  london  He was london.\n"
@@ -279,8 +296,11 @@ def test_a_file_that_is_not_there_is_named(ask, tmp_path):
 
 
 def test_all_that_is_missing_is_named_at_once():
-    with pytest.raises(ValueError, match=r"^missing: --task, --init_checkpoint \(--help says what each is for\)$"):
+    with pytest.raises(ValueError, match=r"^missing: --model_dir, or --task and --init_checkpoint \(--help says what"):
         predict.main(["predict.py", "he"])
+    for given, missing in (("--task=score", "--init_checkpoint"), ("--init_checkpoint=model", "--task")):
+        with pytest.raises(ValueError, match=rf"^missing: {missing} \(--help says what each is for\)$"):
+            predict.main(["predict.py", given, "he"])
 
 
 def test_a_mistake_found_in_the_library_has_no_traceback(folder, capsys):

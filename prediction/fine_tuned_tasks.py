@@ -1,0 +1,28 @@
+"""Fine-tuned models of any task, by what their folder says."""
+
+from prediction.choice_picker import ChoicePicker
+from prediction.entity_tagger import EntityTagger
+from prediction.question_answerer import QuestionAnswerer
+from prediction.task_file import read_settings
+from prediction.text_classifier import TextClassifier
+
+_CLASSES = (TextClassifier, ChoicePicker, QuestionAnswerer, EntityTagger)
+
+
+def open_model(path, batch_size=16):
+    """Loads a fine-tuned model, whatever its task is.
+
+    Args:
+        path: the folder of a run, or of its model.
+        batch_size: how many sequences are looked at together, at most.
+
+    Returns:
+        TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger.
+
+    Raises:
+        FileNotFoundError: a part of the model is not there.
+        ValueError: a part is damaged, or does not fit the others.
+    """
+    _, settings = read_settings(path)
+    [class_] = [class_ for class_ in _CLASSES if settings["task"] in class_.tasks]
+    return class_(path, batch_size)

@@ -1,0 +1,80 @@
+"""What a fine-tuned model is for: the task.json of its folder."""
+
+import json
+
+from prediction.model_files import TASK_FILE, read_task
+
+
+def _is_length(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_names(value):
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(name, str) for name in value)
+
+
+# What a value must be -> whether one is.
+_LENGTH = "a whole number above 0", _is_length
+_LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None or _is_length(value)
+_NUMBER = "a number", _is_number
+_SWITCH = "true or false", lambda value: isinstance(value, bool)
+_NAMES = "a list of names", _is_names
+_TAGGER = '"linear" or "bilstm"', lambda value: value in ("linear", "bilstm")
+
+_OF_TEXTS = {"is_pair": _SWITCH, "doc_stride": _LENGTH_OR_NULL}
+# What each task needs beside max_seq_length.
+_VALUES = {
+    "classification": {"labels": _NAMES, **_OF_TEXTS},
+    "regression": _OF_TEXTS,
+    "multi_label": {"labels": _NAMES, **_OF_TEXTS},
+    "multiple_choice": {},
+    "question_answering": {
+        "doc_stride": _LENGTH,
+        "max_query_length": _LENGTH,
+        "max_answer_length": _LENGTH,
+        "n_best_size": _LENGTH,
+        "version_2_with_negative": _SWITCH,
+        "null_score_diff_threshold": _NUMBER,
+    },
+    "token_classification": {"labels": _NAMES, "tagger": _TAGGER},
+}
+
+FINE_TUNED_TASKS = tuple(_VALUES)
+
+
+def read_settings(path):
+    """Reads the task.json of a fine-tuned model and checks that it has what its task needs.
+
+    Args:
+        path: the folder of a run, or of its model.
+
+    Returns:
+        pathlib.Path of the folder of the model, and a dict: `task`, one of FINE_TUNED_TASKS, `max_seq_length`, and what
+        the task needs.
+
+    Raises:
+        FileNotFoundError: there is no fine-tuned model.
+        ValueError: its task.json is damaged, of an unknown task, or lacks something.
+    """
+    folder, values = read_task(path)
+    file, task = folder / TASK_FILE, values["task"]
+    if task not in FINE_TUNED_TASKS:
+        raise ValueError(
+            f'{file}: the task is "{task}", but must be one of {", ".join(FINE_TUNED_TASKS)}; '
+            "give a model that was fine-tuned by a program of this project"
+        )
+    for name, (needed, is_right) in {"max_seq_length": _LENGTH, **_VALUES[task]}.items():
+        if name not in values:
+            raise ValueError(
+                f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"
+            )
+        if not is_right(values[name]):
+            raise ValueError(
+                f"{file}: {name} is {json.dumps(values[name])}, but must be {needed}; take the file that the training "
+                "wrote"
+            )
+    return folder, values

@@ -1,0 +1,91 @@
+"""Folders of tiny fine-tuned models, as the programs that fine-tune write them."""
+
+import json
+
+import numpy as np
+from known_models import TOKENS, make_config
+
+from modeling import ClassifierModel, SquadModel, TokenClassifierModel, save_checkpoint, weights_by_name
+
+OF_TEXTS = {"max_seq_length": 16, "is_pair": False, "doc_stride": None}
+OF_ANSWERS = {
+    "max_seq_length": 24,
+    "doc_stride": 4,
+    "max_query_length": 6,
+    "max_answer_length": 5,
+    "n_best_size": 20,
+    "version_2_with_negative": False,
+    "null_score_diff_threshold": 0.0,
+}
+OF_TAGS = {"max_seq_length": 16, "document_context": False, "tagger": "linear", "tag_scheme": "BIO"}
+TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
+
+
+def write_fine_tuned(folder, model, task, **settings):
+    """Writes a model with its task.json into the folder `model` of a run. Returns the folder of the run."""
+    model_folder = folder / "model"
+    model_folder.mkdir(parents=True, exist_ok=True)
+    prefix = save_checkpoint(model_folder / "model.ckpt-7", weights_by_name(model))
+    (model_folder / "checkpoint").write_text(f'model_checkpoint_path: "{prefix}"\n')
+    model.config.to_json_file(model_folder / "bert_config.json")
+    (model_folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    (model_folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    (model_folder / "task.json").write_text(json.dumps({"task": task, **settings, "step": 7, "metrics": {}}))
+    return folder
+
+
+def small_config():
+    """Two layers of width 16."""
+    return make_config(num_hidden_layers=2, hidden_size=16, hidden_act="gelu")
+
+
+def randomise(model, seed=0):
+    """Gives every weight of a model a random value, so that its answers depend on all of the text. Returns it."""
+    rng = np.random.default_rng(seed)
+    for name, weight in weights_by_name(model).items():
+        weight.assign(0.5 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
+    return model
+
+
+def random_classifier(num_classes, seed=0):
+    """A ClassifierModel of random weights."""
+    return randomise(ClassifierModel(small_config(), num_classes), seed)
+
+
+def random_answerer(seed=0):
+    """A SquadModel of random weights."""
+    return randomise(SquadModel(small_config()), seed)
+
+
+def _blind(model):
+    """Makes a model see each piece alone: a one-hot vector of it, without position, segment or neighbours."""
+    for name, weight in weights_by_name(model).items():
+        weight.assign(np.full(weight.shape, float(name.endswith("gamma"))))
+    weights_by_name(model)["bert/embeddings/word_embeddings"].assign(np.eye(len(TOKENS)))
+    return model
+
+
+def word_tagger(tags_by_word, names=TAGS):
+    """A tagger that knows each piece's tag by heart, whatever stands beside it; unknown ones are the first, O.
+
+    Args:
+        tags_by_word: dict of piece to tag.
+    """
+    model = _blind(TokenClassifierModel(make_config(), len(names)))
+    table = np.zeros((len(names), len(TOKENS)))
+    for number, token in enumerate(TOKENS):
+        table[names.index(tags_by_word.get(token, names[0])), number] = 1
+    weights_by_name(model)["output_weights"].assign(table)
+    return model
+
+
+def word_finder(start_scores, end_scores):
+    """An answerer that knows by heart how much each piece is the first and the last of an answer.
+
+    Args:
+        start_scores, end_scores: dict of piece to float.
+    """
+    model = _blind(SquadModel(make_config()))
+    table = [[scores.get(token, 0.0) for token in TOKENS] for scores in (start_scores, end_scores)]
+    weights_by_name(model)["cls/squad/output_weights"].assign(table)
+    return model

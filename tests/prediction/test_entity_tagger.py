@@ -1,0 +1,89 @@
+"""Entities with their places in the text."""
+
+import numpy as np
+import pytest
+from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger, write_fine_tuned
+from known_models import ID
+
+from modeling import TokenClassifierModel, weights_by_name
+from modeling.tagger import FeatureBasedTagger
+from prediction import Entity, EntityTagger
+
+TAGS_BY_WORD = {"paris": "B-LOC", "france": "B-LOC", "london": "I-LOC", "he": "B-PER", "walk": "I-PER"}
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    return EntityTagger(
+        write_fine_tuned(folder, word_tagger(TAGS_BY_WORD), "token_classification", labels=TAGS, **OF_TAGS)
+    )
+
+
+def test_entities_have_their_places_in_the_text(tagger):
+    text = "He walks, so:\tParis  London-a (FRANCE)."
+    answer = tagger(text)
+    assert answer.text == text
+    assert [(entity.text, entity.type, entity.start, entity.end) for entity in answer.entities] == [
+        ("He walks", "PER", 0, 8),
+        ("Paris  London-a", "LOC", 14, 29),
+        ("FRANCE", "LOC", 31, 37),
+    ]
+    assert [(word.word, word.tag) for word in answer.words] == [
+        *(("He", "B-PER"), ("walks", "I-PER"), (",", "O"), ("so", "O"), (":", "O"), ("Paris", "B-LOC")),
+        *(("London-a", "I-LOC"), ("(", "O"), ("FRANCE", "B-LOC"), (")", "O"), (".", "O")),
+    ]
+    assert all(text[word.start : word.end] == word.word for word in answer.words)
+
+
+def test_an_entity_is_as_sure_as_its_least_sure_word(tagger):
+    answer = tagger("he walk paris")
+    # Of 40 one-hot numbers, normalised, the one is sqrt(39) and the others -1 / sqrt(39); C - 1 tags have other words.
+    high, low = np.exp(np.sqrt(39)), np.exp(-1 / np.sqrt(39))
+    shares = [word.probability for word in answer.words]
+    assert answer.entities[0] == Entity("he walk", "PER", 0, 7, min(shares[:2]))
+    assert answer.entities[1].probability == shares[2]
+    assert min(shares) > 0.9
+    assert max(shares) < high / (high + low)
+
+
+def test_every_word_of_a_long_text_is_tagged_once(tagger, messages):
+    text = "a b c d e f " * 6 + "paris " + "g h i " * 10 + "france"
+    [answer, other] = tagger([text, "london"])
+    assert [(entity.text, entity.start) for entity in answer.entities] == [("paris", 72), ("france", 138)]
+    assert [word.word for word in answer.words] == text.split()
+    assert [(entity.text, entity.type) for entity in other.entities] == [("london", "LOC")]
+    assert "1 of 2 sentences (50.0 %) are longer than 14 pieces and looked at in" in messages[-1]
+
+
+@pytest.mark.parametrize("model_class", [TokenClassifierModel, FeatureBasedTagger])
+def test_probabilities_are_those_of_a_plain_call(tmp_path, model_class):
+    model = randomise(model_class(small_config(), len(TAGS)), seed=3)
+    for name, weight in weights_by_name(model).items():
+        # The LSTMs have 768 units, whose sums would leave nothing between 0 and 1.
+        weight.assign(weight * (0.05 if name.startswith("tagger/layer") else 1))
+    settings = OF_TAGS | {"tagger": "linear" if model_class is TokenClassifierModel else "bilstm"}
+    folder = write_fine_tuned(tmp_path, model, "token_classification", labels=TAGS, **settings)
+    text = "he was hungry so she walks ."
+    pieces = ["[CLS]", "he", "was", "hungry", "so", "she", "walk", "##s", ".", "[SEP]"]
+    ids = np.array([[ID[piece] for piece in pieces]], np.int32)
+    features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    logits = np.asarray(model(features)["logits"], np.float64)[0, [1, 2, 3, 4, 5, 6, 8]]
+    shares = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    answer = EntityTagger(folder)(text)
+    assert [word.tag for word in answer.words] == [TAGS[number] for number in shares.argmax(axis=-1)]
+    assert [word.probability for word in answer.words] == pytest.approx(shares.max(axis=-1).tolist(), abs=1e-5)
+    assert len({round(word.probability, 3) for word in answer.words}) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "^text 1 has no word in its text; give a text$"),
+        ("\u200b", "^text 1 has no word in its text; give a text$"),
+        (["he"], "^text 1 is of type list, but a str is needed$"),
+    ],
+)
+def test_what_is_no_text_is_refused(tagger, text, message):
+    with pytest.raises(ValueError, match=message):
+        tagger([text])

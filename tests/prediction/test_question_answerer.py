@@ -1,0 +1,105 @@
+"""Answers with their places in the text."""
+
+import numpy as np
+import pytest
+from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder, write_fine_tuned
+
+from data_prep.answers import AnswerSettings, find_answers
+from data_prep.squad import Passage, SquadExample, make_features
+from prediction import QuestionAnswerer
+
+FILLER = "a b c d e f " * 10
+
+
+@pytest.fixture(scope="module")
+def knower(tmp_path_factory):
+    """Finds from "paris" or "the" to "france" or "capital"."""
+    model = word_finder({"paris": 5, "the": 3}, {"france": 6, "capital": 5})
+    return write_fine_tuned(tmp_path_factory.mktemp("run"), model, "question_answering", **OF_ANSWERS)
+
+
+def test_the_answer_has_its_place_in_the_text(knower):
+    answerer = QuestionAnswerer(knower)
+    context = f"He is, so: PARIS,\n the  Capital of france! {FILLER}"
+    answer = answerer(("where is he", context))
+    # The line break is no single space, which is what stands between the words of an answer in the release.
+    assert answer.text == "PARIS, the Capital"
+    assert context[answer.start : answer.end] == "PARIS,\n the  Capital"
+    assert answer.question == "where is he"
+    assert (answer.is_impossible, answer.null_odds, answer.null_threshold) == (False, None, None)
+    assert answer.probability == answer.n_best[0].probability
+    assert sum(span.probability for span in answer.n_best) == pytest.approx(1)
+    for span in answer.n_best:
+        assert " ".join(context[span.start : span.end].split()) == span.text
+    assert [span.text for span in answer.n_best[:2]] == ["PARIS, the Capital", "the Capital of france"]
+
+
+def test_an_answer_is_found_in_the_window_that_has_it(knower, messages):
+    answerer = QuestionAnswerer(knower, batch_size=3)
+    context = f"{FILLER} paris is the capital of france {FILLER}"
+    [answer, other] = answerer([("where", context), ("where", "he is in paris")])
+    start = context.index("paris")
+    assert (answer.text, answer.start, answer.end) == ("paris is the capital", start, start + 20)
+    assert (other.text, other.start, other.end) == ("paris", 9, 14)
+    assert answerer.num_traces == 1
+    assert any(message.startswith("2 questions in ") for message in messages)
+
+
+@pytest.mark.parametrize("version_2_with_negative", [False, True])
+def test_answers_are_those_of_the_windows_put_together(tmp_path, version_2_with_negative):
+    model = random_answerer(seed=6)
+    settings = OF_ANSWERS | {"version_2_with_negative": version_2_with_negative, "null_score_diff_threshold": -0.5}
+    answerer = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings), batch_size=4)
+    pairs = [("where is he", f"he was hungry, so he ate. {FILLER}"), ("who", "Paris"), ("a b", "she walks the walk")]
+    examples = [SquadExample(str(number), question, Passage(text)) for number, (question, text) in enumerate(pairs)]
+    features = make_features(examples, answerer.tokenizer, 24, 4, 6, is_training=False)
+    outputs = model({name: features[name].astype(np.int32) for name in ("input_ids", "input_mask", "segment_ids")})
+    logits = (np.asarray(outputs[name]) for name in ("start_logits", "end_logits"))
+    expected = find_answers(
+        examples, features, *logits, answerer.tokenizer, AnswerSettings(20, 5, version_2_with_negative, -0.5)
+    )
+    for answer, other in zip(answerer(pairs), expected, strict=True):
+        # In version 1 the release has a word for no answer at all.
+        assert answer.text == ("" if other.best is None else other.text)
+        assert answer.is_impossible == (not answer.text)
+        assert [span.text for span in answer.n_best] == [candidate.text for candidate in other.candidates]
+        assert [span.probability for span in answer.n_best] == pytest.approx(
+            [candidate.probability for candidate in other.candidates], abs=1e-5
+        )
+        assert answer.null_odds == (other.null_odds and pytest.approx(other.null_odds, abs=1e-4))
+
+
+@pytest.mark.parametrize(("threshold", "text"), [(-60.0, ""), (-50.0, "paris is the capital")])
+def test_the_stored_threshold_says_when_there_is_no_answer(tmp_path, threshold, text):
+    settings = OF_ANSWERS | {"version_2_with_negative": True, "null_score_diff_threshold": threshold}
+    model = word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1})
+    answerer = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings))
+    answer = answerer(("where", "he is so paris is the capital"))
+    # Of 40 one-hot numbers, normalised, the one is sqrt(39) and the others -1 / sqrt(39).
+    one, other = np.sqrt(39), -1 / np.sqrt(39)
+    assert answer.null_odds == pytest.approx(2 * (one + 5 * other) - 2 * (5 * one + other), abs=1e-3)
+    assert answer.null_threshold == threshold
+    assert (answer.text, answer.is_impossible) == (text, not text)
+    assert (answer.start, answer.end) == ((None, None) if not text else (9, 29))
+    chosen = [span for span in answer.n_best if span.text == text]
+    assert [answer.probability] == [span.probability for span in chosen]
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("where", "^text 1 is 'where', but a pair of two texts is needed: question and context$"),
+        (("where", " "), "^text 1 has no word in its context; give a context$"),
+        (("", "paris"), "^text 1 has no word in its question; give a question$"),
+        (("where", None), "^text 1 is of type NoneType, but a str is needed$"),
+    ],
+)
+def test_what_is_no_question_is_refused(knower, pair, message):
+    answerer = QuestionAnswerer(knower)
+    with pytest.raises(ValueError, match=message):
+        answerer(pair)
+
+
+def test_a_text_without_a_piece_has_no_answer(knower):
+    answer = QuestionAnswerer(knower)(("where", "\u200b"))
+    assert (answer.text, answer.start, answer.end, answer.is_impossible) == ("", None, None, True)
