@@ -257,7 +257,7 @@ def _widen(offsets, left, right, room):
 def _report(sentences, windows, pieces, room, document_context):
     """Says what was decided: what a document is, how many sentences needed several windows, which words were cut."""
     if document_context and len({sentence.document for sentence in sentences}) == 1:
-        log.info("nothing marks where documents begin, so that all %d sentences are taken for one", len(sentences))
+        log.info("all %d sentences are taken for one document: nothing between them begins another", len(sentences))
     num_windows = np.bincount([window.sentence for window in windows], minlength=1)
     num_long = int((num_windows > 1).sum())
     if num_long:

@@ -119,7 +119,7 @@ def test_words_of_the_context_are_whole(letters_tokenizer):
 
 def test_without_marks_of_documents_the_file_is_one_and_that_is_said(letters_tokenizer, messages):
     make_features(tagged("a", "b"), TAGS, letters_tokenizer, 6, document_context=True)
-    assert messages == ["nothing marks where documents begin, so that all 2 sentences are taken for one"]
+    assert messages == ["all 2 sentences are taken for one document: nothing between them begins another"]
 
 
 @given(
