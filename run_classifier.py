@@ -20,10 +20,11 @@ from absl import flags
 
 from data_prep.examples import KINDS
 from training.classification import Classification
+from training.classification_settings import TASK_NAMES, complete_settings
 from training.console import open_console
 from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags
-from training.flags import parse, run_main
+from training.flags import given_flags, parse, run_main
 from training.opening import open_fine_tuning
 
 PROGRAM = "run_classifier"
@@ -77,8 +78,9 @@ def main(argv):
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
-    opened = open_fine_tuning(flag_values, PROGRAM, _PATHS)
-    settings = {**opened.settings, "choice_columns": tuple(opened.settings["choice_columns"])}
+    opened = open_fine_tuning(flag_values, PROGRAM, _PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride"))
+    defaults = {name: flag_values[name].default for name in flag_values}
+    settings = complete_settings(opened.settings, given_flags(flag_values), defaults, opened.stored)
     work = Classification(settings, opened.files, opened.stored)
     return fine_tune(work, opened.files, settings, console)
 

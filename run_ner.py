@@ -31,8 +31,6 @@ _FILES = {
     "eval_file": ("do_eval", "dev.txt"),
     "predict_file": ("do_predict", "test.txt"),
 }
-# What is settled when a model is trained.
-_OF_THE_MODEL = ("tagger", "document_context", "max_seq_length")
 
 
 def define_flags():
@@ -65,11 +63,15 @@ def main(argv):
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
-    opened = open_fine_tuning(flag_values, PROGRAM, ("data_dir", *_FILES))
+    opened = open_fine_tuning(
+        flag_values,
+        PROGRAM,
+        ("data_dir", *_FILES),
+        tasks=("token_classification",),
+        settled=("tagger", "document_context", "max_seq_length"),
+        fixed=("tagger",),
+    )
     settings, stored = opened.settings, opened.stored
-    if stored:
-        given = {name: settings[name] for name in _OF_THE_MODEL if flag_values[name].present}
-        settings = {**settings, **_settled(stored, given)}
     work = TokenClassification(
         opened.files.tokenizer,
         settings["max_seq_length"],
@@ -79,20 +81,6 @@ def main(argv):
         tagger=settings["tagger"],
     )
     return fine_tune(work, opened.files, settings, console)
-
-
-def _settled(stored, given):
-    """Returns the settings of the model that is there, a dict, except those that may be given anew and are.
-
-    Args:
-        stored: dict; its task.json.
-        given: dict of flag values by name; those of the command line.
-    """
-    if stored["task"] != "token_classification":
-        raise ValueError(f"the model is one of the task {stored['task']}; give one that {PROGRAM} has trained")
-    if given.get("tagger", stored["tagger"]) != stored["tagger"]:
-        raise ValueError(f"--tagger={given['tagger']}, but the model has the tagger {stored['tagger']}; leave it out")
-    return {name: given.get(name, stored[name]) for name in _OF_THE_MODEL}
 
 
 def _find_files(settings):

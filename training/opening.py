@@ -28,13 +28,16 @@ class Opened:
     stored: dict | None
 
 
-def open_fine_tuning(flag_values, program, paths):
+def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
     """Makes settings of the flags, checks what is the same for all programs, and opens the model's files.
 
     Args:
         flag_values: the `absl.flags.FlagValues` of the program, parsed.
         program: str.
         paths: names of the program's own flags that hold a path.
+        tasks: what task.json calls the tasks of the program.
+        settled: names of flags that a model has been trained with: where they are not given, its task.json says them.
+        fixed: those of them that may not be given otherwise.
 
     Returns:
         Opened.
@@ -56,6 +59,9 @@ def open_fine_tuning(flag_values, program, paths):
     run_dir = RunDir(settings["output_dir"], program)
     folder, stored = _trained_model(settings, run_dir)
     if folder is not None:
+        if stored["task"] not in tasks:
+            raise ValueError(f"the model in {folder} is of the task {stored['task']}; give one of {program}")
+        settings |= _settled(flag_values, stored, settled, fixed)
         files = open_model_files(folder, do_lower_case=settings["do_lower_case"])
     else:
         files = open_model_files(*_start(settings), settings["do_lower_case"])
@@ -92,6 +98,14 @@ def _trained_model(settings, run_dir):
         if folder is not None:
             return folder, stored
     return None, None
+
+
+def _settled(flag_values, stored, settled, fixed):
+    """Returns the values that a model was trained with of the flags that are not given."""
+    for name in fixed:
+        if flag_values[name].present and flag_values[name].value != stored[name]:
+            raise ValueError(f"--{name}={flag_values[name].value}, but the model has the {name} {stored[name]}; leave it out")
+    return {name: stored[name] for name in settled if not flag_values[name].present}
 
 
 def _start(settings):
