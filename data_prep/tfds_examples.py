@@ -47,7 +47,7 @@ def read_tfds(
     names = getattr(features[columns.label], "names", None) if columns.label else None
     is_test = task is not None and split.startswith("test")
     examples = []
-    for number, record in enumerate(tfds.as_numpy(tfds.load(name, split=split, data_dir=data_dir))):
+    for number, record in enumerate(_records(tfds, name, split, data_dir, task)):
         source = f"{name} {split} example {number}"
         has_label = columns.label is not None and not is_test
         examples.append(
@@ -72,6 +72,18 @@ def _import_tfds(name):
             f"reading {name} needs TensorFlow Datasets, which is not installed: pip install tensorflow-datasets"
         ) from error
     return tensorflow_datasets
+
+
+def _records(tfds, name, split, data_dir, task):
+    """Returns the records of a split, an iterable of dicts."""
+    try:
+        records = tfds.as_numpy(tfds.load(name, split=split, data_dir=data_dir))
+    except ValueError as error:
+        raise ValueError(
+            f'TensorFlow Datasets cannot read the split "{split}" of {name}; choose another ({error})'
+        ) from error
+    # It mixes the records; those of GLUE count them as their files do, whose order GLUE's site expects.
+    return records if task is None else sorted(records, key=lambda record: int(record["idx"]))
 
 
 def _split_name(task: GlueTask, split):

@@ -20,24 +20,17 @@ from modeling import (
     MultipleChoiceModel,
     RegressionTask,
 )
-from training.classification_data import digest_of, read_classification_data
+from training.classification_data import digest_of, facts_of, read_classification_data
 from training.classification_reports import write_evaluation, write_predictions
+from training.classification_settings import TASK_NAMES
 from training.fine_tuning import FineTuning
-
-# What task.json calls the kinds.
-TASK_NAMES = {
-    "single_label": "classification",
-    "regression": "regression",
-    "multi_label": "multi_label",
-    "multiple_choice": "multiple_choice",
-}
 
 
 class Classification(FineTuning):
     """What run_classifier.py brings into a run. Reads and checks all examples when it is made.
 
     Args:
-        settings: dict of flag values by name.
+        settings: dict of flag values by name, as `training.classification_settings.complete_settings` gives them.
         files: a `prediction.model_files.ModelFiles`.
         stored: dict, the task.json of the model that is only evaluated or asked; None where there is none.
     """
@@ -46,7 +39,7 @@ class Classification(FineTuning):
     free_settings = ("eval_batch_size", "data_dir", "id_column", "tfds_eval_split", "tfds_predict_split", "metric")
 
     def __init__(self, settings, files, stored=None):
-        self.data = read_classification_data(settings, tuple(stored["labels"]) if stored else None)
+        self.data = read_classification_data(settings, stored)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
         self.num_train_examples = len(self.data.train or ())
@@ -60,7 +53,7 @@ class Classification(FineTuning):
 
     def facts(self):
         """See `FineTuning`."""
-        return {"labels": list(self.data.labels), "training_data": digest_of(self.data.train)}
+        return {"data": facts_of(self.data.labels, self.data.train)}
 
     def describe(self):
         """See `FineTuning`."""
@@ -92,7 +85,7 @@ class Classification(FineTuning):
 
     def evaluate(self, outputs):
         """See `FineTuning`."""
-        losses = self._losses(outputs["logits"])
+        losses = self._losses(_logits(outputs))
         size = self._eval_batch_size
         self._mean_batch_loss = np.mean([losses[start : start + size].mean() for start in range(0, len(losses), size)])
         return {"loss": float(losses.mean()), **self._judge(self.answers(outputs, self.eval_features))}
@@ -129,8 +122,11 @@ class Classification(FineTuning):
 
         Returns:
             float64 [N, C] probabilities; for regression [N], the numbers.
+
+        Raises:
+            ValueError: the network gave something that is no number.
         """
-        logits = outputs["logits"].astype(np.float64)
+        logits = _logits(outputs)
         if self.data.kind == "regression":
             values = logits[:, 0]
         elif self.data.kind == "multi_label":
@@ -144,8 +140,7 @@ class Classification(FineTuning):
         return sums / counts
 
     def _losses(self, logits):
-        """Returns the loss of each row, as in training."""
-        logits = logits.astype(np.float64)
+        """Returns the loss of each row, without class weights."""
         if self.data.kind == "regression":
             return np.square(logits[:, 0] - self.eval_features["label_values"])
         if self.data.kind == "multi_label":
@@ -206,6 +201,18 @@ class Classification(FineTuning):
                 f"{', '.join(labels)} in this order"
             )
         return weights
+
+
+def _logits(outputs):
+    """Returns the network's logits in float64, checked."""
+    logits = outputs["logits"].astype(np.float64)
+    is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
+    if not is_finite.all():
+        raise ValueError(
+            f"the model's answers to {np.sum(~is_finite):,} of {len(logits):,} sequences are not finite numbers; "
+            "its weights are of no use, so train again, with a lower --learning_rate"
+        )
+    return logits
 
 
 def _log_softmax(logits):

@@ -1,0 +1,111 @@
+"""The settings of a classification run: one source of data, and where a model is only used, what it was trained for."""
+
+# What task.json calls the kinds.
+TASK_NAMES = {
+    "single_label": "classification",
+    "regression": "regression",
+    "multi_label": "multi_label",
+    "multiple_choice": "multiple_choice",
+}
+
+_OWN_FILES = ("train_file", "eval_file", "predict_file")
+# The flags that say where the data are; of two sources only one can be meant.
+_SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
+_COLUMNS = ("text_column", "text_pair_column", "label_column", "id_column", "label_separator", "choice_columns")
+# What says nothing with a source, and would be passed over in silence.
+_OF_NO_USE = {
+    "task_name": ("kind", *_COLUMNS, "eval_share", "tfds_eval_split", "tfds_predict_split"),
+    "tfds": ("choice_columns", "eval_share", "skip_bad_rows"),
+    "files of your own": ("data_dir", "tfds_eval_split", "tfds_predict_split"),
+}
+
+
+def complete_settings(settings, given, defaults, stored):
+    """Makes whole what the flags say, and checks that they go together.
+
+    Args:
+        settings: dict of flag values by name, see `define_flags` of run_classifier.py.
+        given: set of str; the flags of the command line itself. The others may come from an earlier run.
+        defaults: dict of flag values by name.
+        stored: dict, the task.json of the model that is only evaluated or asked; None where there is none.
+
+    Returns:
+        dict of flag values by name. Data that the command line names take the place of those of the earlier run; the
+        kind is that of the model.
+
+    Raises:
+        ValueError: flags that do not go together.
+    """
+    settings = _of_one_source(settings, given, defaults)
+    if stored is not None:
+        settings = _of_model(settings, given, stored)
+    _check_source(settings, given)
+    _check_kind(settings)
+    return settings
+
+
+def source_of(settings):
+    """Returns where the data come from: "task_name", "tfds" or "files of your own".
+
+    Raises:
+        ValueError: there are none, or several.
+    """
+    named = [name for source in _SOURCES for name in source if settings[name]]
+    if not named:
+        raise ValueError("there are no data: give --task_name and --data_dir, --tfds, or --train_file and the like")
+    if len(named) > 1 and named[0] not in _OWN_FILES:
+        raise ValueError(
+            f"--{named[0]} and --{named[1]} both say where the data are; give --task_name with --data_dir, or --tfds, "
+            "or files of your own"
+        )
+    return "files of your own" if named[0] in _OWN_FILES else named[0]
+
+
+def _of_one_source(settings, given, defaults):
+    """Forgets the data of an earlier run where the command line names others."""
+    asked = [source for source in _SOURCES if given.intersection(source)]
+    if not asked:
+        return settings
+    forgotten = [name for source in _SOURCES if source not in asked for name in source if settings[name]]
+    if not forgotten:
+        return settings
+    # How the other data were laid out says nothing about these.
+    forgotten += [name for name in (*_COLUMNS, "eval_share") if name not in given]
+    return {**settings, **{name: defaults[name] for name in forgotten}}
+
+
+def _of_model(settings, given, stored):
+    kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
+    if "kind" in given and settings["kind"] != kind:
+        raise ValueError(f"--kind={settings['kind']}, but the model is one of the kind {kind}; leave it out")
+    return {**settings, "kind": kind}
+
+
+def _check_source(settings, given):
+    source = source_of(settings)
+    for name in _OF_NO_USE[source]:
+        if name in given:
+            is_own = source == "files of your own"
+            raise ValueError(
+                f"--{name} says nothing about {source if is_own else f'the data of --{source}'}; leave it out"
+            )
+    if source == "task_name" and not settings["data_dir"]:
+        raise ValueError(f"--task_name={settings['task_name']} needs --data_dir, the folder with its files")
+    if settings["do_train"] and settings["eval_share"] and settings["eval_file"]:
+        raise ValueError("--eval_share and --eval_file both say what to evaluate on; give one of them")
+
+
+def _check_kind(settings):
+    if settings["task_name"]:
+        return
+    kind = settings["kind"]
+    if settings["label_separator"] and kind != "multi_label":
+        raise ValueError(f"--label_separator is for --kind=multi_label, but it is {kind}")
+    if settings["choice_columns"] and kind != "multiple_choice":
+        raise ValueError(f"--choice_columns is for --kind=multiple_choice, but it is {kind}")
+    if kind != "multiple_choice":
+        return
+    if settings["tfds"]:
+        raise ValueError("--kind=multiple_choice is read from files of your own, not from --tfds")
+    if len(settings["choice_columns"]) < 2:
+        raise ValueError("--kind=multiple_choice needs --choice_columns: two or more columns, separated by commas")
