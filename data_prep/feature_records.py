@@ -4,6 +4,7 @@ Each of the release's files train.tf_record, eval.tf_record and predict.tf_recor
 says what it was made from. Where that is the same again, the file is read instead of made.
 """
 
+import json
 import logging
 import os
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from data_prep.records import RecordWriter, read_metadata, serialize_example
+from data_prep.records import RecordWriter, metadata_file, read_metadata, serialize_example
 
 log = logging.getLogger("bert_keras")
 
@@ -36,17 +37,27 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
     Raises:
         OSError, ValueError: the file cannot be written.
     """
-    wanted = {"kind": _KIND, "format_version": _VERSION, "made_from": facts}
-    stored = read_metadata(path) if os.path.exists(path) else None
+    # As it is read back: JSON has no tuples.
+    wanted = json.loads(json.dumps({"kind": _KIND, "format_version": _VERSION, "made_from": facts}))
+    stored = _stored_note(path) if os.path.exists(path) else None
     if stored is not None and {name: stored.get(name) for name in wanted} == wanted:
         features = _read(path, stored)
         if features is not None:
-            log.info("%s: %s rows, made before from the same data", path, f"{stored['num_rows']:,}")
+            log.info("%s: %s rows, made before from the same data", path, f"{stored['num_examples']:,}")
             return features
         log.warning("%s is damaged; it is made again", path)
     features = build()
     _write(path, features, wanted)
     return features
+
+
+def _stored_note(path):
+    """Returns what the note of a file says; None where there is none, or none that can be read."""
+    try:
+        return read_metadata(path)
+    except ValueError:
+        log.warning("%s is damaged; %s is made again", metadata_file(path), path)
+        return None
 
 
 def _write(path, features, notes):

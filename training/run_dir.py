@@ -84,8 +84,10 @@ class RunDir:
                 )
         self._lock()
         if stored and (self._whole_steps() or os.path.exists(self.file(TRIES_FILE))):
+            # As it would be read back: JSON has no tuples.
+            settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
-            self._compare(old, {**settings, **facts}, free)
+            self._compare(old, {**settings, **facts}, free, {*stored["facts"], *facts})
         for leftover in self._glob(".model.ckpt-*.unfinished-*"):
             os.remove(leftover)
         config = {"program": self.program, "settings": settings, "facts": facts}
@@ -219,8 +221,9 @@ class RunDir:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def _compare(self, old, new, free):
-        if new["num_train_steps"] > old["num_train_steps"]:
+    def _compare(self, old, new, free, facts):
+        # Of fine-tuning it is no setting: it follows from the epochs, which are compared.
+        if new.get("num_train_steps", 0) > old.get("num_train_steps", 0):
             log.info(
                 "num_train_steps was %d and is %d now; the learning rate follows the longer schedule from here on",
                 *(old["num_train_steps"], new["num_train_steps"]),
@@ -229,7 +232,8 @@ class RunDir:
         differences = []
         for name in sorted((set(old) | set(new)) - set(free)):
             if old.get(name) != new.get(name):
-                differences += _differences(name, old.get(name), new.get(name))
+                shown_name = name if name in facts else f"--{name}"
+                differences += _differences(shown_name, old.get(name), new.get(name))
         if differences:
             raise ValueError(
                 f"--output_dir={self.path} holds a run with other settings: {'; '.join(differences)}; "
@@ -261,14 +265,14 @@ def read_run_config(path):
 
 
 def _differences(name, old, new):
-    """Says what differs in one setting; in a fact, which is a dict, by its keys."""
+    """Says what differs in one setting or fact; in a dict by its keys."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
             f"{name}: {key} was {_shown(old.get(key))} and is {_shown(new.get(key))} now"
             for key in sorted({*old, *new})
             if old.get(key) != new.get(key)
         ]
-    return [f"--{name} was {_shown(old)} and is {_shown(new)} now"]
+    return [f"{name} was {_shown(old)} and is {_shown(new)} now"]
 
 
 def _shown(value):

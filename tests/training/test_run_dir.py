@@ -151,6 +151,32 @@ def test_facts_that_differ_are_named_by_their_parts(run_dir):
         claim(run_dir, facts={"bert_config": {"hidden_size": 16, "num_hidden_layers": 2}})
 
 
+def test_facts_are_not_named_as_flags(run_dir):
+    claim(run_dir, facts={"labels": ["no", "yes"]})
+    run_dir.save(3, make_state())
+    with pytest.raises(
+        ValueError, match=r"other settings: labels was \['no', 'yes'\] and is \['no'\] now; give the old"
+    ):
+        claim(run_dir, facts={"labels": ["no"]})
+
+
+def test_tuples_are_the_same_as_the_lists_that_json_makes_of_them(run_dir):
+    claim(run_dir, {"columns": ("a", "b")}, {"labels": (1, 2)})
+    run_dir.save(3, make_state())
+    claim(run_dir, {"columns": ("a", "b")}, {"labels": (1, 2)})
+    with pytest.raises(ValueError, match=r"--columns was \['a', 'b'\] and is \['a'\] now"):
+        claim(run_dir, {"columns": ("a",)}, {"labels": (1, 2)})
+
+
+def test_a_run_that_counts_in_epochs_has_no_number_of_steps(tmp_path):
+    run_dir = RunDir(str(tmp_path / "run"), "run_classifier")
+    run_dir.claim({"num_train_epochs": 3.0}, {}, {}, ())
+    run_dir.save(3, make_state())
+    run_dir.claim({"num_train_epochs": 3.0}, {}, {}, ())
+    with pytest.raises(ValueError, match="--num_train_epochs was 3.0 and is 4.0 now"):
+        run_dir.claim({"num_train_epochs": 4.0}, {}, {}, ())
+
+
 def test_other_settings_are_taken_as_long_as_nothing_was_saved(run_dir):
     claim(run_dir, {"learning_rate": 0.2})
     assert read_run_config(run_dir.file("run_config.json"))["settings"]["learning_rate"] == 0.2
