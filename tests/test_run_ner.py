@@ -149,12 +149,12 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
         [tag for _, tag in sentence] for sentence in sentences(5, seed=9)
     ]
     assert min(min(row["confidences"]) for row in rows) > 0.5
-    changes |= {"data_dir": data_dir, "init_checkpoint": out, "max_seq_length": 16}
+    changes |= {"data_dir": data_dir, "init_checkpoint": out}
     other = run("do_eval", **changes, learning_rate=None, output_dir=tmp_path / "other")
     assert other == metrics
 
 
-def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_path, monkeypatch):
+def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(token_classification, "FeatureBasedTagger", functools.partial(FeatureBasedTagger, units=12))
     metrics = run("do_train", "do_eval", tagger="bilstm", learning_rate=0.01, document_context=True)
     assert metrics["f1"] > 0.9
@@ -163,7 +163,9 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
     assert len(names) == 39
     for name in names:
         np.testing.assert_array_equal(after.read(name), before.read(name), err_msg=name)
-    assert run("do_eval", init_checkpoint=None, max_seq_length=None) == metrics
+    again = run("do_train", "do_eval", tagger="bilstm", learning_rate=0.01, document_context=True)
+    assert again == run("do_eval", init_checkpoint=None, max_seq_length=None) == metrics
+    assert "nothing to train: step 160 of 160 is reached" in capsys.readouterr().out
     message = "^--tagger=linear, but the model has the tagger bilstm; leave it out$"
     with pytest.raises(ValueError, match=message):
         run("do_eval", tagger="linear")
@@ -200,6 +202,6 @@ def test_a_model_of_another_task_is_refused(run, start, tmp_path):
     shutil.copytree(start, folder)
     (folder / "task.json").write_text('{"task": "regression", "max_seq_length": 16}')
     with pytest.raises(
-        ValueError, match="^the model is one of the task regression; give one that run_ner has trained$"
+        ValueError, match="^the model in .*other is of the task regression; give one of run_ner$"
     ):
         run("do_eval", init_checkpoint=folder)
