@@ -93,6 +93,7 @@ class QuestionAnswering(FineTuning):
         self._answers = answers
         self._is_threshold_given = is_threshold_given
         self._found_threshold = None
+        self._judged = None
         self._train = self._read(train_file, is_training=True)
         self._eval = self._read(eval_file)
         is_same = eval_file and predict_file and os.path.samefile(eval_file, predict_file)
@@ -141,7 +142,7 @@ class QuestionAnswering(FineTuning):
         In version 2: exact, f1 (also HasAns_ and NoAns_) with the odds of the settings, and best_exact, best_f1 with
         their thresholds. Keeps the best odds.
         """
-        answers = self._find(self._eval, self.eval_features, outputs, self._answers)
+        answers = self._answers_of_evaluation(outputs)
         metrics = self._metrics(self._eval, answers)
         if self._answers.version_2_with_negative:
             self._found_threshold = self._best_threshold(answers, metrics)
@@ -160,7 +161,7 @@ class QuestionAnswering(FineTuning):
 
     def write_evaluation(self, run_dir, outputs):
         """Writes the predictions for the eval_file: under the release's names where it is also the predict_file."""
-        answers = self._find(self._eval, self.eval_features, outputs, self._answers)
+        answers = self._answers_of_evaluation(outputs)
         self._write(run_dir, answers, "" if self._predict is self._eval else "eval_")
         if self._found_threshold is None or self._is_threshold_given:
             return
@@ -238,6 +239,12 @@ class QuestionAnswering(FineTuning):
             return {name: features[name] for name in _TRAINING_FEATURES} if is_training else features
 
         return cached_features(path, facts, build)
+
+    def _answers_of_evaluation(self, outputs):
+        # Judged first and written down afterwards.
+        if self._judged is None or self._judged[0] is not outputs:
+            self._judged = outputs, self._find(self._eval, self.eval_features, outputs, self._answers)
+        return self._judged[1]
 
     def _find(self, questions, features, outputs, settings):
         logits = outputs["start_logits"], outputs["end_logits"]

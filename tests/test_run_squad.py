@@ -1,0 +1,335 @@
+"""The program from flags to files, on questions whose answers follow from the words of a text."""
+
+import csv
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+from tiny_squad import paragraphs, without_answers, write_squad, write_start
+
+import run_squad
+from evaluation.squad import squad_v1_metrics, squad_v2_metrics
+from modeling import open_checkpoint
+
+# Those of the release first.
+FLAGS = {
+    "bert_config_file": None,
+    "do_lower_case": None,
+    "do_predict": False,
+    "do_train": False,
+    "doc_stride": 128,
+    "gcp_project": None,
+    "init_checkpoint": None,
+    "iterations_per_loop": 1000,
+    "learning_rate": (5e-5,),
+    "master": None,
+    "max_answer_length": 30,
+    "max_query_length": 64,
+    "max_seq_length": 384,
+    "n_best_size": 20,
+    "null_score_diff_threshold": 0.0,
+    "num_tpu_cores": 8,
+    "num_train_epochs": (3.0,),
+    "output_dir": None,
+    "predict_batch_size": 8,
+    "predict_file": None,
+    "save_checkpoints_steps": 1000,
+    "tpu_name": None,
+    "tpu_zone": None,
+    "train_batch_size": (32,),
+    "train_file": None,
+    "use_tpu": False,
+    "verbose_logging": False,
+    "version_2_with_negative": False,
+    "vocab_file": None,
+    "warmup_proportion": 0.1,
+    "answer_text": "release",
+    "deterministic": False,
+    "early_stopping": 0,
+    "eval_file": None,
+    "eval_steps": 0,
+    "freeze_layers": None,
+    "gradient_accumulation_steps": 1,
+    "layer_decay": 1.0,
+    "log_steps": 10,
+    "new_head": False,
+    "num_seeds": 1,
+    "run_config": None,
+    "seed": 12345,
+    "smooth_learning_rate": False,
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Paths of files by name: training and evaluation of both versions, and one without answers."""
+    folder = tmp_path_factory.mktemp("squad")
+    made = {
+        "train": paragraphs(160, 1),
+        "dev": paragraphs(24, 2),
+        "train2": paragraphs(160, 3, with_impossible=True),
+        "dev2": paragraphs(32, 4, with_impossible=True),
+        "test2": paragraphs(20, 5, with_impossible=True),
+    }
+    made["questions"] = without_answers(made["dev"])
+    return {name: write_squad(folder / f"{name}.json", content) for name, content in made.items()}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """A model that has learnt nothing yet."""
+    keras.utils.set_random_seed(1)
+    return write_start(tmp_path_factory.mktemp("start"))
+
+
+@pytest.fixture
+def files(tmp_path, data, start):
+    """The flags of a short run."""
+    return {
+        "init_checkpoint": start,
+        "train_file": data["train"],
+        "output_dir": tmp_path / "model",
+        "max_seq_length": 12,
+        "doc_stride": 4,
+        "max_query_length": 4,
+        "max_answer_length": 4,
+        "n_best_size": 5,
+        "train_batch_size": 16,
+        "learning_rate": 0.001,
+        "num_train_epochs": 8,
+        "log_steps": 50,
+    }
+
+
+def run(flags, **more):
+    given = {name: value for name, value in {**flags, **more}.items() if value is not None}
+    return run_squad.main(["run_squad.py", *(f"--{name}={value}" for name, value in given.items())])
+
+
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_the_flags_and_their_defaults_are_fixed():
+    values = run_squad.define_flags()
+    assert {name: values[name].default for name in values} == FLAGS
+
+
+def test_a_run_from_questions_to_answers(files, data, capsys):
+    metrics = run(files, do_train=True, do_predict=True, predict_file=data["dev"])
+    out = files["output_dir"]
+    assert metrics["exact_match"] > 90
+    # Steps are counted from the 320 questions, whatever the number of windows.
+    with open(out / "metrics.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[-1]["step"] == str(int(320 / 16 * 8))
+    assert float(rows[-1]["f1"]) == pytest.approx(metrics["f1"], rel=1e-6)
+
+    predictions, nbest = read_json(out / "predictions.json"), read_json(out / "nbest_predictions.json")
+    questions = [question for paragraph in paragraphs(24, 2) for question in paragraph["qas"]]
+    assert list(predictions) == list(nbest) == [question["id"] for question in questions]
+    assert {id_: entries[0]["text"] for id_, entries in nbest.items()} == predictions
+    assert max(map(len, nbest.values())) == 5
+    official = squad_v1_metrics(read_json_of(data["dev"]), predictions)
+    assert metrics == pytest.approx(official)
+    results = dict(line.split(" = ") for line in (out / "eval_results.txt").read_text().splitlines())
+    assert list(results) == ["exact_match", "f1", "global_step"]
+    assert float(results["exact_match"]) == pytest.approx(metrics["exact_match"], rel=1e-6)
+    names = {path.name for path in out.iterdir()}
+    assert {"train.tf_record", "eval.tf_record", "run_config.json", "metrics.csv", "model"} <= names
+    assert not {"null_odds.json", "predict.tf_record", "eval_predictions.json"} & names
+
+    task = read_json(out / "model" / "task.json")
+    assert {name: task[name] for name in list(task)[:9]} == {
+        "program": "run_squad",
+        "task": "question_answering",
+        "max_seq_length": 12,
+        "doc_stride": 4,
+        "max_query_length": 4,
+        "max_answer_length": 4,
+        "n_best_size": 5,
+        "version_2_with_negative": False,
+        "null_score_diff_threshold": 0.0,
+    }
+    head = {name: open_checkpoint(str(out / "model")).shape(name) for name in ("cls/squad/output_weights",)}
+    assert head == {"cls/squad/output_weights": (2, 32)}
+    assert "320 questions in 456 windows of 12 pieces: 136 contexts take more than one; " in capsys.readouterr().out
+
+    # The model alone, on the same questions without their answers: the lengths are those of the training.
+    (out / "predictions.json").unlink()
+    assert run({"output_dir": out}, do_predict=True, predict_file=data["questions"]) is None
+    assert read_json(out / "predictions.json") == predictions
+
+
+def read_json_of(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def test_a_run_of_the_second_version_finds_its_threshold(files, data, capsys):
+    flags = {**files, "train_file": data["train2"], "version_2_with_negative": True}
+    metrics = run(flags, do_train=True, do_predict=True, eval_file=data["dev2"], predict_file=data["test2"])
+    out = files["output_dir"]
+    assert metrics["best_f1"] > 80
+    gold = read_json_of(data["dev2"])
+    predictions, odds = read_json(out / "eval_predictions.json"), read_json(out / "eval_null_odds.json")
+    official = squad_v2_metrics(gold, predictions, odds, 0.0)
+    for name in ("exact", "f1", "HasAns_f1", "NoAns_exact"):
+        assert metrics[name] == pytest.approx(official[name]), name
+    # Answers left out by the threshold of 0 cannot be won back; the best figures are of all answers.
+    best = {
+        id_: next((entry["text"] for entry in entries if entry["text"]), "")
+        for id_, entries in read_json(out / "eval_nbest_predictions.json").items()
+    }
+    official = squad_v2_metrics(gold, best, odds, metrics["best_f1_thresh"])
+    assert official["best_f1"] == pytest.approx(metrics["best_f1"])
+    threshold = read_json(out / "model" / "task.json")["null_score_diff_threshold"]
+    assert squad_v2_metrics(gold, best, odds, threshold)["f1"] == pytest.approx(metrics["best_f1"])
+
+    # Other questions are answered with the threshold that was found, now and by the model alone.
+    odds = read_json(out / "null_odds.json")
+    nbest = read_json(out / "nbest_predictions.json")
+    predictions = read_json(out / "predictions.json")
+    for id_, answer in predictions.items():
+        best = next((entry["text"] for entry in nbest[id_] if entry["text"]), "")
+        assert answer == ("" if odds[id_] > threshold else best)
+    assert "" in predictions.values()
+    shown = capsys.readouterr().out
+    assert re.search(
+        r"dev2.json: --null_score_diff_threshold=\S+ gives the best F1, \S+; it goes with the model", shown
+    )
+    assert re.search("predictions, judged by the answers of .*test2.json: exact ", shown)
+    assert (out / "predict_results.txt").read_text().startswith("HasAns_exact = ")
+    run({"output_dir": out}, do_predict=True, predict_file=data["test2"])
+    assert read_json(out / "predictions.json") == predictions
+    run({"output_dir": out}, do_predict=True, predict_file=data["test2"], null_score_diff_threshold=-1000)
+    assert set(read_json(out / "predictions.json").values()) == {""}
+
+
+def test_a_threshold_that_is_given_is_used_and_stored(files, data):
+    flags = {**files, "train_file": data["train2"], "version_2_with_negative": True, "num_train_epochs": 0.1}
+    for threshold, is_empty in ((-1000, True), (1000, False)):
+        flags["output_dir"] = files["output_dir"] / str(threshold)
+        run(flags, do_train=True, do_predict=True, null_score_diff_threshold=threshold, predict_file=data["dev2"])
+        answers, odds = (read_json(flags["output_dir"] / name) for name in ("predictions.json", "null_odds.json"))
+        # Some have no span to answer with, and so no answer whatever the threshold.
+        assert {id_: not text for id_, text in answers.items()} == {id_: odds[id_] > threshold for id_ in odds}
+        assert is_empty == (set(answers.values()) == {""})
+        task = read_json(flags["output_dir"] / "model" / "task.json")
+        assert task["null_score_diff_threshold"] == threshold
+
+
+def test_features_are_made_once_for_the_same_data(files, capsys):
+    run(files, do_train=True, num_train_epochs=0.1)
+    record = files["output_dir"] / "train.tf_record"
+    written = record.stat().st_mtime_ns
+    run(files, do_train=True, num_train_epochs=0.1)
+    assert record.stat().st_mtime_ns == written
+    assert "train.tf_record: 456 rows, made before from the same data" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="holds a run with other settings: --doc_stride was 4 and is 5 now"):
+        run(files, do_train=True, num_train_epochs=0.1, doc_stride=5)
+
+
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(files, tmp_path):
+    flags = {**files, "num_train_epochs": 0.4, "save_checkpoints_steps": 3}
+    run(flags, do_train=True)
+    whole = open_checkpoint(str(files["output_dir"]))
+    flags["output_dir"] = tmp_path / "again"
+    run(flags, do_train=True)
+    for path in flags["output_dir"].glob("model.ckpt-8.*"):
+        path.unlink()
+    (flags["output_dir"] / "checkpoint").unlink()
+    run(flags, do_train=True)
+    resumed = open_checkpoint(str(flags["output_dir"]))
+    assert resumed.names == whole.names
+    for name in whole.names:
+        np.testing.assert_array_equal(resumed.read(name), whole.read(name), err_msg=name)
+
+
+def test_a_squad_checkpoint_without_notes_answers_by_the_flags(files, data, tmp_path):
+    run(files, do_train=True, do_predict=True, num_train_epochs=1, predict_file=data["dev"])
+    names = ("predictions.json", "nbest_predictions.json")
+    expected = [read_json(files["output_dir"] / name) for name in names]
+    model = files["output_dir"] / "model"
+    (model / "task.json").unlink()
+    flags = {**files, "init_checkpoint": model, "output_dir": tmp_path / "answers"}
+    run(flags, do_predict=True, predict_file=data["dev"])
+    assert [read_json(tmp_path / "answers" / name) for name in names] == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({}, ValueError, "^nothing to do: give one or more of --do_train, --do_predict"),
+        ({"do_train": True, "train_file": None}, ValueError, "^--do_train needs --train_file, a file of SQuAD's JSON"),
+        ({"do_predict": True}, ValueError, "^--do_predict needs --predict_file, a file of SQuAD's JSON"),
+        (
+            {"do_train": True, "max_seq_length": 33},
+            ValueError,
+            "^--max_seq_length=33 is more than the 32 positions that",
+        ),
+        (
+            {"do_train": True, "max_query_length": 9},
+            ValueError,
+            "^--max_seq_length=12 leaves no room for a text beside the question, whose --max_query_length=9, and 3 "
+            "special tokens; give more than 12",
+        ),
+        (
+            {"do_train": True, "init_checkpoint": None},
+            ValueError,
+            "^missing: --init_checkpoint, the model to start from",
+        ),
+        ({"do_train": True, "output_dir": None}, ValueError, "^missing: --output_dir"),
+        ({"do_train": True, "train_file": "none.json"}, FileNotFoundError, "there is no file .*none.json; give a file"),
+        (
+            {"do_train": True, "eval_file": "questions"},
+            ValueError,
+            'questions.json question "2-0-who" has no answers to',
+        ),
+        (
+            {"do_train": True, "num_seeds": 2},
+            ValueError,
+            "^--num_seeds asks for evaluations; give --eval_file, or a --pr",
+        ),
+        ({"do_train": True, "eval_steps": 2}, ValueError, "^--eval_steps asks for evaluations; give --eval_file, or a"),
+        (
+            {"do_train": True, "learning_rate": "1,2"},
+            ValueError,
+            "^--learning_rate asks for evaluations; give --eval_f",
+        ),
+        ({"do_train": True, "doc_stride": 0}, ValueError, "--?doc_stride"),
+        ({"do_train": True, "num_train_epochs": 0.01}, ValueError, "come to no step; give a smaller batch"),
+        (
+            {"do_train": True, "train_file": "train2"},
+            ValueError,
+            'train2.json question ".*" is marked is_impossible, as in SQuAD 2.0; give --version_2_with_negative',
+        ),
+        (
+            {"do_train": True, "version_2_with_negative": True},
+            ValueError,
+            'train.json question "1-0-who" lacks "is_impossible", .* leave out --version_2_with_negative for SQuAD 1.1',
+        ),
+        (
+            {"do_train": True, "eval_file": "dev2"},
+            ValueError,
+            'dev2.json question ".*" has no answers to judge by; .* or --version_2_with_negative for SQuAD 2.0',
+        ),
+    ],
+)
+def test_mistakes_are_told_before_any_training(files, data, monkeypatch, tmp_path, changes, error, message):
+    monkeypatch.chdir(tmp_path)
+    flags = {**files, **changes}
+    for name in ("train_file", "eval_file"):
+        flags[name] = data.get(flags.get(name), flags.get(name))
+    with pytest.raises(error, match=message):
+        run(flags)
+    assert not list(tmp_path.glob("model/model.ckpt-*"))
+
+
+def test_a_model_of_another_task_is_refused(files, data, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "task.json").write_text('{"task": "classification"}')
+    with pytest.raises(ValueError, match="model is of the task classification; give one of run_squad"):
+        run({"output_dir": tmp_path}, do_predict=True, predict_file=data["dev"])

@@ -1,0 +1,67 @@
+"""SQuAD files of a made-up language, in which the answer to a question follows from its words."""
+
+import json
+import random
+
+from known_models import make_config, write_model
+
+from modeling import PretrainingModel
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "where", "what", "is", "lives", ",", "."]
+NAMES = ["ada", "bob", "eve", "joe", "kim", "lee", "max", "tom"]
+PLACES = ["rome", "oslo", "bonn", "lima", "york", "pisa"]
+VOCABULARY = [*TOKENS, *NAMES, *PLACES, *(f"##{letter}" for letter in "abcdefghij")]
+
+
+def paragraphs(num_paragraphs, seed, with_impossible=False):
+    """Texts of who lives where; each asks "who lives" and "where lives", in version 2 also about a place it lacks."""
+    draw = random.Random(seed)
+    made = []
+    for number in range(num_paragraphs):
+        name, place = draw.choice(NAMES), draw.choice(PLACES)
+        words = ["."] * draw.randint(0, 4) + [name, "lives", place] + [","] * draw.randint(0, 4)
+        has_place = not with_impossible or draw.random() < 0.5
+        context = " ".join(words if has_place else [word for word in words if word != place]).capitalize()
+        asked = [("who", name), ("where", place if has_place else None)]
+        qas = []
+        for word, answer in asked:
+            start = context.lower().find(answer) if answer else None
+            answers = [{"text": context[start : start + len(answer)], "answer_start": start}] if answer else []
+            question = {"id": f"{seed}-{number}-{word}", "question": f"{word} lives", "answers": answers}
+            qas.append({**question, "is_impossible": not answer} if with_impossible else question)
+        made.append({"context": context, "qas": qas})
+    return made
+
+
+def write_squad(path, paragraphs_of_file):
+    """Writes a file of SQuAD's JSON of one article and returns its path as a str."""
+    article = {"title": "Towns", "paragraphs": paragraphs_of_file}
+    path.write_text(json.dumps({"version": "made up", "data": [article]}), encoding="utf-8")
+    return str(path)
+
+
+def without_answers(paragraphs_of_file):
+    """The same texts and questions, as those are that are to be answered."""
+    return [
+        {
+            "context": paragraph["context"],
+            "qas": [{key: question[key] for key in ("id", "question")} for question in paragraph["qas"]],
+        }
+        for paragraph in paragraphs_of_file
+    ]
+
+
+def write_start(folder):
+    """Writes a model of random weights for this language and returns its folder."""
+    config = make_config(
+        vocab_size=len(VOCABULARY),
+        num_hidden_layers=2,
+        hidden_size=32,
+        hidden_act="gelu",
+        max_position_embeddings=32,
+        # So that it learns its language in a few seconds.
+        initializer_range=0.2,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    return write_model(folder, PretrainingModel(config), VOCABULARY)
