@@ -201,7 +201,5 @@ def test_a_model_of_another_task_is_refused(run, start, tmp_path):
     folder = tmp_path / "other"
     shutil.copytree(start, folder)
     (folder / "task.json").write_text('{"task": "regression", "max_seq_length": 16}')
-    with pytest.raises(
-        ValueError, match="^the model in .*other is of the task regression; give one of run_ner$"
-    ):
+    with pytest.raises(ValueError, match="^the model in .*other is of the task regression; give one of run_ner$"):
         run("do_eval", init_checkpoint=folder)
