@@ -53,12 +53,13 @@ def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[
 
     Args:
         articles: what `read_articles` gave.
-        version_2_with_negative: whether an empty list of answers says that there is none.
+        version_2_with_negative: whether an empty list of answers, or is_impossible, says that there is none.
     """
     return [
         question["id"]
         for question in _questions(articles)
-        if not (question.get("answers") or (version_2_with_negative and "answers" in question))
+        if not question.get("answers")
+        and not (version_2_with_negative and ("answers" in question or question.get("is_impossible")))
     ]
 
 

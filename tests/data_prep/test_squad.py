@@ -16,6 +16,7 @@ from data_prep.squad import (
     make_features,
     read_squad,
 )
+from data_prep.squad_files import unanswered_ids
 from data_prep.squad_windows import max_context
 from data_prep.tokenization import FullTokenizer
 from tests.data_prep.reference_squad import (
@@ -381,3 +382,16 @@ def test_a_file_must_be_there(tmp_path):
         read_squad(str(tmp_path / "none.json"), True, False)
     with pytest.raises(ValueError, match="is a folder; give a file of SQuAD's JSON"):
         read_squad(str(tmp_path), True, False)
+
+
+def test_which_questions_cannot_be_judged():
+    questions = [
+        question(1),
+        question(2, answers=[]),
+        question(3, answers=None),
+        question(4, answers=None, is_impossible=True),
+        question(5, answers=None, is_impossible=False),
+    ]
+    articles = squad(*questions)["data"]
+    assert unanswered_ids(articles, version_2_with_negative=False) == ["q2", "q3", "q4", "q5"]
+    assert unanswered_ids(articles, version_2_with_negative=True) == ["q3", "q5"]

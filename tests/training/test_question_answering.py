@@ -1,0 +1,258 @@
+"""What SQuAD brings into a run, with logits that are made up instead of a network."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_squad import VOCABULARY, without_answers, write_squad
+
+from data_prep.answers import AnswerSettings
+from data_prep.tokenization import FullTokenizer
+from training.question_answering import QuestionAnswering, WindowSettings
+from training.run_dir import RunDir
+
+# Each text begins with its answer, or has none.
+PARAGRAPHS = [
+    {
+        "context": f"{name} lives rome",
+        "qas": [{"id": f"q{number}", "question": "who lives", "answers": answers, "is_impossible": not answers}],
+    }
+    for number, (name, answers) in enumerate(
+        [
+            ("ada", [{"text": "ada", "answer_start": 0}]),
+            ("bob", [{"text": "bob", "answer_start": 0}]),
+            ("eve", []),
+            ("joe", []),
+        ]
+    )
+]
+# [CLS] who lives [SEP] name lives rome [SEP]
+NAME = 4
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY))
+    return FullTokenizer(tmp_path / "vocab.txt")
+
+
+@pytest.fixture
+def work(tmp_path, tokenizer):
+    """Makes a QuestionAnswering: a function of the questions of each file and the settings of the answers."""
+
+    def make(train=None, evaluate=None, predict=None, given=False, **settings):
+        files = {"train_file": train, "eval_file": evaluate, "predict_file": predict}
+        paths = {name: write_squad(tmp_path / f"{name}.json", content) for name, content in files.items() if content}
+        answers = AnswerSettings(**{"n_best_size": 3, "version_2_with_negative": True, **settings})
+        made = QuestionAnswering(tokenizer, WindowSettings(12, 4, 3), answers, is_threshold_given=given, **paths)
+        made.prepare(str(tmp_path))
+        return made
+
+    return make
+
+
+def outputs_of(null_scores):
+    """Logits that answer each question with the name, by odds of null_scores - 4."""
+    start, end = np.zeros((2, len(null_scores), 12), np.float32)
+    start[:, 0] = null_scores
+    start[:, NAME] = 3
+    end[:, NAME] = 1
+    return {"start_logits": start, "end_logits": end}
+
+
+def read(run_dir, name):
+    with open(run_dir.file(name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def test_the_figures_of_the_first_version(work, tmp_path):
+    answered = PARAGRAPHS[:2]
+    made = work(evaluate=answered, version_2_with_negative=False)
+    outputs = outputs_of([0, 0])
+    outputs["end_logits"][1, NAME + 2] = 9
+    # "ada" is right; of "bob lives rome" one word of three is.
+    assert made.evaluate(outputs) == pytest.approx({"exact_match": 50.0, "f1": 75.0})
+    assert made.baseline() == {"exact_match": 0.0, "f1": 0.0}
+    assert (made.metric, made.metric_names) == ("f1", ("exact_match", "f1"))
+    run_dir = RunDir(str(tmp_path), "run_squad")
+    made.write_evaluation(run_dir, outputs)
+    assert read(run_dir, "eval_predictions.json") == {"q0": "ada", "q1": "bob lives rome"}
+    assert not (tmp_path / "eval_null_odds.json").exists()
+    assert made.describe()["null_score_diff_threshold"] == 0.0
+
+
+def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best(work, tmp_path, messages):
+    made = work(evaluate=PARAGRAPHS, predict=without_answers(PARAGRAPHS))
+    # Odds of 1, 2, 3 and 5: with a threshold of 0 nothing is answered, with 2 all is right.
+    outputs = outputs_of([5, 6, 7, 9])
+    metrics = made.evaluate(outputs)
+    assert metrics == {
+        "exact": 50.0,
+        "f1": 50.0,
+        "HasAns_exact": 0.0,
+        "HasAns_f1": 0.0,
+        "NoAns_exact": 100.0,
+        "NoAns_f1": 100.0,
+        "best_exact": 100.0,
+        "best_exact_thresh": 2.0,
+        "best_f1": 100.0,
+        "best_f1_thresh": 2.0,
+    }
+    assert (made.metric, made.metric_names) == ("best_f1", tuple(metrics))
+    assert made.results(metrics) == metrics
+    assert made.describe() == {
+        "task": "question_answering",
+        "max_seq_length": 12,
+        "doc_stride": 4,
+        "max_query_length": 3,
+        "max_answer_length": 30,
+        "n_best_size": 3,
+        "version_2_with_negative": True,
+        "null_score_diff_threshold": 2.0,
+    }
+    run_dir = RunDir(str(tmp_path), "run_squad")
+    made.write_evaluation(run_dir, outputs)
+    assert messages[-1].endswith("eval_file.json: --null_score_diff_threshold=2 gives the best F1, 100")
+    # Questions that it was found on do not profit from it; others do.
+    assert set(read(run_dir, "eval_predictions.json").values()) == {""}
+    assert read(run_dir, "eval_null_odds.json") == {"q0": 1.0, "q1": 2.0, "q2": 3.0, "q3": 5.0}
+    made.write_predictions(run_dir, outputs)
+    assert read(run_dir, "predictions.json") == {"q0": "ada", "q1": "bob", "q2": "", "q3": ""}
+    assert read(run_dir, "null_odds.json") == read(run_dir, "eval_null_odds.json")
+    assert not (tmp_path / "predict_results.txt").exists()
+
+
+def test_a_threshold_that_is_given_is_not_replaced(work, tmp_path, messages):
+    made = work(evaluate=PARAGRAPHS, predict=PARAGRAPHS[::-1], given=True, null_score_diff_threshold=4.0)
+    outputs = outputs_of([5, 6, 7, 9])
+    metrics = made.evaluate(outputs)
+    assert (metrics["exact"], metrics["NoAns_exact"], metrics["best_exact"]) == (75.0, 50.0, 100.0)
+    assert made.describe()["null_score_diff_threshold"] == 4.0
+    run_dir = RunDir(str(tmp_path), "run_squad")
+    made.write_evaluation(run_dir, outputs)
+    assert not any("gives the best F1" in message for message in messages)
+    made.write_predictions(run_dir, {name: values[::-1] for name, values in outputs.items()})
+    assert read(run_dir, "predictions.json") == {"q3": "", "q2": "eve", "q1": "bob", "q0": "ada"}
+    results = (tmp_path / "predict_results.txt").read_text().splitlines()
+    assert results[0] == "HasAns_exact = 100.000000"
+    assert "exact = 75.000000" in results
+
+
+def test_never_to_answer_may_be_the_best(work):
+    made = work(evaluate=[*PARAGRAPHS, *_renamed(PARAGRAPHS[2:])])
+    # The answers to all questions are wrong: odds of -3, -2, -1, 0, 1 and 2.
+    outputs = outputs_of([1, 2, 3, 4, 5, 6])
+    outputs["end_logits"][:, NAME] = 0
+    outputs["end_logits"][:, NAME + 2] = 1
+    outputs["start_logits"][:, NAME] = 0
+    outputs["start_logits"][:, NAME + 2] = 3
+    metrics = made.evaluate(outputs)
+    assert (metrics["best_f1"], metrics["best_f1_thresh"]) == (pytest.approx(400 / 6), 0.0)
+    # The official threshold of 0 would answer four of them.
+    assert metrics["f1"] == pytest.approx(200 / 6)
+    assert made.describe()["null_score_diff_threshold"] == -4.0
+
+
+def _renamed(paragraphs):
+    return [
+        {**paragraph, "qas": [{**question, "id": f"{question['id']}b"} for question in paragraph["qas"]]}
+        for paragraph in paragraphs
+    ]
+
+
+def test_no_answer_at_all_is_what_knowing_nothing_gives(work):
+    baseline = work(evaluate=PARAGRAPHS[:3]).baseline()
+    figures = [baseline[name] for name in ("exact", "f1", "best_exact", "best_f1")]
+    assert figures == pytest.approx([100 / 3] * 4)
+    assert (baseline["HasAns_f1"], baseline["NoAns_f1"]) == (0.0, 100.0)
+
+
+def test_a_predict_file_with_answers_is_evaluated_on(work, tmp_path):
+    made = work(predict=PARAGRAPHS)
+    assert made.predict_features is None
+    outputs = outputs_of([5, 6, 7, 9])
+    assert made.evaluate(outputs)["best_f1"] == 100.0
+    made.write_evaluation(RunDir(str(tmp_path), "run_squad"), outputs)
+    assert (tmp_path / "predictions.json").exists()
+    assert not (tmp_path / "eval_predictions.json").exists()
+    assert (tmp_path / "eval.tf_record").exists()
+
+
+def test_an_eval_file_that_is_the_predict_file_is_looked_at_once(tokenizer, tmp_path):
+    path = write_squad(tmp_path / "dev.json", PARAGRAPHS)
+    settings = AnswerSettings(version_2_with_negative=True)
+    made = QuestionAnswering(tokenizer, WindowSettings(12, 4, 3), settings, eval_file=path, predict_file=path)
+    made.prepare(str(tmp_path))
+    assert made.predict_features is None
+    made.write_evaluation(RunDir(str(tmp_path), "run_squad"), outputs_of([0] * 4))
+    assert (tmp_path / "predictions.json").exists()
+
+
+def test_a_predict_file_with_some_answers_is_not_judged(work, messages):
+    made = work(predict=[PARAGRAPHS[0], *without_answers(PARAGRAPHS[1:])])
+    assert made.eval_features is None
+    assert len(made.predict_features["input_ids"]) == 4
+    assert made.metric_names == ()
+    assert messages[0].endswith('predict_file.json is not judged: 3 of 4 questions have no answers, the first is "q1"')
+    work(predict=PARAGRAPHS, version_2_with_negative=False)
+    assert 'have no answers, the first is "q2"; for SQuAD 2.0 give --version_2_with_negative' in messages[2]
+
+
+def test_an_eval_file_needs_answers(work):
+    with pytest.raises(
+        ValueError, match='eval_file.json question "q0" has no answers to judge by; give a file of quest'
+    ):
+        work(evaluate=without_answers(PARAGRAPHS))
+    with pytest.raises(ValueError, match='question "q2" has no answers .* or --version_2_with_negative for SQuAD 2.0'):
+        work(evaluate=PARAGRAPHS, version_2_with_negative=False)
+
+
+def test_texts_without_words_cannot_be_looked_at(work):
+    with pytest.raises(ValueError, match="predict_file.json: no context has a word, so that there is nothing to find"):
+        work(predict=[{**PARAGRAPHS[0], "context": " "}])
+
+
+def test_training_has_what_the_release_s_records_have_and_counts_questions(work, messages):
+    long = {**PARAGRAPHS[0], "context": "ada lives rome" + " ." * 20}
+    made = work(train=[long, *PARAGRAPHS[1:]], evaluate=PARAGRAPHS)
+    assert made.num_train_examples == 4
+    assert sorted(made.train_features) == [
+        "end_positions",
+        "input_ids",
+        "input_mask",
+        "is_impossible",
+        "segment_ids",
+        "start_positions",
+        "unique_ids",
+    ]
+    windows = len(made.train_features["input_ids"])
+    assert made.train_features["start_positions"].tolist() == [NAME] + [0] * (windows - 4) + [NAME, 0, 0]
+    assert windows == 8
+    assert not any("trained on as well" in message for message in messages)
+    work(train=PARAGRAPHS, evaluate=PARAGRAPHS)
+    assert any("eval_file.json is trained on as well" in message for message in messages)
+
+
+def test_features_are_read_back_where_nothing_differs(work, tmp_path, messages):
+    made = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
+    facts = made.facts()
+    assert sorted(facts) == ["eval_file_sha256", "train_file_sha256"]
+    again = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
+    assert sum("made before from the same data" in message for message in messages) == 2
+    for features, others in ((made.train_features, again.train_features), (made.eval_features, again.eval_features)):
+        assert features.keys() == others.keys()
+        for name, values in features.items():
+            np.testing.assert_array_equal(values, others[name], err_msg=name)
+            assert values.dtype == others[name].dtype
+    changed = work(evaluate=PARAGRAPHS[:3], train=PARAGRAPHS)
+    assert sum("made before from the same data" in message for message in messages) == 3
+    assert changed.facts()["eval_file_sha256"] != facts["eval_file_sha256"]
+    assert changed.facts()["train_file_sha256"] == facts["train_file_sha256"]
+
+
+def test_logits_that_are_not_finite_stop_the_run(work):
+    made = work(evaluate=PARAGRAPHS)
+    with pytest.raises(
+        ValueError, match='1 of the 24 logits of question "q2" are not finite: the weights of the model'
+    ):
+        made.evaluate(outputs_of([0, 0, np.nan, 0]))
