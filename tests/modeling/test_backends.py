@@ -20,9 +20,10 @@ import numpy as np
 from keras import ops
 
 from modeling import AdamWeightDecay, BertConfig, LearningRateSchedule, PretrainingModel, PretrainingTask
+from modeling import ClassificationTask, MultiLabelTask, RegressionTask, SquadTask, TokenClassificationTask
 from modeling import clip_by_global_norm, load_weights, weights_by_name
 
-config_file, forward_file, weights_file, result_file, seed_dtype = sys.argv[1:]
+config_file, forward_file, weights_file, answers_file, result_file, seed_dtype = sys.argv[1:]
 arrays = np.load(forward_file)
 features = {name.removeprefix("in/"): arrays[name] for name in arrays if name.startswith("in/")}
 model = PretrainingModel(BertConfig.from_json_file(config_file))
@@ -47,6 +48,24 @@ result["rates"] = ops.stack([schedule(ops.convert_to_tensor(step)) for step in r
 updated = AdamWeightDecay(schedule).update("kernel", x, clipped, 0.1 * x, ops.square(x), schedule(5))
 result["updated"] = ops.stack(updated)
 
+answers = dict(np.load(answers_file))
+logits = {name: answers[name] for name in ("logits", "start_logits", "end_logits")}
+def told(features, dropout_seed=None):
+    return {name: ops.convert_to_tensor(value) for name, value in logits.items()}
+tasks = [
+    (ClassificationTask(told, [0.5, 4.0, 0.25]), {"label_ids": answers["classes"]}),
+    (RegressionTask(told), {"label_values": answers["values"]}),
+    (MultiLabelTask(told), {"label_values": answers["several"]}),
+    (SquadTask(told), {"start_positions": answers["starts"], "end_positions": answers["ends"]}),
+]
+logits_of_tokens = {"logits": ops.convert_to_tensor(answers["logits"].reshape(2, 3, 3))}
+tags = {"label_ids": answers["classes"].reshape(2, 3) - 1}
+tasks += [(TokenClassificationTask(lambda features, dropout_seed=None: logits_of_tokens), tags)]
+for fine_tuning, labels in tasks:
+    batch = {"input_ids": answers["input_ids"], **labels}
+    metrics = fine_tuning.metrics(fine_tuning.numerators(batch), fine_tuning.denominators(batch))
+    result |= {f"{type(fine_tuning).__name__}/{name}": value for name, value in metrics.items()}
+
 for layer in model.bert.encoder_layers:
     layer.self_attention.dropout.rate = 0.5
 seeds = [np.array(numbers, seed_dtype) for numbers in ((1, 2), (1, 2), (5, 2))]
@@ -57,13 +76,25 @@ np.savez(result_file, **{name: ops.convert_to_numpy(value) for name, value in re
 """
 
 
+def make_answers():
+    """Answers of networks to six rows, and what they should have been."""
+    random = np.random.default_rng(0)
+    logits = {name: random.normal(size=(6, 3)).astype("float32") for name in ("logits", "start_logits", "end_logits")}
+    labels = {name: random.integers(0, 3, 6).astype("int32") for name in ("classes", "starts", "ends")}
+    several = random.integers(0, 2, (6, 3)).astype("float32")
+    values = random.normal(size=6).astype("float32")
+    return {"input_ids": np.ones((6, 3), "int32"), **logits, **labels, "several": several, "values": values}
+
+
 def run_on(backend, folder, tmp_path):
     """Returns what the script above computes, a dict of arrays."""
     checkpoint = open_checkpoint(folder / "bert_model.ckpt")
     # Safetensors, because what is in the release's format can be read only where TensorFlow is.
     weights = {name: checkpoint.read(name) for name in checkpoint.names}
     weights_file = save_safetensors(tmp_path / "weights", weights, checkpoint.config)
-    files = [folder / "bert_config.json", folder / "forward.npz", weights_file, tmp_path / "result.npz"]
+    np.savez(tmp_path / "answers.npz", **make_answers())
+    files = [folder / "bert_config.json", folder / "forward.npz", weights_file]
+    files += [tmp_path / "answers.npz", tmp_path / "result.npz"]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
         "KERAS_BACKEND": backend,
@@ -97,3 +128,32 @@ def test_the_network_equals_the_release_on_another_backend(golden_dir, tmp_path,
     m, v = 0.9 * 0.1 * x + 0.1 * gradient, 0.999 * x**2 + 0.001 * gradient**2
     value = x - 0.05 * (m / (np.sqrt(v) + 1e-6) + 0.01 * x)
     np.testing.assert_allclose(result["updated"], [value, m, v], atol=1e-6)
+
+    answers = make_answers()
+    expected = {name: float(value) for name, value in losses_of(answers).items()}
+    assert {name: float(result[f"{name}/loss"]) for name in expected} == pytest.approx(expected, abs=1e-6)
+    hits = answers["logits"].argmax(-1) == answers["classes"]
+    assert result["ClassificationTask/accuracy"] == pytest.approx(hits.mean())
+    assert result["SquadTask/end_accuracy"] == pytest.approx(
+        (answers["end_logits"].argmax(-1) == answers["ends"]).mean()
+    )
+
+
+def losses_of(answers):
+    """The losses of all tasks, by the formulas."""
+
+    def of_classes(logits, labels):
+        return np.log(np.exp(logits).sum(-1)) - logits[range(len(labels)), labels]
+
+    logits, classes = answers["logits"].astype(float), answers["classes"]
+    weights, counts = np.array([0.5, 4.0, 0.25])[classes], classes > 0
+    starts = of_classes(answers["start_logits"].astype(float), answers["starts"])
+    ends = of_classes(answers["end_logits"].astype(float), answers["ends"])
+    return {
+        "ClassificationTask": np.average(of_classes(logits, classes), weights=weights),
+        "RegressionTask": np.square(logits[:, 0] - answers["values"]).mean(),
+        "MultiLabelTask": np.log1p(np.exp(np.where(answers["several"] == 1, -logits, logits))).mean(),
+        "SquadTask": (starts + ends).mean() / 2,
+        # The classes less one are the tags, so that class 0 does not count.
+        "TokenClassificationTask": of_classes(logits[counts], classes[counts] - 1).mean(),
+    }

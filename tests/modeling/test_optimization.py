@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm
+from modeling import (
+    AdamWeightDecay,
+    LearningRateSchedule,
+    TokenClassifierModel,
+    clip_by_global_norm,
+    layer_of,
+    weights_by_name,
+)
+from tests.modeling.tiny_bert import make_config
 
 
 class TestSchedule:
@@ -171,3 +179,45 @@ class TestAdamWeightDecay:
         assert float(m) == pytest.approx(0.45)
         assert float(v) == pytest.approx(0.24975)
         assert float(value) == pytest.approx(1 - 0.1 * (0.45 / (np.sqrt(0.24975) + 1e-6) + 0.01))
+
+    def test_the_rate_of_a_weight_is_multiplied_by_its_factor(self):
+        factors = {"low/kernel": 0.25, "high/kernel": 1.0}
+        plain, scaled = AdamWeightDecay(None), AdamWeightDecay(None, rate_factor=factors.get)
+        start = [tf.constant(number) for number in (1.0, 0.5, 0.5, 0.25)]
+        for name, factor in factors.items():
+            value, m, v = scaled.update(name, *start, learning_rate=0.1)
+            expected, expected_m, expected_v = plain.update(name, *start, learning_rate=0.1)
+            # The decay is part of the step, so that it is scaled as well.
+            assert 1.0 - float(value) == pytest.approx(factor * (1.0 - float(expected)), rel=1e-5)
+            assert (float(m), float(v)) == (float(expected_m), float(expected_v))
+
+    def test_a_factor_of_nothing_leaves_a_weight_as_it_is(self):
+        optimizer = AdamWeightDecay(None, rate_factor=lambda name: 0.0)
+        value, m, _ = optimizer.update("kernel", *map(tf.constant, (1.0, 0.5, 0.5, 0.25)), learning_rate=0.1)
+        assert float(value) == 1.0
+        assert float(m) == pytest.approx(0.5)
+
+
+class TestLayerOf:
+    @pytest.mark.parametrize(
+        ("name", "layer"),
+        [
+            ("bert/embeddings/word_embeddings", 0),
+            ("bert/embeddings/LayerNorm/gamma", 0),
+            ("bert/encoder/layer_0/attention/self/query/kernel", 1),
+            ("bert/encoder/layer_1/output/dense/bias", 2),
+            ("bert/encoder/layer_11/output/LayerNorm/beta", 12),
+            ("bert/pooler/dense/kernel", 13),
+            ("output_weights", 13),
+            ("cls/squad/output_bias", 13),
+            ("tagger/forward/kernel", 13),
+        ],
+    )
+    def test_it_is_told_by_the_name(self, name, layer):
+        assert layer_of(name, 12) == layer
+
+    def test_every_weight_of_a_model_is_somewhere(self):
+        names = list(weights_by_name(TokenClassifierModel(make_config(num_hidden_layers=3), 2)))
+        layers = [layer_of(name, 3) for name in names]
+        # 3 tables and a normalisation; 16 in each layer; the pooler and the head.
+        assert [layers.count(layer) for layer in range(5)] == [5, 16, 16, 16, 4]

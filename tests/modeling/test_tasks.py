@@ -1,10 +1,22 @@
-"""The pre-training task: losses against NumPy, and sums that do not care how a batch is split."""
+"""The tasks: losses against NumPy and the release, and sums that do not care how a batch is split."""
 
 import numpy as np
 import pytest
 from keras import ops
 
-from modeling import PretrainingTask
+from modeling import (
+    ClassificationTask,
+    ClassifierModel,
+    MultiLabelTask,
+    MultipleChoiceModel,
+    PretrainingTask,
+    RegressionTask,
+    SquadTask,
+    TokenClassificationTask,
+    load_weights,
+    read_config,
+    weights_by_name,
+)
 from tests.modeling.tiny_bert import make_config, make_features, make_model
 from tests.reference_bert import ReferenceBert, softmax
 
@@ -133,3 +145,173 @@ def test_the_table_is_shared_by_embeddings_and_projection(model, features):
     has_moved = np.abs(logits_after_moving(absent) - plain).max((0, 1)) > 1e-3
     assert has_moved.nonzero()[0].tolist() == [absent]
     assert (np.abs(logits_after_moving(present) - plain).max((0, 1)) > 1e-3).all()
+
+
+def told(features, dropout_seed=None):
+    """Stands for a network whose answers are among the features, so that a part of a batch has its part of them."""
+    return {name: features[name] for name in ("logits", "start_logits", "end_logits") if name in features}
+
+
+def log_softmax(logits):
+    return np.log(softmax(logits.astype(np.float64)))
+
+
+def make_answers(shape, seed=0, **labels):
+    """Random logits of a shape, and the labels that belong to them."""
+    logits = np.random.default_rng(seed).normal(scale=2, size=shape).astype(np.float32)
+    return {"input_ids": np.ones((shape[0], 5), np.int32), "logits": logits, **labels}
+
+
+LABELS = np.array([0, 2, 2, 1, 2, 0], np.int32)
+VALUES = np.array([0.0, 5.0, 2.5, 1.25, -1.0, 3.0], np.float32)
+SEVERAL = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)
+TAGS = np.array(
+    [[-1, 1, 0, -1], [-1, 2, 2, 2], [-1, -1, -1, -1], [-1, 0, -1, -1], [-1, 1, 1, -1], [2, 2, 0, 1]], np.int32
+)
+STARTS, ENDS = np.array([0, 3, 4, 1, 0, 2], np.int32), np.array([0, 4, 4, 3, 1, 2], np.int32)
+
+
+def squad_answers():
+    answers = make_answers((6, 5), start_positions=STARTS, end_positions=ENDS)
+    answers["start_logits"] = answers.pop("logits")
+    answers["end_logits"] = make_answers((6, 5), seed=1)["logits"]
+    return answers
+
+
+def expected_single_label(answers, weights=(1.0, 1.0, 1.0)):
+    losses = -log_softmax(answers["logits"])[range(6), LABELS]
+    weights = np.array(weights)[LABELS]
+    hits = answers["logits"].argmax(-1) == LABELS
+    return {"loss": (weights * losses).sum() / weights.sum(), "accuracy": hits.mean()}
+
+
+def expected_several(answers):
+    probabilities = 1 / (1 + np.exp(-answers["logits"].astype(np.float64)))
+    losses = -np.where(SEVERAL == 1, np.log(probabilities), np.log(1 - probabilities))
+    return {"loss": losses.mean(), "accuracy": ((probabilities > 0.5) == SEVERAL).mean()}
+
+
+def expected_tags(answers):
+    row, column = np.nonzero(TAGS >= 0)
+    losses = -log_softmax(answers["logits"])[row, column, TAGS[row, column]]
+    hits = answers["logits"][row, column].argmax(-1) == TAGS[row, column]
+    return {"loss": losses.mean(), "accuracy": hits.mean()}
+
+
+def expected_answers(answers):
+    starts, ends = log_softmax(answers["start_logits"]), log_softmax(answers["end_logits"])
+    return {
+        "loss": -(starts[range(6), STARTS] + ends[range(6), ENDS]).mean() / 2,
+        "start_accuracy": (answers["start_logits"].argmax(-1) == STARTS).mean(),
+        "end_accuracy": (answers["end_logits"].argmax(-1) == ENDS).mean(),
+    }
+
+
+WEIGHTS = (0.5, 4.0, 0.25)
+CASES = {
+    "one class": (ClassificationTask(told), make_answers((6, 3), label_ids=LABELS), expected_single_label),
+    "weighted classes": (
+        ClassificationTask(told, class_weights=list(WEIGHTS)),
+        make_answers((6, 3), label_ids=LABELS),
+        lambda answers: expected_single_label(answers, WEIGHTS),
+    ),
+    "a number": (
+        RegressionTask(told),
+        make_answers((6, 1), label_values=VALUES),
+        lambda answers: {"loss": ((answers["logits"][:, 0].astype(np.float64) - VALUES) ** 2).mean()},
+    ),
+    "several labels": (MultiLabelTask(told), make_answers((6, 3), label_values=SEVERAL), expected_several),
+    "tags": (TokenClassificationTask(told), make_answers((6, 4, 3), label_ids=TAGS), expected_tags),
+    "answers in a text": (SquadTask(told), squad_answers(), expected_answers),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+def test_metrics_of_fine_tuning_equal_the_formulas(case):
+    task, answers, expected = case
+    numerators, denominators = task.numerators(answers), task.denominators(answers)
+    metrics = numbers(task.metrics(numerators, denominators))
+    assert metrics == pytest.approx(expected(answers), rel=1e-5)
+    assert tuple(metrics) == task.metric_names
+    assert float(task.loss(numerators, denominators)) == pytest.approx(metrics["loss"], rel=1e-6)
+
+
+def test_parts_of_fine_tuning_add_up_to_the_whole_batch(case):
+    task, answers, _ = case
+    parts = [rows(answers, slice(0, 1)), rows(answers, slice(1, 4)), rows(answers, slice(4, 6))]
+    numerators = [numbers(task.numerators(part)) for part in parts]
+    denominators = [numbers(task.denominators(part)) for part in parts]
+    whole_denominators = task.denominators(answers)
+    for name, value in numbers(task.numerators(answers)).items():
+        assert sum(part[name] for part in numerators) == pytest.approx(value, rel=1e-5)
+    for name, value in numbers(whole_denominators).items():
+        assert sum(part[name] for part in denominators) == pytest.approx(value, rel=1e-6)
+    losses = [float(task.loss(task.numerators(part), whole_denominators)) for part in parts]
+    assert sum(losses) == pytest.approx(float(task.loss(task.numerators(answers), whole_denominators)), rel=1e-5)
+    # Parts are of unlike size: means of means would be another number.
+    means = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
+    assert np.mean(means) != pytest.approx(sum(losses), rel=1e-3)
+
+
+def test_features_that_training_reads_are_those_that_the_loss_needs(case):
+    task, answers, _ = case
+    assert task.feature_names[:3] == ("input_ids", "input_mask", "segment_ids")
+    assert set(task.feature_names[3:]) == {name for name in answers if name.startswith(("label", "start_p", "end_p"))}
+
+
+def test_classes_of_no_weight_and_tokens_of_no_tag_leave_a_batch_without_loss():
+    _, answers, _ = CASES["one class"]
+    task = ClassificationTask(told, class_weights=[0.0, 0.0, 0.0])
+    assert float(task.loss(task.numerators(answers), task.denominators(answers))) == 0.0
+    task, answers, _ = CASES["tags"]
+    empty = rows(answers, slice(2, 3))
+    assert numbers(task.denominators(empty)) == {"loss": 0.0, "accuracy": 0.0}
+    assert numbers(task.metrics(task.numerators(empty), task.denominators(empty))) == {"loss": 0.0, "accuracy": 0.0}
+
+
+def test_tokens_that_do_not_count_may_have_any_score():
+    task, answers, _ = CASES["tags"]
+    changed = answers | {"logits": np.where(TAGS[..., None] < 0, 1e4 * answers["logits"], answers["logits"])}
+    assert numbers(task.numerators(changed)) == numbers(task.numerators(answers))
+
+
+def test_losses_stay_finite_where_the_network_is_sure_and_wrong():
+    answers = make_answers((6, 3), label_values=SEVERAL)
+    answers["logits"] = (100 * (1 - 2 * SEVERAL)).astype(np.float32)
+    task = MultiLabelTask(told)
+    metrics = numbers(task.metrics(task.numerators(answers), task.denominators(answers)))
+    assert metrics == pytest.approx({"loss": 100.0, "accuracy": 0.0})
+
+
+def test_the_loss_of_the_classifier_is_the_release_s(golden_dir):
+    arrays = dict(np.load(golden_dir / "heads" / "classifier.npz"))
+    model = ClassifierModel(read_config(golden_dir / "heads"), 3)
+    load_weights(weights_by_name(model), golden_dir / "heads" / "classifier")
+    features = {name: arrays[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    features["label_ids"] = arrays["labels"]
+    task = ClassificationTask(model)
+    numerators, denominators = task.numerators(features), task.denominators(features)
+    assert float(task.loss(numerators, denominators)) == pytest.approx(float(arrays["loss"]), abs=1e-5)
+    assert float(numerators["loss"]) == pytest.approx(arrays["per_example_loss"].sum(), abs=5e-5)
+    hits = arrays["logits"].argmax(-1) == arrays["labels"]
+    assert float(task.metrics(numerators, denominators)["accuracy"]) == pytest.approx(hits.mean())
+    # Dropout reaches the head, and only in training.
+    seed = np.array([3, 4], np.int32)
+    assert abs(float(task.numerators(features, dropout_seed=seed)["loss"]) - float(numerators["loss"])) > 1e-3
+
+
+def test_choices_are_classes(model):
+    choices = MultipleChoiceModel(model.config)
+    arrays = make_features(model.config, batch_size=6)
+    features = {name: arrays[name].reshape(3, 2, -1) for name in ("input_ids", "input_mask", "segment_ids")}
+    features["label_ids"] = np.array([1, 0, 1], np.int32)
+    logits = np.asarray(choices(features)["logits"])
+    assert np.ptp(logits) > 0
+    task = ClassificationTask(choices)
+    metrics = numbers(task.metrics(task.numerators(features), task.denominators(features)))
+    assert metrics["loss"] == pytest.approx(-log_softmax(logits)[range(3), [1, 0, 1]].mean(), rel=1e-5)
+    assert metrics["accuracy"] == pytest.approx((logits.argmax(-1) == [1, 0, 1]).mean())
