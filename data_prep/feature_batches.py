@@ -82,7 +82,10 @@ def _rows_of(tensors, rows, is_trimmed, batch_size):
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(batch["input_mask"], tf.int32), -1))
         length = tf.minimum(-(-longest // _LENGTH_STEP) * _LENGTH_STEP, num_tokens)
         shape = batch["input_mask"].shape
-        # What has the shape of the mask has a value for each token.
-        batch = {name: value[..., :length] if value.shape == shape else value for name, value in batch.items()}
+        # Integers of the mask's shape are one for each token; floats are labels, however many there are.
+        batch = {
+            name: value[..., :length] if value.shape == shape and value.dtype != tf.float32 else value
+            for name, value in batch.items()
+        }
     batch = {name: value if value.dtype == tf.float32 else tf.cast(value, tf.int32) for name, value in batch.items()}
     return {name: tf.ensure_shape(value, [batch_size, *value.shape[1:]]) for name, value in batch.items()}

@@ -1,0 +1,166 @@
+"""Batches of features in memory: which row stands where, and what is cut off."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep.feature_batches import prediction_batches, training_batches
+
+
+def make_features(lengths, num_tokens=40, seed=0):
+    """Rows of the given lengths; every array tells the row, so that mixed-up rows are seen."""
+    random = np.random.default_rng(seed)
+    lengths = np.array(lengths)
+    mask = np.arange(num_tokens) < lengths[..., None]
+    return {
+        "input_ids": (random.integers(1, 30522, mask.shape) * mask).astype(np.int32),
+        "input_mask": mask.astype(np.int8),
+        "segment_ids": (random.integers(0, 2, mask.shape) * mask).astype(np.int8),
+        "label_ids": np.arange(len(lengths), dtype=np.int32),
+    }
+
+
+LENGTHS = [3, 8, 9, 40, 5, 16, 17, 2, 33, 4, 11]
+
+
+@pytest.fixture
+def features():
+    return make_features(LENGTHS)
+
+
+def take(dataset, count):
+    return [{name: value.numpy() for name, value in batch.items()} for batch in dataset.take(count)]
+
+
+def rows_of(batches):
+    return np.concatenate([batch["label_ids"] for batch in batches]).tolist()
+
+
+def assert_batches_hold_the_rows(batches, features):
+    """Every batch has whole rows: what was cut off is zeros, and nothing else is."""
+    for batch in batches:
+        rows = batch["label_ids"]
+        length = batch["input_mask"].shape[-1]
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            np.testing.assert_array_equal(batch[name], features[name][rows][..., :length], err_msg=name)
+            assert not features[name][rows][..., length:].any()
+
+
+def test_each_pass_is_a_permutation_and_no_two_are_the_same(features):
+    rows = np.reshape(rows_of(take(training_batches(features, 4, seed=3), 11)), (4, 11))
+    for one_pass in rows:
+        assert sorted(one_pass) == list(range(11))
+    assert len({tuple(one_pass) for one_pass in rows}) == 4
+    assert tuple(range(11)) not in {tuple(one_pass) for one_pass in rows}
+
+
+def test_every_row_may_come_first():
+    """A shuffle within a window, as the release's, keeps late rows of a file out of the first batches."""
+    features = make_features([4] * 300, num_tokens=4)
+    first = [rows_of(take(training_batches(features, 100, seed), 1)) for seed in range(8)]
+    for rows in first:
+        assert 20 < sum(row >= 200 for row in rows) < 50  # 33 of 100 are expected
+
+
+def test_batches_are_a_function_of_seed_and_step(features):
+    batches = take(training_batches(features, 4, seed=3, is_trimmed=True), 9)
+    for step in (1, 3, 6):
+        later = take(training_batches(features, 4, seed=3, start_step=step, is_trimmed=True), 3)
+        for first, second in zip(batches[step : step + 3], later, strict=True):
+            for name, values in first.items():
+                np.testing.assert_array_equal(values, second[name])
+    assert rows_of(take(training_batches(features, 4, seed=3), 9)) == rows_of(batches)
+    assert rows_of(take(training_batches(features, 4, seed=4), 9)) != rows_of(batches)
+
+
+def test_a_batch_may_be_larger_than_the_data(features):
+    [batch] = take(training_batches(features, 25, seed=0), 1)
+    assert sorted(np.bincount(batch["label_ids"], minlength=11)) == [2] * 8 + [3] * 3
+    assert_batches_hold_the_rows([batch], features)
+
+
+def test_a_single_row_is_a_pass_of_its_own():
+    features = make_features([3], num_tokens=4)
+    assert rows_of(take(training_batches(features, 2, seed=0), 2)) == [0, 0, 0, 0]
+
+
+def test_batches_are_cut_to_a_multiple_of_eight_and_only_padding_is(features):
+    batches = take(training_batches(features, 2, seed=0, is_trimmed=True), 40)
+    assert_batches_hold_the_rows(batches, features)
+    for batch in batches:
+        longest = max(LENGTHS[row] for row in batch["label_ids"])
+        assert batch["input_ids"].shape == (2, -(-longest // 8) * 8)
+    assert {batch["input_ids"].shape[1] for batch in batches} >= {8, 16, 24, 40}
+
+
+def test_nothing_is_cut_unless_asked_for(features):
+    batches = take(training_batches(features, 2, seed=0), 6)
+    assert {batch["input_ids"].shape for batch in batches} == {(2, 40)}
+    assert_batches_hold_the_rows(batches, features)
+
+
+def test_sequences_are_never_cut_to_more_than_they_have():
+    features = make_features([10, 9], num_tokens=10)
+    [batch] = take(training_batches(features, 2, seed=0, is_trimmed=True), 1)
+    assert batch["input_ids"].shape == (2, 10)
+
+
+def test_labels_of_tokens_are_cut_and_those_of_sequences_are_not(features):
+    labels = np.where(features["input_mask"], features["input_ids"] % 5, -1).astype(np.int32)
+    several = np.random.default_rng(0).random((11, 40)).astype(np.float32)  # as many labels as tokens
+    features = {**features, "token_labels": labels, "label_values": several}
+    for batch in take(training_batches(features, 2, seed=0, is_trimmed=True), 12):
+        rows, length = batch["label_ids"], batch["input_ids"].shape[1]
+        np.testing.assert_array_equal(batch["token_labels"], labels[rows, :length])
+        np.testing.assert_array_equal(batch["label_values"], several[rows])
+
+
+def test_choices_are_cut_to_the_longest_of_all_choices():
+    features = make_features([[3, 9], [17, 4], [5, 6], [2, 24]])
+    batches = take(training_batches(features, 2, seed=1, is_trimmed=True), 8)
+    assert_batches_hold_the_rows(batches, features)
+    longest = np.array([9, 17, 6, 24])
+    for batch in batches:
+        assert batch["input_ids"].shape == (2, 2, -(-longest[batch["label_ids"]].max() // 8) * 8)
+
+
+def test_types_are_those_that_the_network_takes(features):
+    features = {**features, "label_values": np.ones(11, np.float32), "unique_ids": np.arange(11)}
+    dataset = training_batches(features, 4, seed=0, is_trimmed=True)
+    types = {name: spec.dtype for name, spec in dataset.element_spec.items()}
+    assert types == dict.fromkeys(features, tf.int32) | {"label_values": tf.float32}
+    # The number of rows is known beforehand, which splitting a batch needs; that of tokens is not.
+    assert dataset.element_spec["input_ids"].shape.as_list() == [4, None]
+    assert dataset.element_spec["label_ids"].shape.as_list() == [4]
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 4, 11, 16])
+def test_predictions_see_each_row_once_and_fill_up_the_last_batch(features, is_trimmed, batch_size):
+    dataset, order = prediction_batches(features, batch_size, is_trimmed)
+    batches = take(dataset, 99)
+    rows = rows_of(batches)
+    assert rows[:11] == order.tolist()
+    assert sorted(order) == list(range(11))
+    assert len(batches) == -(-11 // batch_size)
+    assert rows[11:] == [order[-1]] * (len(batches) * batch_size - 11)
+    assert_batches_hold_the_rows(batches, features)
+
+
+def test_predictions_keep_their_order_or_begin_with_the_longest(features):
+    assert prediction_batches(features, 4)[1].tolist() == list(range(11))
+    dataset, order = prediction_batches(features, 4, is_trimmed=True)
+    assert [LENGTHS[row] for row in order] == sorted(LENGTHS, reverse=True)
+    assert [batch["input_ids"].shape for batch in take(dataset, 9)] == [(4, 40), (4, 16), (4, 8)]
+
+
+def test_rows_of_like_length_keep_their_order():
+    _, order = prediction_batches(make_features([4, 9, 4, 9, 4]), 2, is_trimmed=True)
+    assert order.tolist() == [1, 3, 0, 2, 4]
+
+
+def test_predictions_of_choices_are_sorted_by_the_longest_choice():
+    features = make_features([[3, 9], [17, 4], [5, 6]])
+    dataset, order = prediction_batches(features, 2, is_trimmed=True)
+    assert order.tolist() == [1, 0, 2]
+    assert_batches_hold_the_rows(take(dataset, 9), features)
