@@ -217,7 +217,8 @@ class _Runner:
         keras.utils.set_random_seed(settings["seed"])
         self._build()
         if not run_dir.latest_checkpoint():
-            load_start(self._task.model, self._files.checkpoint, settings["new_head"])
+            labels = work.describe().get("labels")
+            load_start(self._task.model, self._files.checkpoint, settings["new_head"], labels)
         selection = Selection(
             run_dir,
             work.metric,

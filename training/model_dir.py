@@ -11,6 +11,7 @@ import os
 import pathlib
 
 from modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
+from modeling.config import read_json_object
 from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from training.run_dir import RunDir
 
@@ -65,16 +66,18 @@ def load_model(model, run_dir, init_checkpoint):
     return model_dir.latest_step() or run_dir.latest_step()
 
 
-def load_start(model, checkpoint, new_head):
+def load_start(model, checkpoint, new_head, labels=None):
     """Loads what training starts from: the encoder, and the head where the checkpoint has it.
 
     Args:
         model: the network.
         checkpoint: a `modeling.checkpoint.Checkpoint`; None: training starts from random numbers.
         new_head: whether the head keeps its random numbers in any case.
+        labels: list of str, what the head is to tell apart; None where it tells no labels apart.
 
     Raises:
-        ValueError: the checkpoint lacks weights of the encoder, or has others, or a head of another shape.
+        ValueError: the checkpoint lacks weights of the encoder, or has others, or a head of another shape or for other
+            labels.
     """
     if checkpoint is None:
         log.warning("no --init_checkpoint: training starts from random numbers, without any pre-training")
@@ -83,6 +86,12 @@ def load_start(model, checkpoint, new_head):
     head = [name for name in weights if not name.startswith("bert/")]
     if new_head:
         weights = {name: weight for name, weight in weights.items() if name not in head}
+    held_labels = _labels_beside(checkpoint)
+    if not new_head and labels and held_labels and labels != held_labels and set(head) & set(checkpoint.names):
+        raise ValueError(
+            f"{checkpoint.prefix} has a head for the labels {', '.join(held_labels)}, and {', '.join(labels)} are "
+            "needed; give --new_head to start it from random numbers"
+        )
     for name in head:
         held = checkpoint.shape(name) if name in checkpoint.names and name in weights else None
         if held not in (None, tuple(weights[name].shape)):
@@ -92,3 +101,9 @@ def load_start(model, checkpoint, new_head):
             )
     report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=(*head, *HEAD_PATTERNS))
     log.info("%s", report)
+
+
+def _labels_beside(checkpoint):
+    """Returns the labels that the task.json beside a checkpoint names; None without one."""
+    file = pathlib.Path(checkpoint.prefix).parent / TASK_FILE
+    return read_json_object(file).get("labels") if file.is_file() else None

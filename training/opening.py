@@ -104,7 +104,9 @@ def _settled(flag_values, stored, settled, fixed):
     """Returns the values that a model was trained with of the flags that are not given."""
     for name in fixed:
         if flag_values[name].present and flag_values[name].value != stored[name]:
-            raise ValueError(f"--{name}={flag_values[name].value}, but the model has the {name} {stored[name]}; leave it out")
+            raise ValueError(
+                f"--{name}={flag_values[name].value}, but the model has the {name} {stored[name]}; leave it out"
+            )
     return {name: stored[name] for name in settled if not flag_values[name].present}
 
 
