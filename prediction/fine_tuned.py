@@ -105,8 +105,8 @@ def check_text(text, source, name="text"):
         raise ValueError(f"{source} has no word in its {name}; give a {name}")
 
 
-def check_pair(pair, source, names):
-    """Refuses what is not two texts; `names` says what they are.
+def check_pair(pair, source, names, may_lack_second=False):
+    """Refuses what is not two texts; `names` says what they are, may_lack_second whether the second may be empty.
 
     Raises:
         ValueError: it is not; the message begins with `source`.
@@ -114,7 +114,8 @@ def check_pair(pair, source, names):
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ValueError(f"{source} is {pair!r}, but a pair of two texts is needed: {' and '.join(names)}")
     for text, name in zip(pair, names, strict=True):
-        check_text(text, source, name)
+        if not (may_lack_second and name == names[1] and text == ""):
+            check_text(text, source, name)
 
 
 def check_finite(scores, text):

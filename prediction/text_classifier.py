@@ -12,7 +12,6 @@ from prediction.fine_tuned import FineTunedPredictor, check_finite, check_pair, 
 
 _KINDS = {"classification": "single_label", "regression": "regression", "multi_label": "multi_label"}
 _LEAST_PROBABILITY = 0.5
-_PAIR = ("first text", "second text")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +97,8 @@ class TextClassifier(FineTunedPredictor):
 
     def _encode(self, text, source):
         if self.settings["is_pair"]:
-            check_pair(text, source, _PAIR)
+            # As in training, where the second text of a row may be empty.
+            check_pair(text, source, ("first text", "second text"), may_lack_second=True)
             return Example("", *text, source=source)
         if isinstance(text, tuple | list):
             raise ValueError(f"{source} is {text!r}, but the model takes single texts; give one str")

@@ -2,6 +2,8 @@
 
 import io
 import json
+import pathlib
+import re
 import sys
 
 import pytest
@@ -228,3 +230,24 @@ def test_a_pre_trained_model_is_told_from_a_fine_tuned_one(tmp_path, capsys):
     message = "^--task=classification is of fine-tuned models; give the folder of one as --model_dir$"
     with pytest.raises(ValueError, match=message):
         predict.main(["predict.py", "--task=classification", f"--init_checkpoint={folder}", "he"])
+
+
+def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    for page_name, name in (
+        ("reviews_model", "classification"),
+        ("squad_model", "question_answering"),
+        ("ner_model", "token_classification"),
+    ):
+        make, settings = MODELS[name]
+        write_fine_tuned(tmp_path / page_name, make(), name, **settings)
+    page = pathlib.Path(__file__).parents[1] / "docs" / "predict.md"
+    [block] = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "predict.md", "exec"), {})
+    # The log may go there, too, where another test has opened a console.
+    shown = capsys.readouterr().out.splitlines()
+    of_class, of_answer, first, second = (line for line in shown if line.startswith(("yes", "Paris", "[(")))
+    assert of_class.startswith("yes {'no': 0.26")
+    assert of_answer.startswith("Paris 0.")
+    assert of_answer.endswith(" Paris")
+    assert [first, second] == ["[('Paris', 'LOC', 13, 18)]", "[('He', 'PER', 0, 2)]"]

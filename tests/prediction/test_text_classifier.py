@@ -66,6 +66,9 @@ def test_a_pair_is_two_segments(model, open_as):
     assert (answer.text, answer.text_pair) == ("he was hungry", "so he ate")
     expected = softmax(logits_of(model, "he was hungry", "so he ate"))
     assert list(answer.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+    alone = softmax(logits_of(model, "he was hungry"))
+    answer = classify(("he was hungry", ""))
+    assert list(answer.probabilities.values()) == pytest.approx(alone.tolist(), abs=1e-5)
 
 
 def test_a_regression_gives_its_number(open_as):
@@ -123,7 +126,7 @@ def test_windows_of_a_regression_are_averaged_as_numbers(open_as):
         (False, 5, "^text 1 is of type int, but a str is needed$"),
         (False, ("he", "was"), r"^text 1 is \('he', 'was'\), but the model takes single texts; give one str$"),
         (True, "he was", "^text 1 is 'he was', but a pair of two texts is needed: first text and second text$"),
-        (True, ("he", ""), "^text 1 has no word in its second text; give a second text$"),
+        (True, ("he", None), "^text 1 is of type NoneType, but a str is needed$"),
         (True, (" ", "he"), "^text 1 has no word in its first text; give a first text$"),
         (True, ("he", "was", "so"), "^text 1 is .*, but a pair of two texts is needed"),
     ],
