@@ -200,6 +200,8 @@ class Classification(FineTuning):
                 f'--class_weights={text} is neither "balanced" nor {len(labels)} numbers, one for each of '
                 f"{', '.join(labels)} in this order"
             )
+        if not any(weights):
+            raise ValueError(f"--class_weights={text} leaves nothing that counts; give weights above 0")
         return weights
 
 

@@ -1,0 +1,292 @@
+"""The program from flags to files, on texts whose class follows from one word in them."""
+
+import csv
+import json
+import math
+import shutil
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
+
+import run_classifier
+from modeling import open_checkpoint
+
+# Those of the release first, with its defaults; but do_lower_case, which was True.
+FLAGS = {
+    "bert_config_file": None,
+    "data_dir": None,
+    "do_eval": False,
+    "do_lower_case": None,
+    "do_predict": False,
+    "do_train": False,
+    "eval_batch_size": 8,
+    "gcp_project": None,
+    "init_checkpoint": None,
+    "iterations_per_loop": 1000,
+    "learning_rate": (5e-5,),
+    "master": None,
+    "max_seq_length": 128,
+    "num_tpu_cores": 8,
+    "num_train_epochs": (3.0,),
+    "output_dir": None,
+    "predict_batch_size": 8,
+    "save_checkpoints_steps": 1000,
+    "task_name": None,
+    "tpu_name": None,
+    "tpu_zone": None,
+    "train_batch_size": (32,),
+    "use_tpu": False,
+    "vocab_file": None,
+    "warmup_proportion": 0.1,
+    "choice_columns": [],
+    "class_weights": None,
+    "deterministic": False,
+    "doc_stride": None,
+    "early_stopping": 0,
+    "eval_file": None,
+    "eval_share": 0.0,
+    "eval_steps": 0,
+    "freeze_layers": None,
+    "gradient_accumulation_steps": 1,
+    "id_column": None,
+    "kind": "single_label",
+    "label_column": None,
+    "label_separator": None,
+    "layer_decay": 1.0,
+    "log_steps": 10,
+    "metric": None,
+    "new_head": False,
+    "num_seeds": 1,
+    "predict_file": None,
+    "run_config": None,
+    "seed": 12345,
+    "skip_bad_rows": False,
+    "smooth_learning_rate": False,
+    "text_column": None,
+    "text_pair_column": None,
+    "tfds": None,
+    "tfds_eval_split": "validation",
+    "tfds_predict_split": "test",
+    "train_file": None,
+    "xnli_language": "zh",
+}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """A model that has learnt nothing yet."""
+    keras.utils.set_random_seed(1)
+    return write_start(tmp_path_factory.mktemp("start"))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, start):
+    """The flags of a short run; `output_dir` is the test's own."""
+    folder = tmp_path_factory.mktemp("data")
+    return {
+        "init_checkpoint": start,
+        "train_file": write_texts(folder / "train.csv", 160, 1),
+        "eval_file": write_texts(folder / "dev.csv", 30, 2),
+        "max_seq_length": 12,
+        "train_batch_size": 16,
+        "learning_rate": 0.003,
+        "num_train_epochs": 5,
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, files):
+    """The folder of a run that has come to its end, which no test may change."""
+    folder = tmp_path_factory.mktemp("runs") / "trained"
+    metrics = run(files, "do_train", "do_eval", output_dir=folder)
+    assert metrics["accuracy"] == 1.0
+    return folder
+
+
+@pytest.fixture
+def out(trained, tmp_path):
+    """A copy of the folder of a finished run."""
+    return shutil.copytree(trained, tmp_path / "out")
+
+
+def probabilities_in(path):
+    return np.array([[float(cell) for cell in line.split("\t")] for line in path.read_text().splitlines()])
+
+
+def test_the_flags_and_their_defaults_are_fixed():
+    flag_values = run_classifier.define_flags()
+    assert {name: flag_values[name].default for name in flag_values} == FLAGS
+
+
+def test_training_learns_and_leaves_what_it_promises(trained, files):
+    results = results_in(trained)
+    assert list(results) == ["eval_accuracy", "eval_f1_macro", "eval_loss", "global_step", "loss"]
+    assert (results["eval_accuracy"], results["global_step"]) == ("1.0", "50")
+    assert {path.name for path in trained.iterdir()} >= {
+        *("checkpoint", "class_report.txt", "confusion_matrix.png", "confusion_matrix.tsv", "eval.tf_record"),
+        *("eval_errors.tsv", "eval_predictions.tsv", "evaluation.json", "metrics.csv", "model", "model.ckpt-50.index"),
+        *("learning_curves.png", "run_config.json", "train.tf_record"),
+    }
+    assert (trained / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG")
+    assert (trained / "eval_errors.tsv").read_text() == "id\tlabel\tprediction\tconfidence\ttext\n"
+    rows = table_in(trained / "eval_predictions.tsv")
+    assert [(row["text"], row["prediction"]) for row in rows] == texts(30, 2)
+
+    task = json.loads((trained / "model" / "task.json").read_text())
+    assert {name: value for name, value in task.items() if name != "metrics"} == {
+        "program": "run_classifier",
+        "task": "classification",
+        "labels": ["neg", "pos"],
+        "is_pair": False,
+        "max_seq_length": 12,
+        "doc_stride": None,
+        "step": 50,
+    }
+    assert open_checkpoint(trained / "model").shape("output_weights") == (2, 16)
+    with open(trained / "metrics.csv", newline="") as file:
+        last = list(csv.DictReader(file))[-1]
+    assert (last["step"], last["split"], last["accuracy"]) == ("50", "eval", "1")
+
+
+def test_the_folder_of_a_run_is_all_that_prediction_and_evaluation_need(out, tmp_path, files, capsys):
+    rows = [(f"n{number}", *row[:1], "?") for number, row in enumerate(texts(9, 7))]
+    path = write_rows(tmp_path / "new.csv", "name,text,label", rows, ",")
+    assert run({"output_dir": out}, "do_predict", predict_file=path, id_column="name") is None
+    table = table_in(out / "predictions.tsv")
+    assert [(row["id"], row["text"], row["prediction"]) for row in table] == [
+        (f"n{number}", *row) for number, row in enumerate(texts(9, 7))
+    ]
+    # The release's file: no head, a row for each text in order, a probability for each label, tabs.
+    probabilities = probabilities_in(out / "test_results.tsv")
+    assert probabilities.shape == (9, 2)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
+    shown = np.array([[float(row[f"probability of {label}"]) for label in ("neg", "pos")] for row in table])
+    np.testing.assert_allclose(probabilities, shown, atol=1e-6)
+
+    before = (out / "eval_results.txt").read_text()
+    (out / "eval_results.txt").unlink()
+    capsys.readouterr()
+    assert run({"output_dir": out}, "do_eval")["accuracy"] == 1.0
+    assert (out / "eval_results.txt").read_text() == before
+    assert "settings that were not given are those of the run in" in capsys.readouterr().out
+    # From elsewhere, too: lengths and labels are the model's, the rest is asked for.
+    other = run({"init_checkpoint": out, "output_dir": tmp_path / "other"}, "do_eval", eval_file=files["eval_file"])
+    assert other == pytest.approx(json.loads((out / "evaluation.json").read_text())["metrics"])
+
+
+def test_a_finished_run_is_not_trained_again_and_an_interrupted_one_ends_the_same(files, tmp_path, capsys):
+    flags = {**files, "num_train_epochs": 0.8, "save_checkpoints_steps": 3, "output_dir": tmp_path / "out"}
+    metrics = run(flags, "do_train", "do_eval")
+    whole = open_checkpoint(tmp_path / "out" / "model.ckpt-8")
+    whole = {name: whole.read(name) for name in whole.names}
+    assert run(flags, "do_train", "do_eval") == metrics
+    shown = capsys.readouterr().out
+    assert "nothing to train: step 8 of 8 is reached" in shown
+    assert "train.tf_record: 160 rows, made before from the same data" in shown
+    for path in (tmp_path / "out").glob("model.ckpt-8.*"):
+        path.unlink()
+    (tmp_path / "out" / "checkpoint").unlink()
+    assert run(flags, "do_train", "do_eval") == metrics
+    assert "resuming from" in capsys.readouterr().out
+    resumed = open_checkpoint(tmp_path / "out" / "model.ckpt-8")
+    assert resumed.names == set(whole) or sorted(resumed.names) == sorted(whole)
+    for name, value in whole.items():
+        np.testing.assert_array_equal(resumed.read(name), value, err_msg=name)
+
+    rows = [(text, {"pos": "good", "neg": "bad"}[label]) for text, label in texts(160, 1)]
+    flags["train_file"] = write_rows(tmp_path / "train.csv", "text,label", rows, ",")
+    flags["eval_file"] = flags["train_file"]
+    message = (
+        r"out holds a run with other settings: data: labels was \['neg', 'pos'\] and is \['bad', 'good'\] now; data: "
+        r"their_sha256 was [0-9a-f]{16} and is [0-9a-f]{16} now; give the old settings to resume it, or another"
+    )
+    with pytest.raises(ValueError, match=message):
+        run(flags, "do_train", "do_eval")
+
+
+@pytest.fixture
+def mrpc(tmp_path):
+    return write_mrpc(tmp_path / "MRPC")
+
+
+def test_a_task_of_glue_from_its_files_to_its_submission(files, mrpc, tmp_path):
+    flags = {"task_name": "MRPC", "data_dir": mrpc, "train_file": None, "eval_file": None, "num_train_epochs": 1}
+    flags = {**files, **flags, "output_dir": tmp_path / "out", "eval_batch_size": 4, "max_seq_length": 16}
+    run(flags, "do_train", "do_eval", "do_predict")
+    out = tmp_path / "out"
+    results = results_in(out)
+    assert list(results) == ["eval_accuracy", "eval_f1", "eval_loss", "global_step", "loss"]
+    labels = [int(label == "pos") for _, label in texts(13, 1)]
+    rows = table_in(out / "eval_predictions.tsv")
+    losses = [-math.log(float(row[f"probability of {label}"])) for row, label in zip(rows, labels, strict=True)]
+    # Every example alike, and every batch alike, of which the last has one example only.
+    of_batches = [np.mean(losses[first : first + 4]) for first in range(0, 13, 4)]
+    assert float(results["eval_loss"]) == pytest.approx(np.mean(losses), abs=1e-5)
+    assert float(results["loss"]) == pytest.approx(np.mean(of_batches), abs=1e-5)
+    assert abs(np.mean(of_batches) - np.mean(losses)) > 1e-4
+    hits = [int(row["prediction"]) == label for row, label in zip(rows, labels, strict=True)]
+    assert float(results["eval_accuracy"]) == pytest.approx(np.mean(hits))
+    errors = table_in(out / "eval_errors.tsv")
+    assert len(errors) == 13 - sum(hits)
+    assert [row["confidence"] for row in errors] == sorted((row["confidence"] for row in errors), reverse=True)
+
+    answers = probabilities_in(out / "test_results.tsv").argmax(1)
+    expected = "index\tprediction\n" + "".join(f"{number}\t{answer}\n" for number, answer in enumerate(answers))
+    assert (out / "MRPC.tsv").read_text() == expected
+    with zipfile.ZipFile(out / "MRPC.zip") as archive:
+        assert archive.read("MRPC.tsv").decode() == expected
+
+    # As a model that the release has fine-tuned comes: weights and Adam's slots, a config and a vocabulary.
+    released = tmp_path / "released"
+    released.mkdir()
+    for path in [*out.glob("model.ckpt-2.*"), *(out / "model" / name for name in ("bert_config.json", "vocab.txt"))]:
+        shutil.copy(path, released)
+    flags = {"task_name": "mrpc", "data_dir": mrpc, "init_checkpoint": released / "model.ckpt-2"}
+    names = {"vocab_file": released / "vocab.txt", "bert_config_file": released / "bert_config.json"}
+    run({**flags, **names}, "do_predict", output_dir=tmp_path / "again", max_seq_length=16, do_lower_case=True)
+    assert (tmp_path / "again" / "test_results.tsv").read_text() == (out / "test_results.tsv").read_text()
+    assert (tmp_path / "again" / "MRPC.tsv").read_text() == expected
+
+
+def test_long_texts_are_answered_by_the_mean_over_their_windows(out, tmp_path):
+    words = [*FILLERS, "good", *FILLERS, "bad", *FILLERS][:23]
+    path = write_rows(tmp_path / "long.csv", "text", [(" ".join(words),), ("good film",)])
+    run({"output_dir": out}, "do_predict", predict_file=path, doc_stride=4)
+    spread = probabilities_in(out / "test_results.tsv")
+    windows = [" ".join(words[first : first + 10]) for first in (0, 4, 8, 12, 16)]
+    path = write_rows(tmp_path / "windows.csv", "text", [(window,) for window in [*windows, "good film"]])
+    run({"output_dir": out}, "do_predict", predict_file=path)
+    single = probabilities_in(out / "test_results.tsv")
+    assert np.ptp(single[:5, 0]) > 0.1
+    np.testing.assert_allclose(spread, [single[:5].mean(0), single[5]], atol=1e-6)
+    run({"output_dir": out}, "do_predict", predict_file=tmp_path / "long.csv")
+    np.testing.assert_allclose(probabilities_in(out / "test_results.tsv"), single[[0, 5]], atol=1e-6)
+
+
+def test_of_several_settings_the_best_is_kept(files, tmp_path):
+    flags = {**files, "output_dir": tmp_path / "out", "num_train_epochs": 3}
+    metrics = run(flags, "do_train", "do_eval", learning_rate="1e-9,0.003")
+    rows = table_in(tmp_path / "out" / "tries.tsv")
+    assert [row["learning_rate"] for row in rows] == ["1e-09", "0.003"]
+    assert float(rows[1]["accuracy"]) == pytest.approx(metrics["accuracy"], abs=1e-6)
+    assert metrics["accuracy"] > float(rows[0]["accuracy"])
+
+
+def test_a_model_is_only_asked_what_it_was_trained_for(out, mrpc, tmp_path):
+    flags = {"output_dir": out}
+    message = "^the model has the labels neg, pos, but the data have 0, 1; give data of the task that the model was tr"
+    with pytest.raises(ValueError, match=message):
+        run(flags, "do_eval", task_name="mrpc", data_dir=mrpc)
+    with pytest.raises(ValueError, match="^--kind=regression, but the model is one of the kind single_label; leave it"):
+        run(flags, "do_eval", kind="regression")
+    path = write_rows(tmp_path / "pairs.csv", "premise,hypothesis", [("good", "bad")], ",")
+    with pytest.raises(
+        ValueError, match="^pairs.csv line 2: a pair of texts, but the model is trained on a single text"
+    ):
+        run(flags, "do_predict", predict_file=path)
+    (out / "model" / "task.json").write_text('{"task": "question_answering", "max_seq_length": 12, "doc_stride": 4}')
+    with pytest.raises(ValueError, match=r"is of the task question_answering; give one of run_classifier$"):
+        run(flags, "do_eval")

@@ -1,0 +1,76 @@
+"""Texts of a made-up language whose class follows from one word in them, and a model to start from."""
+
+import random
+
+from known_models import make_config, write_model
+
+import run_classifier
+from modeling import PretrainingModel
+
+CLASS_OF = {"good": "pos", "great": "pos", "fine": "pos", "bad": "neg", "poor": "neg", "sad": "neg"}
+FILLERS = ["the", "film", "was", "very", "so", "then", "they", "left"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CLASS_OF, *FILLERS, "[unused0]", ".", "##s"]
+
+
+def texts(num_texts, seed):
+    """Returns texts and their classes, a list of pairs: three to six words, one of which says the class."""
+    draw = random.Random(seed)
+    made = []
+    for _ in range(num_texts):
+        words = [draw.choice(FILLERS) for _ in range(draw.randint(2, 5))]
+        word = draw.choice(list(CLASS_OF))
+        words.insert(draw.randint(0, len(words)), word)
+        made.append((" ".join(words), CLASS_OF[word]))
+    return made
+
+
+def write_rows(path, header, rows, separator="\t"):
+    """Writes a table without quotes and returns its path as a str; the header may be None."""
+    lines = [] if header is None else [header]
+    lines += [separator.join(map(str, row)) for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def write_texts(path, num_texts, seed):
+    """Writes texts with their classes as CSV and returns the path as a str."""
+    return write_rows(path, "text,label", texts(num_texts, seed), ",")
+
+
+def write_mrpc(folder):
+    """Writes the files of MRPC as distributed; the label says whether the first text is a good one."""
+    for seed, (name, count) in enumerate({"train": 32, "dev": 13, "test": 7}.items()):
+        pairs = zip(texts(count, seed), texts(count, seed + 10), strict=True)
+        rows = [(int(label == "pos"), 1, 2, text, other) for (text, label), (other, _) in pairs]
+        first = "Quality"
+        if name == "test":
+            first, rows = "index", [(number, *row[1:]) for number, row in enumerate(rows)]
+        write_rows(folder / f"{name}.tsv", f"{first}\t#1 ID\t#2 ID\t#1 String\t#2 String", rows)
+    return folder
+
+
+def write_start(folder):
+    """Writes a model of random weights for this language and returns its folder."""
+    config = make_config(
+        vocab_size=len(VOCABULARY), num_hidden_layers=2, hidden_size=16, hidden_act="gelu", max_position_embeddings=24
+    )
+    return write_model(folder, PretrainingModel(config), VOCABULARY)
+
+
+def run(flags, *actions, **more):
+    """Runs the program with flags by name; None leaves one out."""
+    given = {name: value for name, value in {**flags, **more}.items() if value is not None}
+    argv = ["run_classifier.py", *(f"--{action}" for action in actions)]
+    return run_classifier.main([*argv, *(f"--{name}={value}" for name, value in given.items())])
+
+
+def results_in(folder):
+    """Returns eval_results.txt as a dict of str."""
+    return dict(line.split(" = ") for line in (folder / "eval_results.txt").read_text().splitlines())
+
+
+def table_in(path):
+    """Returns a report of tab-separated values as a list of dicts."""
+    head, *rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    return [dict(zip(head, row, strict=True)) for row in rows]
