@@ -1,0 +1,283 @@
+"""The program on every kind of data: what is read, and figures that follow from the tables that it writes."""
+
+import json
+import math
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from tiny_classes import results_in, run, table_in, texts, write_rows, write_start, write_texts
+
+from modeling import open_checkpoint
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    return write_start(tmp_path_factory.mktemp("start"))
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def flags(start, out):
+    """The flags of a run of two updates, but for the data."""
+    return {
+        "init_checkpoint": start,
+        "output_dir": out,
+        "max_seq_length": 16,
+        "train_batch_size": 8,
+        "num_train_epochs": 1,
+        "eval_batch_size": 4,
+    }
+
+
+ALL = ("do_train", "do_eval", "do_predict")
+
+
+def pairs(num_pairs, seed):
+    """Texts with another one of the same or the other class, as [first, second, whether the classes are the same]."""
+    both = zip(texts(num_pairs, seed), texts(num_pairs, seed + 50), strict=True)
+    return [(first, second, label == other) for (first, label), (second, other) in both]
+
+
+def task_of(out):
+    return json.loads((out / "model" / "task.json").read_text())
+
+
+def mean_of_batches(losses, size=4):
+    return np.mean([np.mean(losses[first : first + size]) for first in range(0, len(losses), size)])
+
+
+def check_losses(out, losses):
+    results = results_in(out)
+    assert float(results["eval_loss"]) == pytest.approx(np.mean(losses), abs=2e-5)
+    assert float(results["loss"]) == pytest.approx(mean_of_batches(losses), abs=2e-5)
+
+
+def test_pairs_of_ones_own(flags, out, tmp_path, capsys):
+    for seed, (name, count) in enumerate({"train": 16, "dev": 7, "test": 5}.items()):
+        rows = [
+            (f"n{n}", first, "same" if same else "other", second)
+            for n, (first, second, same) in enumerate(pairs(count, seed))
+        ]
+        write_rows(tmp_path / f"{name}.tsv", "key\tsentence1\tcategory\tsentence2", rows)
+    files = {
+        f"{flag}_file": tmp_path / f"{name}.tsv"
+        for flag, name in zip(("train", "eval", "predict"), ("train", "dev", "test"), strict=True)
+    }
+    run({**flags, **files}, *ALL, id_column="key", metric="matthews")
+    shown = capsys.readouterr().out
+    assert '"sentence1" as the text, "sentence2" as the second text, "category" as the label' in shown
+    labels = [same for _, _, same in pairs(16, 0)]
+    assert f"2 labels, with their examples to train on: other ({labels.count(False)}), same ({sum(labels)})" in shown
+    task = task_of(out)
+    assert (task["labels"], task["is_pair"]) == (["other", "same"], True)
+    assert list(task["metrics"]) == ["loss", "matthews", "accuracy", "f1_macro"]
+    table = table_in(out / "eval_predictions.tsv")
+    assert [(row["id"], row["text_a"], row["text_b"]) for row in table] == [
+        (f"n{number}", *pair[:2]) for number, pair in enumerate(pairs(7, 1))
+    ]
+    truth = ["same" if same else "other" for _, _, same in pairs(7, 1)]
+    check_losses(
+        out, [-math.log(float(row[f"probability of {label}"])) for row, label in zip(table, truth, strict=True)]
+    )
+    assert [row["id"] for row in table_in(out / "predictions.tsv")] == [f"n{number}" for number in range(5)]
+
+
+def test_numbers(flags, out, tmp_path, capsys):
+    for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
+        rows = [(text, 2.5 if label == "pos" else -1) for text, label in texts(count, seed)]
+        write_rows(tmp_path / f"{name}.csv", "text,score", rows, ",")
+    files = {
+        "train_file": tmp_path / "train.csv",
+        "eval_file": tmp_path / "dev.csv",
+        "predict_file": tmp_path / "dev.csv",
+    }
+    run({**flags, **files}, *ALL, kind="regression")
+    assert "the labels are numbers from -1 to 2.5" in capsys.readouterr().out
+    task = task_of(out)
+    assert (task["task"], task["labels"]) == ("regression", [])
+    assert open_checkpoint(out / "model").shape("output_weights") == (1, 16)
+    answers = np.array([float(line) for line in (out / "test_results.tsv").read_text().splitlines()])
+    truth = np.array([2.5 if label == "pos" else -1 for _, label in texts(9, 1)])
+    check_losses(out, (answers - truth) ** 2)
+    results = results_in(out)
+    assert sorted(results) == ["eval_loss", "eval_pearson", "eval_spearman", "global_step", "loss"]
+    assert float(results["eval_pearson"]) == pytest.approx(np.corrcoef(answers, truth)[0, 1], abs=1e-5)
+    errors = table_in(out / "eval_errors.tsv")
+    differences = [abs(float(row["label"]) - float(row["prediction"])) for row in errors]
+    assert differences == sorted(differences, reverse=True)
+    assert [float(row["difference"]) for row in errors] == pytest.approx(differences, abs=1e-5)
+    # The model knows what it is: later its kind need not be said.
+    run({"output_dir": out}, "do_predict", predict_file=write_rows(tmp_path / "new.csv", "text", [texts(9, 1)[0][:1]]))
+    assert float((out / "test_results.tsv").read_text()) == pytest.approx(answers[0], abs=1e-6)
+
+
+def labels_of(text):
+    return [word for word in ("film", "good", "left") if word in text.split()]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_several_labels(flags, out, tmp_path, capsys, ending):
+    for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
+        rows = [(text, labels_of(text)) for text, _ in texts(count, seed)]
+        if ending == "csv":
+            write_rows(tmp_path / f"{name}.csv", "text,labels", [(text, "|".join(names)) for text, names in rows], ",")
+        else:
+            lines = [json.dumps({"text": text, "labels": names}) for text, names in rows]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    files = {"train_file": tmp_path / f"train.{ending}", "eval_file": tmp_path / f"dev.{ending}"}
+    separator = {"label_separator": "|"} if ending == "csv" else {}
+    metrics = run({**flags, **files, **separator}, "do_train", "do_eval", kind="multi_label")
+    counts = {name: sum(name in text.split() for text, _ in texts(16, 0)) for name in ("film", "good", "left")}
+    told = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    assert f"3 labels, with their examples to train on: {told}" in capsys.readouterr().out
+    assert (task_of(out)["task"], task_of(out)["labels"]) == ("multi_label", ["film", "good", "left"])
+    table = table_in(out / "eval_predictions.tsv")
+    probabilities = np.array([[float(row[f"probability of {name}"]) for name in counts] for row in table])
+    truth = np.array([[name in text.split() for name in counts] for text, _ in texts(9, 1)])
+    check_losses(out, -np.log(np.where(truth, probabilities, 1 - probabilities)).mean(1))
+    predicted = probabilities >= 0.5
+    assert [row["prediction"] for row in table] == [
+        ",".join(name for name, has in zip(counts, row, strict=True) if has) for row in predicted
+    ]
+    hits = (truth & predicted).sum()
+    assert metrics["f1_micro"] == pytest.approx(2 * hits / (truth.sum() + predicted.sum()))
+    assert metrics["accuracy"] == pytest.approx((truth == predicted).all(1).mean())
+    assert (out / "class_report.txt").read_text().splitlines()[1].startswith("film")
+    assert not (out / "confusion_matrix.tsv").exists()
+
+
+def test_choices_of_ones_own(flags, out, tmp_path):
+    def rows(count, seed):
+        return [(first, second, first, int(same)) for first, second, same in pairs(count, seed)]
+
+    for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
+        write_rows(tmp_path / f"{name}.csv", "text,one,two,label", rows(count, seed), ",")
+    files = {"train_file": tmp_path / "train.csv", "eval_file": tmp_path / "dev.csv"}
+    choices = {"kind": "multiple_choice", "choice_columns": "one,two"}
+    metrics = run({**flags, **files, **choices}, "do_train", "do_eval")
+    assert (task_of(out)["task"], task_of(out)["labels"]) == ("multiple_choice", ["0", "1"])
+    assert open_checkpoint(out / "model").shape("output_weights") == (1, 16)
+    table = table_in(out / "eval_predictions.tsv")
+    truth = [str(row[3]) for row in rows(9, 1)]
+    assert [(row["text_1"], row["text_2"], row["text_3"]) for row in table] == [row[:3] for row in rows(9, 1)]
+    check_losses(
+        out, [-math.log(float(row[f"probability of {label}"])) for row, label in zip(table, truth, strict=True)]
+    )
+    hits = [row["prediction"] == label for row, label in zip(table, truth, strict=True)]
+    assert metrics["accuracy"] == pytest.approx(np.mean(hits))
+    # The choices are settings of the run; what is asked later is laid out as the training was.
+    write_rows(tmp_path / "new.csv", "text,one,two", [row[:3] for row in rows(9, 1)], ",")
+    run({"output_dir": out}, "do_predict", predict_file=tmp_path / "new.csv")
+    assert [row["prediction"] for row in table_in(out / "predictions.tsv")] == [row["prediction"] for row in table]
+
+
+def test_swag(flags, out, tmp_path):
+    head = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
+    for name, count in {"train": 16, "val": 5, "test": 3}.items():
+        label = [] if name == "test" else ["label"]
+        rows = [
+            (n, "v", n, "s", text, "they", "gold", *(word for word, _ in texts(4, n)), *([n % 4] if label else []))
+            for n, (text, _) in enumerate(texts(count, count))
+        ]
+        write_rows(tmp_path / "swag" / f"{name}.csv", ",".join([head, *label]), rows, ",")
+    metrics = run({**flags, "task_name": "swag", "data_dir": tmp_path / "swag"}, *ALL)
+    assert set(metrics) == {"loss", "accuracy"}
+    assert task_of(out)["labels"] == ["0", "1", "2", "3"]
+    table = table_in(out / "predictions.tsv")
+    assert [row["text_1"] for row in table] == [text for text, _ in texts(3, 3)]
+    assert table[1]["text_2"] == f"they {texts(4, 1)[0][0]}"
+    shares = np.array(
+        [[float(cell) for cell in line.split("\t")] for line in (out / "test_results.tsv").read_text().splitlines()]
+    )
+    np.testing.assert_allclose(shares.sum(1), np.ones(3), atol=1e-6)
+
+
+def test_xnli(flags, out, tmp_path):
+    names = ("contradictory", "entailment", "neutral")
+    rows = [(first, second, names[n % 3]) for n, (first, second, _) in enumerate(pairs(16, 1))]
+    write_rows(tmp_path / "xnli" / "multinli" / "multinli.train.de.tsv", "premise\thypo\tlabel", rows)
+    head = "language\tgold_label\ta\tb\tc\td\tsentence1\tsentence2"
+    rows = [("de" if n % 2 else "fr", "contradiction", *"abcd", *pair[:2]) for n, pair in enumerate(pairs(12, 2))]
+    write_rows(tmp_path / "xnli" / "xnli.dev.tsv", head, rows)
+    metrics = run(
+        {**flags, "task_name": "XNLI", "data_dir": tmp_path / "xnli", "xnli_language": "de"}, "do_train", "do_eval"
+    )
+    assert task_of(out)["labels"] == ["contradiction", "entailment", "neutral"]
+    table = table_in(out / "eval_predictions.tsv")
+    assert [row["text_a"] for row in table] == [pair[0] for pair in pairs(12, 2)[1::2]]
+    assert metrics["accuracy"] == pytest.approx(np.mean([row["prediction"] == "contradiction" for row in table]))
+
+
+@pytest.fixture
+def tfds():
+    """Made-up records in the place of downloads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tfds = pytest.importorskip("tensorflow_datasets")
+        with tfds.testing.mock_data(num_examples=16):
+            yield tfds
+
+
+def test_a_task_of_tensorflow_datasets(flags, out, tfds):
+    run({**flags, "tfds": "glue/mrpc"}, *ALL)
+    assert task_of(out)["labels"] == ["0", "1"]
+    assert set(results_in(out)) == {"eval_accuracy", "eval_f1", "eval_loss", "global_step", "loss"}
+    table = table_in(out / "predictions.tsv")
+    ids = [int(row["id"]) for row in table]
+    assert ids == sorted(ids)
+    with zipfile.ZipFile(out / "MRPC.zip") as archive:
+        lines = archive.read("MRPC.tsv").decode().splitlines()
+    assert lines[1:] == [f"{number}\t{row['prediction']}" for number, row in enumerate(table)]
+
+
+def test_another_data_set_of_tensorflow_datasets(flags, out, tfds, tmp_path):
+    run({**flags, "tfds": "imdb_reviews"}, "do_train", "do_eval", tfds_eval_split="test")
+    assert task_of(out)["labels"] == ["neg", "pos"]
+    assert len(table_in(out / "eval_predictions.tsv")) == 16
+    # Other data than those of the training take their place.
+    path = write_texts(tmp_path / "own.csv", 6, 1)
+    run({"output_dir": out}, "do_predict", predict_file=path)
+    assert [row["text"] for row in table_in(out / "predictions.tsv")] == [text for text, _ in texts(6, 1)]
+    message = "^--tfds_eval_split says nothing about files of your own; leave it out$"
+    with pytest.raises(ValueError, match=message):
+        run({"output_dir": out}, "do_eval", eval_file=path, tfds_eval_split="test")
+
+
+def test_a_share_is_held_out_whatever_the_seed(flags, out, tmp_path, capsys):
+    rows = [(f"n{number}", *row) for number, row in enumerate(texts(40, 3))]
+    flags["train_file"] = write_rows(tmp_path / "all.csv", "id,text,label", rows, ",")
+    flags |= {"id_column": "id", "eval_share": 0.2}
+    first = run(flags, "do_train", "do_eval", seed=1)
+    assert "all.csv: 8 of 40 examples, chosen at random, are held out for evaluation" in capsys.readouterr().out
+    ids = [row["id"] for row in table_in(out / "eval_predictions.tsv")]
+    assert len(set(ids)) == 8
+    assert json.loads((out / "train.tf_record.json").read_text())["num_examples"] == 32
+    run({**flags, "output_dir": tmp_path / "other"}, "do_train", "do_eval", seed=2)
+    assert [row["id"] for row in table_in(tmp_path / "other" / "eval_predictions.tsv")] == ids
+    assert run({"output_dir": out}, "do_eval") == pytest.approx(first)
+    # Also where nothing is evaluated, so that it may be later.
+    run({**flags, "output_dir": tmp_path / "third"}, "do_train", seed=1)
+    assert run({"output_dir": tmp_path / "third"}, "do_eval") == pytest.approx(first)
+    message = r"^--eval_share=0.2 of .*all.csv: the rest of it is not what the model in .*out was trained on, so what"
+    write_rows(tmp_path / "all.csv", "id,text,label", rows[1:], ",")
+    with pytest.raises(ValueError, match=message):
+        run({"output_dir": out}, "do_eval")
+
+
+def test_a_class_that_counts_for_nothing_is_not_learnt(flags, out, tmp_path):
+    files = {
+        "train_file": write_texts(tmp_path / "train.csv", 160, 1),
+        "eval_file": write_texts(tmp_path / "dev.csv", 30, 2),
+    }
+    flags |= {"learning_rate": 0.003, "num_train_epochs": 1}
+    run({**flags, **files}, "do_train", "do_eval", class_weights="0,1")
+    assert {row["prediction"] for row in table_in(out / "eval_predictions.tsv")} == {"pos"}
+    rows = table_in(out / "confusion_matrix.tsv")
+    num_negative = [label for _, label in texts(30, 2)].count("neg")
+    assert [(row["neg"], row["pos"]) for row in rows] == [("0", str(num_negative)), ("0", str(30 - num_negative))]
