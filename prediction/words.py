@@ -7,6 +7,9 @@ from data_prep.tokenization import BasicTokenizer
 _INNER = frozenset("-./&_@+'’")
 _INNER_OF_NUMBERS = frozenset(",:")
 _APOSTROPHES = frozenset("'’")
+# What is split off together with an apostrophe: Germany 's, I 'm.
+_SUFFIXES = frozenset(("s", "m", "d", "ll", "re", "ve"))
+_RUNS = frozenset("-.")
 
 _TOKENIZER = BasicTokenizer(do_lower_case=False)
 
@@ -14,8 +17,8 @@ _TOKENIZER = BasicTokenizer(do_lower_case=False)
 def split_words(text: str) -> list[tuple[int, int]]:
     """Splits a text into words: at white space, and around punctuation that is not inside a word.
 
-    A possessive 's is a word of its own, the dot of an abbreviation (U.S., J.) is a part of its word, as in CoNLL-2003.
-    Each ideograph is a word.
+    As in CoNLL-2003, a possessive or short verb ('s, 'm, 've) is a word of its own, the dot of an abbreviation (U.S.,
+    J.) is a part of its word, and so are the dots or hyphens of a row of them. Each ideograph is a word.
 
     Returns:
         (start, end) of each word in the text, in order.
@@ -23,55 +26,54 @@ def split_words(text: str) -> list[tuple[int, int]]:
     parts = [(sources[0], sources[-1] + 1) for _, sources in _TOKENIZER.tokenize_with_sources(text)]
     spans, number = [], 0
     while number < len(parts):
-        start, end = parts[number]
-        number += 1
-        if _is_possessive(text, parts, number - 1):
-            end = parts[number][1]
-            number += 1
-        else:
-            while _goes_on(text, parts, number, end):
-                end = parts[number + 1][1]
-                number += 2
-            if _is_abbreviated(text, start, end) and number < len(parts) and parts[number][0] == end:
-                end += 1
-                number += 1
-        spans.append((start, end))
+        first, number = number, _end_of_word(text, parts, number)
+        spans.append((parts[first][0], parts[number - 1][1]))
     return spans
 
 
-def _goes_on(text, parts, number, end):
-    """Returns whether a mark and the part after it belong to the word that ends at `end`."""
-    if number + 1 >= len(parts) or parts[number][0] != end or parts[number + 1][0] != parts[number][1]:
+def _end_of_word(text, parts, first):
+    """Returns the number of the first part after the word that begins with a part."""
+    if _is_suffix(text, parts, first):
+        return first + 2
+    end = first + 1
+    if text[parts[first][0]] in _RUNS:
+        while _touches(parts, end) and text[parts[end][0]] == text[parts[first][0]]:
+            end += 1
+        return end
+    while _goes_on(text, parts, end):
+        end += 2
+    has_dot = _touches(parts, end) and text[parts[end][0]] == "."
+    return end + 1 if has_dot and _is_abbreviated(text[parts[first][0] : parts[end - 1][1]]) else end
+
+
+def _touches(parts, number):
+    """Returns whether there is a part of that number, with nothing between it and the one before."""
+    return number < len(parts) and parts[number][0] == parts[number - 1][1]
+
+
+def _goes_on(text, parts, number):
+    """Returns whether a part is a mark that belongs, with the part after it, to the word before it."""
+    if not (_touches(parts, number) and _touches(parts, number + 1)) or _is_suffix(text, parts, number):
         return False
-    mark, before, after = text[end], text[end - 1], text[parts[number + 1][0]]
-    if parts[number][1] != end + 1 or _is_possessive(text, parts, number):
-        return False
+    mark = text[slice(*parts[number])]
+    before, after = text[parts[number - 1][1] - 1], text[parts[number + 1][0]]
     if mark in _INNER_OF_NUMBERS:
         return before.isdigit() and after.isdigit()
     return mark in _INNER and _is_of_word(before) and _is_of_word(after)
 
 
-def _is_possessive(text, parts, number):
-    """Returns whether a part is an apostrophe that stands between a word and an s that ends it."""
-    start, end = parts[number]
-    if text[start:end] not in _APOSTROPHES or number + 1 >= len(parts) or not start or not _is_of_word(text[start - 1]):
+def _is_suffix(text, parts, number):
+    """Returns whether a part is an apostrophe and the next one an ending that is split off with it."""
+    if text[slice(*parts[number])] not in _APOSTROPHES or not _touches(parts, number + 1):
         return False
-    next_start, next_end = parts[number + 1]
-    ends_there = number + 2 >= len(parts) or parts[number + 2][0] > next_end or not _is_inner(text, parts, number + 2)
-    return next_start == end and text[next_start:next_end] in ("s", "S") and ends_there
+    ending = text[slice(*parts[number + 1])].lower()
+    end = parts[number + 1][1]
+    goes_on = _touches(parts, number + 2) and text[end] in _INNER and _is_of_word(text[end + 1 : end + 2])
+    return ending in _SUFFIXES and not goes_on
 
 
-def _is_inner(text, parts, number):
-    """Returns whether a mark is followed at once by more of a word."""
-    end = parts[number][1]
-    return text[end - 1] in _INNER and end < len(text) and _is_of_word(text[end])
-
-
-def _is_abbreviated(text, start, end):
+def _is_abbreviated(word):
     """Returns whether the dot after a word is a part of it: U.S and J have one, Smith has not."""
-    word = text[start:end]
-    if text[end : end + 1] != ".":
-        return False
     return (len(word) == 1 and word.isupper()) or ("." in word and all(len(part) == 1 for part in word.split(".")))
 
 
