@@ -204,6 +204,10 @@ def test_windows_without_the_whole_answer_are_kept_and_labelled_with_cls(letters
         "1 questions in 4 windows of 9 pieces: 1 contexts take more than one; 1 questions are cut to 2 pieces; "
         "2 do not hold the whole answer and are labelled with [CLS]"
     ]
+    # The first window ends, and the third starts, within the answer 3 and 4.
+    features = training_features(letters_tokenizer, example_of(letters(10), "d e", 6, question="x y z"))
+    assert features["start_positions"].tolist() == [0, 5, 0, 0]
+    assert features["end_positions"].tolist() == [0, 6, 0, 0]
 
 
 def test_a_question_without_answer_is_labelled_with_cls(letters_tokenizer, messages):

@@ -233,7 +233,7 @@ def test_training_has_what_the_release_s_records_have_and_counts_questions(work,
     assert any("eval_file.json is trained on as well" in message for message in messages)
 
 
-def test_features_are_read_back_where_nothing_differs(work, tmp_path, messages):
+def test_features_are_read_back_where_nothing_differs(work, tokenizer, tmp_path, messages):
     made = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
     facts = made.facts()
     assert sorted(facts) == ["eval_file_sha256", "train_file_sha256"]
@@ -244,8 +244,14 @@ def test_features_are_read_back_where_nothing_differs(work, tmp_path, messages):
         for name, values in features.items():
             np.testing.assert_array_equal(values, others[name], err_msg=name)
             assert values.dtype == others[name].dtype
+    for windows in (WindowSettings(11, 4, 3), WindowSettings(12, 3, 3), WindowSettings(12, 4, 2)):
+        path = str(tmp_path / "train_file.json")
+        other = QuestionAnswering(tokenizer, windows, AnswerSettings(version_2_with_negative=True), train_file=path)
+        other.prepare(str(tmp_path))
+        assert other.train_features["input_ids"].shape[1] == windows.max_seq_length
+    assert sum("made before from the same data" in message for message in messages) == 2
     changed = work(evaluate=PARAGRAPHS[:3], train=PARAGRAPHS)
-    assert sum("made before from the same data" in message for message in messages) == 3
+    assert sum("made before from the same data" in message for message in messages) == 2
     assert changed.facts()["eval_file_sha256"] != facts["eval_file_sha256"]
     assert changed.facts()["train_file_sha256"] == facts["train_file_sha256"]
 
