@@ -6,19 +6,30 @@ import shlex
 import shutil
 
 import pytest
+from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
 
 import convert_checkpoint
+import evaluate
+import extract_features
 import predict
+import run_classifier
+import run_ner
 import run_pretraining
+import run_squad
 from data_prep import create_pretraining_data
 from training.flags import parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = {
     "convert_checkpoint.py": convert_checkpoint.define_flags,
+    "evaluate.py": evaluate.define_flags,
+    "extract_features.py": extract_features.define_flags,
     "predict.py": predict.define_flags,
+    "run_classifier.py": run_classifier.define_flags,
+    "run_ner.py": run_ner.define_flags,
     "run_pretraining.py": run_pretraining.define_flags,
+    "run_squad.py": run_squad.define_flags,
     "data_prep/create_pretraining_data.py": create_pretraining_data.define_flags,
 }
 
@@ -51,12 +62,18 @@ def test_the_two_commands_of_a_new_user_stand_in_the_readme():
     "page",
     [
         "README.md",
-        *(f"docs/{name}.md" for name in ("checkpoints", "create_pretraining_data", "predict", "tokenization")),
+        "docs/checkpoints.md",
+        "docs/create_pretraining_data.md",
+        "docs/evaluation.md",
+        "docs/extract_features.md",
+        "docs/predict.md",
+        "docs/tokenization.md",
     ],
 )
 def test_python_of_the_pages_runs(page, tmp_path, monkeypatch, capsys):
-    # A tiny model of random weights stands where the pages name a released one.
+    # Tiny models of random weights stand where the pages name a released one, or the run of another page.
     folder = write_model(tmp_path / "uncased_L-12_H-768_A-12", random_model())
+    write_fine_tuned(tmp_path / "news", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS)
     shutil.copy(folder / "vocab.txt", tmp_path)
     (tmp_path / "text.txt").write_text("He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n")
     monkeypatch.chdir(tmp_path)
@@ -82,6 +99,11 @@ def test_links_lead_somewhere():
         ("data_prep/create_pretraining_data.py", "create_pretraining_data.md"),
         ("predict.py", "predict.md"),
         ("convert_checkpoint.py", "checkpoints.md"),
+        ("evaluate.py", "evaluation.md"),
+        ("extract_features.py", "extract_features.md"),
+        ("run_classifier.py", "classification.md"),
+        ("run_ner.py", "ner.md"),
+        ("run_squad.py", "squad.md"),
     ],
 )
 def test_every_flag_is_explained(program, page):
