@@ -1,0 +1,245 @@
+"""Classes, numbers, several labels and choices as a run: features, figures and files, without a network."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+from known_models import TOKENS, make_config
+from scipy.special import log_softmax
+
+import run_classifier
+from data_prep.tokenization import FullTokenizer
+from modeling import ClassificationTask, MultiLabelTask, MultipleChoiceModel, RegressionTask
+from prediction.model_files import Preparation
+from training.classification import Classification
+from training.run_dir import RunDir
+
+TRAIN = [("paris", "b"), ("london", "a"), ("france", "b"), ("he walked", "b"), ("she ate", "c")]
+DEV = [("paris was the capital", "b"), ("he", "a"), ("she", "c"), ("so hungry", "b"), ("the", "b")]
+# Right, right, wrong and sure, wrong and unsure, right.
+LOGITS = np.float32([[0, 2, 0], [3, 0, 0], [4, 0, 0], [0.1, 0, 0], [0, 1, 0]])
+
+
+@pytest.fixture
+def files(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in TOKENS))
+    return types.SimpleNamespace(tokenizer=FullTokenizer(path), preparation=Preparation(True, None, 40))
+
+
+@pytest.fixture
+def make(files, tmp_path):
+    """Makes the work of a run: a function of its rows and settings."""
+
+    def make(train=TRAIN, dev=DEV, test=None, stored=None, **changes):
+        flag_values = run_classifier.define_flags()
+        settings = {name: flag_values[name].value for name in flag_values} | {"max_seq_length": 12}
+        for name, rows in (("train", train), ("eval", dev), ("predict", test)):
+            if rows is not None:
+                path = tmp_path / f"{name}.jsonl"
+                lines = [
+                    row if isinstance(row, dict) else dict(zip(("text", "label"), row, strict=False)) for row in rows
+                ]
+                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                settings |= {f"{name}_file": str(path), f"do_{name}": True}
+        work = Classification({**settings, **changes}, files, stored)
+        work.prepare(str(tmp_path))
+        return work
+
+    return make
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    (tmp_path / "out").mkdir()
+    return RunDir(str(tmp_path / "out"), "run_classifier")
+
+
+def read(run_dir, name):
+    with open(run_dir.file(name), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_figures_of_classes(make):
+    work = make(eval_batch_size=2)
+    metrics = work.evaluate({"logits": LOGITS})
+    losses = -log_softmax(LOGITS, axis=1)[range(5), [1, 0, 2, 1, 1]]
+    f1_macro = np.mean([2 / 4, 4 / 5, 0])  # a: 1 of 3 right; b: 2 of 2, one missed; c: never
+    assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 3 / 5, "f1_macro": f1_macro})
+    of_batches = np.mean([losses[:2].mean(), losses[2:4].mean(), losses[4]])
+    assert work.results(metrics) == pytest.approx(
+        {"eval_loss": losses.mean(), "eval_accuracy": 3 / 5, "eval_f1_macro": f1_macro, "loss": of_batches}
+    )
+    # Always "b", of which there are most in training.
+    assert work.baseline() == pytest.approx({"accuracy": 3 / 5, "f1_macro": np.mean([0, 6 / 8, 0])})
+    assert make(metric="matthews").metric == "matthews"
+
+
+def test_figures_of_numbers(make):
+    values = [1.0, 2.0, 4.0]
+    work = make(train=[("he", 1), ("she", 2)], dev=[("he", value) for value in values], kind="regression")
+    metrics = work.evaluate({"logits": np.float32([[1.5], [2], [2.5]])})
+    expected = {"loss": (0.25 + 0 + 2.25) / 3, "spearman": 1.0, "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1]}
+    assert metrics == pytest.approx(expected)
+    assert list(metrics) == ["loss", "spearman", "pearson"]
+    assert work.baseline() == {"spearman": 0.0, "pearson": 0.0}
+    assert isinstance(work.make_task(make_config()), RegressionTask)
+
+
+def test_figures_of_several_labels(make):
+    train = [("he", ["x", "y"]), ("she", ["z"])]
+    dev = [("he", ["x"]), ("she", []), ("so", ["y", "z"])]
+    work = make(train=train, dev=dev, kind="multi_label")
+    logits = np.float32([[2, -1, 0.5], [-1, -2, -3], [-1, 3, 1]])
+    metrics = work.evaluate({"logits": logits})
+    truth = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 1]])
+    probabilities = 1 / (1 + np.exp(-logits))
+    loss = -np.log(np.where(truth, probabilities, 1 - probabilities)).mean()
+    assert metrics == pytest.approx(
+        {"loss": loss, "f1_micro": 6 / 7, "f1_macro": (1 + 1 + 2 / 3) / 3, "accuracy": 2 / 3}
+    )
+    assert work.baseline() == pytest.approx({"f1_micro": 0, "f1_macro": 0, "accuracy": 1 / 3})
+    assert isinstance(work.make_task(make_config()), MultiLabelTask)
+
+
+def test_choices_share_one_logit_each(make):
+    rows = [{"text": "he", "one": "ate", "two": "was", "label": label} for label in (0, 1, 1)]
+    work = make(train=rows, dev=rows, kind="multiple_choice", choice_columns=["one", "two"])
+    assert work.train_features["input_ids"].shape == (3, 2, 12)
+    metrics = work.evaluate({"logits": np.float32([[1, 0], [1, 0], [0, 3]])})
+    losses = np.log1p(np.exp([-1.0, 1.0, -3.0]))
+    assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 2 / 3})
+    assert isinstance(work.make_task(make_config()).model, MultipleChoiceModel)
+    assert work.describe()["labels"] == ["0", "1"]
+
+
+def test_answers_are_means_over_the_windows_of_a_text(make):
+    long = " ".join(["he"] * 15)
+    work = make(train=[(long, "a"), ("she", "b")], dev=[("he", "a"), (long, "b")], doc_stride=3)
+    # Rooms of ten pieces, three apart: 0 to 9, 3 to 12, 6 to 15.
+    assert work.eval_features["example_index"].tolist() == [0, 1, 1, 1]
+    assert work.num_train_examples == 2
+    assert len(work.train_features["input_ids"]) == 4
+    logits = np.float32([[2, 0], [0, 1], [3, 0], [0, 0]])
+    shares = np.exp(log_softmax(logits, axis=1))
+    answers = work.answers({"logits": logits}, work.eval_features)
+    np.testing.assert_allclose(answers, [shares[0], shares[1:].mean(0)], rtol=1e-6)
+    # The second text is taken for an "a" as a whole, although most of its windows are not.
+    assert answers[1].argmax() == 0
+    metrics = work.evaluate({"logits": logits})
+    assert metrics["accuracy"] == 1 / 2
+    assert metrics["loss"] == pytest.approx(-log_softmax(logits, axis=1)[range(4), [0, 1, 1, 1]].mean())
+
+
+def test_reports_of_an_evaluation(make, run_dir, messages):
+    work = make()
+    work.write_evaluation(run_dir, {"logits": LOGITS})
+    shares = np.exp(log_softmax(LOGITS, axis=1)).max(1)
+    assert read(run_dir, "eval_errors.tsv") == (
+        f"id\tlabel\tprediction\tconfidence\ttext\n2\tc\ta\t{shares[2]:.6f}\tshe\n3\tb\ta\t{shares[3]:.6f}\tso hungry\n"
+    )
+    assert read(run_dir, "confusion_matrix.tsv") == (
+        "label, prediction:\ta\tb\tc\na\t1\t0\t0\nb\t1\t2\t0\nc\t1\t0\t0\n"
+    )
+    report = read(run_dir, "class_report.txt")
+    assert [line.split() for line in report.splitlines()][1:4] == [
+        ["a", "0.3333", "1.0000", "0.5000", "1"],
+        ["b", "1.0000", "0.6667", "0.8000", "3"],
+        ["c", "0.0000", "0.0000", "0.0000", "1"],
+    ]
+    assert messages[-1] == report.rstrip()
+    with open(run_dir.file("confusion_matrix.png"), "rb") as file:
+        assert file.read().startswith(b"\x89PNG")
+    assert [line.split("\t")[:2] for line in read(run_dir, "eval_predictions.tsv").splitlines()[1:]] == [
+        [str(number), answer] for number, answer in enumerate("baaab"[i] for i in (0, 1, 2, 3, 4))
+    ]
+
+
+def test_predictions_have_the_form_of_the_release(make, run_dir):
+    work = make(test=[("he", "whatever"), ("she", "")])
+    assert "label_ids" not in work.predict_features
+    work.write_predictions(run_dir, {"logits": LOGITS[:2]})
+    lines = read(run_dir, "test_results.tsv").splitlines()
+    shares = np.exp(log_softmax(LOGITS[:2], axis=1))
+    np.testing.assert_allclose([list(map(float, line.split("\t"))) for line in lines], shares, rtol=1e-6)
+    assert read(run_dir, "predictions.tsv").splitlines()[1].split("\t") == [
+        *("0", "b"),
+        *(f"{share:.6f}" for share in shares[0]),
+        "he",
+    ]
+
+
+def test_weights_of_classes(make):
+    # Of five examples, three labels: a and c once, b three times.
+    assert make(class_weights="balanced").class_weights == pytest.approx([5 / 3, 5 / 9, 5 / 3])
+    work = make(class_weights="1,0,2.5")
+    assert work.class_weights == [1.0, 0.0, 2.5]
+    task = work.make_task(make_config())
+    assert isinstance(task, ClassificationTask)
+    assert task.class_weights == [1.0, 0.0, 2.5]
+    # What is evaluated is not weighted.
+    assert work.evaluate({"logits": LOGITS}) == make().evaluate({"logits": LOGITS})
+    assert make().class_weights is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"class_weights": "1,2"},
+            '^--class_weights=1,2 is neither "balanced" nor 3 numbers, one for each of a, b, c in',
+        ),
+        ({"class_weights": "1,2,-1"}, '^--class_weights=1,2,-1 is neither "balanced" nor 3 numbers'),
+        ({"class_weights": "0,0,0"}, "^--class_weights=0,0,0 leaves nothing that counts; give weights above 0$"),
+        (
+            {"kind": "multi_label", "class_weights": "balanced"},
+            "^--class_weights is for data with one label each, but th",
+        ),
+        ({"doc_stride": 11}, "^doc_stride is 11, but must be from 1 to 10"),
+        ({"max_seq_length": 4}, r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a piece of each text need 5 or more"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**changes)
+
+
+def test_answers_that_are_no_numbers_are_refused(make):
+    logits = LOGITS.copy()
+    logits[1, 2] = np.nan
+    with pytest.raises(
+        ValueError, match=r"^the model's answers to 1 of 5 sequences are not finite numbers; its weights"
+    ):
+        make().evaluate({"logits": logits})
+
+
+def test_facts_follow_what_is_learnt_and_nothing_else(make):
+    facts = make().facts()
+    assert facts["data"]["labels"] == ["a", "b", "c"]
+    assert facts["data"]["training_examples"] == 5
+    assert make(dev=DEV[1:], test=[("he",)]).facts() == facts
+    assert make(train=TRAIN[::-1]).facts()["data"]["their_sha256"] != facts["data"]["their_sha256"]
+
+
+def test_features_follow_what_they_are_made_of(make, messages):
+    make()
+    assert not any("made before" in message for message in messages)
+    make()
+    assert sum("rows, made before from the same data" in message for message in messages) == 2
+    features = make(max_seq_length=8).eval_features
+    assert features["input_ids"].shape == (5, 8)
+    assert make(train=[*TRAIN, ("so", "0")]).eval_features["label_ids"].tolist() == [2, 1, 3, 2, 2]
+
+
+def test_a_model_that_is_there_says_what_its_labels_are(make):
+    stored = {"task": "classification", "labels": ["c", "a", "b"], "is_pair": False}
+    work = make(train=None, stored=stored)
+    assert work.describe() == {
+        "task": "classification",
+        "labels": ["c", "a", "b"],
+        "is_pair": False,
+        "max_seq_length": 12,
+        "doc_stride": None,
+    }
+    assert work.evaluate({"logits": np.roll(LOGITS, 1, axis=1)})["accuracy"] == 3 / 5

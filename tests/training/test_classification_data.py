@@ -1,0 +1,211 @@
+"""Which data a run reads, what it says about them, and what it refuses."""
+
+import json
+
+import pytest
+
+import run_classifier
+from training.classification_data import digest_of, read_classification_data
+from training.classification_settings import complete_settings
+
+
+def defaults():
+    flag_values = run_classifier.define_flags()
+    return {name: flag_values[name].default for name in flag_values} | {"output_dir": "out"}
+
+
+def settings_of(**changes):
+    return complete_settings(defaults() | changes, set(changes), defaults(), None)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, *lines):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def read(stored=None, **changes):
+    return read_classification_data(settings_of(**changes), stored)
+
+
+def test_labels_are_learnt_from_training_and_said(write, messages):
+    train = write("train.csv", "text,label", "a,10", "b,9", "c,9")
+    data = read(do_train=True, train_file=train)
+    assert data.labels == ("9", "10")
+    assert data.metrics == ("accuracy", "f1_macro")
+    assert [example.label for example in data.train] == ["10", "9", "9"]
+    assert (data.dev, data.test, data.glue) == (None, None, None)
+    assert messages[-1] == "2 labels, with their examples to train on: 9 (2), 10 (1)"
+
+
+def test_what_is_held_out_is_the_same_every_time_and_the_rest_is_trained_on(write, messages):
+    rows = [f"text {number},{number % 2}" for number in range(50)]
+    train = write("train.csv", "text,label", *rows)
+    data = read(do_train=True, do_eval=True, train_file=train, eval_share=0.3, seed=1)
+    assert (len(data.train), len(data.dev)) == (35, 15)
+    texts = [example.text_a for example in data.train + data.dev]
+    assert sorted(texts) == sorted(row.split(",")[0] for row in rows)
+    # In the order of the file, and not its end or beginning.
+    numbers = [int(example.id) for example in data.dev]
+    assert numbers == sorted(numbers)
+    assert numbers not in (list(range(15)), list(range(35, 50)))
+    other = read(do_train=True, do_eval=True, train_file=train, eval_share=0.3, seed=2)
+    assert digest_of(other.dev) == digest_of(data.dev)
+    assert "train.csv: 15 of 50 examples, chosen at random, are held out for evaluation" in messages
+    # Where nothing is evaluated now, it may be later.
+    assert digest_of(read(do_train=True, train_file=train, eval_share=0.3).train) == digest_of(data.train)
+
+
+def test_a_label_of_held_out_examples_alone_is_known(write, messages):
+    train = write("train.csv", "text,label", *(f"t,{label}" for label in "abcdef"))
+    data = read(do_train=True, do_eval=True, train_file=train, eval_share=0.5)
+    assert data.labels == tuple("abcdef")
+    held_out = ", ".join(sorted(example.label for example in data.dev))
+    assert f"no example to train on has the label {held_out}" in messages
+
+
+def test_what_is_hardly_meant_is_said(write, messages):
+    read(do_train=True, train_file=write("n.csv", "text,label", *(f"t,{number / 8}" for number in range(30))))
+    assert messages[-1] == (
+        "30 labels are many for 30 examples: see that --label_column is right; numbers need --kind=regression"
+    )
+    assert messages[-2].endswith("and 10 more")
+    read(do_train=True, train_file=write("m.csv", "text,labels", "a,x|y", "b,y"), kind="multi_label")
+    assert messages[-1] == "no example has more than one label; --label_separator says what stands between them"
+
+
+def test_a_file_to_predict_may_have_any_labels(write):
+    files = {"train_file": write("train.csv", "text,label", "a,x", "b,y"), "do_train": True, "do_predict": True}
+    for name, lines in (("a", ("text", "c")), ("b", ("label,text", "?,c")), ("c", ("label,text", ",c"))):
+        data = read(**files, predict_file=write(f"{name}.csv", *lines))
+        assert [(example.text_a, example.label) for example in data.test] == [("c", None)]
+        named = {"text_column": "text", "label_column": "label"}
+        data = read(**files, **named, predict_file=write(f"{name}.csv", *lines))
+        assert [(example.text_a, example.label) for example in data.test] == [("c", None)]
+
+
+def test_a_file_without_a_header_has_columns_by_number(write):
+    train = write("train.csv", "7,first,x", "8,second,y")
+    with pytest.raises(ValueError, match=r"no column could be the text among 7, first, x; .*give its number from 0\)$"):
+        read(do_train=True, train_file=train)
+    data = read(do_train=True, train_file=train, text_column="1", label_column="2")
+    assert [(example.text_a, example.label) for example in data.train] == [("first", "x"), ("second", "y")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "metric", "names"),
+    [
+        ("single_label", "xy", None, ("accuracy", "f1_macro")),
+        ("single_label", "xy", "f1", ("f1", "accuracy", "f1_macro")),
+        ("single_label", "xyz", "f1_macro", ("f1_macro", "accuracy")),
+        ("regression", "123", "pearson", ("pearson", "spearman")),
+        ("multi_label", "xyz", "accuracy", ("accuracy", "f1_micro", "f1_macro")),
+    ],
+)
+def test_the_figure_that_counts_comes_first(write, kind, labels, metric, names):
+    train = write("train.csv", "text,label", *(f"t,{label}" for label in labels))
+    assert read(do_train=True, train_file=train, kind=kind, metric=metric).metrics == names
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "metric", "known"),
+    [
+        ("single_label", "xyz", "f1", "accuracy, f1_macro, matthews"),
+        ("single_label", "xy", "pearson", "accuracy, f1, f1_macro, matthews"),
+        ("regression", "12", "accuracy", "spearman, pearson"),
+        ("multi_label", "xyz", "matthews", "f1_micro, f1_macro, accuracy"),
+    ],
+)
+def test_a_figure_that_the_data_do_not_have_is_refused(write, kind, labels, metric, known):
+    train = write("train.csv", "text,label", *(f"t,{label}" for label in labels))
+    with pytest.raises(ValueError, match=f"^--metric={metric} is not one of {known}, which such data have$"):
+        read(do_train=True, train_file=train, kind=kind, metric=metric)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"label_separator": ","}, "^--label_separator is for --kind=multi_label, but it is single_label$"),
+        ({"choice_columns": ["a", "b"]}, "^--choice_columns is for --kind=multiple_choice, but it is single_label$"),
+        (
+            {"kind": "multiple_choice"},
+            "^--kind=multiple_choice needs --choice_columns: two or more columns, separated b",
+        ),
+        ({"kind": "multiple_choice", "choice_columns": ["a"]}, "^--kind=multiple_choice needs --choice_columns: two"),
+        ({"tfds_predict_split": "x"}, "^--tfds_predict_split says nothing about files of your own; leave it out$"),
+    ],
+)
+def test_flags_that_would_be_passed_over_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        settings_of(do_train=True, train_file="train.csv", **changes)
+
+
+def test_flags_that_say_nothing_about_tensorflow_datasets_are_refused():
+    with pytest.raises(ValueError, match="^--eval_share says nothing about the data of --tfds; leave it out$"):
+        settings_of(do_train=True, tfds="imdb_reviews", eval_share=0.1)
+    with pytest.raises(ValueError, match="^--kind=multiple_choice is read from files of your own, not from --tfds$"):
+        settings_of(do_train=True, tfds="imdb_reviews", kind="multiple_choice")
+
+
+def test_labels_and_choices_out_of_range_are_named_by_their_line(write):
+    train = write("train.csv", "text,a,b,label", "t,x,y,0", "t,x,y,2")
+    with pytest.raises(ValueError, match=r'^train.csv line 3: label "2" is not one of 0, 1$'):
+        read(do_train=True, train_file=train, kind="multiple_choice", choice_columns=["a", "b"])
+
+
+def test_data_of_the_command_line_take_the_place_of_those_of_the_run():
+    stored = {"task": "regression", "labels": []}
+    of_the_run = {"task_name": "sts-b", "data_dir": "glue", "do_predict": True}
+    settings = complete_settings(
+        defaults() | of_the_run | {"predict_file": "own.csv"}, {"do_predict", "predict_file"}, defaults(), stored
+    )
+    assert (settings["task_name"], settings["predict_file"], settings["kind"]) == (None, "own.csv", "regression")
+    of_the_run = {"train_file": "a.csv", "eval_share": 0.2, "text_column": "body", "id_column": "key"}
+    settings = complete_settings(
+        defaults() | of_the_run | {"tfds": "imdb_reviews", "id_column": "nr"}, {"tfds", "id_column"}, defaults(), None
+    )
+    assert [settings[name] for name in ("train_file", "eval_share", "text_column", "id_column")] == [
+        None,
+        0,
+        None,
+        "nr",
+    ]
+    # A file more is no other source.
+    settings = complete_settings(
+        defaults() | of_the_run | {"predict_file": "b.csv"}, {"predict_file"}, defaults(), None
+    )
+    assert (settings["train_file"], settings["text_column"]) == ("a.csv", "body")
+
+
+def test_held_out_examples_of_a_changed_file_are_not_evaluated_on(write, tmp_path):
+    train = write("train.csv", "text,label", *(f"t{number},{number % 2}" for number in range(10)))
+    stored = {"task": "classification", "labels": ["0", "1"], "is_pair": False}
+    settings = {"do_eval": True, "train_file": train, "eval_share": 0.2, "output_dir": str(tmp_path)}
+    message = r"^--eval_share=0.2 of .*train.csv: the rest of it is not what the model in .* was trained on, so what is"
+    with pytest.raises(ValueError, match=message):
+        read(stored, **settings)
+    facts = {"data": {"labels": ["0", "1"], "training_examples": 8, "their_sha256": "0" * 16}}
+    (tmp_path / "run_config.json").write_text(json.dumps({"program": "p", "settings": {}, "facts": facts}))
+    with pytest.raises(ValueError, match=message):
+        read(stored, **settings)
+    trained = read(do_train=True, train_file=train, eval_share=0.2)
+    facts["data"]["their_sha256"] = digest_of(trained.train)[:16]
+    (tmp_path / "run_config.json").write_text(json.dumps({"program": "p", "settings": {}, "facts": facts}))
+    assert len(read(stored, **settings).dev) == 2
+
+
+def test_pairs_and_single_texts_are_not_mixed(write):
+    pairs = write("pairs.csv", "text,text_pair,label", "a,b,x", "c,d,y")
+    single = write("single.csv", "text,label", "a,x")
+    with pytest.raises(
+        ValueError, match=r"^single.csv line 2: a single text, but the model is trained on a pair of texts"
+    ):
+        read(do_train=True, do_eval=True, train_file=pairs, eval_file=single)
+    stored = {"task": "classification", "labels": ["x", "y"], "is_pair": True}
+    with pytest.raises(ValueError, match=r"single text, .*; name the second text with --text_pair_column$"):
+        read(stored, do_predict=True, predict_file=single)
+    read({**stored, "is_pair": False}, do_predict=True, predict_file=pairs, text_column="text")
