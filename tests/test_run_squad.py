@@ -208,17 +208,20 @@ def test_a_run_of_the_second_version_finds_its_threshold(files, data, capsys):
     assert set(read_json(out / "predictions.json").values()) == {""}
 
 
-def test_a_threshold_that_is_given_is_used_and_stored(files, data):
+def test_a_threshold_that_is_given_is_used_and_stored(files, data, capsys):
     flags = {**files, "train_file": data["train2"], "version_2_with_negative": True, "num_train_epochs": 0.1}
-    for threshold, is_empty in ((-1000, True), (1000, False)):
-        flags["output_dir"] = files["output_dir"] / str(threshold)
-        run(flags, do_train=True, do_predict=True, null_score_diff_threshold=threshold, predict_file=data["dev2"])
-        answers, odds = (read_json(flags["output_dir"] / name) for name in ("predictions.json", "null_odds.json"))
-        # Some have no span to answer with, and so no answer whatever the threshold.
-        assert {id_: not text for id_, text in answers.items()} == {id_: odds[id_] > threshold for id_ in odds}
-        assert is_empty == (set(answers.values()) == {""})
-        task = read_json(flags["output_dir"] / "model" / "task.json")
-        assert task["null_score_diff_threshold"] == threshold
+    out = files["output_dir"]
+    run(flags, do_train=True, do_predict=True, null_score_diff_threshold=-1000, predict_file=data["dev2"])
+    assert set(read_json(out / "predictions.json").values()) == {""}
+    assert read_json(out / "model" / "task.json")["null_score_diff_threshold"] == -1000
+    capsys.readouterr()
+    run({"output_dir": out}, do_predict=True, predict_file=data["dev2"])
+    assert set(read_json(out / "predictions.json").values()) == {""}
+    assert "--null_score_diff_threshold=-1000, as stored with the model" in capsys.readouterr().out
+    run({"output_dir": out}, do_predict=True, predict_file=data["dev2"], null_score_diff_threshold=1000)
+    answers, odds = read_json(out / "predictions.json"), read_json(out / "null_odds.json")
+    # Some have no span to answer with, and so no answer whatever the threshold.
+    assert {id_ for id_, text in answers.items() if not text} == {id_ for id_ in odds if odds[id_] == 1000000.0}
 
 
 def test_features_are_made_once_for_the_same_data(files, capsys):
