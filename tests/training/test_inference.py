@@ -1,0 +1,114 @@
+"""The answers for all rows: those of the network itself, however the rows are batched and cut."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import ClassifierModel, MultipleChoiceModel, SquadModel, TokenClassifierModel, weights_by_name
+from training.inference import Inference
+
+NUM_TOKENS = 16
+LENGTHS = np.array([3, 16, 7, 8, 9, 4, 12])
+
+
+def make_model(make):
+    keras.utils.set_random_seed(1)
+    model = make()
+    random = np.random.default_rng(0)
+    for name, weight in weights_by_name(model).items():
+        weight.assign(0.3 * random.standard_normal(weight.shape) + name.endswith("gamma"))
+    return model
+
+
+def make_features(lengths=LENGTHS, seed=0):
+    random = np.random.default_rng(seed)
+    mask = np.arange(NUM_TOKENS) < lengths[..., None]
+    return {
+        "input_ids": (random.integers(1, 40, mask.shape) * mask).astype(np.int32),
+        "input_mask": mask.astype(np.int8),
+        "segment_ids": (random.integers(0, 2, mask.shape) * mask).astype(np.int8),
+        "example_index": np.arange(len(lengths)),
+    }
+
+
+def outputs_of(model, features, batch_size=3, is_trimmed=True):
+    return Inference(model, tf.distribute.get_strategy(), batch_size, is_trimmed).outputs(features)
+
+
+def one_by_one(model, features):
+    """What the network gives for each row alone, cut to its own length."""
+    rows = []
+    for row, mask in enumerate(features["input_mask"]):
+        length = mask.sum(-1).max()
+        part = {name: features[name][row : row + 1, ..., :length].astype(np.int32) for name in list(features)[:3]}
+        rows.append({name: value.numpy()[0] for name, value in model(part).items()})
+    return rows
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 10])
+def test_answers_are_those_for_each_row_alone_in_its_place(tiny_config, batch_size, is_trimmed):
+    model, features = make_model(lambda: ClassifierModel(tiny_config, 3)), make_features()
+    outputs = outputs_of(model, features, batch_size, is_trimmed)
+    expected = np.stack([row["logits"] for row in one_by_one(model, features)])
+    assert np.ptp(expected, axis=0).min() > 1e-2  # rows that changed places would be seen
+    assert outputs["logits"].dtype == np.float32
+    np.testing.assert_allclose(outputs["logits"], expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [lambda config: TokenClassifierModel(config, 3), SquadModel])
+def test_answers_for_tokens_are_filled_up_with_zeros(tiny_config, make):
+    # Nothing is as long as the features are, so that every batch is cut.
+    features = make_features(np.minimum(LENGTHS, 7))
+    model = make_model(lambda: make(tiny_config))
+    outputs = outputs_of(model, features)
+    for row, expected in enumerate(one_by_one(model, features)):
+        length = features["input_mask"][row].sum()
+        assert outputs.keys() == expected.keys()
+        for name, values in outputs.items():
+            assert values.shape[:2] == (7, NUM_TOKENS)
+            np.testing.assert_allclose(values[row, :length], expected[name], rtol=0, atol=1e-6)
+            assert not values[row, 8:].any()
+
+
+def test_cut_or_not_the_answers_for_tokens_are_the_same(tiny_config):
+    model, features = make_model(lambda: SquadModel(tiny_config)), make_features()
+    cut, whole = (outputs_of(model, features, is_trimmed=is_trimmed) for is_trimmed in (True, False))
+    for name, values in cut.items():
+        tokens = features["input_mask"] == 1
+        np.testing.assert_allclose(values[tokens], whole[name][tokens], rtol=0, atol=1e-6)
+        # Uncut, padding has answers too, as the release's have.
+        assert np.abs(whole[name][~tokens]).min() > 0
+
+
+def test_choices_are_answered_for_each_row(tiny_config):
+    model = make_model(lambda: MultipleChoiceModel(tiny_config))
+    features = make_features(np.array([[3, 9], [16, 4], [5, 6], [2, 7], [8, 8]]))
+    expected = np.stack([row["logits"] for row in one_by_one(model, features)])
+    np.testing.assert_allclose(outputs_of(model, features)["logits"], expected, rtol=0, atol=1e-6)
+
+
+def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_config):
+    built = []
+
+    class Counted(ClassifierModel):
+        def call(self, features, dropout_seed=None):
+            built.append(features["input_ids"].shape)
+            return super().call(features, dropout_seed=dropout_seed)
+
+    model, features = make_model(lambda: Counted(tiny_config, 3)), make_features()
+    inference = Inference(model, tf.distribute.get_strategy(), 2, is_trimmed=True)
+    first = inference.outputs(features)["logits"]
+    short = inference.outputs(make_features(np.array([3, 4, 5])))["logits"]
+    assert short.shape == (3, 3)
+    assert len(built) == 1
+    model.head.output_bias.assign_add([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(inference.outputs(features)["logits"] - first, [[1, 2, 3]] * 7, rtol=0, atol=1e-5)
+    assert len(built) == 1
+
+
+def test_long_predictions_tell_how_far_they_are(tiny_config, monkeypatch, messages):
+    monkeypatch.setattr("training.inference._SECONDS_BETWEEN_LINES", -1.0)
+    outputs_of(make_model(lambda: ClassifierModel(tiny_config, 3)), make_features())
+    assert messages == [f"{number} of 7 rows are predicted" for number in (3, 6, 7)]
