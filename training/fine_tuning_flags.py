@@ -1,5 +1,7 @@
 """The flags that all programs of fine-tuning share, under the release's names where it has them."""
 
+import math
+
 from absl import flags
 
 from training.flags import define_tpu_flags
@@ -37,6 +39,8 @@ class NumbersParser(flags.ArgumentParser):
         except ValueError:
             name = "a whole number" if self._kind is int else "a number"
             raise ValueError(f"{str(part).strip()!r} is not {name}") from None
+        if not math.isfinite(number):
+            raise ValueError(f"{number} is not a number to count with")
         if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):
             raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
         return number

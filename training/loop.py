@@ -44,7 +44,7 @@ class Pace:
         return step == self.num_train_steps or (interval > 0 and step % interval == 0)
 
 
-def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, judge=None):
+def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, judge=None, is_evaluation_owed=False):
     """Trains until `pace.num_train_steps`, or until the process is asked to stop, and saves.
 
     Args:
@@ -56,6 +56,7 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, 
         evaluate: function without arguments giving a dict of metrics, or None for no evaluation.
         explain: function of a `tf.errors.OpError` that reading raised, giving the exception to raise instead.
         judge: function of the step and the metrics of an evaluation, giving whether training is to end there.
+        is_evaluation_owed: whether to begin with the evaluation of the step where training starts.
 
     Returns:
         The metrics of the evaluation at the end; None without one, or after SIGTERM.
@@ -67,7 +68,15 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, 
     step = int(trainer.global_step.numpy())
     iterator = iter(batches)
     steps_per_call, metrics, is_over = 1, None, False
+
+    def evaluate_and_judge():
+        metrics = evaluate()
+        report.evaluation(step, metrics)
+        return metrics, judge is not None and judge(step, metrics)
+
     with _stop_requests() as stop_requests:
+        if is_evaluation_owed:
+            metrics, is_over = evaluate_and_judge()
         while step < pace.num_train_steps and not is_over and not stop_requests:
             num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
             started = time.monotonic()
@@ -91,9 +100,7 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, 
             # Evaluated before it is saved: a run that is resumed from a checkpoint has the figures of its step.
             try:
                 if evaluate is not None and pace.is_due(step, pace.eval_steps):
-                    metrics = evaluate()
-                    report.evaluation(step, metrics)
-                    is_over = judge is not None and judge(step, metrics)
+                    metrics, is_over = evaluate_and_judge()
             finally:
                 if is_over or pace.is_due(step, pace.save_checkpoints_steps):
                     run_dir.save(step, trainer.state)

@@ -54,7 +54,7 @@ def train_task(
         console: a `rich.console.Console`.
         evaluate: function without arguments giving a dict of metrics, called every `eval_steps` and at the end; or
             None.
-        explain, judge: see `training.loop.train`.
+        explain, judge: see `training.loop.train`; `judge` also says which step it `has_seen`, see `Selection`.
         eval_metric_names: of the figures that `evaluate` gives, beside those of training.
         rate_factor: see `modeling.AdamWeightDecay`.
         is_trained: see `training.step.Trainer`.
@@ -76,7 +76,16 @@ def train_task(
         run_dir.restore(trainer.state)
         log.info("resuming from %s", run_dir.latest_checkpoint())
     step = int(trainer.global_step.numpy())
-    if step >= num_steps:
+    pace = Pace(**{name: settings[name] for name in Pace.__dataclass_fields__})
+    # A run that was interrupted in an evaluation has saved its step, but not what came of it.
+    is_evaluation_owed = (
+        judge is not None
+        and evaluate is not None
+        and step > 0
+        and pace.is_due(step, pace.eval_steps)
+        and not judge.has_seen(step)
+    )
+    if step >= num_steps and not is_evaluation_owed:
         log.info("nothing to train: step %d of %d is reached; a higher --num_train_steps goes on", step, num_steps)
         return step, None
     num_passes = (num_steps - step) * batch_size / num_examples
@@ -89,10 +98,9 @@ def train_task(
     metrics_logs = [MetricsFile(run_dir, [*task.metric_names, *eval_metric_names], step)]
     if TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))
-    pace = Pace(**{name: settings[name] for name in Pace.__dataclass_fields__})
     with Report(task, schedule, batch_size, step, num_steps, console, metrics_logs) as report:
         batches = strategy.experimental_distribute_dataset(make_batches(step))
-        metrics = train(trainer, batches, run_dir, report, pace, evaluate, explain, judge)
+        metrics = train(trainer, batches, run_dir, report, pace, evaluate, explain, judge, is_evaluation_owed)
     return int(trainer.global_step.numpy()), metrics
 
 

@@ -66,17 +66,20 @@ def try_all(tries, settings, run_dir, work, train):
     baseline = work.baseline()[work.metric]
     varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
     results = []
+    # Before the first try, because it is what tells that the folder is in use by tries, whose settings must not change.
+    run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
     for number, one in enumerate(tries, 1):
-        name = ",".join(f"{setting}={one[setting]}" for setting in varied)
-        folder = run_dir.file(os.path.join(_TRIES_DIR, name))
-        result = _stored_result(folder, one)
+        try_dir = RunDir(_folder(run_dir, one), work.program)
+        result = _stored_result(try_dir, one)
         if result is None:
-            log.info("try %d of %d: %s", number, len(tries), name)
-            result = _one_try(one, {**settings, **one}, RunDir(folder, work.program), train)
+            log.info("try %d of %d: %s", number, len(tries), ", ".join(f"{name}={one[name]}" for name in varied))
+            result = _one_try(one, {**settings, **one}, try_dir, train)
             if result is None:
                 return False
+        # Its model is kept where it is the best; what resuming needs is not, which is most of the disk.
+        try_dir.forget_checkpoints()
         results.append(result)
-        _forget_all_but_best(results, run_dir, varied)
+        _forget_all_but_best(results, run_dir)
         run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
     best = _choose(results, varied, work.metric, baseline)
     if best.value is None:
@@ -100,22 +103,22 @@ def _one_try(one, settings, run_dir, train):
             return None
         result = _Result(one, selection.best, "done")
     run_dir.write_text(_RESULT, json.dumps(dataclasses.asdict(result)) + "\n")
-    # Its model is kept where it is the best; what resuming needs is not, which is most of the disk.
-    run_dir.forget_checkpoints()
     return result
 
 
-def _stored_result(folder, one):
+def _stored_result(try_dir, one):
     try:
-        with open(os.path.join(folder, _RESULT), encoding="utf-8") as file:
+        with open(try_dir.file(_RESULT), encoding="utf-8") as file:
             stored = json.load(file)
     except FileNotFoundError:
         return None
     return _Result(one, stored["value"], stored["status"])
 
 
-def _folder(run_dir, result, varied):
-    return run_dir.file(os.path.join(_TRIES_DIR, ",".join(f"{name}={result.settings[name]}" for name in varied)))
+def _folder(run_dir, one):
+    """Returns the folder of a try. Its name has all that may differ, so that no command finds the tries of another."""
+    name = ",".join(f"{setting}={one[setting]}" for setting in (*_TRIED, "seed"))
+    return run_dir.file(os.path.join(_TRIES_DIR, name))
 
 
 def _by_combination(results):
@@ -134,18 +137,18 @@ def _median(group):
     return statistics.median(map(_rank, group))
 
 
-def _forget_all_but_best(results, run_dir, varied):
+def _forget_all_but_best(results, run_dir):
     """Removes the models that cannot be chosen any more: of one combination only the best seed can."""
     for group in _by_combination(results):
         best = max(group, key=_rank)
         for result in group:
             if result is not best:
-                shutil.rmtree(os.path.join(_folder(run_dir, result, varied), "model"), ignore_errors=True)
+                shutil.rmtree(os.path.join(_folder(run_dir, result.settings), "model"), ignore_errors=True)
 
 
 def _choose(results, varied, metric, baseline):
     """Says what came of each combination, and returns the best run of the best one."""
-    groups = sorted(_by_combination(results), key=_median, reverse=True)
+    groups = sorted(_by_combination(results), key=lambda group: (_median(group), max(map(_rank, group))), reverse=True)
     for group in groups:
         values = sorted(map(_rank, group))
         num_failed = sum(value <= baseline for value in values)
@@ -174,6 +177,6 @@ def _take_model(run_dir, best, varied):
     log.info("chosen: %s", chosen)
     copy, model = run_dir.file(".model.unfinished"), run_dir.file("model")
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(os.path.join(_folder(run_dir, best, varied), "model"), copy)
+    shutil.copytree(os.path.join(_folder(run_dir, best.settings), "model"), copy)
     shutil.rmtree(model, ignore_errors=True)
     os.replace(copy, model)
