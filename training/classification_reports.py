@@ -10,6 +10,8 @@ from evaluation.report_files import confusion_picture, errors_table, predictions
 
 log = logging.getLogger("bert_keras")
 
+_LABELS_SHOWN = 20
+
 
 def write_evaluation(run_dir, data, answers):
     """Writes the reports of an evaluation.
@@ -75,6 +77,7 @@ def write_predictions(run_dir, data, answers):
     rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
     run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))
     _write_predictions(run_dir, "predictions.tsv", data, data.test, answers)
+    log.info("%s predictions: %s, see predictions.tsv", f"{len(answers):,}", _in_short(data, answers))
     if data.glue is not None and data.glue.name in SUBMISSION_FILES:
         name = SUBMISSION_FILES[data.glue.name]
         values = answers if data.kind == "regression" else answers.argmax(-1)
@@ -102,6 +105,16 @@ def _names(data, answers):
     if data.kind == "multi_label":
         return [_shown(tuple(np.array(data.labels)[answer >= 0.5])) for answer in answers]
     return [data.labels[index] for index in answers.argmax(-1)]
+
+
+def _in_short(data, answers):
+    """Says what was predicted, and how often."""
+    if data.kind == "regression":
+        return f"from {answers.min():.4g} to {answers.max():.4g}"
+    counts = (answers >= 0.5).sum(0) if data.kind == "multi_label" else np.bincount(answers.argmax(-1))
+    shown = [f"{label} {count:,}" for label, count in zip(data.labels, counts.tolist(), strict=False) if count]
+    rest = f" and {len(shown) - _LABELS_SHOWN} more labels" if len(shown) > _LABELS_SHOWN else ""
+    return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
 
 
 def _shown(label):

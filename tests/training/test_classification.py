@@ -156,7 +156,7 @@ def test_reports_of_an_evaluation(make, run_dir, messages):
     ]
 
 
-def test_predictions_have_the_form_of_the_release(make, run_dir):
+def test_predictions_have_the_form_of_the_release(make, run_dir, messages):
     work = make(test=[("he", "whatever"), ("she", "")])
     assert "label_ids" not in work.predict_features
     work.write_predictions(run_dir, {"logits": LOGITS[:2]})
@@ -168,6 +168,19 @@ def test_predictions_have_the_form_of_the_release(make, run_dir):
         *(f"{share:.6f}" for share in shares[0]),
         "he",
     ]
+    assert messages[-1] == "2 predictions: a 1, b 1, see predictions.tsv"
+
+
+def test_predictions_are_said_in_short(make, run_dir, messages):
+    train = [("he", ["x", "y"]), ("she", ["z"])]
+    work = make(train=train, dev=None, test=[("he",), ("so",)], kind="multi_label")
+    work.write_predictions(run_dir, {"logits": np.float32([[2, -1, 0.5], [1, -2, -3]])})
+    assert messages[-1] == "2 predictions: x 2, z 1, see predictions.tsv"
+    work.write_predictions(run_dir, {"logits": np.float32([[-2, -1, -1], [-1, -2, -3]])})
+    assert messages[-1] == "2 predictions: no label at all, see predictions.tsv"
+    work = make(train=[("he", 1), ("she", 2)], dev=None, test=[("he",), ("so",)], kind="regression")
+    work.write_predictions(run_dir, {"logits": np.float32([[2], [-0.5]])})
+    assert messages[-1] == "2 predictions: from -0.5 to 2, see predictions.tsv"
 
 
 def test_weights_of_classes(make):
