@@ -85,9 +85,8 @@ def main(argv):
         open_feature_file(values.output_file, output_format, layers, values.pooling) as writer,
     ):
         progress.start("extracting", num_lines, "lines")
-        for features in extractor.features(read_lines(values.input_file)):
+        for features in extractor.features(read_lines(values.input_file), progress.advance):
             writer.write(features)
-            progress.advance()
         progress.finish()
     log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -109,11 +109,17 @@ class FeatureExtractor:
         [features] = self.features([texts])
         return features
 
-    def features(self, texts: Iterable[str | tuple[str, str]]) -> Iterator[Features]:
+    def features(
+        self, texts: Iterable[str | tuple[str, str]], advance: Callable[[], None] | None = None
+    ) -> Iterator[Features]:
         """Yields the vectors of each text, in order; few texts are held at a time.
 
         A text that is too long loses its end, the longer one of a pair before the other, as in the release; at the end
         the log says how many did.
+
+        Args:
+            texts: str, or a tuple of two for a pair.
+            advance: called for each text as soon as it has been looked at, which is before it is its turn.
         """
         group, num_values = [], 0
         num_texts, num_cut_texts, num_cut_pieces = 0, 0, 0
@@ -126,20 +132,22 @@ class FeatureExtractor:
             num_vectors = 1 if self.pooling != "none" else len(input_ids)
             num_values += num_vectors * len(self.layers) * self.config.hidden_size
             if len(group) == _BATCHES_A_GROUP * self.network.batch_size or 4 * num_values >= _BYTES_A_GROUP:
-                yield from self._of_group(group)
+                yield from self._of_group(group, advance)
                 group, num_values = [], 0
-        yield from self._of_group(group)
+        yield from self._of_group(group, advance)
         if num_cut_texts:
             log.warning(
                 "%d of %d texts are longer than %d pieces; pieces cut off their ends: %d",
                 *(num_cut_texts, num_texts, self.max_seq_length, num_cut_pieces),
             )
 
-    def _of_group(self, questions):
+    def _of_group(self, questions, advance):
         values = [None] * len(questions)
         for index, (rows,) in self.network.answer_by_length(questions):
             # A copy, so that the batch it is a view of can go.
             values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
+            if advance:
+                advance()
         for index, question in enumerate(questions):
             yield Features(self.tokenizer.convert_ids_to_tokens(question.input_ids), values[index])
             values[index] = None

@@ -86,6 +86,17 @@ def test_few_texts_are_held_at_a_time(random, monkeypatch):
     assert len(taken) == 2
 
 
+def test_progress_is_told_batch_by_batch(random):
+    extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
+    told = []
+    answers = extractor.features(["he", "was", "so"], lambda: told.append(1))
+    assert told == []
+    next(answers)
+    assert len(told) == 3
+    assert len(list(answers)) == 2
+    assert len(told) == 3
+
+
 def test_long_texts_lose_their_ends_as_in_the_release(random, messages):
     extractor = FeatureExtractor(random[1], [-1], max_seq_length=9)
     letters = "a b c d e f g h i"
