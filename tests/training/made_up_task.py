@@ -1,0 +1,160 @@
+"""A fine-tuning task of random features, for the tests of what all fine-tuning programs share."""
+
+import json
+
+import keras
+import numpy as np
+from absl import flags
+from known_models import TOKENS, write_model
+
+from modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel, open_checkpoint
+from training.console import open_console
+from training.fine_tuning import FineTuning, fine_tune
+from training.fine_tuning_flags import define_fine_tuning_flags
+from training.flags import parse
+from training.metrics_log import read_metrics
+from training.opening import open_fine_tuning
+
+PROGRAM = "run_made_up"
+NUM_TOKENS = 8
+
+
+def make_features(num_rows, seed, num_classes=2):
+    """Rows of random tokens; the label says whether the second is one of the first half of the vocabulary."""
+    random = np.random.default_rng(seed)
+    mask = np.arange(NUM_TOKENS) < random.integers(4, NUM_TOKENS + 1, num_rows)[:, None]
+    ids = random.integers(5, len(TOKENS), mask.shape) * mask
+    return {
+        "input_ids": ids.astype(np.int32),
+        "input_mask": mask.astype(np.int8),
+        "segment_ids": np.zeros(mask.shape, np.int8),
+        "label_ids": (ids[:, 1] * num_classes // len(TOKENS)).astype(np.int32),
+    }
+
+
+class MadeUp(FineTuning):
+    """Twenty-four rows to learn from and ten to evaluate on: of eight rows a batch, three steps a pass.
+
+    Args:
+        scores: figures that `evaluate` gives instead of the true ones, in turn; an exception among them is raised.
+        does_evaluate, does_predict: whether there are rows for it.
+        baseline: the figure of knowing nothing.
+        num_classes: of the head.
+        name: stands for the data, as a digest would.
+        labels: names of the classes.
+    """
+
+    program = PROGRAM
+    metric = "accuracy"
+    metric_names = ("accuracy", "margin")
+    num_train_examples = 24
+
+    def __init__(
+        self, scores=(), does_evaluate=True, does_predict=False, baseline=0.0, num_classes=2, name="abc", labels=None
+    ):
+        self.train_features = make_features(24, 1, num_classes)
+        self.eval_features = make_features(10, 2, num_classes) if does_evaluate else None
+        self.predict_features = make_features(5, 3, num_classes) if does_predict else None
+        self.scores = list(scores)
+        self.num_evaluations = 0
+        self._baseline = baseline
+        self._num_classes = num_classes
+        self._name = name
+        self._labels = labels or ["low", "high"]
+
+    def facts(self):
+        return {"train_data": self._name}
+
+    def describe(self):
+        return {"task": "classification", "labels": self._labels, "max_seq_length": NUM_TOKENS}
+
+    def prepare(self, folder):
+        pass
+
+    def make_task(self, config):
+        return ClassificationTask(ClassifierModel(config, self._num_classes))
+
+    def evaluate(self, outputs):
+        self.num_evaluations += 1
+        logits, labels = outputs["logits"], self.eval_features["label_ids"]
+        accuracy = float((logits.argmax(-1) == labels).mean())
+        if self.scores:
+            accuracy = self.scores.pop(0)
+            if isinstance(accuracy, BaseException):
+                # Another one, so that nobody who holds the scores holds what was open when it was raised.
+                raise type(accuracy)(str(accuracy))
+        # Of other weights another number.
+        return {"accuracy": accuracy, "margin": float(logits[:, 0].astype(np.float64).sum())}
+
+    def baseline(self):
+        return {"accuracy": self._baseline, "margin": 0.0}
+
+    def write_evaluation(self, run_dir, outputs):
+        run_dir.write_text("answers.json", json.dumps(outputs["logits"].tolist()))
+
+    def write_predictions(self, run_dir, outputs):
+        run_dir.write_text("predictions.json", json.dumps(outputs["logits"].tolist()))
+
+
+def write_start(folder):
+    """Writes a pre-trained model of two layers and width 8, and returns its folder."""
+    keras.utils.set_random_seed(5)
+    config = BertConfig(
+        vocab_size=len(TOKENS),
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+        initializer_range=0.3,
+    )
+    return write_model(folder, PretrainingModel(config))
+
+
+def define_flags():
+    """The flags of a program that has none of its own."""
+    values = flags.FlagValues()
+    define_fine_tuning_flags(values, max_seq_length=NUM_TOKENS)
+    flags.DEFINE_bool("do_eval", False, "Evaluate.", flag_values=values)
+    return values
+
+
+def open_run(**given):
+    """Opens what a command line of these flags stands for."""
+    values = define_flags()
+    parse(values, [PROGRAM, *(f"--{name}={value}" for name, value in given.items())], "")
+    return open_fine_tuning(values, PROGRAM, (), ("classification",), ("max_seq_length",))
+
+
+def run(work, output_dir, **given):
+    """Runs a command; what is not given is what trains six steps of eight rows and evaluates."""
+    usual = {"do_train": True, "do_eval": work.eval_features is not None, "do_predict": False}
+    usual |= {"train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 0.01, "log_steps": 1}
+    usual |= {"iterations_per_loop": 1, "output_dir": output_dir}
+    if not given.get("do_train", True):
+        usual = {"output_dir": output_dir, "do_eval": work.eval_features is not None}
+    opened = open_run(**{name: value for name, value in {**usual, **given}.items() if value is not None})
+    return fine_tune(work, opened.files, opened.settings, open_console())
+
+
+def weights_in(folder):
+    """All that the newest checkpoint of a folder holds, by name."""
+    checkpoint = open_checkpoint(str(folder))
+    return {name: checkpoint.read(name) for name in checkpoint.names}
+
+
+def assert_bit_equal(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+def task_of(folder):
+    """The task.json of the model of a run."""
+    return json.loads((folder / "model" / "task.json").read_text(encoding="utf-8"))
+
+
+def rows_of(folder):
+    """The rows of metrics.csv without what depends on the clock."""
+    rows = read_metrics(str(folder / "metrics.csv"))
+    return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in rows]

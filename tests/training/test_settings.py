@@ -1,0 +1,102 @@
+"""From flags to settings: paths, settings of an earlier run, and what the command line has over them."""
+
+import json
+import os
+
+import pytest
+from absl import flags
+
+from training.fine_tuning_flags import define_fine_tuning_flags
+from training.flags import parse
+from training.settings import settings_of, take_run_config, take_settings_of_run
+
+
+def parsed(*arguments):
+    values = flags.FlagValues()
+    define_fine_tuning_flags(values)
+    flags.DEFINE_bool("do_eval", False, "Evaluate.", flag_values=values)
+    parse(values, ["run", *arguments], "")
+    return values
+
+
+def write_config(path, settings, program="run_made_up"):
+    path.write_text(json.dumps({"program": program, "settings": settings, "facts": {}}))
+    return str(path)
+
+
+def test_settings_are_all_flags_with_paths_made_absolute(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    values = parsed("--output_dir=run", "--init_checkpoint=gs://bucket/model", "--learning_rate=2e-5,3e-5")
+    settings = settings_of(values, ("output_dir", "init_checkpoint", "vocab_file"))
+    assert settings["output_dir"] == str(tmp_path / "run")
+    assert settings["init_checkpoint"] == "gs://bucket/model"
+    assert settings["vocab_file"] is None
+    assert settings["learning_rate"] == (2e-5, 3e-5)
+    assert settings.keys() == set(values) - {"run_config"}
+
+
+def test_a_released_config_may_be_named_and_globs_may_be_listed(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    values = parsed("--bert_config_file=uncased_L-12_H-768_A-12", "--vocab_file=a*.txt, b.txt")
+    settings = settings_of(values, ("bert_config_file",), ("vocab_file",))
+    assert settings["bert_config_file"] == "uncased_L-12_H-768_A-12"
+    assert settings["vocab_file"] == f"{tmp_path / 'a*.txt'},{tmp_path / 'b.txt'}"
+    settings = settings_of(parsed("--bert_config_file=other.json"), ("bert_config_file",))
+    assert settings["bert_config_file"] == str(tmp_path / "other.json")
+
+
+def test_the_number_of_cores_is_known_only_where_it_was_given():
+    assert settings_of(parsed(), ())["num_tpu_cores"] is None
+    assert settings_of(parsed("--num_tpu_cores=8"), ())["num_tpu_cores"] == 8
+
+
+def test_a_run_config_gives_what_the_command_line_does_not(tmp_path):
+    stored = {"learning_rate": [1e-5, 2e-5], "train_batch_size": 16, "seed": 7, "do_train": True, "freeze_layers": None}
+    values = parsed("--seed=8")
+    take_run_config(values, write_config(tmp_path / "config.json", stored), "run_made_up")
+    assert (values.learning_rate, values.train_batch_size) == ((1e-5, 2e-5), (16,))
+    assert (values.seed, values.do_train, values.freeze_layers) == (8, True, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_wings": 2}, "config.json has an unknown setting 'num_wings'; take it out"),
+        ({"seed": -1}, "config.json has -1 for 'seed': -1 is not an integer in the range"),
+        ({"learning_rate": "fast"}, "config.json has 'fast' for 'learning_rate': 'fast' is not a number"),
+        ({"train_batch_size": None}, "config.json has None for 'train_batch_size'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(tmp_path, settings, message):
+    with pytest.raises(ValueError, match=message):
+        take_run_config(parsed(), write_config(tmp_path / "config.json", settings), "run_made_up")
+
+
+def test_settings_of_another_program_are_refused(tmp_path):
+    path = write_config(tmp_path / "config.json", {}, "run_squad")
+    with pytest.raises(ValueError, match=r"config.json is of run_squad; give one of run_made_up"):
+        take_run_config(parsed(), path, "run_made_up")
+    with pytest.raises(FileNotFoundError):
+        take_run_config(parsed(), str(tmp_path / "none.json"), "run_made_up")
+
+
+def test_without_training_the_settings_of_the_run_are_taken_but_not_what_it_did(tmp_path, messages):
+    stored = {"max_seq_length": 64, "do_train": True, "do_eval": True, "do_predict": True, "predict_batch_size": 2}
+    write_config(tmp_path / "run_config.json", stored)
+    values = parsed(f"--output_dir={tmp_path}", "--do_predict", "--predict_batch_size=3")
+    take_settings_of_run(values, "run_made_up")
+    assert (values.max_seq_length, values.predict_batch_size) == (64, 3)
+    assert (values.do_train, values.do_eval, values.do_predict) == (False, False, True)
+    assert messages == [f"settings that were not given are those of the run in {tmp_path}"]
+
+
+@pytest.mark.parametrize("arguments", [["--do_train"], ["--run_config=other.json"], []])
+def test_the_settings_of_the_run_are_left_alone(tmp_path, arguments, messages):
+    if arguments:
+        write_config(tmp_path / "run_config.json", {"max_seq_length": 64})
+    values = parsed(f"--output_dir={tmp_path}", *arguments)
+    take_settings_of_run(values, "run_made_up")
+    assert values.max_seq_length == 128
+    assert messages == []
+    take_settings_of_run(parsed(), "run_made_up")
+    assert os.listdir(tmp_path) == (["run_config.json"] if arguments else [])

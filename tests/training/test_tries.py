@@ -1,0 +1,234 @@
+"""Several settings and seeds: which are run, what is told of them, and which model is taken."""
+
+import json
+import os
+import types
+
+import pytest
+
+from training.run_dir import RunDir
+from training.tries import list_tries, try_all
+
+NOT_FINITE = ValueError("the loss or its gradient is not finite in step 3; start again with a lower --learning_rate")
+
+
+def make_settings(learning_rate=(0.1, 0.2), seed=5, num_seeds=3, **more):
+    usual = {"train_batch_size": (8,), "num_train_epochs": (2.0,), "warmup_proportion": 0.1}
+    return {**usual, "learning_rate": learning_rate, "seed": seed, "num_seeds": num_seeds, **more}
+
+
+class Work:
+    """Stands for a task whose answers that know nothing come to 0.5."""
+
+    program = "run_made_up"
+    metric = "f1"
+
+    def baseline(self):
+        return {"f1": 0.5, "accuracy": 0.9}
+
+
+class Train:
+    """Stands for training: leaves the files of a run, and gives the figure that belongs to learning rate and seed.
+
+    Args:
+        figures: dict of figure by learning rate and seed; None: asked to stop; an exception is raised.
+    """
+
+    def __init__(self, figures):
+        self.figures = figures
+        self.asked = []
+
+    def __call__(self, settings, run_dir):
+        place = settings["learning_rate"], settings["seed"]
+        self.asked.append(place)
+        figure = self.figures[place]
+        for name in ("checkpoint", "model.ckpt-6.index", "model.ckpt-6.data-00000-of-00001", "metrics.csv"):
+            run_dir.write_text(name, str(place))
+        if isinstance(figure, Exception):
+            raise figure
+        make_model(run_dir, str(place))
+        return types.SimpleNamespace(is_whole=figure is not None, best=figure)
+
+
+def make_model(run_dir, text):
+    os.makedirs(run_dir.file("model"), exist_ok=True)
+    run_dir.write_text("model/weights", text)
+
+
+FIGURES = {(0.1, 5): 0.9, (0.1, 6): 0.4, (0.1, 7): 0.5, (0.2, 5): 0.7, (0.2, 6): 0.8, (0.2, 7): 0.3}
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    return RunDir(str(tmp_path), "run_made_up")
+
+
+def try_them(run_dir, figures, settings=None):
+    """Tries all settings, and returns what `try_all` gave and which were trained."""
+    settings = settings or make_settings()
+    train = Train(figures)
+    return try_all(list_tries(settings), settings, run_dir, Work(), train), train.asked
+
+
+def folders(tmp_path):
+    return sorted(path.name for path in (tmp_path / "tries").iterdir())
+
+
+def test_every_combination_is_tried_with_every_seed():
+    settings = make_settings((0.1, 0.2), seed=3, num_seeds=2, train_batch_size=(16, 32), num_train_epochs=(3.0,))
+    assert list_tries(settings) == [
+        {"learning_rate": rate, "train_batch_size": size, "num_train_epochs": 3.0, "seed": seed}
+        for rate in (0.1, 0.2)
+        for size in (16, 32)
+        for seed in (3, 4)
+    ]
+    assert list_tries(make_settings((0.1,), num_seeds=1)) == [
+        {"learning_rate": 0.1, "train_batch_size": 8, "num_train_epochs": 2.0, "seed": 5}
+    ]
+
+
+def test_the_best_seed_of_the_setting_with_the_best_median_is_taken(run_dir, tmp_path, messages):
+    assert try_them(run_dir, FIGURES) == (True, list(FIGURES))
+    # 0.1 has the best run of all, but its median of 0.5 is below the 0.7 of 0.2.
+    assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
+    assert (tmp_path / "tries.tsv").read_text().splitlines() == [
+        "learning_rate\tseed\tf1\tstatus",
+        "0.1\t5\t0.9\tdone",
+        "0.1\t6\t0.4\tfailed: not above the 0.5 of knowing nothing",
+        "0.1\t7\t0.5\tfailed: not above the 0.5 of knowing nothing",
+        "0.2\t5\t0.7\tdone",
+        "0.2\t6\t0.8\tdone",
+        "0.2\t7\t0.3\tfailed: not above the 0.5 of knowing nothing",
+    ]
+    assert messages[0] == "try 1 of 6: learning_rate=0.1, seed=5"
+    assert messages[6:] == [
+        "learning_rate=0.2: median f1 0.7 of 3 seeds, from 0.3 to 0.8; 1 failed, being not above the 0.5 of knowing "
+        "nothing",
+        "learning_rate=0.1: median f1 0.5 of 3 seeds, from 0.4 to 0.9; 2 failed, being not above the 0.5 of knowing "
+        "nothing",
+        "chosen: learning_rate=0.2, seed=6",
+    ]
+
+
+def test_seeds_alone_are_told_without_settings(run_dir, tmp_path, messages):
+    try_them(run_dir, FIGURES, make_settings((0.2,)))
+    assert (tmp_path / "tries.tsv").read_text().splitlines()[:2] == ["seed\tf1\tstatus", "5\t0.7\tdone"]
+    assert messages[-2].startswith("median f1 0.7 of 3 seeds, from 0.3 to 0.8; 1 failed")
+    assert messages[-1] == "chosen: seed=6"
+
+
+def test_of_equals_the_first_is_taken(run_dir, tmp_path):
+    try_them(run_dir, dict.fromkeys(FIGURES, 0.6))
+    assert (tmp_path / "model" / "weights").read_text() == "(0.1, 5)"
+
+
+def test_only_models_that_can_still_be_chosen_and_no_checkpoints_are_left(run_dir, tmp_path):
+    try_them(run_dir, FIGURES)
+    left = sorted(str(path.relative_to(tmp_path / "tries")) for path in tmp_path.glob("tries/*/model"))
+    assert [name.split(",")[0] + "," + name.split(",")[-1] for name in left] == [
+        "learning_rate=0.1,seed=5/model",
+        "learning_rate=0.2,seed=6/model",
+    ]
+    assert not list(tmp_path.rglob("model.ckpt-*"))
+    assert not list(tmp_path.rglob("checkpoint"))
+    assert len(list(tmp_path.rglob("metrics.csv"))) == 6
+
+
+def test_finished_tries_are_not_trained_again(run_dir, tmp_path):
+    try_them(run_dir, FIGURES)
+    before = (tmp_path / "tries.tsv").read_text()
+    assert try_them(run_dir, {}) == (True, [])
+    assert (tmp_path / "tries.tsv").read_text() == before
+    assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
+
+
+def test_a_command_that_was_asked_to_stop_goes_on_with_the_try_it_was_in(run_dir, tmp_path):
+    stopped = {**FIGURES, (0.1, 7): None}
+    assert try_them(run_dir, stopped) == (False, [(0.1, 5), (0.1, 6), (0.1, 7)])
+    assert len((tmp_path / "tries.tsv").read_text().splitlines()) == 3
+    assert not (tmp_path / "model").exists()
+    # What it goes on from is there.
+    assert len(list(tmp_path.rglob("model.ckpt-6.index"))) == 1
+    assert try_them(run_dir, FIGURES) == (True, [(0.1, 7), (0.2, 5), (0.2, 6), (0.2, 7)])
+    assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
+
+
+def test_a_kill_after_a_result_leaves_no_checkpoints_for_good(run_dir, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDir, "forget_checkpoints", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            try_them(run_dir, FIGURES)
+    assert len(list(tmp_path.rglob("model.ckpt-6.index"))) == 1
+    assert try_them(run_dir, FIGURES)[1] == list(FIGURES)[1:]
+    assert not list(tmp_path.rglob("model.ckpt-*"))
+
+
+def test_the_folder_is_told_to_be_one_of_tries_before_the_first_has_ended(run_dir, tmp_path):
+    try_them(run_dir, dict.fromkeys(FIGURES))
+    assert (tmp_path / "tries.tsv").read_text() == "learning_rate\tseed\tf1\tstatus\n"
+
+
+def test_tries_of_other_settings_in_the_same_folder_are_not_taken_for_these(run_dir, tmp_path):
+    try_them(run_dir, FIGURES, make_settings((0.1,)))
+    _, asked = try_them(run_dir, FIGURES, make_settings((0.2,)))
+    assert asked == [(0.2, 5), (0.2, 6), (0.2, 7)]
+    assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
+    # More of them find those that are there.
+    assert try_them(run_dir, FIGURES, make_settings((0.1, 0.2))) == (True, [])
+    _, asked = try_them(run_dir, {**FIGURES, (0.2, 8): 0.95}, make_settings((0.2,), num_seeds=4))
+    assert asked == [(0.2, 8)]
+    assert (tmp_path / "model" / "weights").read_text() == "(0.2, 8)"
+    assert len(folders(tmp_path)) == 7
+
+
+def test_a_try_that_is_not_finite_is_counted_as_the_worst(run_dir, tmp_path, messages):
+    figures = {**FIGURES, (0.2, 5): NOT_FINITE}
+    try_them(run_dir, figures)
+    assert f"0.2\t5\t\t{NOT_FINITE}" in (tmp_path / "tries.tsv").read_text().splitlines()
+    assert f"this try failed: {NOT_FINITE}" in messages
+    # 0.2 has -inf, 0.3 and 0.8 now.
+    assert (tmp_path / "model" / "weights").read_text() == "(0.1, 5)"
+    assert try_them(run_dir, {}) == (True, [])
+
+
+def test_a_try_that_worked_is_taken_where_most_were_not_finite(run_dir, tmp_path):
+    figures = {**dict.fromkeys(FIGURES, NOT_FINITE), (0.2, 6): 0.8}
+    assert try_them(run_dir, figures)[0]
+    assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
+
+
+def test_nothing_is_taken_where_all_failed(run_dir, tmp_path):
+    with pytest.raises(ValueError, match=r"all 6 tries failed, see .*tries.tsv; the loss or its gradient is not fin"):
+        try_them(run_dir, dict.fromkeys(FIGURES, NOT_FINITE))
+    assert not (tmp_path / "model").exists()
+
+
+def test_other_mistakes_end_the_command(run_dir):
+    with pytest.raises(ValueError, match="the device's memory does not hold a batch"):
+        try_them(run_dir, {**FIGURES, (0.1, 6): ValueError("the device's memory does not hold a batch")})
+
+
+def test_a_model_that_was_there_is_replaced_as_a_whole(run_dir, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old").write_text("old")
+    (tmp_path / ".model.unfinished").mkdir()
+    (tmp_path / ".model.unfinished" / "older").write_text("older")
+    try_them(run_dir, FIGURES)
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["weights"]
+    assert not (tmp_path / ".model.unfinished").exists()
+
+
+def test_each_try_is_told_its_own_settings(run_dir):
+    seen = []
+
+    def train(settings, run_dir):
+        seen.append(json.dumps(settings))
+        make_model(run_dir, "")
+        return types.SimpleNamespace(is_whole=True, best=0.6)
+
+    settings = make_settings((0.1,), num_seeds=2)
+    try_all(list_tries(settings), settings, run_dir, Work(), train)
+    assert [json.loads(one) for one in seen] == [
+        {**settings, "learning_rate": 0.1, "train_batch_size": 8, "num_train_epochs": 2.0, "seed": seed}
+        for seed in (5, 6)
+    ]
