@@ -120,13 +120,17 @@ class FeatureExtractor:
         Args:
             texts: str, or a tuple of two for a pair.
             advance: called for each text as soon as it has been looked at, which is before it is its turn.
+
+        Raises:
+            ValueError: a text is none, or its vectors are not finite.
         """
         group, num_values = [], 0
         num_texts, num_cut_texts, num_cut_pieces = 0, 0, 0
         for text in texts:
-            pair = (text, None) if isinstance(text, str) else text
+            num_texts += 1
+            pair = _as_pair(text, num_texts)
             input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
-            num_texts, num_cut_texts = num_texts + 1, num_cut_texts + (num_cut > 0)
+            num_cut_texts += num_cut > 0
             num_cut_pieces += num_cut
             group.append(Question(input_ids, segment_ids))
             num_vectors = 1 if self.pooling != "none" else len(input_ids)
@@ -146,11 +150,20 @@ class FeatureExtractor:
         for index, (rows,) in self.network.answer_by_length(questions):
             # A copy, so that the batch it is a view of can go.
             values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
+            if not np.isfinite(values[index]).all():
+                raise ValueError(
+                    f"the vectors of {self._shown(questions[index])} are not finite: the weights of the model are "
+                    "broken; take another checkpoint"
+                )
             if advance:
                 advance()
         for index, question in enumerate(questions):
             yield Features(self.tokenizer.convert_ids_to_tokens(question.input_ids), values[index])
             values[index] = None
+
+    def _shown(self, question):
+        tokens = self.tokenizer.convert_ids_to_tokens(question.input_ids[:8])
+        return f'"{" ".join(tokens)}{" ..." if len(question.input_ids) > 8 else ""}"'
 
     def _read_out(self, outputs, features):
         layers = [
@@ -186,6 +199,14 @@ def parse_layers(text: str) -> list[int | str]:
                 f'or "{EMBEDDINGS}", separated by commas'
             ) from None
     return layers
+
+
+def _as_pair(text, number):
+    """Returns a text, or pair of texts, as two, the second None where there is one only."""
+    pair = (text, None) if isinstance(text, str) else text
+    if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
+        raise ValueError(f"text {number} is {text!r}, but a str is needed, or a tuple of two for a pair")
+    return pair
 
 
 def _check_layers(layers, num_hidden_layers):

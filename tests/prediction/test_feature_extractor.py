@@ -145,6 +145,25 @@ def test_what_cannot_be_is_one_sentence(random, options, message):
         FeatureExtractor(random[1], **({"layers": [-1], "max_seq_length": 16} | options))
 
 
+def test_what_is_no_text_is_refused(random):
+    extractor = FeatureExtractor(random[1], [-1], max_seq_length=8)
+    for text in (None, b"he", ("he",), ("he", None), ("a", "b", "c")):
+        with pytest.raises(ValueError, match="^text 2 is .*, but a str is needed, or a tuple of two for a pair$"):
+            extractor(["he", text])
+
+
+def test_vectors_that_are_no_numbers_are_refused(tmp_path):
+    model = random_model(seed=11)
+    weights_by_name(model)["bert/encoder/layer_1/output/LayerNorm/beta"].assign(np.full(16, np.nan))
+    extractor = FeatureExtractor(write_model(tmp_path, model), [-1], max_seq_length=16)
+    message = (
+        r'^the vectors of "\[CLS\] he was \[SEP\]" are not finite: the weights of the model are broken; take another'
+    )
+    with pytest.raises(ValueError, match=message):
+        extractor("he was")
+    assert np.isfinite(FeatureExtractor(tmp_path, [0], max_seq_length=16)("he was").values).all()
+
+
 def test_layers_are_parsed_in_order():
     assert parse_layers("-1,-2,-3,-4") == [-1, -2, -3, -4]
     assert parse_layers(" 0, embeddings ,+1") == [0, "embeddings", 1]
