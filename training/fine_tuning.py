@@ -309,7 +309,7 @@ class _Runner:
         self._saved = None
         if self._task is None:
             self._build()
-        return load_model(self._task.model, run_dir, settings["init_checkpoint"])
+        return load_model(self._task.model, run_dir, self._files.checkpoint)
 
 
 def _rate_factor(decay, num_hidden_layers):

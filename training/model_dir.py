@@ -41,13 +41,13 @@ def write_model(run_dir, work, files, model, step, metrics):
     model_dir.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
-def load_model(model, run_dir, init_checkpoint):
+def load_model(model, run_dir, checkpoint):
     """Loads the weights to use: of the run's model, else of its newest checkpoint, else of a checkpoint.
 
     Args:
         model: the network; the checkpoint must have all of its weights.
         run_dir: a `training.run_dir.RunDir`.
-        init_checkpoint: str or None.
+        checkpoint: a `modeling.checkpoint.Checkpoint`, or None.
 
     Returns:
         int, their step; 0 where it is not of the run.
@@ -56,13 +56,14 @@ def load_model(model, run_dir, init_checkpoint):
         ValueError: there are none, or they do not fit.
     """
     model_dir = RunDir(run_dir.file(MODEL_DIR), run_dir.program)
-    path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint() or init_checkpoint
-    if path is None:
+    path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint()
+    checkpoint = open_checkpoint(path) if path else checkpoint
+    if checkpoint is None:
         raise ValueError(
             f"there is no model: --output_dir={run_dir.path} holds none; train one with --do_train, or give "
             "--init_checkpoint"
         )
-    log.info("%s", load_weights(weights_by_name(model), open_checkpoint(path), ignored=HEAD_PATTERNS))
+    log.info("%s", load_weights(weights_by_name(model), checkpoint, ignored=HEAD_PATTERNS))
     return model_dir.latest_step() or run_dir.latest_step()
 
 
@@ -92,9 +93,9 @@ def load_start(model, checkpoint, new_head, labels=None):
             f"{checkpoint.prefix} has a head for the labels {', '.join(held_labels)}, and {', '.join(labels)} are "
             "needed; give --new_head to start it from random numbers"
         )
-    for name in head:
-        held = checkpoint.shape(name) if name in checkpoint.names and name in weights else None
-        if held not in (None, tuple(weights[name].shape)):
+    for name in (name for name in head if name in weights and name in checkpoint.names):
+        held = checkpoint.shape(name)
+        if held != tuple(weights[name].shape):
             raise ValueError(
                 f"{checkpoint.prefix} has a head of another shape: {name} is {list(held)}, and "
                 f"{list(weights[name].shape)} is needed; give --new_head to start it from random numbers"

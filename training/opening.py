@@ -70,15 +70,22 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
         raise ValueError(
             f"--max_seq_length={length} is more than the {longest} positions that the model has; give {longest} or less"
         )
+    num_frozen, num_layers = settings["freeze_layers"], files.config.num_hidden_layers
+    if num_frozen is not None and num_frozen > num_layers:
+        raise ValueError(
+            f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
+        )
     return Opened(settings, files, stored)
 
 
 def _check_choices(settings):
+    if not settings["do_train"]:
+        return
     does_evaluate = settings.get("do_eval", True)
     num_tries = settings["num_seeds"]
     for name in ("learning_rate", "train_batch_size", "num_train_epochs"):
         num_tries *= len(settings[name])
-    if settings["do_train"] and num_tries > 1 and not does_evaluate:
+    if num_tries > 1 and not does_evaluate:
         raise ValueError("several seeds or settings are compared by an evaluation; give --do_eval as well")
     if settings["eval_steps"] and not does_evaluate:
         raise ValueError("--eval_steps says when to evaluate; give --do_eval as well, or leave it out")
@@ -90,14 +97,19 @@ def _trained_model(settings, run_dir):
     """Returns the folder and the task.json of the model that is used; None and None where training comes first."""
     if settings["do_train"]:
         return None, None
-    for path in (run_dir.path, settings["init_checkpoint"]):
-        try:
-            folder, stored = read_task(path) if path else (None, None)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        if folder is not None:
-            return folder, stored
-    return None, None
+    folder, stored = _fine_tuned(run_dir.path)
+    # A run that was interrupted before it had a model to use is asked as it is, not what it started from.
+    if folder is None and not run_dir.latest_checkpoint():
+        folder, stored = _fine_tuned(settings["init_checkpoint"])
+    return folder, stored
+
+
+def _fine_tuned(path):
+    """Returns the folder and the task.json of the model that a run left; None and None for any other path."""
+    try:
+        return read_task(path) if path else (None, None)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
 
 
 def _settled(flag_values, stored, settled, fixed):
@@ -125,4 +137,5 @@ def _start(settings):
                 f"missing: --init_checkpoint, the model to start from (or, to start from random numbers, "
                 f"{' and '.join(missing)})"
             )
-    return path, settings["vocab_file"], settings["bert_config_file"]
+    # Of the folder of a run its best model, which is complete, rather than its newest checkpoint.
+    return _fine_tuned(path)[0] or path, settings["vocab_file"], settings["bert_config_file"]
