@@ -147,3 +147,52 @@ def test_a_device_without_memory_for_a_batch_is_told():
 
     with pytest.raises(ValueError, match="does not hold a batch; raise --gradient_accumulation_steps, which works"):
         run(CountingTrainer(on_step=fail), Pace(2, 2, 2), explain=lambda error: error)
+
+
+def test_an_evaluation_comes_before_the_checkpoint_of_its_step_and_may_end_training():
+    order = []
+    trainer, recorder = CountingTrainer(), Recorder()
+    recorder.save = lambda step, state: order.append(f"saved {step}")
+
+    def judge(step, metrics):
+        order.append(f"judged {step}: {metrics['f1']}")
+        return step == 6
+
+    pace = Pace(num_train_steps=20, save_checkpoints_steps=4, log_steps=20, eval_steps=2)
+    assert train(trainer, [None], recorder, recorder, pace, evaluate=lambda: {"f1": 0.5}, judge=judge) == {"f1": 0.5}
+    # Step 6 is saved because training ends there.
+    assert order == ["judged 2: 0.5", "judged 4: 0.5", "saved 4", "judged 6: 0.5", "saved 6"]
+    assert int(trainer.global_step.numpy()) == 6
+
+
+@pytest.mark.parametrize(("failing", "saved"), [(2, []), (4, [4]), (10, [4, 8, 10])])
+def test_an_evaluation_that_fails_does_not_keep_a_step_from_being_saved(failing, saved):
+    trainer, recorder = CountingTrainer(), Recorder()
+
+    def evaluate():
+        if int(trainer.global_step.numpy()) == failing:
+            raise MemoryError("no room")
+        return {}
+
+    with pytest.raises(MemoryError, match="no room"):
+        train(trainer, [None], recorder, recorder, Pace(10, 4, 20, eval_steps=2), evaluate=evaluate)
+    assert recorder.saved == saved
+
+
+@pytest.mark.parametrize(("start", "evaluated", "saved"), [(4, [4, 6, 8], [8]), (8, [8], [])])
+def test_an_evaluation_that_is_owed_comes_first(start, evaluated, saved):
+    trainer = CountingTrainer()
+    trainer.global_step.assign(start)
+    recorder, metrics = run(trainer, Pace(8, 8, 20, eval_steps=2), evaluate=lambda: {"f1": 1}, is_evaluation_owed=True)
+    assert (recorder.evaluated, recorder.saved) == (evaluated, saved)
+    assert metrics == {"f1": 1}
+
+
+def test_an_evaluation_that_is_owed_may_end_training():
+    trainer = CountingTrainer()
+    trainer.global_step.assign(4)
+    pace = Pace(8, 8, 20, eval_steps=2)
+    recorder, metrics = run(
+        trainer, pace, evaluate=lambda: {"f1": 1}, judge=lambda step, metrics: True, is_evaluation_owed=True
+    )
+    assert (trainer.calls, recorder.evaluated, metrics) == ([], [4], {"f1": 1})

@@ -218,6 +218,23 @@ def test_a_model_that_was_there_is_replaced_as_a_whole(run_dir, tmp_path):
     assert not (tmp_path / ".model.unfinished").exists()
 
 
+def test_a_kill_while_the_model_is_taken_is_made_up_for(run_dir, tmp_path, monkeypatch):
+    try_them(run_dir, FIGURES)
+    replace = os.replace
+
+    def killing(source, target):
+        if str(target).endswith("/model"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killing)
+        with pytest.raises(KeyboardInterrupt):
+            try_them(run_dir, FIGURES)
+    assert try_them(run_dir, FIGURES) == (True, [])
+    assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
+
+
 def test_each_try_is_told_its_own_settings(run_dir):
     seen = []
 

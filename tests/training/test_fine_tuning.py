@@ -1,0 +1,356 @@
+"""Runs of fine-tuning: what is trained, what is kept, and how a run that was interrupted goes on."""
+
+import gc
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from modeling import layer_of, open_checkpoint
+from tests.training.made_up_task import (
+    MadeUp,
+    assert_bit_equal,
+    rows_of,
+    run,
+    task_of,
+    weights_in,
+    write_start,
+)
+from training.loop import Pace
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    return write_start(tmp_path_factory.mktemp("start") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def whole(start, tmp_path_factory):
+    """An uninterrupted run with an evaluation every two steps, and what it returned."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    work = MadeUp(does_predict=True)
+    return folder, run(work, folder, init_checkpoint=start, eval_steps=2, save_checkpoints_steps=4, do_predict=True)
+
+
+def stop_after(monkeypatch, step, number=signal.SIGTERM):
+    """Asks the process to stop as soon as the step after `step` is going to be taken."""
+    steps_until_due = Pace.steps_until_due
+
+    def stopping(self, at):
+        if at == step:
+            os.kill(os.getpid(), number)
+        return steps_until_due(self, at)
+
+    monkeypatch.setattr(Pace, "steps_until_due", stopping)
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_leaves_what_it_says(whole):
+    folder, metrics = whole
+    assert metrics == {name: json.loads((folder / "evaluation.json").read_text())["metrics"][name] for name in metrics}
+    rows = [row for row in rows_of(folder) if row["split"] == "eval"]
+    assert [row["step"] for row in rows] == ["2", "4", "6"]
+    best = max(rows, key=lambda row: float(row["accuracy"]))
+    assert metrics["margin"] == pytest.approx(float(best["margin"]), rel=1e-6)
+    task = task_of(folder)
+    assert task == {
+        "program": "run_made_up",
+        "task": "classification",
+        "labels": ["low", "high"],
+        "max_seq_length": 8,
+        "step": int(best["step"]),
+        "metrics": metrics,
+    }
+    results = dict(line.split(" = ") for line in (folder / "eval_results.txt").read_text().splitlines())
+    assert results.keys() == {"eval_accuracy", "eval_margin", "global_step"}
+    assert int(results["global_step"]) == task["step"]
+    assert json.loads((folder / "evaluation.json").read_text())["baseline"] == {"accuracy": 0.0, "margin": 0.0}
+    logits = np.array(json.loads((folder / "answers.json").read_text()))
+    assert logits[:, 0].sum() == pytest.approx(metrics["margin"], rel=1e-5)
+    assert np.array(json.loads((folder / "predictions.json").read_text())).shape == (5, 2)
+
+
+def test_the_model_to_use_is_complete_and_holds_no_more_than_weights(whole, start):
+    folder, _ = whole
+    step = task_of(folder)["step"]
+    assert {path.name for path in (folder / "model").iterdir()} == {
+        *("bert_config.json", "vocab.txt", "tokenizer_config.json", "task.json", "checkpoint"),
+        *(f"model.ckpt-{step}.index", f"model.ckpt-{step}.data-00000-of-00001"),
+    }
+    assert (folder / "model" / "vocab.txt").read_bytes() == (start / "vocab.txt").read_bytes()
+    names = set(weights_in(folder / "model"))
+    assert names == {name for name in weights_in(folder) if "/adam_" not in name and name != "global_step"}
+    assert {"output_weights", "output_bias"} < names
+
+
+def test_a_run_that_sigterm_stopped_goes_on_as_if_it_had_not(whole, start, tmp_path, monkeypatch, capsys):
+    folder, metrics = whole
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
+    # After an evaluation without a checkpoint, between two, and just before the end.
+    for step in (1, 2, 4):
+        with monkeypatch.context() as patch:
+            stop_after(patch, step)
+            assert run(MadeUp(does_predict=True), tmp_path / "run", **flags) is None
+        text = f"stopped by SIGTERM after step {step + 1}, which is saved; the same command goes on"
+        assert text in capsys.readouterr().out
+        assert not (tmp_path / "run" / "eval_results.txt").exists()
+    assert run(MadeUp(does_predict=True), tmp_path / "run", **flags) == metrics
+    assert_bit_equal(weights_in(folder), weights_in(tmp_path / "run"))
+    assert rows_of(folder) == rows_of(tmp_path / "run")
+    first, second = files_below(folder / "model"), files_below(tmp_path / "run" / "model")
+    assert first == second
+    for name in ("eval_results.txt", "evaluation.json", "answers.json", "predictions.json"):
+        assert (folder / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+
+
+def test_the_same_command_again_trains_nothing_and_says_the_same(whole, start, tmp_path, capsys):
+    folder, metrics = whole
+    before = files_below(folder)
+    work = MadeUp(does_predict=True)
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
+    assert run(work, folder, **flags) == metrics
+    assert work.num_evaluations == 1
+    assert "nothing to train: step 6 of 6 is reached" in capsys.readouterr().out
+    after = files_below(folder)
+    changed = {name for name in before if before[name] != after[name]}
+    assert {name for name in changed if not name.endswith(".png")} == set()
+
+
+def test_evaluation_and_prediction_alone_take_the_model_and_the_settings_of_the_run(whole, capsys):
+    folder, metrics = whole
+    (folder / "predictions.json").rename(folder / "before.json")
+    assert run(MadeUp(does_predict=True), folder, do_train=False, do_predict=True) == metrics
+    assert (folder / "predictions.json").read_bytes() == (folder / "before.json").read_bytes()
+    assert "settings that were not given are those of the run" in capsys.readouterr().out
+    # What was done in training, such as evaluating every two steps, is no reason to refuse a prediction.
+    assert run(MadeUp(does_evaluate=False, does_predict=True), folder, do_train=False, do_predict=True) is None
+    assert (folder / "predictions.json").read_bytes() == (folder / "before.json").read_bytes()
+
+
+def test_the_model_may_be_used_from_another_folder(whole, tmp_path):
+    folder, metrics = whole
+    assert run(MadeUp(), tmp_path / "new" / "folder", do_train=False, init_checkpoint=folder) == metrics
+    assert (tmp_path / "new" / "folder" / "eval_results.txt").exists()
+
+
+def test_the_best_checkpoint_is_kept_and_of_equal_ones_the_first(start, tmp_path, capsys):
+    work = MadeUp(scores=[0.5, 0.7, 0.7, 0.6, 0.7, 0.1])
+    metrics = run(work, tmp_path, init_checkpoint=start, eval_steps=1, save_checkpoints_steps=1)
+    rows = {row["step"]: row for row in rows_of(tmp_path) if row["split"] == "eval"}
+    assert [row["accuracy"] for row in rows.values()] == ["0.5", "0.7", "0.7", "0.6", "0.7", "0.1"]
+    assert task_of(tmp_path)["step"] == 2
+    assert task_of(tmp_path)["metrics"]["accuracy"] == 0.7
+    # The weights of step 2, not those of the end, are in model/ and are what is evaluated last.
+    at_two = open_checkpoint(str(tmp_path / "model.ckpt-2"))
+    for name, value in weights_in(tmp_path / "model").items():
+        np.testing.assert_array_equal(value, at_two.read(name), err_msg=name)
+    assert metrics["margin"] == pytest.approx(float(rows["2"]["margin"]), rel=1e-6)
+    assert "evaluation of step 2: " in capsys.readouterr().out
+
+
+def test_without_an_evaluation_the_last_weights_are_kept(start, tmp_path):
+    assert run(MadeUp(does_evaluate=False), tmp_path, init_checkpoint=start, num_train_epochs=1) is None
+    state = weights_in(tmp_path)
+    assert state["global_step"] == 3
+    for name, value in weights_in(tmp_path / "model").items():
+        np.testing.assert_array_equal(value, state[name], err_msg=name)
+    assert (task_of(tmp_path)["step"], task_of(tmp_path)["metrics"]) == (3, {})
+    assert not (tmp_path / "eval_results.txt").exists()
+
+
+def test_early_stopping_ends_training_and_it_stays_ended(start, tmp_path, capsys):
+    flags = {"init_checkpoint": start, "eval_steps": 1, "early_stopping": 2}
+    work = MadeUp(scores=[0.5, 0.6, 0.6, 0.2])
+    run(work, tmp_path, **flags)
+    assert [row["step"] for row in rows_of(tmp_path) if row["split"] == "eval"] == ["1", "2", "3", "4"]
+    assert weights_in(tmp_path)["global_step"] == 4
+    assert task_of(tmp_path)["step"] == 2
+    before = weights_in(tmp_path), (tmp_path / "metrics.csv").read_bytes()
+    run(MadeUp(), tmp_path, **flags)
+    assert "nothing to train: 2 evaluations brought no better accuracy" in capsys.readouterr().out
+    assert_bit_equal(before[0], weights_in(tmp_path))
+    assert (tmp_path / "metrics.csv").read_bytes() == before[1]
+    assert task_of(tmp_path)["step"] == 2
+    # With more patience it goes on where it ended.
+    run(MadeUp(scores=[0.9, 0.8]), tmp_path, **{**flags, "early_stopping": 5})
+    assert [row["step"] for row in rows_of(tmp_path) if row["split"] == "eval"] == ["1", "2", "3", "4", "5", "6"]
+    assert task_of(tmp_path)["step"] == 5
+
+
+@pytest.mark.parametrize(("eval_steps", "failing"), [(0, 0), (3, 0), (3, 1)])
+def test_what_an_evaluation_that_fails_would_have_said_is_made_up_for(start, tmp_path, eval_steps, failing):
+    flags = {"init_checkpoint": start, "eval_steps": eval_steps, "save_checkpoints_steps": 3}
+    scores = [0.5, 0.6]
+    scores[failing] = MemoryError("no room")
+    with pytest.raises(MemoryError, match="no room"):
+        run(MadeUp(scores), tmp_path, **flags)
+    gc.collect()  # the run that failed lets go of its folder
+    assert weights_in(tmp_path)["global_step"] == (6 if failing or not eval_steps else 3)
+    run(MadeUp(scores=[0.5, 0.6][failing:]), tmp_path, **flags)
+    rows = [(row["step"], row["accuracy"]) for row in rows_of(tmp_path) if row["split"] == "eval"]
+    assert rows == ([("3", "0.5"), ("6", "0.6")] if eval_steps else [("6", "0.5")])
+    assert task_of(tmp_path)["step"] == 6
+
+
+def test_frozen_layers_keep_their_bits(start, tmp_path):
+    run(MadeUp(), tmp_path, init_checkpoint=start, freeze_layers=1, num_train_epochs=1)
+    before, after = weights_in(start), weights_in(tmp_path / "model")
+    for name, value in after.items():
+        if name.startswith("bert/"):
+            assert (before[name].tobytes() == value.tobytes()) == (layer_of(name, 2) <= 1), name
+    slots = {name for name in weights_in(tmp_path) if name.endswith("/adam_m")}
+    assert slots == {f"{name}/adam_m" for name in after if layer_of(name, 2) > 1}
+
+
+def test_lower_layers_move_less_by_the_decay(start, tmp_path):
+    moved = {}
+    for decay in (1.0, 0.1):
+        flags = {"init_checkpoint": start, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
+        run(MadeUp(does_evaluate=False), tmp_path / str(decay), layer_decay=decay, **flags)
+        before, after = weights_in(start), weights_in(tmp_path / str(decay) / "model")
+        moved[decay] = {name: after[name] - value for name, value in before.items() if name in after}
+    assert np.abs(moved[1.0]["bert/embeddings/LayerNorm/gamma"]).max() > 5e-3
+    for name, value in moved[1.0].items():
+        factor = 0.1 ** (3 - layer_of(name, 2))
+        np.testing.assert_allclose(moved[0.1][name], factor * value, rtol=0, atol=5e-7, err_msg=name)
+
+
+def test_batches_worked_through_in_parts_are_the_same_batches(start, tmp_path, monkeypatch):
+    monkeypatch.setattr("modeling.heads.FINE_TUNING_DROPOUT", 0.0)
+    config = json.loads((start / "bert_config.json").read_text())
+    plain = {**config, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (tmp_path / "plain.json").write_text(json.dumps(plain))
+    rows = []
+    for parts in (1, 2):
+        flags = {"init_checkpoint": start, "bert_config_file": tmp_path / "plain.json", "num_train_epochs": 1}
+        run(MadeUp(does_evaluate=False), tmp_path / str(parts), gradient_accumulation_steps=parts, **flags)
+        rows.append([float(row[name]) for row in rows_of(tmp_path / str(parts)) for name in ("loss", "gradient_norm")])
+    assert len(rows[0]) == 6
+    assert rows[0] == pytest.approx(rows[1], rel=2e-5)
+
+
+def test_a_head_of_another_shape_is_refused_unless_a_new_one_is_asked_for(whole, tmp_path):
+    folder, _ = whole
+    flags = {"init_checkpoint": folder, "num_train_epochs": 1, "train_batch_size": 24}
+    with pytest.raises(
+        ValueError,
+        match=r"has a head of another shape: output_weights is \[2, 8\], and \[3, 8\] is needed; give --new_head",
+    ):
+        run(MadeUp(num_classes=3), tmp_path / "other", **flags)
+    with pytest.raises(
+        ValueError, match="has a head for the labels low, high, and no, yes are needed; give --new_head to start it fr"
+    ):
+        run(MadeUp(labels=["no", "yes"]), tmp_path / "other", **flags)
+    run(MadeUp(num_classes=3), tmp_path / "other", new_head=True, **flags)
+    assert weights_in(tmp_path / "other" / "model")["output_weights"].shape == (3, 8)
+
+
+def test_a_head_that_is_there_is_trained_on_unless_a_new_one_is_asked_for(whole, tmp_path):
+    folder, _ = whole
+    # At this rate nothing moves, so that what is there at the end is what training began with.
+    flags = {"init_checkpoint": folder, "learning_rate": 1e-30, "train_batch_size": 24, "num_train_epochs": 1}
+    run(MadeUp(), tmp_path / "on", **flags)
+    run(MadeUp(), tmp_path / "new", new_head=True, **flags)
+    held = weights_in(folder / "model")
+    assert_bit_equal(weights_in(tmp_path / "on" / "model"), held)
+    new = weights_in(tmp_path / "new" / "model")
+    assert {name for name in held if held[name].tobytes() != new[name].tobytes()} == {"output_weights", "output_bias"}
+    assert np.abs(new["output_bias"]).max() < 1e-20
+
+
+def test_training_from_random_numbers_warns(start, tmp_path, capsys):
+    files = {"bert_config_file": start / "bert_config.json", "vocab_file": start / "vocab.txt"}
+    run(MadeUp(does_evaluate=False), tmp_path, train_batch_size=24, num_train_epochs=1, **files)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "warning: no --init_checkpoint: training starts from random numbers, without any pre-training" in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"learning_rate": 0.02},
+            "--learning_rate was 0.01 and is 0.02 now; give the old settings to resume it, or an",
+        ),
+        ({"train_batch_size": 12}, "--train_batch_size was 8 and is 12 now"),
+        ({"num_train_epochs": 3}, "--num_train_epochs was 2.0 and is 3.0 now"),
+        ({"seed": 7}, "--seed was 12345 and is 7 now"),
+        ({"freeze_layers": 1}, "--freeze_layers was not given and is 1 now"),
+        ({"num_seeds": 2}, "is_one_of_several_tries was False and is True now"),
+    ],
+)
+def test_a_folder_with_a_run_of_other_settings_is_refused(whole, start, changes, message):
+    folder, _ = whole
+    with pytest.raises(ValueError, match=f"holds a run with other settings: .*{message}"):
+        run(MadeUp(), folder, **{"init_checkpoint": start, "eval_steps": 2, **changes})
+
+
+def test_a_folder_with_a_run_on_other_data_is_refused(whole, start):
+    folder, _ = whole
+    with pytest.raises(ValueError, match="other settings: train_data was abc and is xyz now; give the old settings"):
+        run(MadeUp(name="xyz"), folder, init_checkpoint=start, eval_steps=2)
+
+
+def test_too_few_examples_for_a_step_are_refused(start, tmp_path):
+    with pytest.raises(
+        ValueError,
+        match="24 examples, --train_batch_size=25 and --num_train_epochs=1.0 come to no step; give a smaller batch",
+    ):
+        run(MadeUp(), tmp_path / "run", init_checkpoint=start, train_batch_size=25, num_train_epochs=1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_batches_that_cannot_be_divided_are_refused_before_anything_is_made(start, tmp_path):
+    with pytest.raises(ValueError, match="--train_batch_size=9 cannot be divided evenly by 1 device"):
+        run(MadeUp(), tmp_path / "run", init_checkpoint=start, train_batch_size="8,9", gradient_accumulation_steps=2)
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_any_model_there_is_nothing_to_evaluate(tmp_path):
+    with pytest.raises(ValueError, match="there is no model: --output_dir=.*run holds none; train one with --do_train"):
+        run(MadeUp(), tmp_path / "run", do_train=False)
+
+
+def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_path, monkeypatch, messages):
+    flags = {"init_checkpoint": start, "num_train_epochs": 1, "num_seeds": 2, "learning_rate": 0.05}
+    metrics = run(MadeUp(baseline=2.0), tmp_path / "whole", **flags)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)  # in the first try
+        assert run(MadeUp(baseline=2.0), tmp_path / "run", **flags) is None
+    assert (tmp_path / "run" / "tries.tsv").read_text() == "seed\taccuracy\tstatus\n"
+    with pytest.raises(ValueError, match="other settings: train_data was abc and is xyz now; give the old settings"):
+        run(MadeUp(baseline=2.0, name="xyz"), tmp_path / "run", **flags)
+    with pytest.raises(ValueError, match="is_one_of_several_tries was True and is False now"):
+        run(MadeUp(baseline=2.0), tmp_path / "run", **{**flags, "num_seeds": 1})
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)  # in the second: the first goes on at step 2
+        assert run(MadeUp(baseline=2.0), tmp_path / "run", **flags) is None
+    assert run(MadeUp(baseline=2.0), tmp_path / "run", **flags) == metrics
+    for name in ("tries.tsv", "eval_results.txt", "evaluation.json", "answers.json"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+    assert files_below(tmp_path / "whole" / "model") == files_below(tmp_path / "run" / "model")
+    rows = [line.split("\t") for line in (tmp_path / "whole" / "tries.tsv").read_text().splitlines()[1:]]
+    assert [(seed, status) for seed, _, status in rows] == [
+        (seed, "failed: not above the 2 of knowing nothing") for seed in ("12345", "12346")
+    ]
+    assert max(float(value) for _, value, _ in rows) == pytest.approx(metrics["accuracy"], rel=1e-5)
+
+
+def test_a_try_is_the_run_that_its_settings_alone_would_be(start, tmp_path):
+    flags = {"init_checkpoint": start, "num_train_epochs": 1}
+    run(MadeUp(scores=[0.5, 0.6]), tmp_path / "two", learning_rate="0.01,0.02", **flags)
+    [chosen] = (tmp_path / "two" / "tries").glob("learning_rate=0.02,*")
+    assert json.loads((chosen / "result.json").read_text())["value"] == 0.6
+    run(MadeUp(scores=[0.6]), tmp_path / "one", learning_rate="0.02", **flags)
+    assert_bit_equal(weights_in(tmp_path / "two" / "model"), weights_in(tmp_path / "one" / "model"))
+    assert rows_of(chosen) == rows_of(tmp_path / "one")
+    assert task_of(tmp_path / "two") == task_of(tmp_path / "one")
+    # The whole run can be asked as any other.
+    assert run(MadeUp(does_predict=True), tmp_path / "two", do_train=False, do_predict=True)["margin"] == pytest.approx(
+        task_of(tmp_path / "one")["metrics"]["margin"], rel=1e-6
+    )
