@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 
 import pytest
 from tiny_classes import VOCABULARY, run, write_mrpc, write_start, write_texts
@@ -148,6 +149,15 @@ def test_mistakes_in_the_data_are_named_by_file_and_line(files, tmp_path, train,
     with pytest.raises(ValueError, match=message):
         run(flags, "do_train", "do_eval")
     assert not (tmp_path / "out").exists()
+
+
+def test_tensorflow_datasets_that_are_not_installed_are_named(files, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    flags = {**files, "train_file": None, "eval_file": None, "output_dir": tmp_path / "out"}
+    with pytest.raises(
+        ValueError, match="^reading glue/mrpc needs TensorFlow Datasets, which is not installed: pip in"
+    ):
+        run(flags, "do_train", tfds="glue/mrpc")
 
 
 def test_a_model_without_its_vocabulary_is_refused(files, start, tmp_path):

@@ -55,6 +55,24 @@ def test_every_task_of_glue_names_features_that_are_there(read, name):
         check_labels(examples, labels, task.kind)
 
 
+def test_examples_of_glue_are_in_the_order_of_its_files(read):
+    """TensorFlow Datasets mixes them; GLUE's site counts answers in the order of the files."""
+    examples, _ = read("glue/mrpc", "test")
+    ids = [int(example.id) for example in examples]
+    assert len(set(ids)) > 1
+    assert ids == sorted(ids)
+
+
+def test_a_split_that_is_not_there_is_named(read, tfds, monkeypatch):
+    def load(name, split, data_dir):
+        raise ValueError(f"Unknown split {split!r}. Should be one of ['test', 'train'].")
+
+    monkeypatch.setattr(tfds, "load", load)
+    sentence = 'cannot read the split "validation" of imdb_reviews; choose another (Unknown split'
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        read("imdb_reviews", "validation")
+
+
 def test_classes_become_their_names(read, messages):
     examples, labels = read("imdb_reviews", "train")
     assert labels == ("neg", "pos")
