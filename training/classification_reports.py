@@ -112,7 +112,7 @@ def _in_short(data, answers):
     if data.kind == "regression":
         return f"from {answers.min():.4g} to {answers.max():.4g}"
     counts = (answers >= 0.5).sum(0) if data.kind == "multi_label" else np.bincount(answers.argmax(-1))
-    shown = [f"{label} {count:,}" for label, count in zip(data.labels, counts.tolist(), strict=False) if count]
+    shown = [f"{label} ({count:,})" for label, count in zip(data.labels, counts.tolist(), strict=False) if count]
     rest = f" and {len(shown) - _LABELS_SHOWN} more labels" if len(shown) > _LABELS_SHOWN else ""
     return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
 

@@ -168,14 +168,14 @@ def test_predictions_have_the_form_of_the_release(make, run_dir, messages):
         *(f"{share:.6f}" for share in shares[0]),
         "he",
     ]
-    assert messages[-1] == "2 predictions: a 1, b 1, see predictions.tsv"
+    assert messages[-1] == "2 predictions: a (1), b (1), see predictions.tsv"
 
 
 def test_predictions_are_said_in_short(make, run_dir, messages):
     train = [("he", ["x", "y"]), ("she", ["z"])]
     work = make(train=train, dev=None, test=[("he",), ("so",)], kind="multi_label")
     work.write_predictions(run_dir, {"logits": np.float32([[2, -1, 0.5], [1, -2, -3]])})
-    assert messages[-1] == "2 predictions: x 2, z 1, see predictions.tsv"
+    assert messages[-1] == "2 predictions: x (2), z (1), see predictions.tsv"
     work.write_predictions(run_dir, {"logits": np.float32([[-2, -1, -1], [-1, -2, -3]])})
     assert messages[-1] == "2 predictions: no label at all, see predictions.tsv"
     work = make(train=[("he", 1), ("she", 2)], dev=None, test=[("he",), ("so",)], kind="regression")
