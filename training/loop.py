@@ -123,8 +123,8 @@ def _not_finite(step, num_steps, run_dir):
             f"the checkpoint of step {saved} is from before: start from it (--init_checkpoint) in a new folder, with"
         )
     return ValueError(
-        f"the loss or its gradient is not finite in {steps}; {start} a lower --learning_rate or more "
-        "--num_warmup_steps, and look at the records around there"
+        f"the loss or its gradient is not finite in {steps}; {start} a lower --learning_rate or a "
+        "longer warm-up, and look at the data around there"
     )
 
 

@@ -86,7 +86,9 @@ def train_task(
         and not judge.has_seen(step)
     )
     if step >= num_steps and not is_evaluation_owed:
-        log.info("nothing to train: step %d of %d is reached; a higher --num_train_steps goes on", step, num_steps)
+        # Fine-tuning counts in epochs, and its schedule is a part of what was trained.
+        remedy = "" if "num_train_epochs" in settings else "; a higher --num_train_steps goes on"
+        log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
         return step, None
     num_passes = (num_steps - step) * batch_size / num_examples
     log.info(
@@ -94,7 +96,7 @@ def train_task(
         *(step + 1, num_steps, batch_size, part_of_batch(settings, strategy), num_passes, num_examples),
     )
     if schedule.num_warmup_steps >= num_steps:
-        log.warning("--num_warmup_steps=%d: the learning rate never stops rising", schedule.num_warmup_steps)
+        log.warning("all of %d steps are warm-up: the learning rate never stops rising", num_steps)
     metrics_logs = [MetricsFile(run_dir, [*task.metric_names, *eval_metric_names], step)]
     if TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))

@@ -115,7 +115,7 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(whole, start, t
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
     assert run(work, folder, **flags) == metrics
     assert work.num_evaluations == 1
-    assert "nothing to train: step 6 of 6 is reached" in capsys.readouterr().out
+    assert "nothing to train: step 6 of 6 is reached\n" in capsys.readouterr().out
     after = files_below(folder)
     changed = {name for name in before if before[name] != after[name]}
     assert {name for name in changed if not name.endswith(".png")} == set()
