@@ -50,6 +50,8 @@ setup(
         # There is no wheel for Windows; only what has a tokenizer inside the graph needs it.
         "tensorflow-text>=2.21,<2.22; platform_system != 'Windows'",
         "tensorflow-datasets>=4.9.10,<5",
+        # Which tensorflow-datasets needs to download, and does not ask for.
+        "importlib-resources>=6.5,<8",
         "absl-py>=2.3,<3",
         "numpy>=2,<3",
         "rich>=14,<16",

@@ -53,7 +53,12 @@ class Classification(FineTuning):
 
     def facts(self):
         """See `FineTuning`."""
-        return {"data": facts_of(self.data.labels, self.data.train)}
+        evaluation = self.data.dev and {
+            "metric": self.metric,
+            "examples": len(self.data.dev),
+            "their_sha256": digest_of(self.data.dev)[:16],
+        }
+        return {"data": facts_of(self.data.labels, self.data.train), "evaluation": evaluation}
 
     def describe(self):
         """See `FineTuning`."""

@@ -188,6 +188,8 @@ def _claim(run_dir, work, files, settings, tries):
     free = {*_FREE_SETTINGS, *work.free_settings, "num_seeds"}
     if len(tries) > 1:
         free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
+        # A try that has ended is not trained again under other ones.
+        free -= {"early_stopping", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
     run_dir.claim(settings, facts, {}, free)
@@ -261,7 +263,8 @@ class _Runner:
             is_known = self._saved is not None and self._outputs is not None
             metrics = work.evaluate(self._outputs) if is_known else self._evaluator(settings)()
             baseline = work.baseline()
-            log.info("evaluation of step %d: %s", step, in_words(metrics))
+            if not is_known:
+                log.info("evaluation of step %d: %s", step, in_words(metrics))
             log.info("an answer that knows nothing of the text: %s", in_words(baseline))
             write_eval_results(run_dir, step, work.results(metrics))
             figures = {"step": step, "metrics": metrics, "baseline": baseline}

@@ -28,6 +28,8 @@ class Inference:
         self._strategy = strategy
         self._batch_size = batch_size
         self._is_trimmed = is_trimmed
+        # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
+        self._run = tf.function(lambda iterator: self._next_outputs(iterator))
 
     def outputs(self, features):
         """Returns what the model gives for each row.
@@ -59,8 +61,7 @@ class Inference:
                 started = time.monotonic()
         return collected
 
-    @tf.function
-    def _run(self, iterator):
+    def _next_outputs(self, iterator):
         # Taken from the iterator in here, batches of every length share one graph.
         outputs = self._strategy.run(self._model, args=(next(iterator),))
         return {name: self._strategy.gather(values, axis=0) for name, values in outputs.items()}

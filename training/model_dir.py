@@ -101,7 +101,7 @@ def load_start(model, checkpoint, new_head, labels=None):
                 f"{list(weights[name].shape)} is needed; give --new_head to start it from random numbers"
             )
     report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=(*head, *HEAD_PATTERNS))
-    log.info("%s", report)
+    log.info("%s%s", report, f"; new as asked for: {', '.join(head)}" if new_head else "")
 
 
 def _labels_beside(checkpoint):

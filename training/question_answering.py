@@ -6,7 +6,7 @@ import logging
 import os
 import pathlib
 
-from data_prep.answers import find_answers, nbest_json, null_odds_json, predictions_json
+from data_prep.answers import find_answers, nbest_json, null_odds_json, predictions_json, report_unanswered
 from data_prep.feature_records import cached_features
 from data_prep.pretraining import vocabulary_digest
 from data_prep.squad import SquadExample, make_examples, make_features
@@ -65,6 +65,8 @@ class QuestionAnswering(FineTuning):
         answers: AnswerSettings.
         train_file, eval_file, predict_file: paths of SQuAD's JSON; None for what is not done.
         is_threshold_given: bool; whether the odds of `answers` are to be used and stored whatever is found.
+        is_evaluated: bool; whether the run has an evaluation already, so that a predict_file with answers is judged
+            beside it, not in its place.
 
     Raises:
         FileNotFoundError: a file is not there.
@@ -87,11 +89,13 @@ class QuestionAnswering(FineTuning):
         eval_file=None,
         predict_file=None,
         is_threshold_given=False,
+        is_evaluated=False,
     ):
         self._tokenizer = tokenizer
         self._windows = windows
         self._answers = answers
         self._is_threshold_given = is_threshold_given
+        self._is_evaluated = is_evaluated or eval_file is not None
         self._found_threshold = None
         self._judged = None
         self._train = self._read(train_file, is_training=True)
@@ -100,7 +104,8 @@ class QuestionAnswering(FineTuning):
         self._predict = self._eval if is_same else self._read(predict_file)
         if self._eval:
             self._check_answers()
-        elif self._predict and self._is_answered(self._predict):
+        self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
+        if self._judges_predictions and not self._is_evaluated:
             self._eval = self._predict
         self.num_train_examples = len(self._train.examples) if self._train else 0
         self.metric = "best_f1" if answers.version_2_with_negative else "f1"
@@ -130,7 +135,7 @@ class QuestionAnswering(FineTuning):
         self.eval_features = self._features(self._eval, os.path.join(folder, "eval.tf_record"))
         if self._predict is not self._eval:
             # The release knows no other data beside that of training, and calls the file so.
-            name = "predict.tf_record" if self._eval else "eval.tf_record"
+            name = "predict.tf_record" if self._is_evaluated else "eval.tf_record"
             self.predict_features = self._features(self._predict, os.path.join(folder, name))
 
     def make_task(self, config):
@@ -163,6 +168,8 @@ class QuestionAnswering(FineTuning):
         """Writes the predictions for the eval_file: under the release's names where it is also the predict_file."""
         answers = self._answers_of_evaluation(outputs)
         self._write(run_dir, answers, "" if self._predict is self._eval else "eval_")
+        if self._predict is self._eval:
+            run_dir.remove("predict_results.txt")
         if self._found_threshold is None or self._is_threshold_given:
             return
         f1 = _judge(self._eval, answers, self._found_threshold)["f1"]
@@ -179,7 +186,8 @@ class QuestionAnswering(FineTuning):
         self._write(run_dir, answers, "")
         if settings.version_2_with_negative:
             log.info("there is no answer where null_odds.json has more than %.6g", settings.null_score_diff_threshold)
-        if self._is_answered(self._predict):
+        run_dir.remove("predict_results.txt")
+        if self._judges_predictions:
             metrics = self._metrics(self._predict, answers, settings.null_score_diff_threshold)
             log.info("predictions, judged by the answers of %s: %s", self._predict.path, in_words(metrics))
             lines = [f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics)]
@@ -248,7 +256,9 @@ class QuestionAnswering(FineTuning):
 
     def _find(self, questions, features, outputs, settings):
         logits = outputs["start_logits"], outputs["end_logits"]
-        return find_answers(questions.examples, features, *logits, self._tokenizer, settings)
+        answers = find_answers(questions.examples, features, *logits, self._tokenizer, settings)
+        report_unanswered(answers)
+        return answers
 
     def _metrics(self, questions, answers, threshold=None):
         if not self._answers.version_2_with_negative:
@@ -267,6 +277,8 @@ class QuestionAnswering(FineTuning):
         run_dir.write_text(f"{prefix}nbest_predictions.json", nbest_json(answers))
         if self._answers.version_2_with_negative:
             run_dir.write_text(f"{prefix}null_odds.json", null_odds_json(answers))
+        else:
+            run_dir.remove(f"{prefix}null_odds.json")
 
 
 def _judge(questions, answers, threshold):

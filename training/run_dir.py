@@ -14,6 +14,7 @@ import importlib.util
 import json
 import logging
 import os
+import pathlib
 import re
 import weakref
 
@@ -184,6 +185,11 @@ class RunDir:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self.file(name))
+
+    def remove(self, *names):
+        """Removes files that are there: what an earlier command left would pass for what this one has written."""
+        for name in names:
+            pathlib.Path(self.file(name)).unlink(missing_ok=True)
 
     def _create(self):
         try:

@@ -38,6 +38,8 @@ class Trainer:
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
+        # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
+        self._train = tf.function(lambda iterator, num_steps: self._steps(iterator, num_steps))
         with strategy.scope():
             self.global_step = tf.Variable(
                 0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -56,7 +58,6 @@ class Trainer:
         state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
         return state
 
-    @tf.function
     def train(self, iterator, num_steps):
         """Takes several steps without coming back to Python.
 
@@ -68,6 +69,9 @@ class Trainer:
             dict with `numerators` and `denominators` (dicts of float32 scalars by metric), `loss` and `gradient_norm`
             before clipping (float32 scalars), each summed over the steps.
         """
+        return self._train(iterator, num_steps)
+
+    def _steps(self, iterator, num_steps):
         zeros = {name: tf.zeros([]) for name in self.task.metric_names}
         totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
         for _ in tf.range(num_steps):
@@ -169,6 +173,7 @@ class Evaluator:
     def __init__(self, task, strategy):
         self.task = task
         self.strategy = strategy
+        self._run = tf.function(lambda features: self._sums(features))
 
     def evaluate(self, batches):
         """Goes over all batches once.
@@ -195,8 +200,7 @@ class Evaluator:
         metrics = {name: float(value) for name, value in self.task.metrics(numerators, denominators).items()}
         return {"loss": sum(losses) / len(losses), **metrics}
 
-    @tf.function
-    def _run(self, features):
+    def _sums(self, features):
         result = self.strategy.run(self._step, args=(features,))
         return tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
 

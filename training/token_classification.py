@@ -55,7 +55,7 @@ class TokenClassification(FineTuning):
         self._settings = {"max_seq_length": max_seq_length, "document_context": document_context, "tagger": tagger}
         train = read_conll(train_file) if train_file else None
         if tags is None and train is None:
-            raise ValueError("there are no tags to tell apart; give --train_file, or a model that run_ner has trained")
+            raise ValueError("there are no tags to tell apart; train with --do_train, or give a model of run_ner")
         self.tags = tags or collect_tags(train)
         self._eval = read_conll(eval_file) if eval_file else None
         self._predict = read_conll(predict_file, needs_tags=False) if predict_file else None
@@ -108,6 +108,7 @@ class TokenClassification(FineTuning):
         """Writes predictions.txt or .jsonl, as the file is; and its figures where it has the tags."""
         logits = outputs["logits"]
         predicted = self._predicted(self.predict_features, outputs, self._predict)
+        run_dir.remove("predictions.txt", "predictions.jsonl", "predict_results.txt", "predict_entity_report.txt")
         if is_json_lines(self._predict_file):
             confidences = confidences_from_logits(self.predict_features, logits, self._predict)
             run_dir.write_text("predictions.jsonl", format_json_lines(self._predict, predicted, confidences))

@@ -227,11 +227,16 @@ def test_answers_that_are_no_numbers_are_refused(make):
         make().evaluate({"logits": logits})
 
 
-def test_facts_follow_what_is_learnt_and_nothing_else(make):
+def test_facts_follow_what_is_learnt_and_what_is_judged_by(make):
     facts = make().facts()
     assert facts["data"]["labels"] == ["a", "b", "c"]
     assert facts["data"]["training_examples"] == 5
-    assert make(dev=DEV[1:], test=[("he",)]).facts() == facts
+    assert make(test=[("he",)]).facts() == facts
+    others = make(dev=DEV[1:]).facts()
+    assert others["data"] == facts["data"]
+    assert (facts["evaluation"]["examples"], others["evaluation"]["examples"]) == (len(DEV), len(DEV) - 1)
+    assert make(metric="matthews").facts()["evaluation"]["metric"] == "matthews"
+    assert make(dev=None).facts()["evaluation"] is None
     assert make(train=TRAIN[::-1]).facts()["data"]["their_sha256"] != facts["data"]["their_sha256"]
 
 

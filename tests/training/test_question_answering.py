@@ -138,6 +138,21 @@ def test_a_threshold_that_is_given_is_not_replaced(work, tmp_path, messages):
     assert "exact = 75.000000" in results
 
 
+def test_nothing_of_earlier_predictions_stays(work, tmp_path):
+    run_dir = RunDir(str(tmp_path), "run_squad")
+    left = ["null_odds.json", "predict_results.txt"]
+    for made in (
+        work(evaluate=PARAGRAPHS[:2], predict=without_answers(PARAGRAPHS[:2]), version_2_with_negative=False),
+        work(predict=PARAGRAPHS[:2], version_2_with_negative=False),
+    ):
+        for name in left:
+            (tmp_path / name).write_text("of another file")
+        write = made.write_predictions if made.predict_features else made.write_evaluation
+        write(run_dir, outputs_of([0] * 2))
+        assert read(run_dir, "predictions.json") == {"q0": "ada", "q1": "bob"}
+        assert [name for name in left if (tmp_path / name).exists()] == []
+
+
 def test_never_to_answer_may_be_the_best(work):
     made = work(evaluate=[*PARAGRAPHS, *_renamed(PARAGRAPHS[2:])])
     # The answers to all questions are wrong: odds of -3, -2, -1, 0, 1 and 2.
@@ -188,14 +203,17 @@ def test_an_eval_file_that_is_the_predict_file_is_looked_at_once(tokenizer, tmp_
     assert (tmp_path / "predictions.json").exists()
 
 
-def test_a_predict_file_with_some_answers_is_not_judged(work, messages):
+def test_a_predict_file_with_some_answers_is_not_judged(work, tmp_path, messages):
     made = work(predict=[PARAGRAPHS[0], *without_answers(PARAGRAPHS[1:])])
     assert made.eval_features is None
     assert len(made.predict_features["input_ids"]) == 4
     assert made.metric_names == ()
     assert messages[0].endswith('predict_file.json is not judged: 3 of 4 questions have no answers, the first is "q1"')
+    made.write_predictions(RunDir(str(tmp_path), "run_squad"), outputs_of([0] * 4))
+    assert [message for message in messages if "is not judged" in message] == messages[:1]
     work(predict=PARAGRAPHS, version_2_with_negative=False)
-    assert 'have no answers, the first is "q2"; for SQuAD 2.0 give --version_2_with_negative' in messages[2]
+    told = [message for message in messages if "is not judged" in message]
+    assert told[1].endswith('have no answers, the first is "q2"; for SQuAD 2.0 give --version_2_with_negative')
 
 
 def test_an_eval_file_needs_answers(work):

@@ -144,6 +144,8 @@ def test_predictions_of_json_lines_are_json_lines(make, tmp_path):
     train = {"words": ["paris", "she"], "tags": ["B-LOC", "B-PER"]}
     test = {"id": 1, "words": ["he", "was"]}
     work = make(train=json.dumps(train), test=json.dumps(test), ending="jsonl")
+    for left in ("predictions.txt", "predict_results.txt", "predict_entity_report.txt"):
+        (tmp_path / left).write_text("of another file")
     work.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(work.predict_features, [["B-PER", "O"]]))
     probability = round(float(np.exp(5) / (np.exp(5) + 4)), 6)
     [line] = (tmp_path / "predictions.jsonl").read_text().splitlines()
@@ -153,7 +155,7 @@ def test_predictions_of_json_lines_are_json_lines(make, tmp_path):
         "predicted_tags": ["B-PER", "O"],
         "confidences": [probability, probability],
     }
-    assert not (tmp_path / "predict_results.txt").exists()
+    assert list(tmp_path.glob("predict*.txt")) == []
 
 
 def test_a_model_that_is_there_needs_no_training_file(make):
@@ -161,7 +163,7 @@ def test_a_model_that_is_there_needs_no_training_file(make):
     assert work.train_features is None
     assert work.evaluate(answers(work.eval_features, DEV_TAGS))["f1"] == 1.0
     with pytest.raises(
-        ValueError, match=r"^there are no tags to tell apart; give --train_file, or a model that run_ner"
+        ValueError, match=r"^there are no tags to tell apart; train with --do_train, or give a model of run_ner$"
     ):
         make(train=None, dev=DEV)
 
