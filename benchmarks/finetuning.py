@@ -31,6 +31,7 @@ from benchmarks.machine import processor_name
 from training.flags import parse, require, run_main
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
+_STARTS = ("pretrained", "random")
 _RECIPE = "--num_train_epochs=3 --learning_rate=5e-5 --train_batch_size=32"
 
 
@@ -109,9 +110,9 @@ def main(argv):
     rows = [row for row in ROWS if not values.rows or any(row.name.startswith(name) for name in values.rows)]
     # Every task once before any task twice: what is wrong shows early.
     for seed in range(1, max(max(row.num_seeds) for row in rows) + 1):
-        for row in rows:
-            for start, num_seeds in zip(("pretrained", "random"), row.num_seeds, strict=True):
-                if seed <= num_seeds:
+        for number, start in enumerate(_STARTS):
+            for row in rows:
+                if seed <= row.num_seeds[number]:
                     run_once(row, start, seed, values)
     table = results_table(values.work_dir)
     pathlib.Path(values.work_dir, "results.md").write_text(table, encoding="utf-8")
@@ -158,7 +159,7 @@ def results_table(work_dir):
     lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
     commands = []
     for row in ROWS:
-        pretrained, random = (_results(work_dir, row, start) for start in ("pretrained", "random"))
+        pretrained, random = (_results(work_dir, row, start) for start in _STARTS)
         if not pretrained:
             continue
         minutes = statistics.median(result["seconds"] for result in pretrained) / 60
