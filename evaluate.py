@@ -33,7 +33,11 @@ log = logging.getLogger("bert_keras")
 
 PROGRAM = "evaluate"
 
-_FLAGS_OF_SQUAD = ("na_prob_file", "na_prob_thresh", "version_2_with_negative")
+# Flags that are for one task only.
+_FLAGS_OF_TASKS = {
+    **dict.fromkeys(("na_prob_file", "na_prob_thresh", "version_2_with_negative"), "squad"),
+    "xnli_language": "xnli",
+}
 
 
 def define_flags():
@@ -63,22 +67,31 @@ def main(argv):
     parse(flag_values, argv, __doc__)
     task = (flag_values.task or "").lower()
     require(flag_values, ("task", "predictions_file") if task == "ner" else ("task", "data_file", "predictions_file"))
-    for name in _FLAGS_OF_SQUAD:
-        if task != "squad" and name in given_flags(flag_values):
-            raise ValueError(f"--{name} is of --task=squad; leave it out for --task={flag_values.task}")
+    for name, task_of_flag in _FLAGS_OF_TASKS.items():
+        if task != task_of_flag and name in given_flags(flag_values):
+            raise ValueError(f"--{name} is of --task={task_of_flag}; leave it out for --task={flag_values.task}")
     if flag_values.output_file:
-        _check_output_file(flag_values.output_file)
+        _check_output_file(flag_values)
     open_console(stderr=True)
     if task == "squad":
         figures, report = score_squad(flag_values)
     elif task == "ner":
         figures, report = score_entities(flag_values.data_file, flag_values.predictions_file)
     else:
-        figures, report = score_glue(find_task(task), flag_values)
+        figures, report = score_glue(_find_task(flag_values.task), flag_values)
     answer = json.dumps(figures, indent=2) + "\n" if flag_values.json else report
     if flag_values.output_file:
         _write_whole(flag_values.output_file, answer)
     print(answer, end="", flush=True)
+
+
+def _find_task(name):
+    try:
+        return find_task(name.lower())
+    except ValueError:
+        # A task may have several names.
+        scored = dict.fromkeys(task.name for task in GLUE_TASKS.values() if "dev" in task.files)
+        raise ValueError(f"--task={name} is none of squad, ner, {', '.join(scored)}") from None
 
 
 def score_squad(flag_values):
@@ -244,10 +257,15 @@ def _read_json_object(path, what):
     return content
 
 
-def _check_output_file(path):
+def _check_output_file(flag_values):
+    path = flag_values.output_file
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder) or os.path.isdir(path):
         raise ValueError(f"--output_file={path} cannot be written: give the name of a file in a folder that is there")
+    for name in ("data_file", "predictions_file", "na_prob_file"):
+        other = flag_values[name].value
+        if other and os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other):
+            raise ValueError(f"--output_file={path} is the --{name}, which it would replace; give another name")
 
 
 def _write_whole(path, text):

@@ -66,8 +66,8 @@ def main(argv):
     console = open_console(stderr=True)
     require(values, ("input_file", "output_file", "init_checkpoint"))
     layers = parse_layers(values.layers)
-    _check_output(values.output_file)
     num_lines = count_lines(values.input_file)
+    _check_output(values.output_file, values.input_file)
     extractor = FeatureExtractor(
         values.init_checkpoint,
         layers=layers,
@@ -91,9 +91,11 @@ def main(argv):
     log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)
 
 
-def _check_output(output_file):
+def _check_output(output_file, input_file):
     if os.path.isdir(output_file):
         raise ValueError(f"--output_file={output_file} is a folder; give the name of a file")
+    if os.path.exists(output_file) and os.path.samefile(output_file, input_file):
+        raise ValueError(f"--output_file={output_file} is the --input_file, which it would replace; give another name")
     folder = os.path.dirname(output_file) or "."
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"--output_file={output_file}: there is no folder {folder}; make it first")

@@ -76,8 +76,11 @@ def main(argv):
     opened = open_fine_tuning(flag_values, PROGRAM, _FILES, ("question_answering",), (*_WINDOWS, *_ANSWERS))
     settings, given = opened.settings, given_flags(flag_values)
     _check(settings)
+    is_evaluated = False
     if not settings["do_train"] and "eval_file" not in given:
-        settings["eval_file"] = None  # that of the training has told what it tells
+        # That of the training has told what it tells, and keeps its files.
+        is_evaluated = settings["eval_file"] is not None
+        settings["eval_file"] = None
     is_threshold_given = "null_score_diff_threshold" in given
     if settings["do_train"]:
         # From a run_config.json it is known by its value alone.
@@ -92,6 +95,7 @@ def main(argv):
         eval_file=settings["eval_file"],
         predict_file=settings["predict_file"] if settings["do_predict"] else None,
         is_threshold_given=is_threshold_given,
+        is_evaluated=is_evaluated,
     )
     if not work.metric_names:
         _check_needs_no_evaluation(settings)

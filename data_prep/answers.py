@@ -125,11 +125,15 @@ def find_answers(
         logits = np.stack((start_logits[start:stop], end_logits[start:stop]), axis=1).astype(np.float64)
         _check_finite(logits, example.question_id)
         answers.append(_answer(example, rows, logits, tokenizer, settings))
-    num_without = sum(answer.best is None for answer in answers)
-    if num_without:
-        shown = '""' if settings.version_2_with_negative else '"empty", as in the release'
-        log.warning("%d of %d questions have no span to answer with: answered %s", num_without, len(answers), shown)
     return answers
+
+
+def report_unanswered(answers: Sequence[Answer]) -> None:
+    """Says in the log how many questions of a file have no span to answer with."""
+    without = [answer for answer in answers if answer.best is None]
+    if without:
+        shown = '"empty", as in the release' if without[0].text else '""'
+        log.warning("%d of %d questions have no span to answer with: answered %s", len(without), len(answers), shown)
 
 
 def predictions_json(answers: Sequence[Answer]) -> str:

@@ -256,17 +256,22 @@ def _widen(offsets, left, right, room):
 
 def _report(sentences, windows, pieces, room, document_context):
     """Says what was decided: what a document is, how many sentences needed several windows, which words were cut."""
+    path = sentences[0].path
+    where = f"{path}: " if path else ""
     if document_context and len({sentence.document for sentence in sentences}) == 1:
-        log.info("all %d sentences are taken for one document: nothing between them begins another", len(sentences))
-    num_windows = np.bincount([window.sentence for window in windows], minlength=1)
-    num_long = int((num_windows > 1).sum())
-    if num_long:
         log.info(
-            "%d of %d sentences (%.1f %%) are longer than %d pieces and looked at in %d windows that overlap",
-            *(num_long, len(sentences), 100 * num_long / len(sentences), room, num_windows[num_windows > 1].sum()),
+            "%sall %d sentences are taken for one document: nothing between them begins another", where, len(sentences)
+        )
+    num_windows = np.bincount([window.sentence for window in windows], minlength=1)
+    num_windows = num_windows[num_windows > 1]
+    if len(num_windows):
+        share = 100 * len(num_windows) / len(sentences)
+        log.info(
+            "%s%d of %d sentences (%.1f %%) are longer than %d pieces and looked at in %d windows that overlap",
+            *(where, len(num_windows), len(sentences), share, room, num_windows.sum()),
         )
     if pieces.cut_words:
         log.warning(
-            'of %d words with more than %d pieces only the first %d are looked at, for example "%s"',
-            *(len(pieces.cut_words), room, room, min(pieces.cut_words)[:40]),
+            '%sof %d words with more than %d pieces only the first %d are looked at, for example "%s"',
+            *(where, len(pieces.cut_words), room, room, min(pieces.cut_words)[:40]),
         )

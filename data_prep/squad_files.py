@@ -123,6 +123,8 @@ def _read_json(path):
             f"{path} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
         ) from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path} line {error.lineno}: not JSON ({error.msg}, column {error.colno})") from None
+        raise ValueError(
+            f"{path} line {error.lineno}: not JSON ({error.msg}, column {error.colno}); give a file of SQuAD's JSON"
+        ) from None
     except RecursionError:
         raise ValueError(f"{path} is JSON of too many levels; {_SHAPE}") from None

@@ -66,7 +66,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
 
     Args:
         path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, one of its files, the folder of
-            a run. None: there is no checkpoint, and both files are given.
+            a run (of fine-tuning: its model to use). None: there is no checkpoint, and both files are given.
         vocab_file: the vocabulary; None: the vocab.txt beside the checkpoint.
         config_file: the config, or the name of a released model; None: the one beside the checkpoint.
         do_lower_case: bool; None: as the model was trained where its folder says so, else as its vocabulary looks.
@@ -78,7 +78,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         FileNotFoundError: a part is not there.
         ValueError: a part is damaged, or does not fit the others.
     """
-    checkpoint = None if path is None else open_checkpoint(path)
+    checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
     folder = pathlib.Path(checkpoint.prefix if checkpoint else vocab_file).parent
     config = _given_config(config_file) if config_file else checkpoint.config
     if config is None:
@@ -158,9 +158,7 @@ def read_task(path):
         FileNotFoundError: there is no fine-tuned model.
         ValueError: its task.json is damaged.
     """
-    folder = pathlib.Path(path)
-    if (folder / "model" / TASK_FILE).is_file():
-        folder = folder / "model"
+    folder = pathlib.Path(_model_of_run(path))
     file = folder / TASK_FILE
     if not file.is_file():
         raise FileNotFoundError(
@@ -171,6 +169,12 @@ def read_task(path):
     if not isinstance(values.get("task"), str):
         raise ValueError(f"{file} does not say which task it is of; take the file that the training wrote")
     return folder, values
+
+
+def _model_of_run(path):
+    """Returns the folder `model` of a path that is the folder of a run of fine-tuning; any other path as it is."""
+    folder = pathlib.Path(path) / "model"
+    return folder if (folder / TASK_FILE).is_file() else path
 
 
 def preparation_text(preparation):

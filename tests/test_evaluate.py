@@ -1,6 +1,7 @@
 """The program that scores predictions, from its command line to its figures."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -264,6 +265,12 @@ def test_standard_output_is_the_answer_alone(write, tmp_path):
     done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["accuracy"] == 0.75
     assert "read as the probabilities" in done.stderr
+    # As if the reader of a pipe had left.
+    reader, writer = os.pipe()
+    os.close(reader)
+    left = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (left.returncode, left.stderr) == (141, done.stderr)
     code = f"import sys; sys.path.insert(0, {str(evaluate.__file__)!r}[:-len('evaluate.py')]); import evaluate; "
     code += "assert 'tensorflow' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
@@ -284,7 +291,13 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             ("--task=imdb", "--data_file=x", "--predictions_file=x"),
             {},
-            '^there is no task "imdb"; the tasks are cola, ',
+            "^--task=imdb is none of squad, ner, cola, sst-2, .*, wnli, xnli, swag$",
+        ),
+        ((*MRPC_FLAGS, "--xnli_language=de"), {}, "^--xnli_language is of --task=xnli; leave it out for --task=mrpc$"),
+        (
+            (*NER_FLAGS, "--output_file=gold.txt"),
+            {"gold__txt": "a O\n"},
+            "^--output_file=gold.txt is the --data_file, which it would replace; give another name$",
         ),
         (("--task=ax", "--data_file=x", "--predictions_file=x"), {}, "^--task=ax has no file with labels; only GLUE's"),
         (

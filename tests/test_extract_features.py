@@ -177,6 +177,13 @@ def test_an_output_that_cannot_be_written_is_told_at_once(extract, tmp_path):
         extract("he\n", "none/a.npz")
 
 
+def test_the_texts_are_not_replaced(extract, tmp_path):
+    message = rf"^--output_file={tmp_path}/texts.txt is the --input_file, which it would replace; give another name$"
+    with pytest.raises(ValueError, match=message):
+        extract("he\n", "texts.txt")
+    assert (tmp_path / "texts.txt").read_text() == "he\n"
+
+
 def test_all_that_is_missing_is_named_at_once():
     with pytest.raises(ValueError, match=r"^missing: --input_file, --output_file, --init_checkpoint \(--help"):
         extract_features.main(["extract_features.py"])

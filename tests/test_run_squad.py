@@ -155,7 +155,8 @@ def test_a_run_from_questions_to_answers(files, data, capsys):
     }
     head = {name: open_checkpoint(str(out / "model")).shape(name) for name in ("cls/squad/output_weights",)}
     assert head == {"cls/squad/output_weights": (2, 32)}
-    assert "320 questions in 456 windows of 12 pieces: 136 contexts take more than one; " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "320 questions in 456 windows of 12 pieces: 136 of the questions take more than one; " in shown
 
     # The model alone, on the same questions without their answers: the lengths are those of the training.
     (out / "predictions.json").unlink()
@@ -202,8 +203,13 @@ def test_a_run_of_the_second_version_finds_its_threshold(files, data, capsys):
     )
     assert re.search("predictions, judged by the answers of .*test2.json: exact ", shown)
     assert (out / "predict_results.txt").read_text().startswith("HasAns_exact = ")
+    # The evaluation stays, whatever is predicted later.
+    of_evaluation = {path: path.read_bytes() for path in (out / "eval_results.txt", out / "eval.tf_record")}
+    (out / "predict_results.txt").unlink()
     run({"output_dir": out}, do_predict=True, predict_file=data["test2"])
     assert read_json(out / "predictions.json") == predictions
+    assert {path: path.read_bytes() for path in of_evaluation} == of_evaluation
+    assert (out / "predict_results.txt").read_text().startswith("HasAns_exact = ")
     run({"output_dir": out}, do_predict=True, predict_file=data["test2"], null_score_diff_threshold=-1000)
     assert set(read_json(out / "predictions.json").values()) == {""}
 

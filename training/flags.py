@@ -6,6 +6,7 @@ process (a notebook, the tests) without clashing.
 
 import itertools
 import logging
+import os
 import pathlib
 import sys
 
@@ -99,13 +100,17 @@ def run_main(main, argv):
         argv: list of str; the program's name, then its arguments.
 
     Returns:
-        int; the exit status: 0, 1 after a mistake, 130 after Ctrl-C.
+        int; the exit status: 0, 1 after a mistake, 130 after Ctrl-C, 141 where the reader of a pipe has left.
     """
     try:
         main(argv)
     except KeyboardInterrupt:
         print(f"{pathlib.Path(argv[0]).name}: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        # As `head` does, which is no mistake. What is still to be written is dropped, or Python's end would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (ValueError, OSError) as error:
         if not isinstance(error, OSError) and not _raised_by_us(error):
             raise

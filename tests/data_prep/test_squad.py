@@ -201,8 +201,8 @@ def test_windows_without_the_whole_answer_are_kept_and_labelled_with_cls(letters
     assert features["is_impossible"].tolist() == [0, 0, 0, 0]
     assert features["unique_ids"].tolist() == [1000000000, 1000000001, 1000000002, 1000000003]
     assert messages == [
-        "1 questions in 4 windows of 9 pieces: 1 contexts take more than one; 1 questions are cut to 2 pieces; "
-        "2 do not hold the whole answer and are labelled with [CLS]"
+        "1 questions in 4 windows of 9 pieces: 1 of the questions take more than one; 1 questions are cut to 2 pieces; "
+        "2 windows do not hold the whole answer and are labelled with [CLS]"
     ]
     # The first window ends, and the third starts, within the answer 3 and 4.
     features = training_features(letters_tokenizer, example_of(letters(10), "d e", 6, question="x y z"))
@@ -215,14 +215,14 @@ def test_a_question_without_answer_is_labelled_with_cls(letters_tokenizer, messa
     features = training_features(letters_tokenizer, example)
     assert features["start_positions"].tolist() == features["end_positions"].tolist() == [0]
     assert features["is_impossible"].tolist() == [1]
-    assert messages == ["1 questions in 1 windows of 9 pieces: 0 contexts take more than one"]
+    assert messages == ["1 questions in 1 windows of 9 pieces: 0 of the questions take more than one"]
 
 
 def test_a_context_without_words_has_no_window(letters_tokenizer, messages):
     examples = [SquadExample("q1", "x", Passage(" \n")), SquadExample("q2", "x", Passage("a"))]
     features = make_features(examples, letters_tokenizer, 9, 2, 2, False)
     assert features["example_index"].tolist() == [1]
-    assert "1 contexts have no words and so none" in messages[0]
+    assert "1 questions are about a text without words and have none" in messages[0]
 
 
 def test_a_passage_is_tokenized_once_for_all_its_questions(letters_tokenizer, monkeypatch):

@@ -62,6 +62,20 @@ def test_the_folder_of_a_run_answers(folder, model):
     assert answer(folder) == expected
 
 
+def test_of_a_run_of_fine_tuning_its_model_answers(folder, model, tmp_path):
+    expected = answer(folder)
+    run = tmp_path / "run"
+    run.mkdir()
+    folder.rename(run / "model")
+    # The newest checkpoint of training is not the one to use, and lies without config and vocabulary.
+    save_checkpoint(run / "model.ckpt-9", weights_by_name(random_model(seed=8)))
+    (run / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
+    with pytest.raises(FileNotFoundError, match=r"^there is no bert_config.json or config.json in .*run; put it there"):
+        answer(run)
+    (run / "model" / "task.json").write_text("{}")
+    assert answer(run) == answer(run / "model") == expected
+
+
 def test_what_was_loaded_is_said(folder, messages):
     FillMask(folder)
     [loaded] = [message for message in messages if message.startswith("loaded ")]
