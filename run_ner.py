@@ -19,7 +19,7 @@ from absl import flags
 from training.console import open_console
 from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags
-from training.flags import parse, run_main
+from training.flags import parse, run_main, tell_unused
 from training.opening import open_fine_tuning
 from training.token_classification import TAGGERS, TokenClassification
 
@@ -63,6 +63,7 @@ def main(argv):
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
+    tell_unused(flag_values, {name: action for name, (action, _) in _FILES.items()})
     opened = open_fine_tuning(
         flag_values,
         PROGRAM,

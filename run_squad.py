@@ -21,7 +21,7 @@ from data_prep.answers import ANSWER_TEXTS, AnswerSettings
 from training.console import open_console
 from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags
-from training.flags import given_flags, parse, run_main
+from training.flags import given_flags, parse, run_main, tell_unused
 from training.opening import open_fine_tuning
 from training.question_answering import QuestionAnswering, WindowSettings
 
@@ -73,6 +73,7 @@ def main(argv):
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
+    tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
     opened = open_fine_tuning(flag_values, PROGRAM, _FILES, ("question_answering",), (*_WINDOWS, *_ANSWERS))
     settings, given = opened.settings, given_flags(flag_values)
     _check(settings)

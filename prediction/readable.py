@@ -97,6 +97,8 @@ def _texts(answer):
 
 
 def _ranked(probabilities, num_shown):
-    """Returns a line for each of the most probable classes."""
+    """Returns a line for each of the most probable classes, and one that says how many others there are."""
     ranked = sorted(probabilities.items(), key=lambda item: -item[1])
-    return [f"  {probability:.4f}  {label}" for label, probability in ranked[:num_shown]]
+    lines = [f"  {probability:.4f}  {label}" for label, probability in ranked[:num_shown]]
+    num_others = len(ranked) - num_shown
+    return lines if num_others <= 0 else [*lines, f"  and {num_others} other{'s' * (num_others > 1)}; --json has all"]

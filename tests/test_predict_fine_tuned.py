@@ -105,7 +105,8 @@ def test_few_of_many_classes_are_shown(tmp_path, capsys):
     folder = write_fine_tuned(tmp_path, model, "classification", **(OF_TEXTS | {"labels": labels}))
     predict.main(["predict.py", f"--model_dir={folder}", "he"])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split("  ")[-1] for line in lines] == ["he", *(f"class {number}" for number in (6, 5, 4, 3, 2))]
+    shown = [f"class {number}" for number in (6, 5, 4, 3, 2)]
+    assert [line.split("  ")[-1] for line in lines] == ["he", *shown, "and 2 others; --json has all"]
 
 
 def test_no_label_and_no_answer_are_said(tmp_path, capsys):

@@ -89,6 +89,18 @@ def require(flag_values, names):
         raise ValueError(f"missing: {', '.join(missing)} (--help says what each is for)")
 
 
+def tell_unused(flag_values, actions):
+    """Says in the log which files the command line gives without asking for what would be done with them.
+
+    Args:
+        flag_values: the `absl.flags.FlagValues` of the program, parsed.
+        actions: dict; for the name of a file's flag that of the flag which asks for it.
+    """
+    for name in given_flags(flag_values) & set(actions):
+        if not flag_values[actions[name]].value:
+            log.info("--%s is not used without --%s", name, actions[name])
+
+
 def run_main(main, argv):
     """Runs an entry point and turns the user's mistakes into one sentence on standard error.
 

@@ -162,6 +162,13 @@ def test_the_worked_example_of_the_first_version(answer):
     assert [entry.probability for entry in found.candidates] == pytest.approx([0.7310586, 0.2689414], abs=1e-7)
 
 
+def test_of_equal_scores_no_answer_is_the_last(answer):
+    found = answer({0: 1, 3: 1}, {0: 1, 3: 1}, version_2_with_negative=True)
+    assert [(entry.text, entry.start_logit + entry.end_logit) for entry in found.candidates] == [("aa", 2), ("", 2)]
+    found = answer({0: 1.5, 3: 1}, {0: 1, 3: 1}, version_2_with_negative=True)
+    assert [entry.text for entry in found.candidates] == ["", "aa"]
+
+
 def test_the_worked_example_of_the_second_version(answer):
     found = answer(*WORKED, version_2_with_negative=True)
     assert found.text == "aa bb"

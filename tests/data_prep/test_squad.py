@@ -309,6 +309,13 @@ def test_answers_that_are_not_where_they_should_be_are_counted_and_left_out(read
         read(squad(*questions))
 
 
+def test_a_place_before_the_text_is_none_in_it(read):
+    content = {"data": [{"paragraphs": [{"context": "bbb", "qas": [question(1, answers=[])]}]}]}
+    content["data"][0]["paragraphs"][0]["qas"][0]["answers"] = [{"text": "bbb", "answer_start": -1}]
+    with pytest.raises(ValueError, match="no answer stands where its answer_start says"):
+        read(json.dumps(content).encode())
+
+
 def test_an_id_that_is_there_twice_matters_where_answers_are_told_apart(read, messages):
     assert len(read(squad(question(1), question(1)))) == 2
     assert messages[0].endswith("train.json: 1 ids are there more than once; all of them are trained on")

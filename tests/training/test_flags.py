@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from training.flags import given_flags, parse, require, run_main
+from training.flags import given_flags, parse, require, run_main, tell_unused
 
 
 @pytest.fixture
@@ -48,6 +48,22 @@ def test_all_that_is_missing_is_named_at_once(values):
     parse(values, ["program"], "")
     with pytest.raises(ValueError, match=r"^missing: --input_file \(--help says what each is for\)$"):
         require(values, ("input_file", "num_steps"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--input_file=a.txt"], ["--input_file is not used without --do_train"]),
+        (["--input_file=a.txt", "--do_train"], []),
+        ([], []),
+    ],
+)
+def test_a_file_that_nothing_is_done_with_is_told(values, messages, arguments, told):
+    flags.DEFINE_bool("do_train", False, "Whether to train.", flag_values=values)
+    values.unparse_flags()
+    parse(values, ["program", *arguments], "")
+    tell_unused(values, {"input_file": "do_train"})
+    assert messages == told
 
 
 def test_a_mistake_of_the_user_has_no_traceback(values, capsys):

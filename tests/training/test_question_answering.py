@@ -138,6 +138,30 @@ def test_a_threshold_that_is_given_is_not_replaced(work, tmp_path, messages):
     assert "exact = 75.000000" in results
 
 
+def test_windows_are_read_back_if_nothing_that_makes_them_differs(tmp_path, messages):
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY))
+    (tmp_path / "other.txt").write_text("".join(f"{token}\n" for token in [*VOCABULARY, "other"]))
+    path = write_squad(tmp_path / "dev.json", PARAGRAPHS)
+    other_path = write_squad(tmp_path / "other.json", PARAGRAPHS[:2])
+
+    def is_read_back(vocab="vocab.txt", casing=(True,), windows=(12, 4, 3), is_v2=True, path=path):
+        tokenizer = FullTokenizer(tmp_path / vocab, *casing)
+        settings = AnswerSettings(version_2_with_negative=is_v2)
+        made = QuestionAnswering(tokenizer, WindowSettings(*windows), settings, predict_file=path)
+        messages.clear()
+        made.prepare(str(tmp_path))
+        return any("made before from the same data" in message for message in messages)
+
+    changes = [
+        *({"vocab": "other.txt"}, {"casing": (False,)}, {"casing": (True, False)}, {"path": other_path}),
+        *({"windows": (11, 4, 3)}, {"windows": (12, 3, 3)}, {"windows": (12, 4, 2)}, {"is_v2": False}),
+    ]
+    for change in changes:
+        assert not is_read_back()
+        assert is_read_back()
+        assert not is_read_back(**change)
+
+
 def test_nothing_of_earlier_predictions_stays(work, tmp_path):
     run_dir = RunDir(str(tmp_path), "run_squad")
     left = ["null_odds.json", "predict_results.txt"]
