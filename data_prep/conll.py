@@ -11,6 +11,8 @@ import os
 import re
 from collections.abc import Sequence
 
+from data_prep.tables import decode_utf8
+
 log = logging.getLogger("bert_keras")
 
 JSON_ENDINGS = (".jsonl", ".json")
@@ -158,14 +160,7 @@ def _read_text(path):
             content = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {path}; give a file of CoNLL columns or JSON lines") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        ) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return decode_utf8(content, path).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _read_columns(path, text):

@@ -4,6 +4,8 @@ import collections
 import json
 import os
 
+from data_prep.tables import decode_utf8
+
 _SHAPE = 'SQuAD is {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ...}]}]}]}'
 
 
@@ -116,12 +118,7 @@ def _read_json(path):
     if not content.strip():
         raise ValueError(f"{path} is empty; give a file of SQuAD's JSON")
     try:
-        return json.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        ) from None
+        return json.loads(decode_utf8(content, path))
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path} line {error.lineno}: not JSON ({error.msg}, column {error.colno}); give a file of SQuAD's JSON"

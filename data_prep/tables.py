@@ -79,12 +79,26 @@ def read_text(path: str | os.PathLike) -> str:
         raise FileNotFoundError(f'there is no file "{name}"; check the path') from None
     if not content.removeprefix(codecs.BOM_UTF8).strip():
         raise ValueError(f"{name} is empty; look at how it was made")
+    return decode_utf8(content, name_of(name))
+
+
+def decode_utf8(content: bytes, name: str) -> str:
+    """Returns the text of a file, without the byte order mark that some programs begin it with.
+
+    Args:
+        content: of the file.
+        name: what to call it in an error.
+
+    Raises:
+        ValueError: it is not UTF-8; names the line.
+    """
+    content = content.removeprefix(codecs.BOM_UTF8)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"{name_of(name)} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save the file as UTF-8"
+            f"{name} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
         ) from None
 
 

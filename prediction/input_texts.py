@@ -3,6 +3,8 @@
 import logging
 import pathlib
 
+from data_prep.tables import decode_utf8
+
 log = logging.getLogger("bert_keras")
 
 
@@ -83,14 +85,8 @@ def _read_lines(input_file, standard_input):
         raise ValueError("there is no text: give it as an argument, in --input_file or on standard input")
     else:
         name, content = "standard input", standard_input.buffer.read()
-    try:
-        # Only these end a line: str.splitlines knows some characters more, which may stand within a text.
-        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{name} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        ) from None
+    # Only these end a line: str.splitlines knows some characters more, which may stand within a text.
+    lines = decode_utf8(content, name).replace("\r\n", "\n").split("\n")
     texts = [(f"{name} line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
     if not texts:
         raise ValueError(f"{name} holds no text; give one text a line")

@@ -39,7 +39,7 @@ MODELS = {
     "classification": (lambda: fixed_classifier(1.0, 2.0), OF_TEXTS | {"labels": ["no", "yes"]}),
     "pair": (lambda: fixed_classifier(1.0, 2.0), OF_TEXTS | {"labels": ["no", "yes"], "is_pair": True}),
     "regression": (lambda: fixed_classifier(2.5), OF_TEXTS | {"is_pair": True}),
-    "multi_label": (lambda: fixed_classifier(1.0, -1.0, 3.0), OF_TEXTS | {"labels": ["a", "b", "c"]}),
+    "multi_label": (lambda: fixed_classifier(1.0, -1.0, 3.0, 0.0), OF_TEXTS | {"labels": ["a", "b", "c", "d"]}),
     "multiple_choice": (lambda: fixed_classifier(0.5), {"max_seq_length": 16}),
     "question_answering": (
         lambda: word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1}),
@@ -80,7 +80,7 @@ SHOWN = {
     ),
     "pair": (["He was", "hungry"], "He was  |  hungry\n  0.7311  yes\n  0.2689  no\n"),
     "regression": (["he was\thungry"], "2.5000  he was  |  hungry\n"),
-    "multi_label": (["He was"], "He was\n  0.9526  c\n  0.7311  a\n"),
+    "multi_label": (["He was"], "He was\n  0.9526  c\n  0.7311  a\n  0.5000  d\n"),
     "multiple_choice": (["He was", "hungry", "so"], "He was\n> 0.5000  hungry\n  0.5000  so\n"),
     "question_answering": (
         ["Where?", "He is in Paris, the Capital."],

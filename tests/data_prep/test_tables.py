@@ -94,7 +94,10 @@ def test_json_lines_have_a_cell_for_every_key(write):
         ("a.csv", "", "a.csv is empty; look at how it was made"),
         ("a.csv", b"\xef\xbb\xbf", "a.csv is empty; look at how it was made"),
         ("a.csv", ",,\n,,\n", "a.csv has only empty cells; look at how it was made"),
-        ("a.tsv", b"a\tb\nc\xe9\td\n", "a.tsv line 2: not UTF-8 (byte 0xe9); save the file as UTF-8"),
+        ("a.tsv", b"a\tb\nc\xe9\td\n", "a.tsv line 2: not UTF-8 (byte 0xe9); save it as UTF-8"),
+        # The mark at the start is no part of the text that is counted.
+        ("a.tsv", b"\xef\xbb\xbfa\tb\nc\xe9d\te\n", "a.tsv line 2: not UTF-8 (byte 0xe9); save it as UTF-8"),
+        ("a.tsv", b"\xef\xbb\xbfa\xe9\n\nb\n", "a.tsv line 1: not UTF-8 (byte 0xe9); save it as UTF-8"),
         ("a.csv", 'a,b\nc,"d\ne\n', "a.csv line 2: a quote is opened and never closed; close it"),
         ("a.csv", 'a,b\n"x\ny",1\n"c" d,e\n', "a.csv line 4: text follows a closing quote; double the quotes inside"),
         ("a.xlsx", "a", 'a.xlsx" must end with one of .csv, .tsv, .txt, .jsonl, .json; rename the file'),
