@@ -19,6 +19,7 @@ from training.start import start_tensorflow
 start_tensorflow()
 
 import keras
+import numpy as np
 import tensorflow as tf
 from absl import flags
 
@@ -164,7 +165,7 @@ def run(settings, console):
         metrics = evaluate()
         log.info("evaluation of step %d: %s", step, in_words(metrics))
     if metrics:
-        write_eval_results(run_dir, step, metrics)
+        write_eval_results(run_dir, step, {name: np.float32(value) for name, value in metrics.items()})
     if settings["do_train"]:
         draw_learning_curves(run_dir)
     log.info("the run is in %s", run_dir.path)

@@ -31,7 +31,7 @@ PROGRAM = "run_squad"
 
 _FILES = ("train_file", "eval_file", "predict_file")
 _WINDOWS = ("max_seq_length", "doc_stride", "max_query_length")
-_ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold")
+_ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
 
 def define_flags():
@@ -91,7 +91,7 @@ def main(argv):
     work = QuestionAnswering(
         opened.files.tokenizer,
         WindowSettings(**{name: settings[name] for name in _WINDOWS}),
-        AnswerSettings(**{name: settings[name] for name in (*_ANSWERS, "answer_text", "verbose_logging")}),
+        AnswerSettings(**{name: settings[name] for name in (*_ANSWERS, "verbose_logging")}),
         train_file=settings["train_file"] if settings["do_train"] else None,
         eval_file=settings["eval_file"],
         predict_file=settings["predict_file"] if settings["do_predict"] else None,

@@ -9,7 +9,7 @@ from data_prep.squad import Passage, SquadExample, make_features
 from modeling import SquadModel
 from prediction.fine_tuned import FineTunedPredictor, check_pair
 
-_SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold")
+_SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
 
 @dataclasses.dataclass(frozen=True)

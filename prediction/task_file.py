@@ -23,6 +23,7 @@ _LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None
 _NUMBER = "a number", _is_number
 _SWITCH = "true or false", lambda value: isinstance(value, bool)
 _NAMES = "a list of names", _is_names
+_ANSWER_TEXT = '"release" or "offsets"', lambda value: value in ("release", "offsets")
 _TAGGER = '"linear" or "bilstm"', lambda value: value in ("linear", "bilstm")
 
 _OF_TEXTS = {"is_pair": _SWITCH, "doc_stride": _LENGTH_OR_NULL}
@@ -39,6 +40,7 @@ _VALUES = {
         "n_best_size": _LENGTH,
         "version_2_with_negative": _SWITCH,
         "null_score_diff_threshold": _NUMBER,
+        "answer_text": _ANSWER_TEXT,
     },
     "token_classification": {"labels": _NAMES, "tagger": _TAGGER},
 }

@@ -16,6 +16,7 @@ OF_ANSWERS = {
     "n_best_size": 20,
     "version_2_with_negative": False,
     "null_score_diff_threshold": 0.0,
+    "answer_text": "release",
 }
 OF_TAGS = {"max_seq_length": 16, "document_context": False, "tagger": "linear", "tag_scheme": "BIO"}
 TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]

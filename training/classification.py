@@ -97,7 +97,7 @@ class Classification(FineTuning):
 
     def results(self, metrics):
         """See `FineTuning`. `loss` is the mean over the batches of the mean of each, as in the release."""
-        return {**super().results(metrics), "loss": float(self._mean_batch_loss)}
+        return {**super().results(metrics), "loss": np.float32(self._mean_batch_loss)}
 
     def baseline(self):
         """See `FineTuning`. Always the most frequent class; of several labels none; of numbers their mean."""

@@ -9,6 +9,7 @@ import logging
 import os
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from data_prep.feature_batches import training_batches
@@ -102,7 +103,7 @@ class FineTuning:
 
     def results(self, metrics):
         """Returns the lines of eval_results.txt, a dict: the figures under the release's names."""
-        return {f"eval_{name}": value for name, value in metrics.items()}
+        return {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
 
     def baseline(self):
         """Returns what `evaluate` would give for the one answer that knows nothing of the text, such as the most

@@ -128,6 +128,7 @@ class QuestionAnswering(FineTuning):
             "n_best_size": self._answers.n_best_size,
             "version_2_with_negative": self._answers.version_2_with_negative,
             "null_score_diff_threshold": self._threshold,
+            "answer_text": self._answers.answer_text,
         }
 
     def prepare(self, folder):
@@ -154,7 +155,7 @@ class QuestionAnswering(FineTuning):
         return metrics
 
     def results(self, metrics):
-        """Returns the figures under their official names."""
+        """Returns the figures under their official names, with all of their digits."""
         return metrics
 
     def baseline(self):

@@ -3,8 +3,6 @@
 import logging
 import os
 
-import numpy as np
-
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from training.loop import Pace, train
 from training.metrics_log import MetricsFile, TensorBoardEvents
@@ -132,8 +130,8 @@ def write_eval_results(run_dir, step, metrics):
     Args:
         run_dir: a `training.run_dir.RunDir`.
         step: int; the step of the weights that were evaluated.
-        metrics: dict of float by name.
+        metrics: dict of numbers by name; float32 for the digits of the release.
     """
-    results = {"global_step": step, **{name: np.float32(value) for name, value in metrics.items()}}
+    results = {"global_step": step, **metrics}
     os.makedirs(run_dir.path, exist_ok=True)
     run_dir.write_text("eval_results.txt", "".join(f"{name} = {results[name]}\n" for name in sorted(results)))

@@ -4,7 +4,7 @@ import logging
 import os
 
 from modeling.config import released_names
-from training.run_dir import RUN_CONFIG, read_run_config
+from training.run_dir import RUN_CONFIG, RunDir, read_run_config
 
 log = logging.getLogger("bert_keras")
 
@@ -42,10 +42,14 @@ def take_settings_of_run(flag_values, program):
     Args:
         flag_values: as of `take_run_config`, with `output_dir`.
         program: str.
+
+    Raises:
+        ValueError: the folder holds a run of another program, or see `take_run_config`.
     """
     path = flag_values.output_dir and os.path.join(flag_values.output_dir, RUN_CONFIG)
     if not path or flag_values.do_train or flag_values.run_config or not os.path.isfile(path):
         return
+    RunDir(flag_values.output_dir, program)  # refuses the folder of another program
     given = {name: flag_values[name].value for name in flag_values if name.startswith("do_")}
     take_run_config(flag_values, path, program)
     # What was done then says nothing about what is to be done now.

@@ -34,6 +34,13 @@ def test_the_answer_has_its_place_in_the_text(knower):
     assert [span.text for span in answer.n_best[:2]] == ["PARIS, the Capital", "the Capital of france"]
 
 
+def test_the_text_is_what_stands_there_where_the_training_was_told_so(tmp_path):
+    model = word_finder({"paris": 5, "the": 3}, {"france": 6, "capital": 5})
+    settings = {**OF_ANSWERS, "answer_text": "offsets"}
+    answerer = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings))
+    assert answerer(("where is he", f"He is, so: PARIS,\n the  Capital! {FILLER}")).text == "PARIS,\n the  Capital"
+
+
 def test_an_answer_is_found_in_the_window_that_has_it(knower, messages):
     answerer = QuestionAnswerer(knower, batch_size=3)
     context = f"{FILLER} paris is the capital of france {FILLER}"

@@ -109,6 +109,7 @@ def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best
         "n_best_size": 3,
         "version_2_with_negative": True,
         "null_score_diff_threshold": 2.0,
+        "answer_text": "release",
     }
     run_dir = RunDir(str(tmp_path), "run_squad")
     made.write_evaluation(run_dir, outputs)
