@@ -46,7 +46,7 @@ from training.devices import create_strategy
 from training.flags import define_tpu_flags, given_flags, parse, require, run_main
 from training.metrics_log import draw_learning_curves
 from training.progress import in_words
-from training.run import FREE_SETTINGS, part_of_batch, train_task, write_eval_results
+from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.run_dir import RunDir
 from training.settings import settings_of, take_run_config
 from training.step import Evaluator
@@ -150,8 +150,7 @@ def run(settings, console):
     step, metrics = run_dir.latest_step(), None
     if settings["do_train"]:
         step, metrics = train_task(
-            task,
-            strategy,
+            make_trainer(task, strategy, settings),
             run_dir,
             settings,
             lambda start: training_batches(records, settings["train_batch_size"], settings["seed"], start),

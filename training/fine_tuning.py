@@ -21,7 +21,7 @@ from training.inference import Inference
 from training.metrics_log import draw_learning_curves
 from training.model_dir import load_model, load_start, write_model
 from training.progress import in_words
-from training.run import FREE_SETTINGS, part_of_batch, train_task, write_eval_results
+from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.run_dir import RunDir
 from training.selection import Selection
 from training.tries import list_tries, try_all
@@ -233,9 +233,15 @@ class _Runner:
             log.info("nothing to train: %d evaluations brought no better %s", settings["early_stopping"], work.metric)
             selection.is_whole = True
             return selection
-        step, metrics = train_task(
+        trainer = make_trainer(
             self._task,
             self._strategy,
+            settings,
+            _rate_factor(settings["layer_decay"], self._files.config.num_hidden_layers),
+            lambda name: self._is_trained(name, settings["freeze_layers"]),
+        )
+        step, metrics = train_task(
+            trainer,
             run_dir,
             settings,
             lambda start: self._batches(settings, start),
@@ -244,8 +250,6 @@ class _Runner:
             evaluate,
             judge=selection,
             eval_metric_names=work.metric_names,
-            rate_factor=_rate_factor(settings["layer_decay"], self._files.config.num_hidden_layers),
-            is_trained=lambda name: self._is_trained(name, settings["freeze_layers"]),
         )
         selection.is_whole = selection.is_over or step >= settings["num_train_steps"]
         if selection.is_whole and evaluate is None:

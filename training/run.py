@@ -24,9 +24,23 @@ FREE_SETTINGS = frozenset(
 )
 
 
+def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
+    """Returns a `training.step.Trainer` with the release's optimizer and schedule.
+
+    Args:
+        task: a task of `modeling.tasks`, its weights as training is to start with.
+        strategy: `tf.distribute.Strategy` in whose scope the task was built.
+        settings: dict of flag values by name.
+        rate_factor: see `modeling.AdamWeightDecay`.
+        is_trained: see `training.step.Trainer`.
+    """
+    names = ("learning_rate", "num_train_steps", "num_warmup_steps", "smooth_learning_rate")
+    optimizer = AdamWeightDecay(LearningRateSchedule(*(settings[name] for name in names)), rate_factor=rate_factor)
+    return Trainer(task, optimizer, strategy, settings["seed"], settings["gradient_accumulation_steps"], is_trained)
+
+
 def train_task(
-    task,
-    strategy,
+    trainer,
     run_dir,
     settings,
     make_batches,
@@ -34,17 +48,13 @@ def train_task(
     console,
     evaluate=None,
     explain=None,
-    *,
     judge=None,
     eval_metric_names=(),
-    rate_factor=None,
-    is_trained=None,
 ):
     """Trains a task in a run folder, or goes on with the training that it holds, to the last step or a stop.
 
     Args:
-        task: a task of `modeling.tasks`, its weights as training is to start with.
-        strategy: `tf.distribute.Strategy` in whose scope the task was built.
+        trainer: what `make_trainer` gave.
         run_dir: a `training.run_dir.RunDir` that this run has claimed.
         settings: dict of flag values by name.
         make_batches: function of the step to start at, giving a `tf.data.Dataset` of global batches.
@@ -54,8 +64,6 @@ def train_task(
             None.
         explain, judge: see `training.loop.train`; `judge` also says which step it `has_seen`, see `Selection`.
         eval_metric_names: of the figures that `evaluate` gives, beside those of training.
-        rate_factor: see `modeling.AdamWeightDecay`.
-        is_trained: see `training.step.Trainer`.
 
     Returns:
         int, the step that training came to; and the metrics of the evaluation at its end, None without one.
@@ -64,12 +72,7 @@ def train_task(
         ValueError: as `part_of_batch` and `training.loop.train`.
     """
     batch_size, num_steps = settings["train_batch_size"], settings["num_train_steps"]
-    num_parts = settings["gradient_accumulation_steps"]
-    schedule = LearningRateSchedule(
-        settings["learning_rate"], num_steps, settings["num_warmup_steps"], settings["smooth_learning_rate"]
-    )
-    optimizer = AdamWeightDecay(schedule, rate_factor=rate_factor)
-    trainer = Trainer(task, optimizer, strategy, settings["seed"], num_parts, is_trained)
+    task, strategy, schedule = trainer.task, trainer.strategy, trainer.optimizer.learning_rate
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
         log.info("resuming from %s", run_dir.latest_checkpoint())
