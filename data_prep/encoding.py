@@ -42,7 +42,15 @@ def fit_pair(num_a: int, num_b: int, max_seq_length: int) -> tuple[int, int]:
     """Returns how many of so many pieces of two texts are kept; see `encode_pair`. num_b is 0 for one text only."""
     if not num_b:
         return min(num_a, max_seq_length - 2), 0
-    room = max_seq_length - 3
+    return share_room(num_a, num_b, max_seq_length - 3)
+
+
+def share_room(num_a: int, num_b: int, room: int) -> tuple[int, int]:
+    """Returns how many of so many pieces of two texts are kept where there is room for `room` of them together.
+
+    What is left after pieces were taken from the end of the longer text, of the second where both are equally long.
+    Release: `_truncate_seq_pair` of run_classifier.py.
+    """
     if num_a + num_b <= room:
         return num_a, num_b
     kept_b = min(num_b, max(room // 2, room - num_a))

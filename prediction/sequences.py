@@ -7,6 +7,7 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
+from data_prep.encoding import share_room
 from data_prep.tokenization import FullTokenizer
 
 log = logging.getLogger("bert_keras")
@@ -93,8 +94,7 @@ def fit_pair(first: list[int], second: list[int], room: int, long: str, source: 
     if total <= room:
         return first, second
     _tell_length(total, room, long, source, f"only {room} are looked at")
-    num_second = min(len(second), max(room // 2, room - len(first)))
-    num_first = room - num_second
+    num_first, num_second = share_room(len(first), len(second), room)
     if long == "window":
         return first[len(first) - num_first :], second[:num_second]
     return first[:num_first], second[:num_second]
