@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import scipy.special
 
 from data_prep.conll import Sentence
 from data_prep.tokenization import FullTokenizer, convert_tokens_to_ids
@@ -138,8 +139,7 @@ def confidences_from_logits(
 ) -> list[list[float]]:
     """Returns the probability of the best tag of each word; the arguments are those of `tags_from_logits`."""
     scores = _scores_of_words(features, logits, sentences).astype(np.float64)
-    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return _split((1.0 / shares.sum(axis=-1)).tolist(), sentences)
+    return _split(scipy.special.softmax(scores, axis=-1).max(axis=-1).tolist(), sentences)
 
 
 def _scores_of_words(features, logits, sentences):

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import scipy.special
 
 from data_prep.encoding import make_features
 from data_prep.examples import Example
@@ -80,5 +81,4 @@ class ChoicePicker(FineTunedPredictor):
         (text, choices), _ = encoded
         logits = np.array([logit for _, (logit,) in found], np.float64)
         check_finite(logits, text)
-        shares = np.exp(logits - logits.max())
-        return Choice(text, choices, int(logits.argmax()), (shares / shares.sum()).tolist())
+        return Choice(text, choices, int(logits.argmax()), scipy.special.softmax(logits).tolist())

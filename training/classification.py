@@ -8,6 +8,7 @@ import dataclasses
 import os
 
 import numpy as np
+import scipy.special
 
 from data_prep.encoding import make_features
 from data_prep.feature_records import cached_features
@@ -135,9 +136,9 @@ class Classification(FineTuning):
         if self.data.kind == "regression":
             values = logits[:, 0]
         elif self.data.kind == "multi_label":
-            values = 1 / (1 + np.exp(-logits))
+            values = scipy.special.expit(logits)
         else:
-            values = np.exp(_log_softmax(logits))
+            values = scipy.special.softmax(logits, axis=-1)
         index = features["example_index"]
         sums = np.zeros((index[-1] + 1, *values.shape[1:]))
         np.add.at(sums, index, values)
@@ -152,7 +153,7 @@ class Classification(FineTuning):
             signed = np.where(self.eval_features["label_values"] > 0.5, -logits, logits)
             return np.logaddexp(0, signed).mean(-1)
         labels = self.eval_features["label_ids"]
-        return -_log_softmax(logits)[np.arange(len(labels)), labels]
+        return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
 
     def _judge(self, answers):
         examples, labels = self.data.dev, self.data.labels
@@ -220,8 +221,3 @@ def _logits(outputs):
             "its weights are of no use, so train again, with a lower --learning_rate"
         )
     return logits
-
-
-def _log_softmax(logits):
-    shifted = logits - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
