@@ -1,8 +1,8 @@
 """Records of pre-training examples into batches, as a pure function of a seed and a step.
 
-The order of the training examples depends on nothing but the seed (and TensorFlow's global one, `tf.random.set_seed`,
-which tf.data mixes in), so that a run that was interrupted reads on exactly where it stopped: example number n of the
-endless stream lies in pass n // N at place n % N, and the shuffling of a pass is seeded by its number.
+The order of the training examples depends on nothing but the seed, so that a run that was interrupted reads on exactly
+where it stopped: example number n of the endless stream lies in pass n // N at place n % N, and the shuffling of a pass
+is seeded by its number.
 """
 
 import tensorflow as tf
@@ -66,6 +66,9 @@ def evaluation_batches(records, batch_size, num_batches=None):
 
 
 def _shuffled_epoch(records, seed, epoch):
+    # tf.data mixes the seed of the graph into that of a shuffle. Set here, it is that of the function that is being
+    # traced; else it would be the caller's global one, and with a global seed of 0 there is no tracing.
+    tf.random.set_seed(1)
     # fold_in mixes what was folded in before into the first element, so the epoch takes a second one to get there.
     seed = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
     seed = tf.cast(seed[0], tf.int64)

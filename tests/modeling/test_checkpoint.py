@@ -1,6 +1,5 @@
 """Name-based checkpoints: finding, reading, loading, writing, and every way in which that can go wrong."""
 
-import logging
 import os
 import re
 
@@ -113,13 +112,12 @@ class TestFinding:
         )
         assert open_checkpoint(tmp_path).read("x") == 20
 
-    def test_a_state_file_that_names_what_is_gone_is_told(self, prefix, tmp_path, caplog, monkeypatch):
-        monkeypatch.setattr(logging.getLogger("bert_keras"), "propagate", True)
+    def test_a_state_file_that_names_what_is_gone_is_told(self, prefix, tmp_path, messages):
         # Another program's bytes in it are no reason to fail.
         (tmp_path / "checkpoint").write_bytes(b'model_checkpoint_path: "/\xff/model.ckpt-30"\n')
         assert open_checkpoint(tmp_path).prefix == prefix
         sentence = f"{tmp_path}: its file checkpoint names model.ckpt-30, which is not there; taking bert_model.ckpt"
-        assert caplog.messages == [sentence]
+        assert messages == [sentence]
         save_checkpoint(tmp_path / "model.ckpt-20", {"x": np.float32(1)})
         sentence = (
             f"the folder {tmp_path} holds several checkpoints: bert_model.ckpt, model.ckpt-20, and its file checkpoint "

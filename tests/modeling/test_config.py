@@ -1,7 +1,6 @@
 """The config: defaults, JSON, names of released models, and what it refuses."""
 
 import json
-import logging
 import re
 
 import pytest
@@ -54,11 +53,10 @@ def test_extra_keys_of_released_files_are_kept(tmp_path):
     assert hash(config) == hash(BertConfig.from_dict(values))
 
 
-def test_a_file_without_segment_types_keeps_the_releases_sixteen(caplog):
-    with caplog.at_level(logging.WARNING, logger="bert_keras"):
-        config = BertConfig.from_dict({"vocab_size": 7}, source="my.json")
+def test_a_file_without_segment_types_keeps_the_releases_sixteen(messages):
+    config = BertConfig.from_dict({"vocab_size": 7}, source="my.json")
     assert config.type_vocab_size == 16
-    assert "my.json has no type_vocab_size; read as 16" in caplog.text
+    assert "my.json has no type_vocab_size; read as 16" in "\n".join(messages)
 
 
 @pytest.mark.parametrize("value", [None, "", "linear", "LINEAR"])

@@ -1,6 +1,5 @@
 """Whether a vocabulary belongs to a model."""
 
-import logging
 import re
 
 import pytest
@@ -85,8 +84,7 @@ def test_markers_are_no_pieces(write):
     [(UNCASED, False, True), (UNCASED, True, False), (UNCASED, None, False), (CASED, False, False)]
     + [(["字"] * 40, False, False), (ACCENTED, False, True)],
 )
-def test_capitals_that_no_piece_has_are_warned_of(write, monkeypatch, caplog, pieces, do_lower_case, warned):
-    monkeypatch.setattr(logging.getLogger("bert_keras"), "propagate", True)
+def test_capitals_that_no_piece_has_are_warned_of(write, messages, pieces, do_lower_case, warned):
     check_vocabulary(write(pieces), make_config(), do_lower_case)
     told = "has no pieces with capitals, but the text keeps its capitals"
-    assert any(told in message for message in caplog.messages) == warned
+    assert any(told in message for message in messages) == warned

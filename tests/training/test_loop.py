@@ -1,7 +1,6 @@
 """The loop: what is due when, and how it ends."""
 
 import contextlib
-import logging
 import os
 import signal
 
@@ -106,22 +105,18 @@ def test_a_loss_that_is_not_finite_ends_training_and_names_the_steps(loss):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("save_checkpoints_steps", [3, 100])
-def test_a_signal_ends_training_after_the_step_and_saves_once(number, save_checkpoints_steps, caplog):
+def test_a_signal_ends_training_after_the_step_and_saves_once(number, save_checkpoints_steps, messages):
     handler = signal.getsignal(number)
-    log = logging.getLogger("bert_keras")
-    log.setLevel(logging.INFO)
-    log.addHandler(caplog.handler)
     trainer = CountingTrainer(on_step=lambda step: os.kill(os.getpid(), number) if step == 3 else None)
     recorder = Recorder()
     pace = Pace(20, save_checkpoints_steps, 100)
     # Ctrl-C is handed on, so that whatever called this ends as well.
     with pytest.raises(KeyboardInterrupt) if number == signal.SIGINT else contextlib.nullcontext():
         assert train(trainer, [None], recorder, recorder, pace, evaluate=dict) is None
-    log.removeHandler(caplog.handler)
     assert recorder.saved == [3]
     assert recorder.evaluated == []
     assert signal.getsignal(number) == handler
-    assert f"stopped by {number.name} after step 3, which is saved; the same command goes on" in caplog.text
+    assert f"stopped by {number.name} after step 3, which is saved; the same command goes on" in "\n".join(messages)
 
 
 def test_a_second_interrupt_ends_at_once():

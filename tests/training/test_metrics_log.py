@@ -1,7 +1,6 @@
 """metrics.csv, TensorBoard's events and the picture of the curves."""
 
 import glob
-import logging
 
 import pytest
 import tensorflow as tf
@@ -66,8 +65,7 @@ def test_the_curves_are_drawn(run_dir):
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
 
 
-def test_without_matplotlib_the_picture_is_left_out_and_said(run_dir, monkeypatch, caplog):
+def test_without_matplotlib_the_picture_is_left_out_and_said(run_dir, monkeypatch, messages):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with caplog.at_level(logging.INFO, logger="bert_keras"):
-        assert draw_learning_curves(run_dir) is None
-    assert "pip install 'bert-keras[plots]'" in caplog.text
+    assert draw_learning_curves(run_dir) is None
+    assert "pip install 'bert-keras[plots]'" in "\n".join(messages)

@@ -1,6 +1,5 @@
 """The folder of a run: what it keeps, what it refuses, and what a kill leaves of it."""
 
-import logging
 import os
 import pathlib
 
@@ -115,14 +114,11 @@ def test_a_full_disk_is_told(run_dir, monkeypatch):
         run_dir.save(4, make_state())
 
 
-def test_the_same_settings_may_resume_and_take_more_steps(run_dir, caplog):
+def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
     run_dir.save(3, make_state())
-    log = logging.getLogger("bert_keras")
-    log.setLevel(logging.INFO)
-    log.addHandler(caplog.handler)
     claim(run_dir, {"num_train_steps": 20})
-    log.removeHandler(caplog.handler)
-    assert "num_train_steps was 10 and is 20 now; the learning rate follows the longer schedule" in caplog.text
+    told = "num_train_steps was 10 and is 20 now; the learning rate follows the longer schedule"
+    assert told in "\n".join(messages)
     assert read_run_config(run_dir.file("run_config.json"))["settings"]["num_train_steps"] == 20
     with pytest.raises(ValueError, match="--num_train_steps was 20 and is 10 now"):
         claim(run_dir)
