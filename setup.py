@@ -6,7 +6,12 @@ from setuptools import setup
 
 ROOT = pathlib.Path(__file__).parent
 
+ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
+LITERT = ["ai-edge-litert>=2.3,<3"]
+
 EXTRAS = {
+    "onnx": ONNX,
+    "litert": LITERT,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
     # For benchmarks/checkpoints.py, which compares with them.
     "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "keras-hub>=0.32,<0.33"],
@@ -21,6 +26,8 @@ EXTRAS = {
         # The second opinion on entities; nothing but a test uses it.
         "seqeval>=1.2,<2",
         "tensorboard>=2.21,<2.22",
+        *ONNX,
+        *LITERT,
     ],
 }
 
@@ -32,7 +39,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=["modeling", "data_prep", "evaluation", "prediction", "training"],
+    packages=["modeling", "data_prep", "evaluation", "export", "prediction", "training"],
     py_modules=[
         "convert_checkpoint",
         "evaluate",

@@ -32,7 +32,7 @@ FLOORS = {
     "prediction.model_files": 3,
     "data_prep.create_pretraining_data": 5,
 }
-FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4}
+FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4, "export": 4}
 
 
 def modules():

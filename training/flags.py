@@ -15,7 +15,7 @@ from absl import flags
 log = logging.getLogger("bert_keras")
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
-_PACKAGES = ("modeling", "data_prep", "evaluation", "prediction", "training")
+_PACKAGES = ("modeling", "data_prep", "evaluation", "export", "prediction", "training")
 
 
 def define_tpu_flags(flag_values):
