@@ -1,4 +1,4 @@
-"""The official side of GLUE: which figures a task has, and the files that its site takes."""
+"""The files that GLUE's site takes."""
 
 import io
 import logging
@@ -9,20 +9,6 @@ import numpy as np
 log = logging.getLogger("bert_keras")
 
 # By task, in lower case; `ax` is the diagnostic set.
-GLUE_METRICS = {
-    "cola": ("matthews",),
-    "sst-2": ("accuracy",),
-    "mrpc": ("f1", "accuracy"),
-    "sts-b": ("pearson", "spearman"),
-    "qqp": ("f1", "accuracy"),
-    "mnli": ("accuracy",),
-    "mnli-mm": ("accuracy",),
-    "qnli": ("accuracy",),
-    "rte": ("accuracy",),
-    "wnli": ("accuracy",),
-    "ax": ("matthews",),
-}
-
 SUBMISSION_FILES = {
     "cola": "CoLA.tsv",
     "sst-2": "SST-2.tsv",

@@ -9,34 +9,37 @@ import pytest
 
 from data_prep.glue import GLUE_TASKS
 from evaluation.classification import CLASSIFICATION_METRICS, REGRESSION_METRICS
-from evaluation.glue import GLUE_METRICS, SUBMISSION_FILES, submission_text, submission_zip
+from evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
+
+
+# What the site scores a task by.
+OFFICIAL_FIGURES = {
+    "cola": {"matthews"},
+    "sst-2": {"accuracy"},
+    "mrpc": {"f1", "accuracy"},
+    "sts-b": {"pearson", "spearman"},
+    "qqp": {"f1", "accuracy"},
+    "mnli": {"accuracy"},
+    "mnli-mm": {"accuracy"},
+    "qnli": {"accuracy"},
+    "rte": {"accuracy"},
+    "wnli": {"accuracy"},
+    "ax": {"matthews"},
+}
 
 
 def test_the_tasks_and_their_files():
-    assert GLUE_METRICS == {
-        "cola": ("matthews",),
-        "sst-2": ("accuracy",),
-        "mrpc": ("f1", "accuracy"),
-        "sts-b": ("pearson", "spearman"),
-        "qqp": ("f1", "accuracy"),
-        "mnli": ("accuracy",),
-        "mnli-mm": ("accuracy",),
-        "qnli": ("accuracy",),
-        "rte": ("accuracy",),
-        "wnli": ("accuracy",),
-        "ax": ("matthews",),
-    }
     assert list(SUBMISSION_FILES.values()) == (
         ["CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "QNLI.tsv"]
         + ["RTE.tsv", "WNLI.tsv", "AX.tsv"]
     )
-    assert set(SUBMISSION_FILES) == set(GLUE_METRICS)
+    assert set(SUBMISSION_FILES) == set(OFFICIAL_FIGURES)
 
 
-@pytest.mark.parametrize("name", GLUE_METRICS)
+@pytest.mark.parametrize("name", OFFICIAL_FIGURES)
 def test_the_table_of_tasks_has_the_official_figures(name):
     task = GLUE_TASKS[name]
-    assert set(GLUE_METRICS[name]) <= set(task.metrics)
+    assert OFFICIAL_FIGURES[name] <= set(task.metrics)
     assert set(task.metrics) <= {*CLASSIFICATION_METRICS, *REGRESSION_METRICS}
     # What the table calls the labels is what the site wants to read.
     predictions = [0.5] if name == "sts-b" else range(len(task.labels))
