@@ -11,7 +11,6 @@ from data_prep.glue import GLUE_TASKS
 from evaluation.classification import CLASSIFICATION_METRICS, REGRESSION_METRICS
 from evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
 
-
 # What the site scores a task by.
 OFFICIAL_FIGURES = {
     "cola": {"matthews"},
