@@ -122,19 +122,19 @@ def sigma_contexts() -> PagedTable:
             return CASED
         return PASSED_OVER if f"A{char}Σ".lower()[-1] == "ς" else UNCASED
 
-    return _table_of(context, UNCASED)
+    return table_of(context, UNCASED)
 
 
 @functools.cache
 def combining_classes() -> PagedTable:
     """Returns the canonical combining class of each code point."""
-    return _table_of(unicodedata.combining, 0)
+    return table_of(unicodedata.combining, 0)
 
 
 @functools.cache
 def dropped_marks() -> PagedTable:
     """Returns 1 for each code point that stripping accents drops, and 0 for others."""
-    return _table_of(is_dropped_mark, 0)
+    return table_of(is_dropped_mark, 0)
 
 
 @functools.cache
@@ -148,7 +148,8 @@ def _special_characters() -> str:
     )
 
 
-def _table_of(number_of: Callable[[str], int], default: int) -> PagedTable:
+def table_of(number_of: Callable[[str], int], default: int) -> PagedTable:
+    """Makes a table of a function of characters; those that are unassigned or private get the default."""
     numbers = np.full(_NUM_CODE_POINTS, default, np.int64)
     for char in _special_characters():
         numbers[ord(char)] = number_of(char)

@@ -12,6 +12,7 @@ from data_prep.code_point_tables import (
     PASSED_OVER,
     REORDERS,
     UNCASED,
+    PagedTable,
     character_map,
     combining_classes,
     dropped_marks,
@@ -33,11 +34,11 @@ class Normalizer:
     def __init__(self, do_lower_case: bool, strip_accents: bool):
         self._strip_accents = strip_accents
         self._map = _Map(character_map(do_lower_case, strip_accents))
-        self._sigma_contexts = _Table(sigma_contexts()) if do_lower_case else None
+        self._sigma_contexts = Table(sigma_contexts()) if do_lower_case else None
         if strip_accents:
             self._map_with_marks = _Map(character_map(do_lower_case, strip_accents, keep_marks=True))
-            self._combining_classes = _Table(combining_classes())
-            self._dropped_marks = _Table(dropped_marks())
+            self._combining_classes = Table(combining_classes())
+            self._dropped_marks = Table(dropped_marks())
 
     def normalize(self, codes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns what becomes of code points, as what each is to words, and where it comes from.
@@ -103,18 +104,19 @@ class Normalizer:
         return tf.gather(characters, index), tf.gather(sources, index)
 
 
-class _Table:
+class Table:
     """A `PagedTable` as constants."""
 
-    def __init__(self, table):
+    def __init__(self, table: PagedTable):
         self._pages, self._rows = tf.constant(table.pages), tf.constant(table.rows)
 
-    def look_up(self, codes):
+    def look_up(self, codes: tf.Tensor) -> tf.Tensor:
+        """Returns the number of each code point, int32 of the shape of codes."""
         pages = tf.gather(self._pages, without_low_bits(codes, PAGE_BITS))
         return tf.gather(self._rows, pages + low_bits(codes, PAGE_BITS))
 
 
-class _Map(_Table):
+class _Map(Table):
     """A `CharacterMap` as constants."""
 
     def __init__(self, characters):

@@ -15,6 +15,7 @@ from data_prep.graph_normalization import Normalizer, low_bits, without_low_bits
 from data_prep.tokenization import WordpieceTokenizer, load_vocab
 
 _UNKNOWN = "[UNK]"
+_MASK = "[MASK]"
 _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
 _MAX_TOKEN_BYTES = 256  # that tensorflow-text's automaton takes, without the ##
 _DEVICE = "CPU:0"  # operations on strings run nowhere else, so the arrays around them stay there
@@ -36,6 +37,9 @@ class GraphTokenizer(tf.Module):
     Attributes:
         vocab_file: `tf.saved_model.Asset`: the file goes into a SavedModel as it is, for those who read its tokens.
             Ids do not come from there: the graph holds the automaton that is made of the vocabulary here.
+        mask_id: id of [MASK]; None where the vocabulary lacks it.
+        num_tokens: how many ids there are.
+        unk_id: int; what stands for an unknown word.
 
     Raises:
         FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`), lacks [UNK], or has a token
@@ -48,9 +52,15 @@ class GraphTokenizer(tf.Module):
         vocab = load_vocab(name)
         if _UNKNOWN not in vocab:
             raise ValueError(f'the vocabulary file "{name}" lacks {_UNKNOWN}, which stands for unknown words; add it')
+        self.unk_id = vocab[_UNKNOWN]
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
         self._do_lower_case = do_lower_case
+        self.mask_id = vocab.get(_MASK)
+        self.num_tokens = max(vocab.values()) + 1
         with tf.device(_DEVICE):
+            names = {id_: token for token, id_ in vocab.items()}
+            # Of a token that the file has twice, the first line is the id of nothing.
+            self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
             self.vocab_file = tf.saved_model.Asset(name)
             self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
             self._wordpiece = _Wordpiece(vocab, name)
@@ -92,10 +102,39 @@ class GraphTokenizer(tf.Module):
             string [B, (words)].
         """
         with tf.device(_DEVICE):
-            codes, row_splits = _code_points(texts)
+            codes, row_splits = code_points(texts)
             words, starts, sources = self._split(codes)
             splits = tf.searchsorted(starts, tf.searchsorted(sources, row_splits))
             return tf.RaggedTensor.from_row_splits(_encode(words), splits, validate=False)
+
+    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of texts in which each literal [MASK] is the mask, and no part of a word or a bracket.
+
+        Differs from the release: its tokenizer takes [MASK] in a text for a bracket, a word and a bracket.
+
+        Args:
+            texts: string [B].
+
+        Returns:
+            int32 [B, (pieces)].
+
+        Raises:
+            ValueError: the vocabulary lacks [MASK].
+        """
+        if self.mask_id is None:
+            raise ValueError("the vocabulary lacks [MASK]; give that of a model that was pre-trained to fill masks")
+        with tf.device(_DEVICE):
+            # Without the bytes that are not UTF-8, which may stand within a [MASK].
+            decoded = _encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"))
+            parts = tf.strings.split(decoded, _MASK)  # [B, (masks + 1)]
+            is_first = tf.concat([part[:, :1]])
+            ids = self.tokenize(parts.flat_values)
+            return parts.with_flat_values(ids).merge_dims(1, 2)
+
+    def tokens_of(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the tokens of ids as the vocabulary has them, string of the shape of ids."""
+        with tf.device(_DEVICE):
+            return tf.gather(self._tokens, ids)
 
     def pack(
         self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, max_seq_length: int
@@ -155,7 +194,7 @@ class GraphTokenizer(tf.Module):
         return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
     def _tokenize_any(self, texts, with_offsets):
-        codes, row_splits = _code_points(texts)
+        codes, row_splits = code_points(texts)
         words, word_starts, sources = self._split(codes)
         ids, piece_splits = self._wordpiece.split_words(words)
         # From texts to their characters, to their words, to their pieces.
@@ -223,13 +262,19 @@ class _Wordpiece:
         return tf.tensor_scatter_nd_update(lengths, unknown, tf.gather(word_lengths, words))
 
 
-def _code_points(texts):
+def code_points(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the code points of all texts, int32 [N], and where texts begin and end among them, int32 [B + 1].
 
-    A line feed behind each text keeps its end apart from the beginning of the next.
+    A line feed behind each text keeps its end apart from the beginning of the next. What is not UTF-8 is dropped.
     """
     decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="ignore")
     return decoded.flat_values, tf.cast(decoded.row_splits, tf.int32)
+
+
+def cut_out(codes: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Returns the texts, string [S], that code points are from each of starts to before each of ends, int32 [S]."""
+    spans = tf.ragged.range(starts, ends, row_splits_dtype=tf.int64)
+    return _encode(spans.with_flat_values(tf.gather(codes, spans.flat_values)))
 
 
 def _encode(words):
