@@ -54,6 +54,12 @@ class FeatureExtractor:
         vocab_file, config_file, do_lower_case: see `prediction.model_files.open_model_files`.
         strategy: the `tf.distribute.Strategy` of several devices; None: the one default device.
 
+    Attributes:
+        files: ModelFiles.
+        config: BertConfig.
+        tokenizer: FullTokenizer.
+        model: the BertModel, its weights loaded.
+
     Raises:
         FileNotFoundError: a part of the model is not there.
         ValueError: the parts do not fit, or an argument cannot be.
@@ -73,7 +79,7 @@ class FeatureExtractor:
     ):
         if pooling not in POOLINGS:
             raise ValueError(f'pooling is "{pooling}", but must be one of {", ".join(POOLINGS)}')
-        files = open_model_files(path, vocab_file, config_file, do_lower_case)
+        self.files = files = open_model_files(path, vocab_file, config_file, do_lower_case)
         self.config = files.config
         self.tokenizer = files.tokenizer
         self.layers = tuple(layers)
@@ -86,13 +92,13 @@ class FeatureExtractor:
                 "takes"
             )
         with (strategy or tf.distribute.get_strategy()).scope():
-            bert = BertModel(files.config)
+            self.model = BertModel(files.config)
         report = load_weights(
-            weights_by_name(bert), files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
+            weights_by_name(self.model), files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
         )
         log.info("%s", report)
         self.network = Network(
-            _from_features(bert), self._read_out, lengths_up_to(max_seq_length), batch_size, strategy
+            _from_features(self.model), self._read_out, lengths_up_to(max_seq_length), batch_size, strategy
         )
 
     def __call__(self, texts):

@@ -23,8 +23,10 @@ class FineTunedPredictor(Predictor):
 
     Attributes:
         settings: dict; what the task.json of the model says.
+        files: ModelFiles.
         config: BertConfig.
         tokenizer: FullTokenizer.
+        model: the Keras model, its weights loaded.
 
     Raises:
         FileNotFoundError: a part of the model is not there.
@@ -42,7 +44,7 @@ class FineTunedPredictor(Predictor):
                 f"{folder} is a model for {self.settings['task']}, and {type(self).__name__} is for "
                 f"{', '.join(self.tasks)}; open it with prediction.open_model"
             )
-        files = open_model_files(folder)
+        self.files = files = open_model_files(folder)
         self.config = files.config
         self.tokenizer = files.tokenizer
         self.max_seq_length = self.settings["max_seq_length"]
@@ -53,9 +55,9 @@ class FineTunedPredictor(Predictor):
                 f"{num_positions} positions; take the file that the training wrote"
             )
         _check_num_classes(self.num_classes, self.head_weight, files.checkpoint, folder)
-        model = self._make_model(files.config)
-        log.info("%s", load_weights(weights_by_name(model), files.checkpoint))
-        self.network = Network(model, self._read_out, self._lengths(), batch_size)
+        self.model = self._make_model(files.config)
+        log.info("%s", load_weights(weights_by_name(self.model), files.checkpoint))
+        self.network = Network(self.model, self._read_out, self._lengths(), batch_size)
 
     @property
     def num_classes(self):

@@ -29,6 +29,12 @@ class PretrainedPredictor(Predictor):
         do_lower_case: whether text is lower-cased; None: as in the model's training where its folder says so, else as
             its vocabulary looks. Either is said in the log.
 
+    Attributes:
+        files: ModelFiles.
+        config: BertConfig.
+        tokenizer: FullTokenizer.
+        model: the Keras model, with the weights that the task needs loaded.
+
     Raises:
         FileNotFoundError: a part of the model is not there.
         ValueError: the parts do not fit, the model lacks the task's head, or an argument cannot be.
@@ -40,13 +46,13 @@ class PretrainedPredictor(Predictor):
     def __init__(self, path, batch_size=16, long="error", vocab_file=None, config_file=None, do_lower_case=None):
         if long not in LONG_CHOICES:
             raise ValueError(f'long is "{long}", but must be one of {", ".join(LONG_CHOICES)}')
-        files = open_model_files(path, vocab_file, config_file, do_lower_case)
+        self.files = files = open_model_files(path, vocab_file, config_file, do_lower_case)
         self.long = long
         self.config = files.config
         self.tokenizer = files.tokenizer
-        model = PretrainingModel(files.config)
-        self.network = Network(model, self._read_out, lengths_up_to(files.longest), batch_size)
-        _load(model, files.checkpoint, self.head)
+        self.model = PretrainingModel(files.config)
+        self.network = Network(self.model, self._read_out, lengths_up_to(files.longest), batch_size)
+        _load(self.model, files.checkpoint, self.head)
         self.room = files.longest - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
