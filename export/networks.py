@@ -43,7 +43,6 @@ class IdsNetwork(tf.Module):
 
     Attributes:
         input_names, output_names: tuples of str.
-        signature: dict of input name to `tf.TensorSpec`, int32 [B, T]; masked_lm_positions [B, P].
         weights: dict of the name of each weight to its `tf.Variable`.
         longest: the most tokens of a sequence, an int.
 
@@ -57,12 +56,18 @@ class IdsNetwork(tf.Module):
             raise ValueError(f'the task is "{task}", but must be one of {", ".join(_OUTPUTS)}')
         self.input_names = (*_IDS, _POSITIONS) if task == "fill_mask" else _IDS
         self.output_names = _OUTPUTS[task] if has_pooler else _OUTPUTS[task][:1]
-        self.signature = {name: tf.TensorSpec([None, None], tf.int32, name) for name in self.input_names}
         self.weights = {name: weight.value for name, weight in weights_by_name(model).items()}
         self.longest = model.config.max_position_embeddings
         read_out = _of_layer(model, layer) if task == "vectors" else _of_head(model, task)
         # One function, whose graph all signatures of a SavedModel share.
-        self._function = tf.function(lambda features: self._scores(read_out(features)), [self.signature])
+        self._function = tf.function(
+            lambda features: self._scores(read_out(features)), input_signature=[self.signature], autograph=False
+        )
+
+    @property
+    def signature(self) -> dict[str, tf.TensorSpec]:
+        """The `tf.TensorSpec` of each input by its name: int32 [B, T]; of masked_lm_positions [B, P]."""
+        return {name: tf.TensorSpec([None, None], tf.int32, name) for name in self.input_names}
 
     def __call__(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Scores sequences.

@@ -74,15 +74,11 @@ class TextModel(tf.Module):
         """Returns the answers to texts that have been checked."""
         raise NotImplementedError
 
-    def _ask(self, ids_a, ids_b=None):
-        """Packs pieces to sequences and asks the network.
-
-        Args:
-            ids_a, ids_b: see `GraphTokenizer.pack`.
+    def _pack(self, ids_a, ids_b=None):
+        """Packs the pieces of texts, see `GraphTokenizer.pack`.
 
         Returns:
-            the network's dict of scores; its dict of features; is_cut bool [B].
+            the features that the network takes, a dict of int32 [B, T]; is_cut bool [B].
         """
         *ids, is_cut = self.tokenizer.pack(ids_a, ids_b, self.max_seq_length)
-        features = dict(zip(("input_ids", "input_mask", "segment_ids"), ids, strict=True))
-        return self.network(features), features, is_cut
+        return dict(zip(("input_ids", "input_mask", "segment_ids"), ids, strict=True)), is_cut

@@ -1,0 +1,103 @@
+"""Text models as SavedModels, which need none of this project where they are loaded."""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+import tensorflow as tf
+
+from data_prep.graph_tokenization import GraphTokenizer
+from export.networks import IdsNetwork
+from export.text_classes import ChoiceModel, ClassModel
+from export.text_model import TextModel
+from export.text_spans import SpanModel
+from export.text_tags import TagModel
+from export.text_vectors import FillMaskModel, VectorModel
+
+# TensorFlow Serving wants a folder of numbered versions.
+VERSION = "1"
+
+_CLASSES = {
+    "classification": ClassModel,
+    "regression": ClassModel,
+    "multi_label": ClassModel,
+    "multiple_choice": ChoiceModel,
+    "question_answering": SpanModel,
+    "token_classification": TagModel,
+    "fill_mask": FillMaskModel,
+    "vectors": VectorModel,
+}
+
+
+def make_text_model(network: IdsNetwork, tokenizer: GraphTokenizer, settings: dict) -> TextModel:
+    """Makes the text model of a task.
+
+    Args:
+        network: IdsNetwork of the task.
+        tokenizer: GraphTokenizer of the model's vocabulary.
+        settings: dict; what the task.json of the model says, `task` included.
+
+    Returns:
+        ClassModel, ChoiceModel, SpanModel, TagModel, FillMaskModel or VectorModel.
+
+    Raises:
+        ValueError: the settings do not fit the model.
+    """
+    return _CLASSES[settings["task"]](network, tokenizer, settings)
+
+
+def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
+    """Writes a text model as folder/1, which TensorFlow Serving serves as it is; whole, or not at all.
+
+    Its signature "serving_default" takes text and gives the answers of the text model; "ids" takes what the network
+    takes and gives its scores. Who loads it needs `import tensorflow_text`.
+
+    Args:
+        text_model: TextModel.
+        folder: is made where it is not there.
+
+    Returns:
+        the path of the SavedModel.
+
+    Raises:
+        ValueError: there is one already.
+    """
+    folder = pathlib.Path(folder)
+    path = folder / VERSION
+    if path.exists():
+        raise ValueError(f"{path} is there already; give another folder, or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = tempfile.mkdtemp(prefix=f".{VERSION}.unfinished-", dir=folder)
+    try:
+        tf.saved_model.save(
+            text_model,
+            unfinished,
+            signatures={"serving_default": _of_text(text_model), "ids": _of_ids(text_model.network)},
+            # It is for answers alone.
+            options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
+        )
+        os.chmod(unfinished, 0o755)
+        os.replace(unfinished, path)
+    except BaseException:
+        shutil.rmtree(unfinished)
+        raise
+    return str(path)
+
+
+def _of_text(text_model):
+    function = tf.function(lambda texts: text_model.answer(texts), autograph=False)
+    return function.get_concrete_function(text_model.text_signature)
+
+
+def _of_ids(network):
+    def score(features):
+        sizes = tf.shape(features["input_ids"])
+        tf.debugging.assert_less_equal(
+            sizes[1], network.longest, f"input_ids is longer than the {network.longest} tokens that the model takes"
+        )
+        for name in ("input_mask", "segment_ids"):
+            tf.debugging.assert_equal(tf.shape(features[name]), sizes, f"{name} and input_ids differ in shape")
+        return network(features)
+
+    return tf.function(score, autograph=False).get_concrete_function(network.signature)
