@@ -127,9 +127,10 @@ class GraphTokenizer(tf.Module):
             # Without the bytes that are not UTF-8, which may stand within a [MASK].
             decoded = _encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"))
             parts = tf.strings.split(decoded, _MASK)  # [B, (masks + 1)]
-            is_first = tf.concat([part[:, :1]])
-            ids = self.tokenize(parts.flat_values)
-            return parts.with_flat_values(ids).merge_dims(1, 2)
+            ends = tf.expand_dims(parts.row_splits[1:], 1)
+            num_masks = 1 - tf.scatter_nd(ends - 1, tf.ones_like(ends[:, 0]), [tf.size(parts.flat_values, tf.int64)])
+            ids = tf.concat([self.tokenize(parts.flat_values), _repeat(self.mask_id, num_masks)], axis=1)
+            return parts.with_values(ids).merge_dims(1, 2)
 
     def tokens_of(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the tokens of ids as the vocabulary has them, string of the shape of ids."""
@@ -146,7 +147,8 @@ class GraphTokenizer(tf.Module):
             max_seq_length: the most pieces, [CLS] and [SEP] included.
 
         Returns:
-            input_ids, input_mask, segment_ids int32 [B, T], T the length of the longest row; is_cut bool [B].
+            input_ids, input_mask, segment_ids int32 [B, T], T the length of the longest row, or 2 where there is none;
+            is_cut bool [B].
 
         Raises:
             ValueError: the vocabulary lacks [CLS] or [SEP], or max_seq_length is below 5.
@@ -167,8 +169,9 @@ class GraphTokenizer(tf.Module):
                 parts += [_firsts(ids_b, kept_b), _repeat(self._sep_id, tf.cast(kept_b > 0, tf.int32))]
             rows = tf.concat(parts, axis=1)
             num_first, lengths = kept_a[:, tf.newaxis] + 2, tf.cast(rows.row_lengths(), tf.int32)[:, tf.newaxis]
-            input_ids = rows.to_tensor()
-            places = tf.range(tf.shape(input_ids)[1])
+            width = tf.reduce_max(tf.concat([[[2]], lengths], 0))
+            input_ids = rows.to_tensor(shape=tf.stack([-1, width]))
+            places = tf.range(width)
             is_real = places < lengths  # [B, T]
             is_second = is_real & (places >= num_first)
             is_cut = (kept_a < num_a) | (kept_b < num_b)

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import shutil
-import tempfile
 
 import tensorflow as tf
 
@@ -68,19 +67,18 @@ def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
     if path.exists():
         raise ValueError(f"{path} is there already; give another folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = tempfile.mkdtemp(prefix=f".{VERSION}.unfinished-", dir=folder)
+    unfinished = folder / f".{VERSION}.unfinished-{os.getpid()}"
     try:
         tf.saved_model.save(
             text_model,
-            unfinished,
+            str(unfinished),
             signatures={"serving_default": _of_text(text_model), "ids": _of_ids(text_model.network)},
             # It is for answers alone.
             options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
-        os.chmod(unfinished, 0o755)
         os.replace(unfinished, path)
     except BaseException:
-        shutil.rmtree(unfinished)
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise
     return str(path)
 

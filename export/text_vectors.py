@@ -14,7 +14,8 @@ class VectorModel(TextModel):
     tokens, [CLS] and [SEP] included.
 
     Args:
-        network, tokenizer, settings: see `TextModel`; settings has pooling, one of POOLINGS. The layer is the network's.
+        network, tokenizer, settings: see `TextModel`; settings has pooling, one of POOLINGS. The layer is that of the
+            network.
 
     Raises:
         ValueError: the pooling is unknown, or see `TextModel`.
