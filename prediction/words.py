@@ -4,12 +4,12 @@ from data_prep.characters import is_cjk_ideograph
 from data_prep.tokenization import BasicTokenizer
 
 # Between letters or digits these do not end a word: co-founded, U.S, AT&T, O'Neill; some only between digits: 10,000.
-_INNER = frozenset("-./&_@+'’")
-_INNER_OF_NUMBERS = frozenset(",:")
-_APOSTROPHES = frozenset("'’")
+INNER = frozenset("-./&_@+'’")
+INNER_OF_NUMBERS = frozenset(",:")
+APOSTROPHES = frozenset("'’")
 # What is split off together with an apostrophe: Germany 's, I 'm.
-_SUFFIXES = frozenset(("s", "m", "d", "ll", "re", "ve"))
-_RUNS = frozenset("-.")
+SUFFIXES = frozenset(("s", "m", "d", "ll", "re", "ve"))
+RUNS = frozenset("-.")
 
 _TOKENIZER = BasicTokenizer(do_lower_case=False)
 
@@ -36,7 +36,7 @@ def _end_of_word(text, parts, first):
     if _is_suffix(text, parts, first):
         return first + 2
     end = first + 1
-    if text[parts[first][0]] in _RUNS:
+    if text[parts[first][0]] in RUNS:
         while _touches(parts, end) and text[parts[end][0]] == text[parts[first][0]]:
             end += 1
         return end
@@ -57,19 +57,19 @@ def _goes_on(text, parts, number):
         return False
     mark = text[slice(*parts[number])]
     before, after = text[parts[number - 1][1] - 1], text[parts[number + 1][0]]
-    if mark in _INNER_OF_NUMBERS:
+    if mark in INNER_OF_NUMBERS:
         return before.isdigit() and after.isdigit()
-    return mark in _INNER and _is_of_word(before) and _is_of_word(after)
+    return mark in INNER and is_of_word(before) and is_of_word(after)
 
 
 def _is_suffix(text, parts, number):
     """Returns whether a part is an apostrophe and the next one an ending that is split off with it."""
-    if text[slice(*parts[number])] not in _APOSTROPHES or not _touches(parts, number + 1):
+    if text[slice(*parts[number])] not in APOSTROPHES or not _touches(parts, number + 1):
         return False
     ending = text[slice(*parts[number + 1])].lower()
     end = parts[number + 1][1]
-    goes_on = _touches(parts, number + 2) and text[end] in _INNER and _is_of_word(text[end + 1 : end + 2])
-    return ending in _SUFFIXES and not goes_on
+    goes_on = _touches(parts, number + 2) and text[end] in INNER and is_of_word(text[end + 1 : end + 2])
+    return ending in SUFFIXES and not goes_on
 
 
 def _is_abbreviated(word):
@@ -77,5 +77,6 @@ def _is_abbreviated(word):
     return (len(word) == 1 and word.isupper()) or ("." in word and all(len(part) == 1 for part in word.split(".")))
 
 
-def _is_of_word(char):
+def is_of_word(char):
+    """Whether a character is a letter or a digit, and no ideograph."""
     return char.isalnum() and not is_cjk_ideograph(char)

@@ -30,6 +30,8 @@ FLOORS = {
     "modeling.tasks": 3,
     # Where a model's files are found and checked: training starts from them, prediction asks them.
     "prediction.model_files": 3,
+    # What a word is to a tagger: prediction splits in Python, an exported model in its graph.
+    "prediction.words": 3,
     "data_prep.create_pretraining_data": 5,
 }
 FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4, "export": 4}

@@ -1,0 +1,113 @@
+"""Words of running text in a graph: those of `prediction.words` for every text."""
+
+import sys
+
+import pytest
+import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from data_prep.graph_tokenization import code_points, cut_out
+from export.graph_words import WordSplitter
+from prediction.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, split_words
+from tests.reference_tokenizer import odd_text
+
+
+@pytest.fixture(scope="module")
+def words_in_graph():
+    """A function of a list of bytes or str that gives the places and the words of each, from one graph."""
+    splitter = WordSplitter()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def split(texts):
+        codes, row_splits = code_points(texts)
+        starts, ends, word_splits = splitter.split(codes, row_splits)
+        offsets = tf.repeat(row_splits[:-1], word_splits[1:] - word_splits[:-1])
+        return starts - offsets, ends - offsets, cut_out(codes, starts, ends), word_splits
+
+    def run(texts):
+        starts, ends, words, splits = (values.numpy() for values in split(tf.constant(as_bytes(texts), tf.string)))
+        places = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        words = [word.decode() for word in words]
+        return [(places[first:end], words[first:end]) for first, end in zip(splits[:-1], splits[1:], strict=True)]
+
+    return run
+
+
+def as_bytes(texts):
+    return [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+def check(words_in_graph, texts):
+    expected = []
+    for text in as_bytes(texts):
+        decoded = text.decode("utf-8", "ignore")
+        places = split_words(decoded)
+        expected.append((places, [decoded[start:end] for start, end in places]))
+    assert words_in_graph(texts) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"He (John)\tsaid:\n\xe2\x80\x9cNo!\xe2\x80\x9d", "He|(|John|)|said|:|“|No|!|”"),
+        (b"co-founded, AT&T O'Neill's \xff10,000 and-\xe2\x82/or", "co-founded|,|AT&T|O'Neill|'s|10,000|and|-|/|or"),
+        (b"U.S. and J. Smith... U.S...", "U.S.|and|J.|Smith|...|U.S.|.."),
+    ],
+)
+def test_words_are_those_of_corpora(words_in_graph, text, expected):
+    [(places, words)] = words_in_graph([text])
+    assert "|".join(words) == expected
+    decoded = text.decode("utf-8", "ignore")
+    assert [decoded[start:end] for start, end in places] == words
+
+
+MARKS = "".join(sorted(INNER | INNER_OF_NUMBERS | APOSTROPHES | RUNS))
+SHAPES = st.lists(
+    st.sampled_from(
+        [
+            *MARKS,
+            *MARKS,
+            *SUFFIXES,
+            *map(str.upper, SUFFIXES),
+            *"aBÉ\u01c5\u24b61²½٣首ſ\u212a\u0301\u200b\xad_!“ \n\u2028",
+        ]
+    ),
+    max_size=24,
+).map("".join)
+
+
+@settings(max_examples=400)
+@given(st.lists(SHAPES, max_size=3))
+@example(["'s.", "'S.", "'S.A", "x's's.", "I'd-a", "I'd-", "I'm'm", "'ll\u200b-a", "'l\u200bl", "''s''"])
+@example(
+    ["A.B.", "A.B.C", "A.B..", "A..B.", "A-B.", ".A.", "..A", "A.\u0301.", "A.B\u200b.", "\u200bA.", "ab.c.", "\u24b6."]
+)
+@example(
+    ["--", "-.-", "---a---", "-'-", "...'s", "1,2,3.", "1,a", "1:2:", ",1,", "½,½", "²,²", "٣,٣", "首-a", "a-首.b"]
+)
+@example(["a-", "-", "'", "s", ".", "A.", "", "A.", " ", "'s"])
+@example([])
+@example([""])
+@example(["", "\u200b", "\n"])
+def test_marks_and_what_is_beside_them(words_in_graph, texts):
+    check(words_in_graph, texts)
+
+
+@settings(max_examples=150)
+@given(st.lists(odd_text, max_size=4))
+def test_odd_texts(words_in_graph, texts):
+    check(words_in_graph, texts)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.binary(max_size=3) | st.sampled_from([b"a", b"'", b"-", b".", b"S", b"\xe2\x80", b"\x99s"])))
+def test_what_is_not_utf8_is_dropped(words_in_graph, parts):
+    check(words_in_graph, [b"".join(parts), b"U.\xffS.\xe2"])
+
+
+def test_characters_of_all_scripts_beside_marks(words_in_graph):
+    chars = [chr(code) for code in (*range(0x3000), *range(0x3000, sys.maxunicode + 1, 61)) if code >> 11 != 27]
+    texts = [f"1,{char}-a {char}." for char in chars]
+    for first in range(0, len(texts), 8192):
+        check(words_in_graph, [" ".join(texts[first : first + 8192])])
