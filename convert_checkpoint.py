@@ -9,13 +9,10 @@ The output is a folder of weights, config and vocabulary. It appears only after 
 must have the same bits, and the network must compute the same numbers on a fixed input, to within 1e-5.
 """
 
-import contextlib
 import dataclasses
-import errno
 import logging
 import os
 import pathlib
-import re
 import shutil
 import sys
 
@@ -45,6 +42,7 @@ from modeling.conversion import (
 from prediction.model_files import TOKENIZER_FILE, find_preparation, preparation_text
 from training.console import open_console
 from training.flags import parse, require, run_main
+from training.new_folder import check_new_folder, folder_that_appears_when_done
 
 log = logging.getLogger("bert_keras")
 
@@ -86,7 +84,7 @@ def main(argv):
     parse(values, argv, __doc__)
     open_console()
     require(values, ("input", "output", "format"))
-    _check_output(values.output)
+    check_new_folder(values.output, "output", file_endings=(".ckpt", ".index", ".safetensors"))
     _check_labels(values.labels)
     checkpoint = open_checkpoint(values.input)
     contents = _select(checkpoint, values)
@@ -99,7 +97,7 @@ def main(argv):
     if values.extend_vocab:
         extended, contents = _extend(contents, vocab_file, values.extend_vocab, preparation)
     computed = run_network(contents)  # before anything is written: what makes no BERT is refused here
-    with _folder_that_appears_when_done(values.output) as folder:
+    with folder_that_appears_when_done(values.output, "output", last=_FOUND_BY) as folder:
         write_contents(contents, folder, values.format)
         if vocab_file is None:
             log.warning("no vocab.txt beside %s and no --vocab_file: none is written", checkpoint.prefix)
@@ -110,33 +108,6 @@ def main(argv):
     _tell_purpose_of_head(contents.heads, values.format)
     log.info("%s holds %s", values.output, ", ".join(sorted(os.listdir(values.output))))
     return difference
-
-
-def _check_output(output):
-    if "://" in output:
-        raise ValueError(f"--output={output} is a remote path; give a local folder")
-    if set("[*?") & set(os.path.realpath(output)):
-        raise ValueError(f"--output={output}: TensorFlow takes [ * ? in a path for a pattern; rename it")
-    if output.endswith((".ckpt", ".index", ".safetensors")) or os.path.isfile(output):
-        raise ValueError(f"--output={output} names a file; give the folder that the files are to be put into")
-    names = sorted(os.listdir(output)) if os.path.isdir(output) else []
-    if names := [name for name in names if not _is_left_over(name)]:
-        raise ValueError(
-            f"--output={output} holds {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}; "
-            "nothing is overwritten, so give a folder that is new or empty"
-        )
-
-
-def _is_left_over(name):
-    """Returns whether a name is that of what a conversion wrote to which was killed."""
-    unfinished = re.fullmatch(r"\.unfinished-(\d+)", name)
-    if not unfinished:
-        return False
-    try:
-        os.kill(int(unfinished[1]), 0)  # sends nothing, but finds the process
-    except OSError as error:
-        return error.errno == errno.ESRCH
-    return False
 
 
 def _check_labels(labels):
@@ -224,36 +195,6 @@ def _extend(contents, vocab_file, words_file, preparation):
         checkpoint=Checkpoint(contents.checkpoint.prefix, entries),
         config=dataclasses.replace(contents.config, vocab_size=num_rows),
     )
-
-
-@contextlib.contextmanager
-def _folder_that_appears_when_done(path):
-    """Gives a folder to write to, which gets its name only if all goes well."""
-    path = pathlib.Path(os.path.realpath(path))
-    # A folder that is there may be a mount, which cannot be replaced: its files are moved up within it.
-    is_there = path.is_dir()
-    name = f".unfinished-{os.getpid()}"
-    unfinished = path / name if is_there else path.with_name(f".{path.name}{name}")
-    try:
-        for left_over in filter(_is_left_over, os.listdir(path) if is_there else ()):
-            shutil.rmtree(path / left_over)
-        unfinished.mkdir(parents=True)
-    except OSError as error:
-        raise ValueError(f"--output={path} cannot be made: {error.strerror} ({error.filename})") from None
-    try:
-        yield unfinished
-        if is_there:
-            _move_up(unfinished)
-        else:
-            unfinished.rename(path)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _move_up(folder):
-    """Moves the files of a folder into that around it, last those by which a checkpoint is found."""
-    for file in sorted(folder.iterdir(), key=lambda file: (file.name.endswith(_FOUND_BY), file.name)):
-        file.rename(folder.parent / file.name)
 
 
 def _write_vocabulary(folder, vocab_file, extended):

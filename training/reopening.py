@@ -1,0 +1,107 @@
+"""The data that a run was evaluated on, read again to judge what has been made of its model."""
+
+import os
+import pathlib
+
+from data_prep.answers import AnswerSettings
+from training.classification import Classification
+from training.question_answering import QuestionAnswering, WindowSettings
+from training.run_dir import RUN_CONFIG, read_run_config
+from training.token_classification import TokenClassification
+
+_USUAL_TAGS_FILE = "dev.txt"
+
+
+def read_config_of_model(folder):
+    """Reads the run_config.json of the run that a model is of.
+
+    Args:
+        folder: path of the folder of the model.
+
+    Returns:
+        dict, see `training.run_dir.read_run_config`, with "folder", the path of the run; None where the model is not in
+        the folder of its run any more.
+    """
+    for run_folder in (pathlib.Path(folder).absolute().parent, pathlib.Path(folder)):
+        path = run_folder / RUN_CONFIG
+        if path.is_file():
+            return {**read_run_config(path), "folder": str(run_folder)}
+    return None
+
+
+def reopen_evaluation(config, stored, files, eval_file=None):
+    """Reads the data of an evaluation as the run did.
+
+    Args:
+        config: what `read_config_of_model` gave.
+        stored: dict, the task.json of the model.
+        files: ModelFiles of the model.
+        eval_file: path of other data in the place of those of the run; None: the run's own.
+
+    Returns:
+        a `training.fine_tuning.FineTuning` that judges answers to these data alone; it is to be prepared.
+
+    Raises:
+        FileNotFoundError: the data are not there.
+        ValueError: the run has not been evaluated and there is no eval_file; or see the reader of each task.
+    """
+    find, open_ = _OF_PROGRAM[config["program"]]
+    # What the model was trained with, whatever the run was told later.
+    settings = {**config["settings"], **{name: stored[name] for name in config["settings"] if name in stored}}
+    path = eval_file or find(settings)
+    if path is None:
+        raise ValueError(f"the run in {config['folder']} was evaluated on nothing that could be read; give --eval_file")
+    if path and not os.path.exists(path):
+        told = f", which the run in {config['folder']} was evaluated on," if not eval_file else ""
+        raise FileNotFoundError(f"{path}{told} is not there; give --eval_file")
+    if eval_file:
+        settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
+    settings |= {"output_dir": config["folder"], "do_train": False, "do_eval": True, "do_predict": False}
+    return open_(settings, stored, files)
+
+
+def _classes_file(settings):
+    """Returns where the data are; "" where they are found by a name, as those of TensorFlow Datasets."""
+    if settings["task_name"] or settings["tfds"]:
+        return settings["data_dir"] or ""
+    return settings["eval_file"] or (settings["train_file"] if settings["eval_share"] else None)
+
+
+def _open_classes(settings, stored, files):
+    return Classification(settings, files, stored)
+
+
+def _questions_file(settings):
+    return settings["eval_file"] or settings["predict_file"]
+
+
+def _open_questions(settings, stored, files):
+    windows, answers = (
+        class_(**{name: settings[name] for name in class_.__dataclass_fields__})
+        for class_ in (WindowSettings, AnswerSettings)
+    )
+    return QuestionAnswering(files.tokenizer, windows, answers, eval_file=_questions_file(settings))
+
+
+def _tags_file(settings):
+    usual = settings["data_dir"] and os.path.join(settings["data_dir"], _USUAL_TAGS_FILE)
+    return settings["eval_file"] or usual
+
+
+def _open_tags(settings, stored, files):
+    return TokenClassification(
+        files.tokenizer,
+        settings["max_seq_length"],
+        eval_file=_tags_file(settings),
+        tags=stored["labels"],
+        document_context=settings["document_context"],
+        tagger=settings["tagger"],
+    )
+
+
+# For each program what finds the path of the data, and what reads them.
+_OF_PROGRAM = {
+    "run_classifier": (_classes_file, _open_classes),
+    "run_squad": (_questions_file, _open_questions),
+    "run_ner": (_tags_file, _open_tags),
+}
