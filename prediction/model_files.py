@@ -18,6 +18,7 @@ log = logging.getLogger("bert_keras")
 
 TOKENIZER_FILE = "tokenizer_config.json"
 TASK_FILE = "task.json"
+EXPORT_FILE = "export.json"
 
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
@@ -42,7 +43,8 @@ class ModelFiles:
     """An open checkpoint with all that is needed to ask it, or to train on from it.
 
     Attributes:
-        checkpoint: what `modeling.open_checkpoint` gave; None where training starts from random numbers.
+        checkpoint: what `modeling.open_checkpoint` gave; None where training starts from random numbers, and of an
+            export.
         config: its BertConfig.
         tokenizer: FullTokenizer with its vocabulary and its casing.
         vocab_file: path of the vocabulary.
@@ -61,6 +63,11 @@ class ModelFiles:
         return self.preparation.longest
 
 
+def is_export(path):
+    """Returns whether a path is the folder of an export."""
+    return (pathlib.Path(path) / EXPORT_FILE).is_file()
+
+
 def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None):
     """Finds and checks the parts of a model; says what it loads and how text will be cased.
 
@@ -76,8 +83,13 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
 
     Raises:
         FileNotFoundError: a part is not there.
-        ValueError: a part is damaged, or does not fit the others.
+        ValueError: a part is damaged, or does not fit the others; or the path is an export, which has no checkpoint.
     """
+    if path is not None and is_export(path):
+        raise ValueError(
+            f"{path} is an export, which has no checkpoint; give the run or the model that it was made from, or ask "
+            "the export with predict.py --model_dir"
+        )
     checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
     folder = pathlib.Path(checkpoint.prefix if checkpoint else vocab_file).parent
     config = _given_config(config_file) if config_file else checkpoint.config
@@ -98,6 +110,26 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
             f"{vocab_file} lacks {', '.join(missing)}; give the vocabulary that the model was trained with"
         )
     return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
+
+
+def open_export_files(folder):
+    """Finds and checks what an export has beside its network; says how text will be cased.
+
+    Args:
+        folder: path of the export.
+
+    Returns:
+        ModelFiles, without a checkpoint.
+
+    Raises:
+        FileNotFoundError: a part is not there.
+        ValueError: a part is damaged, or does not fit the others.
+    """
+    vocab_file, config_file = (pathlib.Path(folder) / name for name in ("vocab.txt", "bert_config.json"))
+    for file in (vocab_file, config_file):
+        if not file.is_file():
+            raise FileNotFoundError(f"there is no {file.name} in {folder}; take the whole folder of the export")
+    return open_model_files(None, vocab_file, config_file)
 
 
 def _given_config(config_file):

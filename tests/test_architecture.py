@@ -18,6 +18,8 @@ FLOORS = {
     "data_prep.progress": 0,
     "data_prep.masking": 1,
     "data_prep.records": 1,
+    "data_prep.tfrecords": 1,
+    "data_prep.text_lines": 1,
     "data_prep.documents": 1,
     "data_prep.instances": 1,
     "data_prep.spill": 1,
@@ -30,6 +32,9 @@ FLOORS = {
     "modeling.tasks": 3,
     # Where a model's files are found and checked: training starts from them, prediction asks them.
     "prediction.model_files": 3,
+    # How an export is run: prediction asks it, and whoever writes one looks whether it answers.
+    "prediction.exported": 3,
+    "prediction.quiet": 3,
     # What a word is to a tagger: prediction splits in Python, an exported model in its graph.
     "prediction.words": 3,
     "data_prep.create_pretraining_data": 5,

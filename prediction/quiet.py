@@ -1,0 +1,34 @@
+"""What other libraries write while they work, kept from the user."""
+
+import contextlib
+import logging
+import os
+import sys
+import tempfile
+import warnings
+
+
+@contextlib.contextmanager
+def quietly():
+    """Holds back all that is written to standard output and standard error, log lines and warnings.
+
+    Also what is written beneath Python, by compiled code. Errors are raised as ever.
+    """
+    disabled = logging.root.manager.disable
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept = [os.dup(1), os.dup(2)]
+    with tempfile.TemporaryFile() as said, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        for number in (1, 2):
+            os.dup2(said.fileno(), number)
+        try:
+            yield
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            for number, descriptor in zip((1, 2), kept, strict=True):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            logging.disable(disabled)
