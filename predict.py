@@ -1,5 +1,5 @@
-"""Asks a model. A fine-tuned one does what it was trained for; a pre-trained one fills in the [MASK]s of texts, judges
-pairs of texts, or scores texts.
+"""Asks a model. A fine-tuned one does what it was trained for, and an export what it was made for; a pre-trained one
+fills in the [MASK]s of texts, judges pairs of texts, or scores texts.
 
     python predict.py --model_dir=output "A text to classify." "Another one."
     python predict.py --model_dir=output --input_file=texts.txt --json
@@ -31,8 +31,9 @@ from training.console import open_console
 from training.flags import given_flags, parse, require, run_main
 
 _PRETRAINED = {"fill_mask": FillMask, "next_sentence": NextSentence, "score": SentenceScorer}
-# A fine-tuned model brings all of this along.
+# A fine-tuned model or an export brings all of this along; an export for fill_mask leaves the last two to be chosen.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
+_OF_FILL_MASK = ("long", "top_k")
 # What a text is for each task that does not take single texts.
 _SHAPES = {"next_sentence": "pair", "question_answering": "pair", "multiple_choice": "choices"}
 
@@ -41,7 +42,7 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
+    flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run; or an export.", **define)
     flags.DEFINE_enum(
         "task", None, [*_PRETRAINED, *FINE_TUNED_TASKS], "What is asked; a fine-tuned model says it itself.", **define
     )
@@ -72,7 +73,7 @@ def main(argv):
         _check_pretrained(values)
         called, shape = f"--task={values.task}", _SHAPES.get(values.task, "text")
     texts, sources = read_texts(values.input_file, arguments, sys.stdin, shape, called)
-    predictor = open_model(values.model_dir, values.batch_size) if values.model_dir else _open_pretrained(values)
+    predictor = _open_model_dir(values) if values.model_dir else _open_pretrained(values)
     for answer in predictor.answers(texts, sources):
         if values.json:
             print(json.dumps(dataclasses.asdict(answer), ensure_ascii=False), flush=True)
@@ -84,11 +85,12 @@ def _look_at_model_dir(values):
     """Returns what to call the model in an error, and what its texts are, before it is loaded."""
     if values.init_checkpoint:
         raise ValueError("there are both --model_dir and --init_checkpoint; give the one that is to be asked")
-    wrong = [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values)]
-    if wrong:
-        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model says that itself; leave it out with --model_dir")
     _, settings = read_settings(values.model_dir)
     task = settings["task"]
+    wrong = [name for name in _OF_PRETRAINED if name in given_flags(values)]
+    wrong = [f"--{name}" for name in wrong if task != "fill_mask" or name not in _OF_FILL_MASK]
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export says that itself; leave it out")
     if values.task not in (None, task):
         raise ValueError(f"--task={values.task}, but --model_dir={values.model_dir} is for {task}; leave --task out")
     shape = "pair" if settings.get("is_pair") else _SHAPES.get(task, "text")
@@ -103,6 +105,11 @@ def _check_pretrained(values):
     require(values, ("task", "init_checkpoint"))
     if "top_k" in given_flags(values) and values.task != "fill_mask":
         raise ValueError(f"--top_k is of --task=fill_mask; leave it out for --task={values.task}")
+
+
+def _open_model_dir(values):
+    options = {name: values[name].value for name in _OF_FILL_MASK if name in given_flags(values)}
+    return open_model(values.model_dir, values.batch_size, **options)
 
 
 def _open_pretrained(values):

@@ -9,6 +9,7 @@ from prediction.next_sentence import NextSentence, PairAnswer
 from prediction.question_answerer import QuestionAnswer, QuestionAnswerer, Span
 from prediction.score import SentenceScore, SentenceScorer, TokenScore
 from prediction.text_classifier import Classification, MultiLabel, Regression, TextClassifier
+from prediction.vectorizer import TextVector, Vectorizer
 
 __all__ = [
     "Choice",
@@ -33,6 +34,8 @@ __all__ = [
     "TaggedText",
     "TaggedWord",
     "TextClassifier",
+    "TextVector",
     "TokenScore",
+    "Vectorizer",
     "open_model",
 ]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import pathlib
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -9,9 +10,12 @@ import tensorflow as tf
 
 from data_prep.encoding import encode_pair
 from modeling import HEAD_PATTERNS, POOLER_PATTERNS, BertModel, load_weights, weights_by_name
-from prediction.model_files import open_model_files
+from prediction.exported import open_exported
+from prediction.model_files import is_export, open_export_files, open_model_files
 from prediction.network import Network, lengths_up_to
+from prediction.pretrained import check_alone
 from prediction.sequences import Question
+from prediction.task_file import check_length, read_settings
 
 log = logging.getLogger("bert_keras")
 
@@ -44,12 +48,13 @@ class FeatureExtractor:
     Release: extract_features.py.
 
     Args:
-        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run.
+        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run; or the folder of an export
+            for vectors, which has one layer.
         layers: numbers of the encoder's blocks, 0 the first and -1 the last, as in the release, or "embeddings" for
             what goes into the first.
         pooling: "none"; or one vector a text and layer: that of [CLS], or the mean or the maximum over all tokens,
             [CLS] and [SEP] included.
-        max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included.
+        max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included; None: all that the model takes.
         batch_size: how many texts are looked at together, at most.
         vocab_file, config_file, do_lower_case: see `prediction.model_files.open_model_files`.
         strategy: the `tf.distribute.Strategy` of several devices; None: the one default device.
@@ -58,7 +63,7 @@ class FeatureExtractor:
         files: ModelFiles.
         config: BertConfig.
         tokenizer: FullTokenizer.
-        model: the BertModel, its weights loaded.
+        model: the BertModel, its weights loaded; the network of an export.
 
     Raises:
         FileNotFoundError: a part of the model is not there.
@@ -79,27 +84,36 @@ class FeatureExtractor:
     ):
         if pooling not in POOLINGS:
             raise ValueError(f'pooling is "{pooling}", but must be one of {", ".join(POOLINGS)}')
-        self.files = files = open_model_files(path, vocab_file, config_file, do_lower_case)
-        self.config = files.config
-        self.tokenizer = files.tokenizer
+        if is_export(path):
+            check_alone(path, vocab_file, config_file, do_lower_case)
+            self.files = open_export_files(path)
+            longest = check_length(read_settings(path)[1], self.files.config, pathlib.Path(path))
+        else:
+            self.files = open_model_files(path, vocab_file, config_file, do_lower_case)
+            longest = self.files.longest
+        self.config = self.files.config
+        self.tokenizer = self.files.tokenizer
         self.layers = tuple(layers)
         self.pooling = pooling
-        self.max_seq_length = max_seq_length
-        _check_layers(self.layers, files.config.num_hidden_layers)
-        if not 3 <= max_seq_length <= files.longest:
+        self.max_seq_length = max_seq_length = longest if max_seq_length is None else max_seq_length
+        _check_layers(self.layers, self.config.num_hidden_layers)
+        if not 3 <= max_seq_length <= longest:
             raise ValueError(
-                f"max_seq_length is {max_seq_length}, but must be from 3 to the {files.longest} pieces that the model "
-                "takes"
+                f"max_seq_length is {max_seq_length}, but must be from 3 to the {longest} pieces that the model takes"
             )
+        self.model = _open_network(path, self.layers, strategy) if is_export(path) else self._load_model(strategy)
+        from_features = self.model if is_export(path) else _from_features(self.model)
+        self.network = Network(from_features, self._read_out, lengths_up_to(max_seq_length), batch_size, strategy)
+
+    def _load_model(self, strategy):
+        """Returns the BertModel with the weights of the checkpoint."""
         with (strategy or tf.distribute.get_strategy()).scope():
-            self.model = BertModel(files.config)
+            model = BertModel(self.config)
         report = load_weights(
-            weights_by_name(self.model), files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
+            weights_by_name(model), self.files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
         )
         log.info("%s", report)
-        self.network = Network(
-            _from_features(self.model), self._read_out, lengths_up_to(max_seq_length), batch_size, strategy
-        )
+        return model
 
     def __call__(self, texts):
         """Gives the vectors of a text, or of each text of a list.
@@ -224,6 +238,27 @@ def _check_layers(layers, num_hidden_layers):
                 f"layers has {layer}, but the model's {num_hidden_layers} blocks are 0 to {num_hidden_layers - 1}, or "
                 f'from the end -1 to -{num_hidden_layers}; give these, or "{EMBEDDINGS}" for what goes into the first'
             )
+
+
+def _open_network(folder, layers, strategy):
+    """Returns the network of an export, as a function whose results are named as those of a BertModel."""
+    _, settings = read_settings(folder)
+    if settings["task"] != "vectors":
+        raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")
+    layer = settings["layer"]
+    if layers != (layer,):
+        raise ValueError(
+            f"layers is {', '.join(map(str, layers))}, but {folder} has the layer {layer} alone; ask for that"
+        )
+    if strategy is not None:
+        raise ValueError(f"{folder} is an export, which runs on one device; give no strategy")
+    network = open_exported(folder)
+
+    def run(features):
+        values = network(features)["sequence_output"]
+        return {"embedding_output": values, "all_encoder_layers": {layer: values}}
+
+    return run
 
 
 def _from_features(bert):

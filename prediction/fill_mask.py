@@ -4,8 +4,10 @@ import dataclasses
 
 import tensorflow as tf
 
+from prediction.model_files import is_export
 from prediction.pretrained import PretrainedPredictor
 from prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
+from prediction.task_file import read_settings
 
 # A sequence of more masks is asked about several times, so that memory stays bounded.
 _MASKS_A_QUESTION = 20
@@ -48,14 +50,17 @@ class FillMask(PretrainedPredictor):
 
     Args:
         path: see `PretrainedPredictor`, as are all arguments not named here.
-        top_k: int; how many guesses there are for a mask.
+        top_k: int; how many guesses there are for a mask. None: as an export says, 5 with other models.
     """
 
+    tasks = ("fill_mask",)
     head = "masked_lm"
 
-    def __init__(self, path, top_k=5, **options):
-        self.top_k = top_k
+    def __init__(self, path, top_k=None, **options):
         super().__init__(path, **options)
+        if top_k is None:
+            top_k = read_settings(path)[1]["top_k"] if is_export(path) else 5
+        self.top_k = top_k
         if not 1 <= top_k <= self.config.vocab_size:
             raise ValueError(f"top_k is {top_k}, but must be from 1 to the vocabulary's {self.config.vocab_size}")
 

@@ -5,11 +5,12 @@ import logging
 import numpy as np
 
 from modeling import load_weights, weights_by_name
-from prediction.model_files import TASK_FILE, open_model_files
+from prediction.exported import open_exported
+from prediction.model_files import TASK_FILE, is_export, open_export_files, open_model_files
 from prediction.network import Network, lengths_up_to
 from prediction.predictor import Predictor
 from prediction.sequences import Question
-from prediction.task_file import read_settings
+from prediction.task_file import check_length, read_settings
 
 log = logging.getLogger("bert_keras")
 
@@ -18,7 +19,7 @@ class FineTunedPredictor(Predictor):
     """A fine-tuned model that has been loaded to answer.
 
     Args:
-        path: the folder of a run, or of its model.
+        path: the folder of a run, or of its model, or of an export.
         batch_size: how many sequences are looked at together, at most.
 
     Attributes:
@@ -26,7 +27,7 @@ class FineTunedPredictor(Predictor):
         files: ModelFiles.
         config: BertConfig.
         tokenizer: FullTokenizer.
-        model: the Keras model, its weights loaded.
+        model: the Keras model, its weights loaded; the network of an export.
 
     Raises:
         FileNotFoundError: a part of the model is not there.
@@ -44,20 +45,30 @@ class FineTunedPredictor(Predictor):
                 f"{folder} is a model for {self.settings['task']}, and {type(self).__name__} is for "
                 f"{', '.join(self.tasks)}; open it with prediction.open_model"
             )
-        self.files = files = open_model_files(folder)
-        self.config = files.config
-        self.tokenizer = files.tokenizer
-        self.max_seq_length = self.settings["max_seq_length"]
-        num_positions = files.config.max_position_embeddings
-        if self.max_seq_length > num_positions:
-            raise ValueError(
-                f"{folder / TASK_FILE}: max_seq_length is {self.max_seq_length}, but the model has "
-                f"{num_positions} positions; take the file that the training wrote"
-            )
-        _check_num_classes(self.num_classes, self.head_weight, files.checkpoint, folder)
-        self.model = self._make_model(files.config)
-        log.info("%s", load_weights(weights_by_name(self.model), files.checkpoint))
+        self.files = open_export_files(folder) if is_export(folder) else open_model_files(folder)
+        self.config = self.files.config
+        self.tokenizer = self.files.tokenizer
+        self.max_seq_length = check_length(self.settings, self.config, folder)
+        self.model = self._open_network(folder) if is_export(folder) else self._load_model(folder)
         self.network = Network(self.model, self._read_out, self._lengths(), batch_size)
+
+    def _load_model(self, folder):
+        """Returns the Keras model with the weights of the checkpoint."""
+        checkpoint = self.files.checkpoint
+        if self.head_weight in checkpoint.names:
+            _check_num_classes(self.num_classes, checkpoint.shape(self.head_weight)[0], checkpoint.prefix, folder)
+        model = self._make_model(self.config)
+        log.info("%s", load_weights(weights_by_name(model), checkpoint))
+        return model
+
+    def _open_network(self, folder):
+        """Returns the network of an export."""
+        network = open_exported(folder)
+        two_tokens = np.ones((1, 2), np.int32)
+        outputs = network({"input_ids": two_tokens, "input_mask": two_tokens, "segment_ids": two_tokens})
+        if "logits" in outputs:
+            _check_num_classes(self.num_classes, outputs["logits"].shape[-1], folder, folder)
+        return network
 
     @property
     def num_classes(self):
@@ -133,10 +144,10 @@ def check_finite(scores, text):
         )
 
 
-def _check_num_classes(num_classes, head_weight, checkpoint, folder):
-    """Refuses a checkpoint whose head has other classes than the task.json says."""
-    if head_weight in checkpoint.names and checkpoint.shape(head_weight)[0] != num_classes:
+def _check_num_classes(num_classes, num_found, found_in, folder):
+    """Refuses a head that has other classes than the task.json says."""
+    if num_found != num_classes:
         raise ValueError(
-            f"{checkpoint.prefix} has a head of {checkpoint.shape(head_weight)[0]} classes, but {folder / TASK_FILE} "
+            f"{found_in} has a head of {num_found} classes, but {folder / TASK_FILE} "
             f"is of a model with {num_classes}; they are of two runs, so take the folder of one"
         )

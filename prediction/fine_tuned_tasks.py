@@ -1,23 +1,27 @@
-"""Fine-tuned models of any task, by what their folder says."""
+"""Fine-tuned models and exports of any task, by what their folder says."""
 
 from prediction.choice_picker import ChoicePicker
 from prediction.entity_tagger import EntityTagger
+from prediction.fill_mask import FillMask
 from prediction.question_answerer import QuestionAnswerer
 from prediction.task_file import read_settings
 from prediction.text_classifier import TextClassifier
+from prediction.vectorizer import Vectorizer
 
-_CLASSES = (TextClassifier, ChoicePicker, QuestionAnswerer, EntityTagger)
+_CLASSES = (TextClassifier, ChoicePicker, QuestionAnswerer, EntityTagger, FillMask, Vectorizer)
 
 
-def open_model(path, batch_size=16):
-    """Loads a fine-tuned model, whatever its task is.
+def open_model(path, batch_size=16, **options):
+    """Loads a fine-tuned model or an export, whatever its task is.
 
     Args:
-        path: the folder of a run, or of its model.
+        path: the folder of a run, or of its model, or of an export.
         batch_size: how many sequences are looked at together, at most.
+        options: of `FillMask`, for an export of that task.
 
     Returns:
-        TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger.
+        TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger; of an export of a pre-trained model FillMask or
+        Vectorizer.
 
     Raises:
         FileNotFoundError: a part of the model is not there.
@@ -25,4 +29,4 @@ def open_model(path, batch_size=16):
     """
     _, settings = read_settings(path)
     [class_] = [class_ for class_ in _CLASSES if settings["task"] in class_.tasks]
-    return class_(path, batch_size)
+    return class_(path, batch_size=batch_size, **options)

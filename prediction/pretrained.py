@@ -3,10 +3,12 @@
 import logging
 
 from modeling import HEAD_PATTERNS, POOLER_PATTERNS, PretrainingModel, load_weights, weights_by_name
-from prediction.model_files import open_model_files
+from prediction.exported import open_exported
+from prediction.model_files import is_export, open_export_files, open_model_files
 from prediction.network import Network, lengths_up_to
 from prediction.predictor import Predictor
 from prediction.sequences import LONG_CHOICES
+from prediction.task_file import check_length, read_settings
 
 log = logging.getLogger("bert_keras")
 
@@ -21,7 +23,8 @@ class PretrainedPredictor(Predictor):
     """A pre-trained model that has been loaded for one task.
 
     Args:
-        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run.
+        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run; or the folder of an export
+            for fill_mask.
         batch_size: how many sequences are looked at together, at most.
         long: what to do with a text that is longer than the model takes: "error", "truncate" or "window".
         vocab_file: the vocabulary; None: the vocab.txt beside the checkpoint.
@@ -33,7 +36,7 @@ class PretrainedPredictor(Predictor):
         files: ModelFiles.
         config: BertConfig.
         tokenizer: FullTokenizer.
-        model: the Keras model, with the weights that the task needs loaded.
+        model: the Keras model, with the weights that the task needs loaded; the network of an export.
 
     Raises:
         FileNotFoundError: a part of the model is not there.
@@ -46,17 +49,22 @@ class PretrainedPredictor(Predictor):
     def __init__(self, path, batch_size=16, long="error", vocab_file=None, config_file=None, do_lower_case=None):
         if long not in LONG_CHOICES:
             raise ValueError(f'long is "{long}", but must be one of {", ".join(LONG_CHOICES)}')
-        self.files = files = open_model_files(path, vocab_file, config_file, do_lower_case)
+        if is_export(path):
+            check_alone(path, vocab_file, config_file, do_lower_case)
+            self.files, self.model, longest = _open_export(path, self.head)
+        else:
+            self.files = open_model_files(path, vocab_file, config_file, do_lower_case)
+            self.model = PretrainingModel(self.files.config)
+            _load(self.model, self.files.checkpoint, self.head)
+            longest = self.files.longest
         self.long = long
-        self.config = files.config
-        self.tokenizer = files.tokenizer
-        self.model = PretrainingModel(files.config)
-        self.network = Network(self.model, self._read_out, lengths_up_to(files.longest), batch_size)
-        _load(self.model, files.checkpoint, self.head)
-        self.room = files.longest - self.num_special_tokens
+        self.config = self.files.config
+        self.tokenizer = self.files.tokenizer
+        self.network = Network(self.model, self._read_out, lengths_up_to(longest), batch_size)
+        self.room = longest - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
-                f"the model takes {files.longest} pieces, too few to have text between the "
+                f"the model takes {longest} pieces, too few to have text between the "
                 f"{self.num_special_tokens} special ones of this task"
             )
 
@@ -73,3 +81,26 @@ def _load(model, checkpoint, head):
             "give a checkpoint of pre-training, with its heads"
         )
     log.info("%s", load_weights(needed, checkpoint, ignored=HEAD_PATTERNS + POOLER_PATTERNS))
+
+
+def check_alone(export, vocab_file, config_file, do_lower_case):
+    """Refuses what an export brings along.
+
+    Raises:
+        ValueError: one of the others is given too.
+    """
+    if (vocab_file, config_file, do_lower_case) != (None, None, None):
+        raise ValueError(
+            f"{export} is an export, which says itself how text is prepared; leave out vocab_file, config_file and "
+            "do_lower_case"
+        )
+
+
+def _open_export(folder, head):
+    """Returns the files and the network of an export, and how long its sequences may be."""
+    folder, settings = read_settings(folder)
+    if settings["task"] != "fill_mask" or head != "masked_lm":
+        raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")
+    files, network = open_export_files(folder), open_exported(folder)
+    longest = check_length(settings, files.config, folder)
+    return files, lambda features: {"masked_lm_logits": network(features)["logits"]}, longest

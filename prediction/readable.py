@@ -9,9 +9,11 @@ from prediction.next_sentence import PairAnswer
 from prediction.question_answerer import QuestionAnswer
 from prediction.score import SentenceScore
 from prediction.text_classifier import Classification, MultiLabel, Regression
+from prediction.vectorizer import TextVector
 
-# Classes that are shown of many.
+# Classes, and numbers of a vector, that are shown of many.
 _MOST_CLASSES = 5
+_MOST_NUMBERS = 6
 
 
 @functools.singledispatch
@@ -90,6 +92,13 @@ def _(answer: TaggedText):
         for entity in answer.entities
     ]
     return "\n".join([answer.text, *(lines or ["  no entity"])])
+
+
+@readable.register
+def _(answer: TextVector):
+    shown = " ".join(f"{value:.4f}" for value in answer.vector[:_MOST_NUMBERS])
+    num_others = len(answer.vector) - _MOST_NUMBERS
+    return f"{answer.text}\n  {shown}" + (f" and {num_others} others; --json has all" if num_others > 0 else "")
 
 
 def _texts(answer):

@@ -2,7 +2,7 @@
 
 import json
 
-from prediction.model_files import TASK_FILE, read_task
+from prediction.model_files import TASK_FILE, is_export, read_task
 
 
 def _is_length(value):
@@ -24,6 +24,11 @@ _NUMBER = "a number", _is_number
 _SWITCH = "true or false", lambda value: isinstance(value, bool)
 _NAMES = "a list of names", _is_names
 _ANSWER_TEXT = '"release" or "offsets"', lambda value: value in ("release", "offsets")
+_POOLING = '"cls", "mean" or "max"', lambda value: value in ("cls", "mean", "max")
+_LAYER = (
+    'a whole number or "embeddings"',
+    lambda value: value == "embeddings" or (isinstance(value, int) and not isinstance(value, bool)),
+)
 _TAGGER = '"linear" or "bilstm"', lambda value: value in ("linear", "bilstm")
 
 _OF_TEXTS = {"is_pair": _SWITCH, "doc_stride": _LENGTH_OR_NULL}
@@ -47,16 +52,19 @@ _VALUES = {
 
 FINE_TUNED_TASKS = tuple(_VALUES)
 
+# What an export of a pre-trained model may be for.
+_VALUES_OF_EXPORTS = {"fill_mask": {"top_k": _LENGTH}, "vectors": {"pooling": _POOLING, "layer": _LAYER}}
+
 
 def read_settings(path):
-    """Reads the task.json of a fine-tuned model and checks that it has what its task needs.
+    """Reads the task.json of a fine-tuned model or an export and checks that it has what its task needs.
 
     Args:
-        path: the folder of a run, or of its model.
+        path: the folder of a run, or of its model, or of an export.
 
     Returns:
-        pathlib.Path of the folder of the model, and a dict: `task`, one of FINE_TUNED_TASKS, `max_seq_length`, and what
-        the task needs.
+        pathlib.Path of the folder of the model, and a dict: `task`, one of FINE_TUNED_TASKS or of an export "fill_mask"
+        or "vectors", `max_seq_length`, and what the task needs.
 
     Raises:
         FileNotFoundError: there is no fine-tuned model.
@@ -64,12 +72,13 @@ def read_settings(path):
     """
     folder, values = read_task(path)
     file, task = folder / TASK_FILE, values["task"]
-    if task not in FINE_TUNED_TASKS:
+    needed_values = _VALUES | _VALUES_OF_EXPORTS if is_export(folder) else _VALUES
+    if task not in needed_values:
         raise ValueError(
-            f'{file}: the task is "{task}", but must be one of {", ".join(FINE_TUNED_TASKS)}; '
+            f'{file}: the task is "{task}", but must be one of {", ".join(needed_values)}; '
             "give a model that was fine-tuned by a program of this project"
         )
-    for name, (needed, is_right) in {"max_seq_length": _LENGTH, **_VALUES[task]}.items():
+    for name, (needed, is_right) in {"max_seq_length": _LENGTH, **needed_values[task]}.items():
         if name not in values:
             raise ValueError(
                 f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"
@@ -80,3 +89,26 @@ def read_settings(path):
                 "wrote"
             )
     return folder, values
+
+
+def check_length(settings, config, folder):
+    """Refuses a max_seq_length that the model has no positions for.
+
+    Args:
+        settings: what `read_settings` gave.
+        config: BertConfig.
+        folder: of the model, for the error.
+
+    Returns:
+        int, the length.
+
+    Raises:
+        ValueError: it is too long.
+    """
+    length, num_positions = settings["max_seq_length"], config.max_position_embeddings
+    if length > num_positions:
+        raise ValueError(
+            f"{folder / TASK_FILE}: max_seq_length is {length}, but the model has {num_positions} positions; take the "
+            "file that the training wrote"
+        )
+    return length

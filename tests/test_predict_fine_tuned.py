@@ -198,8 +198,8 @@ def test_the_task_may_be_given_if_it_is_the_model_s(ask, folders):
             "^argument 1 has 1 tabs, but a text and two or more choices with tabs between",
         ),
         ("classification", [""], "^argument 1 has no word in its text; give a text$"),
-        ("classification", ["he", "--long=window"], "^--long: a fine-tuned model says that itself; leave it out with"),
-        ("classification", ["he", "--top_k=2", "--vocab_file=a"], "^--vocab_file, --top_k: a fine-tuned model says"),
+        ("classification", ["he", "--long=window"], "^--long: a fine-tuned model or an export says that itself; leave"),
+        ("classification", ["he", "--top_k=2", "--vocab_file=a"], "^--vocab_file, --top_k: a fine-tuned model or"),
         (
             "classification",
             ["he", "--init_checkpoint=a"],
