@@ -59,10 +59,9 @@ class IdsNetwork(tf.Module):
         self.weights = {name: weight.value for name, weight in weights_by_name(model).items()}
         self.longest = model.config.max_position_embeddings
         read_out = _of_layer(model, layer) if task == "vectors" else _of_head(model, task)
-        # One function, whose graph all signatures of a SavedModel share.
-        self._function = tf.function(
-            lambda features: self._scores(read_out(features)), input_signature=[self.signature], autograph=False
-        )
+        function = tf.function(lambda features: self._scores(read_out(features)), autograph=False)
+        # Traced once, so that all signatures of a SavedModel share one graph.
+        self._function = function.get_concrete_function(self.signature)
 
     @property
     def signature(self) -> dict[str, tf.TensorSpec]:

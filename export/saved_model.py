@@ -73,8 +73,6 @@ def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
             text_model,
             str(unfinished),
             signatures={"serving_default": _of_text(text_model), "ids": _of_ids(text_model.network)},
-            # It is for answers alone.
-            options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
         os.replace(unfinished, path)
     except BaseException:
