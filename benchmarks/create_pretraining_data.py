@@ -1,10 +1,12 @@
-"""Measures building pre-training examples: speed on one core, and peak memory as the text grows.
+"""Measures building pre-training examples: speed with one process or several, and peak memory as the text grows.
 
     python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt
 
-Each size is built in a process of its own, held to one core, with the settings of the release's sample command
-(length 128, 20 predictions, dupe_factor 5). The clock runs from the first byte read to the last record file in place;
-importing TensorFlow is left out. A larger text is the original followed by copies of it whose sentences are shuffled.
+Each size is built in a process of its own, which with its workers is held to as many cores as there are workers, with
+the settings of the release's sample command (length 128, 20 predictions, dupe_factor 5). The clock runs from the first
+byte read to the last record file in place, the start of the workers included. Memory is that of all processes together,
+asked for every 20 ms; what they share counts as often as it is shared. A larger text is the original followed by copies
+of it whose sentences are shuffled.
 """
 
 import argparse
@@ -43,46 +45,50 @@ class Stopwatch(Progress):
         self.seconds[self._name] = time.perf_counter() - self._since
 
 
-def peak_memory():
-    """Returns the most memory this process ever had, in bytes."""
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def measure(text_file, vocab_file, dupe_factor):
-    """Builds examples from one file in this process and returns the figures."""
-    import tensorflow as tf
-
+def measure(text_file, vocab_file, dupe_factor, num_workers):
+    """Builds examples from one file in this process and its workers and returns the figures."""
     from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
     from data_prep.tokenization import FullTokenizer
 
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    memory_before, stopwatch, started = peak_memory(), Stopwatch(), time.perf_counter()
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-num_workers:])
+    stopwatch, started = Stopwatch(), time.perf_counter()
     summary = build_pretraining_data(
         [text_file],
         [f"{text_file}.tfrecord"],
         FullTokenizer(vocab_file),
         PretrainingDataSettings(dupe_factor=dupe_factor),
         progress=stopwatch,
+        num_workers=num_workers,
     )
-    return {
-        **summary,
-        **stopwatch.seconds,
-        "seconds": time.perf_counter() - started,
-        "memory_before": memory_before,
-        "memory": peak_memory(),
-        "tensorflow": tf.__version__,
-    }
+    seconds = time.perf_counter() - started
+    return {**summary, **stopwatch.seconds, "seconds": seconds, "cpu_seconds": sum(os.times()[:4])}
 
 
-def measure_apart(text_file, vocab_file, dupe_factor):
-    """Runs `measure` in a process of its own."""
+def memory_of(process):
+    """Returns the memory of a process and of those that it has started, in bytes; 0 where it has ended."""
+    try:
+        with open(f"/proc/{process}/statm") as file:
+            memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children") as file:
+                memory += sum(map(memory_of, file.read().split()))
+        return memory
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def measure_apart(text_file, vocab_file, dupe_factor, num_workers):
+    """Runs `measure` in a process of its own and adds the most memory that it and its workers had."""
     command = [sys.executable, __file__, f"--measure={text_file}", f"--vocab={vocab_file}", f"--dupe={dupe_factor}"]
-    result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(result.stdout.splitlines()[-1])
+    process = subprocess.Popen([*command, f"--workers={num_workers}"], stdout=subprocess.PIPE, text=True)
+    memory = 0
+    while process.poll() is None:
+        memory = max(memory, memory_of(process.pid))
+        time.sleep(0.02)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return {**json.loads(process.stdout.read().splitlines()[-1]), "memory": memory}
 
 
 def write_text(file, documents, times):
@@ -114,46 +120,42 @@ def read_text(pattern):
 def print_table(rows, arguments):
     """Prints the figures as a table in Markdown, and what they were measured with."""
     print(f"`python {shlex.join(['benchmarks/create_pretraining_data.py', *arguments])}`\n")
-    print(f"{processor_name()}, one core; Python {platform.python_version()}, TensorFlow {rows[0]['tensorflow']}.\n")
-    print("| text | tokens | instances | seconds (reading, building, writing) | instances/s | peak memory |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    load = f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
+    print(f"{processor_name()}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}.\n")
+    print("| text | workers | instances | seconds (reading, building, writing) | CPU s | instances/s | peak memory |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in rows:
         parts = ", ".join(f"{row[name]:.1f}" for name in ("reading", "building instances", "writing"))
         print(
-            f"| {row['times']} x {row['bytes'] / row['times'] / 1e6:.2f} MB | {row['tokens']:,} | {row['instances']:,} "
-            f"| {row['seconds']:.1f} ({parts}) | {row['instances'] / row['seconds']:,.0f} "
-            f"| {row['memory'] / 1e6:.0f} MB |"
+            f"| {row['times']} x {row['bytes'] / row['times'] / 1e6:.2f} MB | {row['workers']} "
+            f"| {row['instances']:,} | {row['seconds']:.1f} ({parts}) | {row['cpu_seconds']:.1f} "
+            f"| {row['instances'] / row['seconds']:,.0f} | {row['memory'] / 1e6:.0f} MB |"
         )
-    first, last = rows[0], rows[-1]
-    print(
-        f"\nBefore any text is read the process takes {first['memory_before'] / 1e6:.0f} MB, TensorFlow for the most."
-    )
-    if last["tokens"] > first["tokens"]:
-        slope = (last["memory"] - first["memory"]) / (last["tokens"] - first["tokens"])
-        print(f"From the smallest to the largest text peak memory grows by {slope:.1f} bytes for each token.")
 
 
 def main(arguments):
-    """Measures every size asked for."""
+    """Measures every size asked for, with every number of workers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="../shared/data/corpus/*.txt", help="pattern of the text files")
     parser.add_argument("--vocab", default="../shared/data/vocab/uncased.txt", help="vocabulary")
     parser.add_argument("--dupe", type=int, default=5, help="dupe_factor")
-    parser.add_argument("--times", default="1,4,16", help="sizes, in times the corpus")
+    parser.add_argument("--times", default="1,4,12", help="sizes, in times the corpus")
+    parser.add_argument("--workers", default="1,2", help="numbers of workers")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
-        print(json.dumps(measure(options.measure, options.vocab, options.dupe)))
+        print(json.dumps(measure(options.measure, options.vocab, options.dupe, int(options.workers))))
         return
     documents, rows = read_text(options.corpus), []
     if not documents:
         parser.error(f"--corpus={options.corpus} matches no text")
     for times in map(int, options.times.split(",")):
-        with tempfile.TemporaryDirectory() as folder:
-            text = os.path.join(folder, "text")
-            write_text(text, documents, times)
-            rows.append({"times": times, "bytes": os.path.getsize(text)})
-            rows[-1].update(measure_apart(text, options.vocab, options.dupe))
+        for num_workers in map(int, options.workers.split(",")):
+            with tempfile.TemporaryDirectory() as folder:
+                text = os.path.join(folder, "text")
+                write_text(text, documents, times)
+                rows.append({"times": times, "bytes": os.path.getsize(text), "workers": num_workers})
+                rows[-1].update(measure_apart(text, options.vocab, options.dupe, num_workers))
     print_table(rows, arguments)
 
 

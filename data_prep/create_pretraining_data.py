@@ -4,7 +4,8 @@
         --output_file=train.tfrecord
 
 The text has one sentence a line and a blank line after each document. With the same flags and seed the examples are
-those of the original release, in the same order and files.
+those of the original release, in the same order and files. With --num_workers from 2 on several processes share the
+work, and the files are the same for each number of them.
 """
 
 import contextlib
@@ -26,7 +27,6 @@ from data_prep.progress import Progress, ProgressBar
 from data_prep.tokenization import FullTokenizer
 from training.console import open_console
 from training.flags import parse, require, run_main
-from training.start import start_tensorflow
 
 log = logging.getLogger("bert_keras")
 
@@ -43,7 +43,7 @@ _ROWS = {
 
 
 def define_flags() -> flags.FlagValues:
-    """Defines the release's flags, with its names and defaults, and --strict_utf8."""
+    """Defines the release's flags, with its names and defaults, and those that it does not have."""
     values = flags.FlagValues()
     defaults = PretrainingDataSettings()
 
@@ -73,6 +73,11 @@ def define_flags() -> flags.FlagValues:
         "Probability that a document is cut into shorter examples in a pass.",
     )
     define(switch, "strict_utf8", defaults.strict_utf8, "Refuse text that is not UTF-8 instead of dropping bytes.")
+    define(number, "num_workers", 1, "Processes; 1: the release's order; from 2 on the same files for every number.")
+    define(number, "num_shards", 1, "Record files to write; with more than 1, NAME-00000-of-00010.tfrecord and so on.")
+    flags.DEFINE_enum(
+        "compression", "none", ("none", "gzip"), "gzip: compressed records, as for a name in .gz.", flag_values=values
+    )
     return values
 
 
@@ -95,17 +100,53 @@ def main(argv: list[str]) -> dict:
         **{field.name: values[field.name].value for field in fields(PretrainingDataSettings)}
     )
     input_files = find_text_files(values.input_file)
-    output_files = [name.strip() for name in values.output_file.split(",")]
+    output_files = _name_shards([name.strip() for name in values.output_file.split(",")], values.num_shards)
+    is_gzip = _is_gzip(output_files, values.compression)
     tokenizer = FullTokenizer(values.vocab_file, values.do_lower_case)
 
-    start_tensorflow()
     console = open_console()
     log.info("input: %s", ", ".join(input_files))
     with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:
-        summary = build_pretraining_data(input_files, output_files, tokenizer, settings, values.vocab_file, progress)
+        summary = build_pretraining_data(
+            input_files,
+            output_files,
+            tokenizer,
+            settings,
+            values.vocab_file,
+            progress,
+            num_workers=values.num_workers,
+            is_gzip=is_gzip,
+        )
     console.print(_table(summary))
-    log.info("wrote %s", ", ".join(output_files))
+    log.info(
+        "wrote %s", ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
+    )
     return summary
+
+
+def _name_shards(output_files: list[str], num_shards: int) -> list[str]:
+    """Returns the names of the record files: with several shards NAME-00000-of-00010.tfrecord for NAME.tfrecord."""
+    if num_shards == 1:
+        return output_files
+    if num_shards < 1:
+        raise ValueError(f"--num_shards={num_shards} files hold nothing; give 1 or more")
+    if len(output_files) > 1:
+        raise ValueError(
+            f"--output_file names {len(output_files)} files and --num_shards={num_shards} makes several of one; "
+            "give one name, or leave out --num_shards"
+        )
+    folder, name = os.path.split(output_files[0])
+    stem, dot, endings = name.partition(".")
+    return [
+        os.path.join(folder, f"{stem}-{number:05}-of-{num_shards:05}{dot}{endings}") for number in range(num_shards)
+    ]
+
+
+def _is_gzip(output_files: list[str], compression: str) -> bool:
+    is_named_so = [name.endswith(".gz") for name in output_files]
+    if any(is_named_so) and not all(is_named_so):
+        raise ValueError("--output_file names compressed files (.gz) and others; give all of them the same ending")
+    return compression == "gzip" or all(is_named_so)
 
 
 def _table(summary: dict) -> Table:

@@ -3,14 +3,16 @@
 import collections
 import glob
 import logging
+import mmap
 import os
 import random
 from array import array
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from data_prep.masking import shuffle
 from data_prep.progress import Progress
 from data_prep.records import is_address
+from data_prep.text_lines import Dropped, read_lines, warn_about_text
 
 log = logging.getLogger("bert_keras")
 
@@ -27,13 +29,35 @@ class Documents:
     Attributes:
         tokens: array of all ids, sentence after sentence.
         sentence_starts: array of the places in `tokens` where sentences start; closed by the length of `tokens`.
+        document_starts: array of the sentences, as indices into `sentence_starts`, that documents start with; closed by
+            the number of sentences.
     """
 
     def __init__(self, vocab_size: int):
-        self.tokens = array("H" if vocab_size <= 1 << 16 else "I")
+        self.tokens = array(_typecode(vocab_size))
         self.sentence_starts = array("Q", [0])
-        self._document_starts = array("Q", [0])
+        self.document_starts = array("Q", [0])
         self._order = array("Q")
+        self._maps = []
+
+    @classmethod
+    def open(cls, files: Sequence[str], vocab_size: int) -> "Documents":
+        """Returns the documents of three files with the three attributes; their content stays on disk."""
+        documents = cls(vocab_size)
+        views = []
+        for file, typecode in zip(files, (_typecode(vocab_size), "Q", "Q"), strict=True):
+            with open(file, "rb") as content:
+                documents._maps.append(mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ))
+            views.append(memoryview(documents._maps[-1]).cast(typecode))
+        documents.tokens, documents.sentence_starts, documents.document_starts = views
+        documents._order = range(len(documents.document_starts) - 1)
+        return documents
+
+    def release(self) -> None:
+        """Gives back the memory that documents on disk take; what is asked for next is read again."""
+        for content in self._maps:
+            if hasattr(mmap, "MADV_DONTNEED"):
+                content.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
         """The number of documents; one that is not ended yet does not count."""
@@ -47,7 +71,7 @@ class Documents:
     @property
     def is_open(self) -> bool:
         """Whether sentences were added since the last document ended."""
-        return self.num_sentences > self._document_starts[-1]
+        return self.num_sentences > self.document_starts[-1]
 
     def add_sentence(self, ids: list[int]) -> None:
         """Adds a sentence to the current document; one without tokens is passed over."""
@@ -59,7 +83,7 @@ class Documents:
         """Ends the current document, if it has a sentence."""
         if self.is_open:
             self._order.append(len(self))
-            self._document_starts.append(self.num_sentences)
+            self.document_starts.append(self.num_sentences)
 
     def shuffle(self, rng: random.Random) -> None:
         """Puts the documents into a random order, drawn as the release draws it."""
@@ -68,7 +92,7 @@ class Documents:
     def sentences(self, index: int) -> tuple[int, int]:
         """Returns the sentences [first, end) of a document, as indices into `sentence_starts`."""
         document = self._order[index]
-        return self._document_starts[document], self._document_starts[document + 1]
+        return self.document_starts[document], self.document_starts[document + 1]
 
 
 def find_text_files(patterns: str) -> list[str]:
@@ -154,13 +178,12 @@ def read_documents(
     """
     progress = progress or Progress()
     documents = Documents(max(tokenizer.vocab.values()) + 1)
-    lines = _Lines(strict_utf8)
-    encode, continuing = tokenizer.encode, []
+    dropped, continuing = Dropped(), []
     progress.start("reading", sum(map(os.path.getsize, files)), "bytes")
     for number, file in enumerate(files):
-        for size, line in lines.read(file):
+        for size, line in read_lines(file, dropped, strict_utf8):
             if line:
-                documents.add_sentence(encode(line))
+                documents.add_sentence(tokenizer.encode(line))
             else:
                 documents.end_document()
             progress.advance(size)
@@ -168,69 +191,9 @@ def read_documents(
             continuing.append((file, files[number + 1]))
     documents.end_document()
     progress.finish()
-    lines.report()
-    if continuing:
-        log.warning(
-            "%s ends without a blank line, so its last document continues in %s, as in the release%s",
-            *continuing[0],
-            f"; {len(continuing) - 1} more files end so" if len(continuing) > 1 else "",
-        )
+    warn_about_text(dropped, continuing)
     return documents
 
 
-class _Lines:
-    """Reads lines of text as the release does, and keeps count of what is dropped from them."""
-
-    def __init__(self, strict_utf8: bool):
-        self._strict_utf8 = strict_utf8
-        self._num_invalid_lines = self._num_invalid_bytes = self._num_returns = 0
-        self._first_invalid = self._first_return = ""
-
-    def read(self, file: str) -> Iterator[tuple[int, str]]:
-        """Yields the size in bytes and the stripped text of each line."""
-        with open(file, "rb") as content:
-            for number, line in enumerate(content, 1):
-                size = len(line)
-                if b"\r" in line:
-                    line = self._drop_returns(line, f"{file} line {number}")
-                try:
-                    text = line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    text = self._drop_invalid(line, f"{file} line {number}", error)
-                yield size, text.strip()
-
-    def report(self) -> None:
-        """Writes to the log what was dropped."""
-        if self._num_invalid_lines:
-            log.warning(
-                "%s: not valid UTF-8; dropped %d bytes in %d lines, as the release does (--strict_utf8 refuses them)",
-                self._first_invalid,
-                self._num_invalid_bytes,
-                self._num_invalid_lines,
-            )
-        if self._num_returns:
-            log.warning(
-                "%s: a carriage return inside the line is dropped and joins the words beside it, as in the release "
-                "(%d such lines); end lines with a line feed",
-                self._first_return,
-                self._num_returns,
-            )
-
-    def _drop_returns(self, line: bytes, place: str) -> bytes:
-        # The release's file layer removes them wherever they stand, not only at the end of a line.
-        if b"\r" in line.rstrip(b"\r\n"):
-            self._first_return = self._first_return or place
-            self._num_returns += 1
-        return line.replace(b"\r", b"")
-
-    def _drop_invalid(self, line: bytes, place: str, error: UnicodeDecodeError) -> str:
-        if self._strict_utf8:
-            raise ValueError(
-                f"{place}: byte 0x{line[error.start]:02x} is not valid UTF-8; convert the file to UTF-8, "
-                "or leave out --strict_utf8 to drop such bytes"
-            ) from None
-        text = line.decode("utf-8", "ignore")
-        self._first_invalid = self._first_invalid or place
-        self._num_invalid_lines += 1
-        self._num_invalid_bytes += len(line) - len(text.encode("utf-8"))
-        return text
+def _typecode(vocab_size: int) -> str:
+    return "H" if vocab_size <= 1 << 16 else "I"

@@ -150,7 +150,7 @@ def instances_of_document(
             segment_b = starts[a_end], starts[chunk_end]
             first = chunk_end
         (a, b), (c, d) = truncate_pair(segment_a, segment_b, max_num_tokens, rng)
-        pair = [vocabulary.cls_id, *tokens[a:b], vocabulary.sep_id, *tokens[c:d], vocabulary.sep_id]
+        pair = [vocabulary.cls_id, *tokens[a:b].tolist(), vocabulary.sep_id, *tokens[c:d].tolist(), vocabulary.sep_id]
         masked = mask_tokens(
             pair,
             vocabulary,

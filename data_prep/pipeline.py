@@ -47,7 +47,7 @@ def evaluation_batches(records, batch_size, num_batches=None):
     Returns:
         A `tf.data.Dataset` as of `training_batches`, with is_real_example float32 [B] in addition: 0 for padding.
     """
-    dataset = tf.data.TFRecordDataset(list(records.files))
+    dataset = _files(records).flat_map(tf.data.TFRecordDataset)
     if num_batches is not None:
         dataset = dataset.repeat().batch(batch_size, drop_remainder=True).take(num_batches)
     else:
@@ -65,6 +65,11 @@ def evaluation_batches(records, batch_size, num_batches=None):
     return _parsed(dataset, records, None).map(pad).prefetch(tf.data.AUTOTUNE)
 
 
+def _files(records):
+    """Returns the files with their compression, which are the first two arguments of a dataset of records."""
+    return tf.data.Dataset.from_tensor_slices((list(records.files), records.compression_types))
+
+
 def _shuffled_epoch(records, seed, epoch):
     # tf.data mixes the seed of the graph into that of a shuffle. Set here, it is that of the function that is being
     # traced; else it would be the caller's global one, and with a global seed of 0 there is no tracing.
@@ -72,12 +77,15 @@ def _shuffled_epoch(records, seed, epoch):
     # fold_in mixes what was folded in before into the first element, so the epoch takes a second one to get there.
     seed = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
     seed = tf.cast(seed[0], tf.int64)
-    files = tf.data.Dataset.from_tensor_slices(list(records.files)).shuffle(len(records.files), seed=seed)
-    dataset = files.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=min(_FILES_AT_ONCE, len(records.files)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
+    dataset = (
+        _files(records)
+        .shuffle(len(records.files), seed=seed)
+        .interleave(
+            tf.data.TFRecordDataset,
+            cycle_length=min(_FILES_AT_ONCE, len(records.files)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
     )
     return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=seed + 1)
 

@@ -11,16 +11,16 @@ import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
+from data_prep.building import NUM_SHOWN, BuildingTools, build_with_workers, check_documents, show
 from data_prep.documents import Documents, check_text_files, read_documents
 from data_prep.instances import Instance, PretrainingDataSettings, instances_of_document
 from data_prep.masking import MaskingVocabulary
 from data_prep.progress import Progress
 from data_prep.records import RecordWriter, check_record_files, serialize_example
 from data_prep.spill import InstanceSpill
+from data_prep.summary import Summary
 
 log = logging.getLogger("bert_keras")
-
-_NUM_SHOWN = 3
 
 
 def build_pretraining_data(
@@ -31,25 +31,30 @@ def build_pretraining_data(
     vocab_file: str | None = None,
     progress: Progress | None = None,
     rng: random.Random | None = None,
+    num_workers: int = 1,
+    is_gzip: bool = False,
 ) -> dict:
     """Builds pre-training examples from text files.
 
     Args:
         input_files: text, one sentence a line and a blank line after each document.
-        output_files: TFRecord files; example number j goes to file j modulo their number. Beside each, NAME.json holds
-            its metadata.
+        output_files: TFRecord files; with one worker example number j goes to file j modulo their number, with more
+            each example to a random one. Beside each, NAME.json holds its metadata.
         tokenizer: a `FullTokenizer`.
         settings: see there.
         vocab_file: noted in the metadata, and not to be written over.
         progress: is told how far the work has come; None: lines in the log.
-        rng: where all randomness is drawn from; None: `random.Random(settings.random_seed)`.
+        rng: where all randomness is drawn from; None: `random.Random(settings.random_seed)`. Only for one worker.
+        num_workers: processes that share the work. With one the examples and their order are the release's. With more
+            each document of each pass draws from a stream of its own, so that the files are the same for every number.
+        is_gzip: compresses the files.
 
     Returns:
         The summary: see `Summary.as_dict`.
 
     Raises:
         FileNotFoundError, ValueError: the input, the outputs or the vocabulary cannot serve.
-        OSError: writing failed, as on a full disk.
+        OSError: writing failed, as on a full disk, or a worker died.
     """
     input_files, output_files = list(input_files), list(output_files)
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
@@ -57,13 +62,20 @@ def build_pretraining_data(
     check_record_files(output_files, input_files, vocab_file)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
+    if num_workers < 1:
+        raise ValueError(f"--num_workers={num_workers} processes build nothing; give 1 or more")
+    flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
+    metadata = _metadata(tokenizer, settings, flags, num_workers)
+    tools = BuildingTools(tokenizer, vocabulary, settings)
     progress = progress or Progress()
-    rng = rng or random.Random(settings.random_seed)
+    if num_workers > 1:
+        return build_with_workers(input_files, output_files, tools, num_workers, is_gzip, metadata, progress)
 
-    with RecordWriter(output_files) as writer:
+    rng = rng or random.Random(settings.random_seed)
+    with RecordWriter(output_files, is_gzip) as writer:
         documents = read_documents(input_files, tokenizer, settings.strict_utf8, progress)
-        _check_documents(documents, input_files)
-        summary = Summary.of_documents(documents, tokenizer.vocab["[UNK]"])
+        check_documents(documents, input_files)
+        summary = Summary.of_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
         largest = max(*tokenizer.vocab.values(), settings.max_seq_length)
         with InstanceSpill(os.path.dirname(os.path.realpath(output_files[0])), largest) as spill:
             for instance in draw_instances(documents, settings, vocabulary, rng, progress):
@@ -72,15 +84,14 @@ def build_pretraining_data(
             spill.shuffle(rng)
             progress.start("writing", len(spill), "instances")
             for number, instance in enumerate(spill):
-                if number < _NUM_SHOWN:
-                    _show(number, instance, tokenizer)
+                if number < NUM_SHOWN:
+                    show(number, instance, tokenizer)
                 features = instance.features(settings.max_seq_length, settings.max_predictions_per_seq)
                 writer.write(serialize_example(features))
                 progress.advance()
             progress.finish()
         result = summary.as_dict(settings.max_seq_length)
-        flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
-        writer.commit(_metadata(tokenizer, settings, flags, result))
+        writer.commit({**metadata, "summary": result})
     return result
 
 
@@ -107,57 +118,6 @@ def draw_instances(
             yield from instances_of_document(documents, index, settings, vocabulary, rng)
             progress.advance()
     progress.finish()
-
-
-@dataclasses.dataclass
-class Summary:
-    """Counts of a corpus and of the instances made from it.
-
-    Attributes:
-        num_documents, num_sentences, num_tokens, num_unknown: of the corpus; tokens are WordPieces.
-        num_instances, num_random_next: the instances, and those whose second segment is a random one.
-        num_masked, num_real: masked tokens, and tokens that are not padding, over all instances.
-    """
-
-    num_documents: int
-    num_sentences: int
-    num_tokens: int
-    num_unknown: int
-    num_instances: int = 0
-    num_random_next: int = 0
-    num_masked: int = 0
-    num_real: int = 0
-
-    @classmethod
-    def of_documents(cls, documents: Documents, unknown_id: int) -> "Summary":
-        """Counts a corpus."""
-        tokens = documents.tokens
-        return cls(len(documents), documents.num_sentences, len(tokens), tokens.count(unknown_id))
-
-    def add(self, instance: Instance) -> None:
-        """Counts an instance."""
-        self.num_instances += 1
-        self.num_random_next += instance.is_random_next
-        self.num_masked += len(instance.masked_lm_ids)
-        self.num_real += len(instance.tokens)
-
-    def as_dict(self, max_seq_length: int) -> dict:
-        """Returns the counts with the shares that they make.
-
-        Returns:
-            documents, sentences, tokens, instances: int; random_next_share of the instances, masked_share of the
-            tokens that are not padding, padding_share of all places, unknown_share of the corpus: float from 0 to 1.
-        """
-        return {
-            "documents": self.num_documents,
-            "sentences": self.num_sentences,
-            "tokens": self.num_tokens,
-            "instances": self.num_instances,
-            "random_next_share": self.num_random_next / self.num_instances,
-            "masked_share": self.num_masked / self.num_real,
-            "padding_share": 1 - self.num_real / (self.num_instances * max_seq_length),
-            "unknown_share": self.num_unknown / self.num_tokens,
-        }
 
 
 def vocabulary_digest(vocab: Mapping[str, int]) -> str:
@@ -201,38 +161,7 @@ def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
         )
 
 
-def _check_documents(documents: Documents, input_files: Sequence[str]) -> None:
-    """Refuses a corpus without documents, warns of a corpus of one, and says what was read."""
-    if not documents:
-        raise ValueError(
-            f"no document was found in {', '.join(input_files)}; the text needs one sentence a line and a blank line "
-            "after each document"
-        )
-    log.info(
-        "read %s documents, %s sentences, %s tokens from %d files",
-        *(f"{count:,}" for count in (len(documents), documents.num_sentences, len(documents.tokens))),
-        len(input_files),
-    )
-    if len(documents) == 1:
-        log.warning(
-            "the text is a single document, so that random next sentences come from it as well, as in the release: "
-            "next-sentence prediction cannot be learnt from it; put a blank line after each document"
-        )
-
-
-def _show(number: int, instance: Instance, tokenizer) -> None:
-    tokens = tokenizer.convert_ids_to_tokens(instance.tokens)
-    labels = tokenizer.convert_ids_to_tokens(instance.masked_lm_ids)
-    log.info(
-        "instance %d, %s next: %s\n  masked: %s",
-        number + 1,
-        "random" if instance.is_random_next else "actual",
-        " ".join(tokens),
-        ", ".join(f"{position} {label}" for position, label in zip(instance.masked_lm_positions, labels, strict=True)),
-    )
-
-
-def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, summary: dict) -> dict:
+def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, num_workers: int) -> dict:
     do_lower_case = tokenizer.basic_tokenizer.do_lower_case
     return {
         "kind": "pretraining",
@@ -242,6 +171,6 @@ def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, summary
         "vocab_size": max(tokenizer.vocab.values()) + 1,
         "vocab_sha256": vocabulary_digest(tokenizer.vocab),
         "do_lower_case": do_lower_case,
+        "order": "release" if num_workers == 1 else "of any number of workers from 2 on",
         "settings": {**flags, "do_lower_case": do_lower_case, **dataclasses.asdict(settings)},
-        "summary": summary,
     }

@@ -5,14 +5,19 @@ example of each file. The rest is checked in every batch (`data_prep.pipeline`),
 file.
 """
 
+import contextlib
 import dataclasses
+import gzip
 import logging
 import struct
+import sys
+import zlib
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from data_prep.records import read_metadata
+from data_prep.tfrecords import is_gzip_file
 
 log = logging.getLogger("bert_keras")
 
@@ -45,6 +50,11 @@ class PretrainingRecords:
         """int; the examples of all files."""
         return sum(self.num_examples)
 
+    @property
+    def compression_types(self):
+        """list of str; of each file what `tf.data.TFRecordDataset` calls its compression: "GZIP", or nothing."""
+        return ["GZIP" if _is_gzip(path) else "" for path in self.files]
+
 
 def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size):
     """Finds record files and checks them against the settings of a run, before any training.
@@ -66,7 +76,9 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
     for path in files:
         stored = read_metadata(path) or {}
         _check_metadata(path, stored, max_seq_length, max_predictions_per_seq, vocab_size)
-        counts.append(_count_records(path))
+        # A compressed file is not read through where a note says how many examples it holds.
+        is_noted = "num_examples" in stored and _is_gzip(path)
+        counts.append(stored["num_examples"] if is_noted else _count_records(path))
         if stored.get("num_examples", counts[-1]) != counts[-1]:
             raise ValueError(
                 f"{path} holds {counts[-1]} examples, but {stored['num_examples']} were written to it; build it again"
@@ -175,29 +187,45 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
         )
 
 
+def _is_gzip(path):
+    with _open(path) as file:
+        return is_gzip_file(file.read(3))
+
+
+def _open(path):
+    # Python's own file is the quicker one to seek in; the other reads remote paths as well.
+    return tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
+
+
 def _count_records(path):
     """Walks over the lengths that frame the records, reading none of them: each is length, checksum, data, checksum."""
-    count, position, size = 0, 0, tf.io.gfile.stat(path).length
-    # Python's own file is the quicker one to seek in; the other reads remote paths as well.
-    with tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb") as file:
-        while position < size:
-            file.seek(position)
-            header = file.read(_LENGTH_AND_ITS_CHECKSUM)
-            if len(header) == _LENGTH_AND_ITS_CHECKSUM:
-                position += _LENGTH_AND_ITS_CHECKSUM + struct.unpack("<Q", header[:8])[0] + _CHECKSUM
-            if len(header) < _LENGTH_AND_ITS_CHECKSUM or position > size:
-                raise ValueError(
-                    f"{path} is no whole TFRecord file: it ends or is damaged in example {count + 1}; build it again"
-                )
-            count += 1
+    count, position = 0, 0
+    with _open(path) as stored, gzip.open(stored) if _is_gzip(path) else contextlib.nullcontext(stored) as file:
+        size = sys.maxsize if file is not stored else tf.io.gfile.stat(path).length
+        try:
+            while position < size:
+                file.seek(position)
+                header = file.read(_LENGTH_AND_ITS_CHECKSUM)
+                if not header and file is not stored:
+                    break
+                if len(header) == _LENGTH_AND_ITS_CHECKSUM:
+                    position += _LENGTH_AND_ITS_CHECKSUM + struct.unpack("<Q", header[:8])[0] + _CHECKSUM
+                if len(header) < _LENGTH_AND_ITS_CHECKSUM or position > size:
+                    raise EOFError
+                count += 1
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise ValueError(
+                f"{path} is no whole TFRecord file: it ends or is damaged in example {count + 1}; build it again"
+            ) from None
     return count
 
 
 def _check_examples(records, path, limit=None):
     lengths = example_features(records.max_seq_length, records.max_predictions_per_seq)
     number = 0
+    dataset = tf.data.TFRecordDataset(path, "GZIP" if _is_gzip(path) else "")
     try:
-        for number, serialized in enumerate(tf.data.TFRecordDataset(path).take(limit or -1).as_numpy_iterator(), 1):
+        for number, serialized in enumerate(dataset.take(limit or -1).as_numpy_iterator(), 1):
             features = _read_example(path, number, serialized)
             for name, expected in lengths.items():
                 values = features[name].float_list if expected.dtype == tf.float32 else features[name].int64_list

@@ -1,5 +1,6 @@
 """Numbers into record files: `tf.train.Example` in TFRecord files, and beside each a small JSON of what it holds."""
 
+import functools
 import json
 import logging
 import os
@@ -7,6 +8,8 @@ import pathlib
 import secrets
 from array import array
 from collections.abc import Mapping, Sequence
+
+from data_prep.tfrecords import TFRecordFile
 
 log = logging.getLogger("bert_keras")
 
@@ -29,13 +32,20 @@ class _Varints(dict):
 
 _VARINTS = _Varints()
 
+# A field's key is its number in the message, times eight, plus the wire type: 2 for what is led by its length.
+_FIRST, _SECOND, _THIRD = b"\x0a", b"\x12", b"\x1a"
+
 
 def _field(key: bytes, content: bytes) -> bytes:
     return b"".join((key, _VARINTS[len(content)], content))
 
 
-# A field's key is its number in the message, times eight, plus the wire type: 2 for what is led by its length.
-_FIRST, _SECOND, _THIRD = b"\x0a", b"\x12", b"\x1a"
+@functools.lru_cache(maxsize=1 << 14)
+def _lead(name: str, kind: bytes, size: int) -> bytes:
+    """Returns all of a feature of the Example that stands before its `size` bytes of numbers."""
+    blank = bytes(size)
+    feature = _field(kind, _field(_FIRST, blank))
+    return _field(_FIRST, _field(_FIRST, name.encode("utf-8")) + _field(_SECOND, feature)).removesuffix(blank)
 
 
 def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
@@ -47,17 +57,20 @@ def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -
     Returns:
         The message; features stand in the order given.
     """
-    entries = []
+    parts = []
     for name, values in features.items():
+        kind = _THIRD
         if values and isinstance(values[0], float):
             packed, kind = array("f", values).tobytes(), _SECOND
-        elif values and max(values) <= 0x7F and min(values) >= 0:
-            packed, kind = bytes(values), _THIRD  # each of these numbers is its own varint
         else:
-            packed, kind = b"".join(map(_VARINTS.__getitem__, values)), _THIRD
-        feature = _field(kind, _field(_FIRST, packed))
-        entries.append(_field(_FIRST, _field(_FIRST, name.encode("utf-8")) + _field(_SECOND, feature)))
-    return _field(_FIRST, b"".join(entries))
+            try:
+                packed = bytes(values)
+            except ValueError:
+                packed = b"\xff"
+            if not packed.isascii():  # else each of the numbers is below 128 and so its own varint
+                packed = b"".join(map(_VARINTS.__getitem__, values))
+        parts += (_lead(name, kind, len(packed)), packed)
+    return _field(_FIRST, b"".join(parts))
 
 
 def metadata_file(record_file: str) -> str:
@@ -166,6 +179,7 @@ class RecordWriter:
 
     Args:
         files: the record files; record number j goes to file j modulo their number.
+        is_gzip: compresses the files.
 
     Attributes:
         num_records: list of int, the records written to each file.
@@ -174,24 +188,22 @@ class RecordWriter:
         ValueError: a folder or file cannot be created.
     """
 
-    def __init__(self, files: Sequence[str]):
+    def __init__(self, files: Sequence[str], is_gzip: bool = False):
         # A link stays a link: the file it points to is the one to replace.
         self._files = [os.path.realpath(file) for file in files]
         self._partials = [_partial_name(file) for file in self._files]
+        self._is_gzip = is_gzip
         self._missing_folders = []
         self.num_records = [0] * len(files)
         self._writers = []
         self._turn = 0
 
     def __enter__(self) -> "RecordWriter":
-        import tensorflow as tf
-
         try:
+            self._missing_folders = missing_folders(self._files)
             for file, partial in zip(self._files, self._partials, strict=True):
-                parents = pathlib.Path(file).parents
-                self._missing_folders += [folder for folder in parents if not folder.is_dir()]
-                _create(file, partial)
-                self._writers.append(tf.io.TFRecordWriter(partial))
+                create_folder(os.path.dirname(file))
+                self._writers.append(_open(partial, self._is_gzip))
         except BaseException:
             self.__exit__()
             raise
@@ -206,7 +218,7 @@ class RecordWriter:
         finally:
             for partial in self._partials:
                 _remove(partial)
-            _remove_empty(self._missing_folders)
+            remove_empty(self._missing_folders)
 
     def write(self, record: bytes) -> None:
         """Adds a record to the file whose turn it is.
@@ -214,13 +226,11 @@ class RecordWriter:
         Raises:
             OSError: it cannot be written, as on a full disk.
         """
-        import tensorflow as tf
-
         turn = self._turn
         try:
             self._writers[turn].write(record)
-        except tf.errors.OpError as error:
-            raise OSError(f'cannot write "{self._files[turn]}": {error.message}') from error
+        except OSError as error:
+            raise OSError(f'cannot write "{self._files[turn]}": {error.strerror}') from error
         self.num_records[turn] += 1
         self._turn = (turn + 1) % len(self._files)
 
@@ -236,41 +246,60 @@ class RecordWriter:
             OSError: they cannot be completed, as on a full disk.
         """
         self._close()
-        for partial in self._partials:
-            with open(partial, "rb+") as file:
-                os.fsync(file.fileno())
-        for file, partial, num_records in zip(self._files, self._partials, self.num_records, strict=True):
-            if os.path.exists(file):
-                log.info("replacing the existing %s", file)
-            # In this order, so that a kill in between leaves records without metadata, never with those of others.
-            _remove(metadata_file(file))
-            os.replace(partial, file)
-            write_metadata(file, {**metadata, "num_examples": num_records})
+        publish(self._files, self._partials, self.num_records, metadata)
 
     def _close(self) -> None:
-        import tensorflow as tf
-
         writers, self._writers = self._writers, []
         failure = None
         for file, writer in zip(self._files, writers, strict=False):
             try:
                 writer.close()
-            except tf.errors.OpError as error:
-                failure = OSError(f'cannot write "{file}": {error.message}')
+            except OSError as error:
+                failure = OSError(f'cannot write "{file}": {error.strerror}')
         if failure:
             raise failure
 
 
-def _create(file: str, partial: str) -> None:
-    """Creates an empty hidden file, and its folder where there is none."""
-    folder = os.path.dirname(file)
+def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict) -> None:
+    """Gives complete files their final names, each with its metadata beside it; the log says what they replace.
+
+    Args:
+        files: the final names, no links.
+        partials: the present ones, on the same file systems.
+        num_records: of each file.
+        metadata: is written beside every file, with "num_examples" for that file added.
+    """
+    for partial in partials:
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())
+    for file, partial, count in zip(files, partials, num_records, strict=True):
+        if os.path.exists(file):
+            log.info("replacing the existing %s", file)
+        # In this order, so that a kill in between leaves records without metadata, never with those of others.
+        _remove(metadata_file(file))
+        os.replace(partial, file)
+        write_metadata(file, {**metadata, "num_examples": count})
+
+
+def create_folder(folder: str) -> None:
+    """Creates a folder where there is none, and says so in the log.
+
+    Raises:
+        ValueError: it cannot be created.
+    """
     try:
         if not os.path.isdir(folder):
             os.makedirs(folder)
             log.info("created the folder %s", folder)
-        with open(partial, "xb"):
-            pass
     except OSError as error:
+        raise ValueError(f'cannot write into the output folder "{folder}": {error.strerror}') from error
+
+
+def _open(partial: str, is_gzip: bool) -> TFRecordFile:
+    try:
+        return TFRecordFile(partial, is_gzip)
+    except OSError as error:
+        folder = os.path.dirname(partial)
         raise ValueError(f'cannot write into the output folder "{folder}": {error.strerror}') from error
 
 
@@ -285,7 +314,13 @@ def _remove(file: str) -> None:
         os.remove(file)
 
 
-def _remove_empty(folders: Sequence[pathlib.Path]) -> None:
+def missing_folders(files: Sequence[str]) -> list[pathlib.Path]:
+    """Returns the folders that are missing for the files, at any depth."""
+    folders = dict.fromkeys(folder for file in files for folder in pathlib.Path(file).parents)
+    return [folder for folder in folders if not folder.is_dir()]
+
+
+def remove_empty(folders: Sequence[pathlib.Path]) -> None:
     """Removes those of the folders that are empty, the deepest first."""
     for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
         if folder.is_dir() and not any(folder.iterdir()):

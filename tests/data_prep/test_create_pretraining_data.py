@@ -64,6 +64,9 @@ def test_flags_and_defaults_are_those_of_the_release():
         "masked_lm_prob": 0.15,
         "short_seq_prob": 0.1,
         "strict_utf8": False,
+        "num_workers": 1,
+        "num_shards": 1,
+        "compression": "none",
     }
 
 
@@ -120,6 +123,10 @@ def test_the_summary_is_returned_shown_and_stored(arguments, tmp_path, capsys):
         ("--max_seq_length=4", "--max_seq_length=4 is too short"),
         ("--max_predictions_per_seq=17", "--max_predictions_per_seq=17 makes no sense with --max_seq_length=16"),
         ("--masked_lm_prob=1.5", "--masked_lm_prob=1.5 is no probability"),
+        ("--num_workers=0", "--num_workers=0 processes build nothing; give 1 or more"),
+        ("--num_shards=0", "--num_shards=0 files hold nothing; give 1 or more"),
+        ("--output_file=a,b --num_shards=3", "--output_file names 2 files and --num_shards=3 makes several of one"),
+        ("--output_file=a,b.gz", "--output_file names compressed files (.gz) and others; give all of them the same"),
         ("--dupe_factor=0", "--dupe_factor=0 passes over the corpus make no examples"),
         ("--dup_factor=3", "Unknown command line flag 'dup_factor'"),
         ("text.txt", '"text.txt" is not a flag'),
@@ -129,7 +136,7 @@ def test_mistakes_are_told_in_one_sentence_and_leave_nothing_behind(
     arguments, change, sentence, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [*arguments, change])
+    monkeypatch.setattr(sys, "argv", [*arguments, *change.split()])
     with pytest.raises(SystemExit) as ending:
         run()
     assert ending.value.code == 1

@@ -144,6 +144,7 @@ def test_files_and_metadata(tmp_path, letters_vocab_file, letters_tokenizer):
             "vocab_size": 57,
             "vocab_sha256": hashlib.sha256(letters_vocab_file.read_bytes()).hexdigest(),
             "do_lower_case": True,
+            "order": "release",
             "settings": {
                 "input_file": text,
                 "output_file": ",".join(outputs),

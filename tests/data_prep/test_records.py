@@ -151,17 +151,17 @@ def test_a_failure_between_the_last_two_steps_leaves_no_metadata_of_other_record
 @pytest.mark.parametrize("method", ["write", "close"])
 def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
     class FullDisk:
-        def __init__(self, path):
+        def __init__(self, path, is_gzip):
             pass
 
         def write(self, record):
             if method == "write":
-                raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+                raise OSError(errno.ENOSPC, "No space left on device")
 
         def close(self):
-            raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tf.io, "TFRecordWriter", FullDisk)
+    monkeypatch.setattr("data_prep.records.TFRecordFile", FullDisk)
     sentence = f'cannot write "{tmp_path}/new": No space left on device'
     with pytest.raises(OSError, match=sentence):
         write_then([str(tmp_path / "new")], lambda writer: writer.commit({}))

@@ -1,0 +1,81 @@
+"""Text tokenised by several processes: the same documents as in one, however the text is cut into tasks."""
+
+import random
+
+import pytest
+
+from data_prep.corpus import tokenize_corpus
+from data_prep.documents import read_documents
+from data_prep.workers import Workers, WorkFolder
+
+TEXTS = {
+    "0.txt": b"\n\n ab cd \r\nefg\n\n\n\x00\n\nhi",
+    "1.txt": b"jk\n\n\nl\x0cm no\rpq\n\xff\xfe r\n",
+    "2.txt": b"\n\nst\xe2\x82\nuvw\n",
+    "3.txt": b"\n \n",
+    "4.txt": b"xyz",
+}
+
+
+def content(documents):
+    arrays = (documents.tokens, documents.sentence_starts, documents.document_starts)
+    spans = [documents.sentences(index) for index in range(len(documents))]
+    return [list(array) for array in arrays], spans, documents.num_sentences
+
+
+def write(folder, texts):
+    for name, text in texts.items():
+        (folder / name).write_bytes(text)
+    return [str(folder / name) for name in texts]
+
+
+@pytest.fixture
+def tokenize(letters_tokenizer, tmp_path):
+    with Workers(2, (letters_tokenizer,)) as workers:
+
+        def tokenize(name, files, chunk_bytes, strict_utf8=False):
+            with WorkFolder(str(tmp_path / name)) as folder:
+                return tokenize_corpus(files, letters_tokenizer, strict_utf8, workers, folder, chunk_bytes=chunk_bytes)
+
+        yield tokenize
+
+
+def test_documents_and_what_is_told_of_them_are_those_of_one_process(tokenize, letters_tokenizer, tmp_path, messages):
+    files = write(tmp_path, TEXTS)
+    expected = read_documents(files, letters_tokenizer)
+    told = messages.copy()
+    assert len(told) == 3
+    for chunk_bytes in (1, 3, 1000):
+        documents, num_unknown = tokenize(f"work{chunk_bytes}", files, chunk_bytes)
+        assert content(documents) == content(expected)
+        assert num_unknown == expected.tokens.count(1)
+        assert messages == told * (2 + (1, 3, 1000).index(chunk_bytes))
+        documents.release()
+        assert content(documents) == content(expected)
+    assert sorted(path.name for path in (tmp_path / "work3").iterdir()) == [
+        "corpus.json",
+        "document_starts",
+        "lock",
+        "sentence_starts",
+        "tokens",
+    ]
+
+
+def test_random_text_is_cut_at_any_byte(tokenize, letters_tokenizer, tmp_path):
+    rng = random.Random(3)
+    texts = {f"{number}.txt": bytes(rng.choices(b"ab \n", (2, 1, 1, 2), k=150)) for number in range(3)}
+    files = write(tmp_path, texts)
+    documents, _ = tokenize("work", files, 7)
+    assert content(documents) == content(read_documents(files, letters_tokenizer))
+    assert len(documents) > 20
+
+
+def test_text_that_is_not_utf8_can_be_refused_with_its_line(tokenize, tmp_path):
+    files = write(tmp_path, TEXTS)
+    with pytest.raises(ValueError, match="1.txt line 5: byte 0xff is not valid UTF-8; convert the file to UTF-8"):
+        tokenize("work", files, 2, strict_utf8=True)
+
+
+def test_text_without_documents_has_none(tokenize, tmp_path):
+    documents, num_unknown = tokenize("work", write(tmp_path, {"a": b"\n\n", "b": b" \n"}), 1)
+    assert (len(documents), num_unknown) == (0, 0)
