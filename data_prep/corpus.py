@@ -20,8 +20,8 @@ _ARRAYS = ("tokens", "sentence_starts", "document_starts")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Chunk:
-    """The lines of a file that begin at these bytes or between them."""
+class Chunk:
+    """The lines of a file that begin at `start` or after it, and before `end`; whether the file ends with them."""
 
     file: str
     start: int
@@ -56,7 +56,7 @@ def tokenize_corpus(
     progress = progress or Progress()
     vocab_size = max(tokenizer.vocab.values()) + 1
     if folder.result("corpus") is None:
-        chunks = _cut(files, chunk_bytes)
+        chunks = cut(files, chunk_bytes)
         results = {}
         progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
         for name, result in workers.run(_tokenize_chunk, folder, {k: (c, strict_utf8) for k, c in chunks.items()}):
@@ -78,9 +78,10 @@ def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
-def _cut(files: Sequence[str], chunk_bytes: int) -> dict[str, _Chunk]:
+def cut(files: Sequence[str], chunk_bytes: int = CHUNK_BYTES) -> dict[str, Chunk]:
+    """Cuts files into tasks of about so many bytes; returns them by name, in their order."""
     chunks = [
-        _Chunk(file, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
+        Chunk(file, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
         for file, size in ((file, os.path.getsize(file)) for file in files)
         for start in range(0, size, chunk_bytes)
     ]
@@ -113,7 +114,7 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
     )
 
 
-def _join(chunks: dict[str, _Chunk], results: dict[str, dict], folder: WorkFolder) -> None:
+def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder) -> None:
     """Joins the arrays of the chunks, each in turn, to those of the corpus, and deletes them."""
     num_tokens = num_sentences = num_documents = last_end = 0
     dropped, continuing, names = Dropped(), [], list(chunks)

@@ -1,0 +1,107 @@
+"""Command line: text files into a WordPiece vocabulary.
+
+    python data_prep/build_vocab.py --input_file='texts/*.txt' --vocab_file=vocab.txt --vocab_size=30522
+
+The pieces that the released vocabularies reserve have their places. What the vocabulary covers of the text is shown.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import sys
+
+if not __package__:
+    # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+from absl import flags
+from rich.table import Table
+
+from data_prep.documents import check_text_files, find_text_files
+from data_prep.progress import Progress, ProgressBar
+from data_prep.tokenization import BasicTokenizer
+from data_prep.vocabulary_learning import count_words, cover, learn_vocabulary, write_vocabulary
+from training.console import open_console
+from training.flags import parse, require, run_main
+from training.start import start_tensorflow
+
+log = logging.getLogger("bert_keras")
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("input_file", None, "Text files: names and patterns, separated by commas.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary to write, one piece a line; must not exist.", **define)
+    flags.DEFINE_integer("vocab_size", 30522, "Pieces of the vocabulary.", **define)
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case and strip accents.", **define)
+    flags.DEFINE_integer("num_unused", 994, "Places for words of one's own, [unusedN].", lower_bound=0, **define)
+    flags.DEFINE_integer("alphabet_size", 1000, "Characters that are pieces, at most.", lower_bound=1, **define)
+    flags.DEFINE_integer("num_workers", 1, "Processes that count words; they change nothing else.", 1, **define)
+    flags.DEFINE_bool("strict_utf8", False, "Refuse text that is not UTF-8 instead of dropping bytes.", **define)
+    return values
+
+
+def main(argv: list[str]) -> dict:
+    """Builds a vocabulary as the command line says.
+
+    Args:
+        argv: the program's name, then its arguments.
+
+    Returns:
+        dict: "vocab_size" and the attributes of `data_prep.vocabulary_learning.Coverage`.
+
+    Raises:
+        FileNotFoundError, ValueError: a mistake of the user, in one sentence.
+    """
+    values = define_flags()
+    parse(values, argv, __doc__)
+    require(values, ("input_file", "vocab_file"))
+    input_files = find_text_files(values.input_file)
+    check_text_files(input_files)
+    _check_output(values.vocab_file)
+
+    console = open_console()
+    tokenizer = BasicTokenizer(values.do_lower_case)
+    with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:
+        counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress)
+    start_tensorflow()  # whose text package learns; the processes that count are gone
+    pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)
+    write_vocabulary(pieces, values.vocab_file)
+    summary = {"vocab_size": len(pieces), **dataclasses.asdict(cover(counts, pieces))}
+    console.print(_table(summary))
+    log.info("wrote %s; use it with --do_lower_case=%s", values.vocab_file, values.do_lower_case)
+    return summary
+
+
+def _check_output(vocab_file: str) -> None:
+    if os.path.exists(vocab_file):
+        raise ValueError(f"--vocab_file={vocab_file} exists, and models may need it as it is; choose another name")
+    folder = os.path.dirname(os.path.abspath(vocab_file))
+    if not os.path.isdir(folder):
+        raise ValueError(f"--vocab_file={vocab_file}: there is no folder {folder}; create it, or choose another name")
+
+
+def _table(summary: dict) -> Table:
+    table = Table("", "of the text", show_edge=False)
+    table.columns[1].justify = "right"
+    table.add_row("pieces of the vocabulary", f"{summary['vocab_size']:,}")
+    table.add_row("words", f"{summary['num_words']:,}")
+    table.add_row("different words", f"{summary['num_different']:,}")
+    table.add_row("words that are one piece", f"{100 * summary['whole_share']:.2f} %")
+    table.add_row("pieces of a word", f"{summary['pieces_per_word']:.3f}")
+    table.add_row("unknown words ([UNK])", f"{100 * summary['unknown_share']:.2f} %")
+    if summary["unknown_characters"]:
+        table.add_row("most frequent unknown characters", " ".join(summary["unknown_characters"]))
+    return table
+
+
+def run() -> None:
+    """The program: ends with status 0, or with 1 and a sentence after a mistake."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,162 @@
+"""Learning a vocabulary: what is counted, which pieces are learnt and where they stand, what they cover."""
+
+import collections
+import os
+import random
+import string
+
+import pytest
+
+from data_prep.build_vocab import define_flags, main
+from data_prep.tokenization import BasicTokenizer, FullTokenizer
+from data_prep.vocabulary_learning import (
+    Coverage,
+    count_words,
+    cover,
+    learn_vocabulary,
+    reserved_tokens,
+    write_vocabulary,
+)
+
+ODD = "Don't stop\x1cit\u00a0now, Stop\tÉté 力加!\n\nstop \x85stop\r\n don't"
+
+
+def words_of(count, seed=0):
+    """Words of a made-up language, the frequent ones short, with how often they occur."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("abcde", k=rng.randint(1, 2 + number // 20))) for number in range(count)]
+    return collections.Counter({word: 1 + 2000 // (number + 1) for number, word in enumerate(words)})
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, do_lower_case):
+    (tmp_path / "odd").write_bytes(ODD.encode() + b"\xff\n")
+    (tmp_path / "other").write_text("stop\n" * 50)
+    files, tokenizer = [str(tmp_path / "odd"), str(tmp_path / "other")], BasicTokenizer(do_lower_case)
+    expected = collections.Counter(
+        word for line in (ODD.replace("\r", "").split("\n") + ["stop"] * 50) for word in tokenizer.tokenize(line)
+    )
+    assert expected["stop"] == (54 if do_lower_case else 53) - 1
+    for num_workers, chunk_bytes in ((1, 10), (1, 10000), (2, 40)):
+        assert count_words(files, tokenizer, num_workers, chunk_bytes=chunk_bytes) == expected
+
+
+def test_bytes_that_are_not_utf8_are_told_or_refused(tmp_path, messages):
+    (tmp_path / "odd").write_bytes(b"a\nb\n\xff\n")
+    files = [str(tmp_path / "odd")]
+    assert count_words(files, BasicTokenizer()) == {"a": 1, "b": 1}
+    assert messages[0].startswith(f"{files[0]} line 3: not valid UTF-8; dropped 1 bytes in 1 lines")
+    with pytest.raises(ValueError, match="odd line 3: byte 0xff is not valid UTF-8"):
+        count_words(files, BasicTokenizer(), strict_utf8=True)
+
+
+def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, messages):
+    words = [f"{a}{b}" for a in string.ascii_lowercase for b in string.ascii_lowercase]
+    (tmp_path / "text").write_text("\n".join(word + " the the" for word in words))
+    counts = count_words([str(tmp_path / "text")], BasicTokenizer(), most_words=100, chunk_bytes=500)
+    assert counts["the"] == 2 * len(words)
+    assert len(counts) <= 100
+    assert messages == ["more than 100 different words: those met at most 1 times so far were forgotten"]
+
+
+def test_text_without_words_is_refused(tmp_path):
+    (tmp_path / "text").write_text("\n \n")
+    with pytest.raises(ValueError, match="no word was found in .*text; give text"):
+        count_words([str(tmp_path / "text")], BasicTokenizer())
+
+
+def test_reserved_pieces_stand_where_the_release_has_them(shared_dir):
+    tokens = reserved_tokens(994)
+    released = shared_dir("data/vocab/uncased.txt").read_text(encoding="utf-8").split("\n")
+    assert tokens == released[:999]
+    assert reserved_tokens(2) == ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def test_the_size_is_the_one_asked_for_and_frequent_words_are_pieces(messages):
+    counts = words_of(600)
+    pieces = learn_vocabulary(counts, vocab_size=150, num_unused=3)
+    assert len(pieces) == len(set(pieces)) == 150
+    assert pieces[:8] == reserved_tokens(3)
+    assert pieces[8:13] == list("abcde")
+    assert {f"##{letter}" for letter in "abcde"} <= set(pieces)
+    assert {word for word, _ in counts.most_common(20)} <= set(pieces)
+    assert pieces == learn_vocabulary(dict(sorted(counts.items())), vocab_size=150, num_unused=3)
+    assert messages[0] == f"learning from {len(counts)} of {len(counts)} different words, 100.00 % of the text"
+    coverage = cover(counts, pieces)
+    assert coverage.unknown_share == 0
+    assert 1 < coverage.pieces_per_word < cover(counts, learn_vocabulary(counts, 40, 3)).pieces_per_word
+
+
+def test_a_text_with_few_pieces_is_told(messages):
+    pieces = learn_vocabulary({"ab": 3, "b": 1}, vocab_size=100, num_unused=0)
+    assert sorted(pieces[5:]) == ["##a", "##b", "a", "ab", "b"]
+    assert messages[-1] == "the text gives only 10 pieces of the --vocab_size=100 asked for"
+
+
+def test_an_alphabet_that_does_not_fit_is_refused():
+    with pytest.raises(
+        ValueError,
+        match="--vocab_size=10 is too small for 7 reserved pieces and an alphabet of 2 characters, .* are 11; give",
+    ):
+        learn_vocabulary({"ab": 3}, vocab_size=10, num_unused=2)
+    pieces = learn_vocabulary({"ab": 3, "aac": 5, "a": 9}, vocab_size=9, num_unused=0, alphabet_size=1)
+    assert set(pieces[5:]) <= {"a", "##a", "aa"}
+
+
+def test_coverage_counts_words_as_often_as_they_occur():
+    counts = {"play": 6, "playing": 3, "xé": 1, "é": 2}
+    assert cover(counts, ["[UNK]", "play", "##ing", "x"]) == Coverage(
+        num_words=12,
+        num_different=4,
+        whole_share=6 / 12,
+        pieces_per_word=(6 + 2 * 3 + 1 + 2) / 12,
+        unknown_share=3 / 12,
+        unknown_characters="é",
+    )
+
+
+def test_a_failure_leaves_no_file(tmp_path):
+    with pytest.raises(TypeError):
+        write_vocabulary(_failing(), tmp_path / "v")
+    assert os.listdir(tmp_path) == []
+
+
+def _failing():
+    yield "a"
+    raise TypeError
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    (tmp_path / "text.txt").write_text("The play played.\nA player plays 力.\n" * 9, encoding="utf-8")
+    return ["build_vocab.py", f"--input_file={tmp_path}/text.txt", f"--vocab_file={tmp_path}/vocab.txt"]
+
+
+def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp_path, capsys):
+    summary = main([*arguments, "--vocab_size=60", "--num_unused=5", "--nodo_lower_case"])
+    tokenizer = FullTokenizer(tmp_path / "vocab.txt", do_lower_case=False)
+    assert len(tokenizer.vocab) == summary["vocab_size"] <= 60
+    assert tokenizer.vocab["[MASK]"] == 9
+    assert tokenizer.tokenize("The play") == ["The", "play"]
+    assert summary["num_words"] == 9 * 9
+    output = capsys.readouterr().out
+    assert "unknown words ([UNK])" in output
+    assert output.splitlines()[-1] == f"wrote {tmp_path}/vocab.txt; use it with --do_lower_case=False"
+    assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
+    with pytest.raises(ValueError, match="vocab.txt exists, and models may need it as it is; choose another name"):
+        main(arguments)
+    with pytest.raises(ValueError, match="none/v: there is no folder .*none; create it, or choose another name"):
+        main([*arguments[:2], f"--vocab_file={tmp_path}/none/v"])
+
+
+def test_flags_and_defaults():
+    assert define_flags().flag_values_dict() == {
+        "input_file": None,
+        "vocab_file": None,
+        "vocab_size": 30522,
+        "do_lower_case": True,
+        "num_unused": 994,
+        "alphabet_size": 1000,
+        "num_workers": 1,
+        "strict_utf8": False,
+    }
