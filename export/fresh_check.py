@@ -100,5 +100,17 @@ def largest_difference(expected, found, tolerance, what):
     return largest
 
 
+def scale_of(outputs):
+    """Returns what a tolerance is to be multiplied with: the largest number of an answer, or 1 where all are smaller.
+
+    Args:
+        outputs: dict of arrays by name.
+    """
+    numbers = [value for value in map(np.asarray, outputs.values()) if np.issubdtype(value.dtype, np.floating)]
+    return max([1.0, *(float(np.abs(value).max(initial=0.0)) for value in numbers)])
+
+
 def _shown(value):
-    return f'"{value.decode(errors="replace")[:40]}"' if isinstance(value, bytes) else f"{value:g}"
+    if isinstance(value, bytes):
+        return f'"{value.decode(errors="replace")[:40]}"'
+    return f"{value:g}" if isinstance(value, np.floating) else str(value)

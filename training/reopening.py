@@ -4,36 +4,45 @@ import os
 import pathlib
 
 from data_prep.answers import AnswerSettings
+from modeling.config import read_json_object
 from training.classification import Classification
 from training.question_answering import QuestionAnswering, WindowSettings
-from training.run_dir import RUN_CONFIG, read_run_config
+from training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from training.token_classification import TokenClassification
 
+EVALUATION_FILE = "evaluation.json"
 _USUAL_TAGS_FILE = "dev.txt"
 
 
-def read_config_of_model(folder):
-    """Reads the run_config.json of the run that a model is of.
+def read_run(folder):
+    """Reads what a run says of itself: the run that a model is of.
 
     Args:
         folder: path of the folder of the model.
 
     Returns:
-        dict, see `training.run_dir.read_run_config`, with "folder", the path of the run; None where the model is not in
-        the folder of its run any more.
+        dict, see `training.run_dir.read_run_config`, and beside that "folder", the path of the run; "evaluation", the
+        dict of its evaluation.json, and "tries", the text of its tries.tsv, None where it has none. None where the
+        model is not in the folder of its run any more.
     """
     for run_folder in (pathlib.Path(folder).absolute().parent, pathlib.Path(folder)):
         path = run_folder / RUN_CONFIG
         if path.is_file():
-            return {**read_run_config(path), "folder": str(run_folder)}
+            evaluation, tries = run_folder / EVALUATION_FILE, run_folder / TRIES_FILE
+            return {
+                **read_run_config(path),
+                "folder": str(run_folder),
+                "evaluation": read_json_object(evaluation) if evaluation.is_file() else None,
+                "tries": tries.read_text(encoding="utf-8") if tries.is_file() else None,
+            }
     return None
 
 
-def reopen_evaluation(config, stored, files, eval_file=None):
+def reopen_evaluation(run, stored, files, eval_file=None):
     """Reads the data of an evaluation as the run did.
 
     Args:
-        config: what `read_config_of_model` gave.
+        run: what `read_run` gave.
         stored: dict, the task.json of the model.
         files: ModelFiles of the model.
         eval_file: path of other data in the place of those of the run; None: the run's own.
@@ -45,18 +54,18 @@ def reopen_evaluation(config, stored, files, eval_file=None):
         FileNotFoundError: the data are not there.
         ValueError: the run has not been evaluated and there is no eval_file; or see the reader of each task.
     """
-    find, open_ = _OF_PROGRAM[config["program"]]
+    find, open_ = _OF_PROGRAM[run["program"]]
     # What the model was trained with, whatever the run was told later.
-    settings = {**config["settings"], **{name: stored[name] for name in config["settings"] if name in stored}}
+    settings = {**run["settings"], **{name: stored[name] for name in run["settings"] if name in stored}}
     path = eval_file or find(settings)
     if path is None:
-        raise ValueError(f"the run in {config['folder']} was evaluated on nothing that could be read; give --eval_file")
+        raise ValueError(f"the run in {run['folder']} was evaluated on nothing that could be read; give --eval_file")
     if path and not os.path.exists(path):
-        told = f", which the run in {config['folder']} was evaluated on," if not eval_file else ""
+        told = f", which the run in {run['folder']} was evaluated on," if not eval_file else ""
         raise FileNotFoundError(f"{path}{told} is not there; give --eval_file")
     if eval_file:
         settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
-    settings |= {"output_dir": config["folder"], "do_train": False, "do_eval": True, "do_predict": False}
+    settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}
     return open_(settings, stored, files)
 
 

@@ -1,0 +1,181 @@
+"""How to call an export, as Markdown: the part of its model card that a user copies from."""
+
+import json
+
+import numpy as np
+
+MASK = "[MASK]"
+
+# What there is in the answers of all tasks.
+_OUTPUTS = {
+    "label": "the most probable class",
+    "labels": "all labels, in the order of the probabilities",
+    "probabilities": "of each label, choice, tag or guess",
+    "applies": "whether the probability is at least 0.5",
+    "value": "the number, on the scale of the training data",
+    "index": "the number of the choice that fits best, from 0",
+    "answer": 'the answer; "" where there is none',
+    "start": "where it starts in the context, in characters (code points); -1 where there is none",
+    "end": "where it ends there",
+    "score": "the sum of the logits of its first and last piece",
+    "null_odds": "how much more the model says that there is no answer; 0 for one that always answers",
+    "is_impossible": "whether there is no answer",
+    "words": 'the words; rows are filled up with ""',
+    "tags": "the tag of each word",
+    "starts": "where each word starts, in characters (code points); -1 behind the last",
+    "ends": "where it ends",
+    "num_words": "how many words there are",
+    "tokens": 'the most probable pieces for each mask; rows are filled up with ""',
+    "num_masks": "how many masks there are",
+    "vector": "the vector",
+    "is_cut": "whether only a part of the text was looked at",
+}
+_EXAMPLES = {
+    "text": "Paris is the capital of France.",
+    "text_pair": "The capital of France is Paris.",
+    "choices": ["It lies on the Seine.", "He was hungry, so he ate."],
+    "question": "What is the capital of France?",
+    "context": "Paris is the capital of France.",
+}
+_NUMBERS_SHOWN = 6
+
+_SAVED_MODEL = """**Python**, with `pip install tensorflow-text`, which brings TensorFlow:
+
+```python
+import tensorflow as tf
+import tensorflow_text  # the operations of the tokenizer
+
+model = tf.saved_model.load("{path}")
+print(model.signatures["serving_default"]({arguments}))
+```
+
+{outputs}
+
+**TensorFlow Serving**, in this folder:
+
+```
+docker run -p 8501:8501 -v "$PWD:/models/bert" -e MODEL_NAME=bert tensorflow/serving
+curl -d '{request}' http://localhost:8501/v1/models/bert:predict
+```
+
+Its answer, numbers rounded:
+
+```json
+{response}
+```
+"""
+_ONNX = """**ONNX Runtime**, with `pip install onnxruntime`:
+
+```python
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession("{path}")
+print(session.run(None, {features}))
+```
+"""
+_LITERT = """**LiteRT**, with `pip install ai-edge-litert`:
+
+```python
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+run = Interpreter("{path}").get_signature_runner()
+print(run(**{features}))
+```
+"""
+
+
+def example_texts(settings):
+    """Returns a text for each input of the signature for text, as it stands in a request, a dict.
+
+    Args:
+        settings: dict; the task.json of the model.
+    """
+    task = settings["task"]
+    if task == "fill_mask":
+        return {"text": f"Paris is the {MASK} of France."}
+    names = {"question_answering": ("question", "context"), "multiple_choice": ("text", "choices")}.get(task, ("text",))
+    return {name: _EXAMPLES[name] for name in (*names, *(("text_pair",) if settings.get("is_pair") else ()))}
+
+
+def predictions(outputs):
+    """Returns the list that TensorFlow Serving answers under "predictions": an object for each row.
+
+    Args:
+        outputs: dict of arrays [B, ...].
+    """
+    columns = [np.vectorize(_as_text, otypes=[object])(value).tolist() for value in outputs.values()]
+    return [dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def how_to_call(settings, places, answer, network):
+    """Returns the section of a model card that says how to call it.
+
+    Args:
+        settings: dict; the task.json of the model.
+        places: dict of the path of each format in the export.
+        answer: dict of arrays [1, ...]; what the SavedModel gives for `example_texts`; empty where there is none.
+        network: IdsNetwork.
+    """
+    example, calls = example_texts(settings), ["## How to call it"]
+    if "saved_model" in places:
+        calls.append(_call_of_text(places["saved_model"], example, answer))
+    calls.append(_call_of_project(settings["task"], example))
+    inputs, outputs = (
+        ", ".join(f"`{name}`" for name in names) for names in (network.input_names, network.output_names)
+    )
+    calls.append(
+        f"**Ids** of a tokenizer of your own go to {_places_of_ids(places)}: int32 [B, T] {inputs}; they give float32 "
+        f"{outputs}."
+    )
+    ids = ", ".join(f'"{name}": np.array([{_example_ids(name)}], np.int32)' for name in network.input_names)
+    for name, template in (("onnx", _ONNX), ("litert", _LITERT)):
+        if name in places:
+            calls.append(template.format(path=places[name], features=f"{{{ids}}}").strip())
+    return "\n\n".join(calls)
+
+
+def _call_of_text(path, example, answer):
+    arguments = ", ".join(f"{name}=tf.constant([{json.dumps(value)}])" for name, value in example.items())
+    rows = [
+        f"| `{name}` | {value.dtype} | {_OUTPUTS[name]} |".replace("object", "string") for name, value in answer.items()
+    ]
+    response = json.dumps({"predictions": _shortened(predictions(answer))}, ensure_ascii=False)
+    return _SAVED_MODEL.format(
+        path=path,
+        arguments=arguments,
+        outputs="\n".join(["| output | type | what it is |", "| --- | --- | --- |", *rows]),
+        request=json.dumps({"instances": [example]}),
+        response=response.replace('"..."', "..."),
+    ).strip()
+
+
+def _call_of_project(task, example):
+    if task == "vectors":
+        return "**bert-keras**: `prediction.FeatureExtractor` opens this folder too."
+    texts = [text for value in example.values() for text in ([value] if isinstance(value, str) else value)]
+    arguments = " ".join(f'"{text}"' for text in texts)
+    return f"**bert-keras**, which reads long texts whole:\n\n```\npython predict.py --model_dir=. {arguments}\n```"
+
+
+def _places_of_ids(places):
+    named = ["the signature `ids` of the SavedModel"] if "saved_model" in places else []
+    return " and ".join([*named, *(f"`{path}`" for name, path in places.items() if name != "saved_model")])
+
+
+def _example_ids(name):
+    return {"input_ids": [101, 102], "input_mask": [1, 1], "masked_lm_positions": [1]}.get(name, [0, 0])
+
+
+def _as_text(value):
+    return value.decode("utf-8") if isinstance(value, bytes) else value
+
+
+def _shortened(value):
+    """Returns a value of JSON with its numbers rounded and long lists ended by "..."."""
+    if isinstance(value, dict):
+        return {name: _shortened(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_shortened(part) for part in value[:_NUMBERS_SHOWN]] + ["..."] * (len(value) > _NUMBERS_SHOWN)
+    return round(value, 4) if isinstance(value, float) else value

@@ -1,0 +1,98 @@
+"""The model that is exported, and each format of it as a file or folder."""
+
+import dataclasses
+import json
+import shutil
+from typing import Any
+
+from export.litert_format import write_litert
+from export.networks import IdsNetwork
+from export.onnx_format import write_onnx
+from export.quantization import in_bfloat16
+from modeling import BertModel, PretrainingModel, SquadModel
+from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
+
+# Format -> its place in the folder of an export. TensorFlow Serving wants numbered versions.
+PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """What is exported.
+
+    Attributes:
+        name: str; what it is called.
+        predictor: an object of `prediction` that has loaded the model.
+        settings: dict; its task.json.
+        run: dict, see `training.reopening.read_run`; None where the run is not known or there was none.
+        work: the `training.fine_tuning.FineTuning` that judges what quantising costs, prepared; None: nothing does.
+    """
+
+    name: str
+    predictor: Any
+    settings: dict
+    run: dict | None = None
+    work: Any = None
+
+    def network(self, quantize=None):
+        """Returns the IdsNetwork of the model; with quantize "bfloat16" of a copy of it in that."""
+        model, settings = self.predictor.model, self.settings
+        if quantize == "bfloat16":
+            model = in_bfloat16(model, self._make_model)
+        if settings["task"] != "vectors":
+            return IdsNetwork(model, settings["task"])
+        has_pooler = "bert/pooler/dense/kernel" in self.predictor.files.checkpoint.names
+        return IdsNetwork(model, "vectors", settings["layer"], has_pooler)
+
+    def write_model_files(self, folder):
+        """Writes what `prediction` opens a model by, beside its weights.
+
+        Args:
+            folder: `pathlib.Path`.
+        """
+        files = self.predictor.files
+        files.config.to_json_file(folder / "bert_config.json")
+        shutil.copyfile(files.vocab_file, folder / "vocab.txt")
+        (folder / TOKENIZER_FILE).write_text(preparation_text(files.preparation), encoding="utf-8")
+        settings = json.dumps(self.settings, indent=2, ensure_ascii=False)
+        (folder / TASK_FILE).write_text(settings + "\n", encoding="utf-8")
+
+    def write_saved_model(self, folder, quantize=None):
+        """Writes the SavedModel into a folder that has the files of `write_model_files`.
+
+        Args:
+            folder: `pathlib.Path`.
+            quantize: "bfloat16" or None.
+
+        Returns:
+            TextModel, what it was made from.
+        """
+        # They need tensorflow-text, which there is not for every system; other formats do without.
+        from data_prep.graph_tokenization import GraphTokenizer
+        from export.saved_model import make_text_model, write_saved_model
+
+        preparation = self.predictor.files.preparation
+        tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
+        text_model = make_text_model(self.network(quantize), tokenizer, self.settings)
+        write_saved_model(text_model, folder)
+        return text_model
+
+    def write_ids(self, name, folder, quantize=None):
+        """Writes the network in a format of ids alone.
+
+        Args:
+            name: "onnx" or "litert".
+            folder: `pathlib.Path`.
+            quantize: "int8" or None.
+
+        Returns:
+            float; the largest difference to the network.
+        """
+        write = write_onnx if name == "onnx" else write_litert
+        return write(self.network(), folder / PLACES[name], quantize)
+
+    def _make_model(self):
+        """Returns another model of the same kind and size."""
+        model = self.predictor.model
+        has_classes = not isinstance(model, BertModel | PretrainingModel | SquadModel)
+        return type(model)(self.predictor.config, *((self.predictor.num_classes,) if has_classes else ()))

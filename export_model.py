@@ -1,0 +1,191 @@
+"""Exports a model, so that it can be used without this project: as a SavedModel that takes text, as ONNX, as LiteRT.
+
+    python export_model.py --model_dir=output --export_dir=exported
+    python export_model.py --model_dir=output --export_dir=small --format=onnx,litert --quantize=int8
+    python export_model.py --init_checkpoint=model --task=fill_mask --export_dir=masks
+
+What is written is compared with the model before it appears: the SavedModel in a process that has TensorFlow and
+tensorflow-text alone, the other formats with their own runtimes.
+"""
+
+import importlib
+import logging
+import pathlib
+import sys
+import tempfile
+
+from training.start import start_tensorflow
+
+start_tensorflow()
+
+import tensorflow as tf
+from absl import flags
+
+from export.quantization import FORMATS, QUANTIZE_CHOICES, check_quantize
+from export.source import Source
+from export.writing import write_export
+from prediction import FeatureExtractor, FillMask, open_model
+from prediction.feature_extractor import POOLINGS, parse_layers
+from prediction.model_files import is_export, read_task
+from training.console import open_console
+from training.flags import given_flags, parse, require, run_main
+from training.new_folder import check_new_folder, folder_that_appears_when_done
+from training.reopening import read_run, reopen_evaluation
+
+log = logging.getLogger("bert_keras")
+
+# What the task of a pre-trained model is made with; a fine-tuned model brings all of this along.
+_OF_TASK = {"fill_mask": ("top_k",), "vectors": ("pooling", "layer")}
+_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
+# Format -> what it needs beside TensorFlow, and what brings that.
+_PACKAGES = {
+    "saved_model": (("tensorflow_text",), "tensorflow-text"),
+    "onnx": (("tf2onnx", "onnx", "onnxruntime"), "'bert-keras[onnx]'"),
+    "litert": (("ai_edge_litert",), "'bert-keras[litert]'"),
+}
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
+    flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
+    flags.DEFINE_enum("task", None, list(_OF_TASK), "What a pre-trained model is to do.", **define)
+    flags.DEFINE_string("export_dir", None, "Folder to write; new or empty.", **define)
+    flags.DEFINE_list("format", ["saved_model"], f"One or more of {', '.join(FORMATS)}.", **define)
+    flags.DEFINE_enum("quantize", None, QUANTIZE_CHOICES, "Smaller numbers for the weights.", **define)
+    flags.DEFINE_string("eval_file", None, "Data to tell what --quantize costs; not given: those of the run.", **define)
+    flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with; not given: odd ones.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt beside the checkpoint.", **define)
+    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one beside the checkpoint.", **define)
+    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
+    flags.DEFINE_integer("max_seq_length", None, "Pieces of a text; not given: what the model takes.", 5, **define)
+    flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)
+    flags.DEFINE_enum(
+        "pooling", "mean", [name for name in POOLINGS if name != "none"], "How to make a vector.", **define
+    )
+    flags.DEFINE_string("layer", "-1", 'The layer of the vectors: -1 for the last, or "embeddings".', **define)
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+
+    Returns:
+        dict; what export.json says.
+    """
+    values = define_flags()
+    parse(values, argv, __doc__)
+    open_console()
+    _check_flags(values)
+    source = _open_fine_tuned(values) if values.model_dir else _open_pretrained(values)
+    with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
+        written = write_export(source, folder, values.format, values.quantize, values.check_file)
+    log.info("the export is in %s; README.md there says how to call it", values.export_dir)
+    return written
+
+
+def _check_flags(values):
+    """Refuses what cannot be, before a model is loaded."""
+    require(values, ("export_dir",))
+    _check_source(values)
+    check_new_folder(values.export_dir, "export_dir")
+    if wrong := [name for name in values.format if name not in FORMATS]:
+        raise ValueError(f'--format has "{wrong[0]}", but its formats are {", ".join(FORMATS)}, separated by commas')
+    if not values.format or len(set(values.format)) < len(values.format):
+        raise ValueError(f"--format={','.join(values.format)}: give one or more of {', '.join(FORMATS)}, each once")
+    check_quantize(values.quantize, values.format)
+    if values.eval_file and not values.quantize:
+        raise ValueError("--eval_file tells what --quantize costs; leave it out, or give --quantize")
+    if values.check_file and "saved_model" not in values.format:
+        raise ValueError("--check_file has texts, and only a SavedModel takes text; leave it out")
+    for name in values.format:
+        modules, package = _PACKAGES[name]
+        try:
+            for module in modules:
+                importlib.import_module(module)
+        except ImportError as error:
+            raise ValueError(
+                f"--format={name} needs {error.name or module}, which is not installed: pip install {package}"
+            ) from error
+
+
+def _check_source(values):
+    """Refuses flags that do not say which model it is, or say of one what it says itself."""
+    given = given_flags(values)
+    if values.model_dir and values.init_checkpoint:
+        raise ValueError("there are both --model_dir and --init_checkpoint; give the one that is to be exported")
+    if values.model_dir:
+        wrong = [f"--{name}" for name in ("task", *_OF_PRETRAINED) if name in given]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)}: a fine-tuned model says that itself; leave it out with --model_dir")
+        if is_export(values.model_dir):
+            raise ValueError(f"--model_dir={values.model_dir} is an export already; give the run that it was made from")
+        return
+    if not values.init_checkpoint:
+        raise ValueError("missing: --model_dir, or --init_checkpoint and --task (--help says what each is for)")
+    require(values, ("task",))
+    if values.eval_file:
+        raise ValueError("--eval_file is for fine-tuned models, which have a metric; leave it out")
+    for task, names in _OF_TASK.items():
+        if wrong := [name for name in names if name in given and task != values.task]:
+            raise ValueError(f"--{wrong[0]} is of --task={task}; leave it out for --task={values.task}")
+
+
+def _open_fine_tuned(values):
+    folder, settings = read_task(values.model_dir)
+    run = read_run(folder)
+    predictor = open_model(values.model_dir)
+    work = None
+    if values.quantize:
+        if run is None:
+            raise ValueError(
+                f"--quantize tells what it costs by the data of the run, whose run_config.json is not beside {folder}; "
+                "give the --output_dir of the run as --model_dir"
+            )
+        work = reopen_evaluation(run, settings, predictor.files, values.eval_file)
+        with tempfile.TemporaryDirectory() as scratch:
+            work.prepare(scratch)
+    folder = folder.absolute()
+    name = (folder.parent if folder.name == "model" else folder).name
+    return Source(name, predictor, settings, run, work)
+
+
+def _open_pretrained(values):
+    options = {
+        "vocab_file": values.vocab_file,
+        "config_file": values.bert_config_file,
+        "do_lower_case": values.do_lower_case,
+    }
+    length = values.max_seq_length
+    if values.task == "fill_mask":
+        predictor = FillMask(values.init_checkpoint, top_k=values.top_k, **options)
+        settings = {"top_k": values.top_k}
+    else:
+        layers = parse_layers(values.layer)
+        if len(layers) != 1:
+            raise ValueError(f"--layer={values.layer} has {len(layers)} layers; an export has one, so give one")
+        predictor = FeatureExtractor(
+            values.init_checkpoint, layers=layers, pooling=values.pooling, max_seq_length=length, **options
+        )
+        settings = {"pooling": values.pooling, "layer": layers[0]}
+    longest = predictor.files.longest
+    if length is not None and length > longest:
+        raise ValueError(f"--max_seq_length={length} is more than the {longest} pieces that the model takes; give less")
+    settings = {"task": values.task, "max_seq_length": length or longest, **settings}
+    return Source(pathlib.Path(values.init_checkpoint).absolute().name, predictor, settings)
+
+
+def run_program():
+    """Runs the program from the command line."""
+    # The fresh process that checks the export has the CPU, and so has whoever times it.
+    tf.config.set_visible_devices([], "GPU")
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()
