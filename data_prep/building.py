@@ -15,7 +15,7 @@ import logging
 import os
 import random
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from data_prep.corpus import open_corpus, tokenize_corpus
@@ -32,6 +32,11 @@ from data_prep.workers import Workers, WorkFolder
 log = logging.getLogger("bert_keras")
 
 NUM_SHOWN = 3
+_LABELS = {
+    "next_sentence": ("actual next", "random next"),
+    "sentence_order": ("in order", "exchanged"),
+    "none": ("one segment",),
+}
 _VERSION = 1  # of what a work folder holds; a new one makes all of it anew
 _TASKS = 64
 _FEWEST_TOKENS, _MOST_TOKENS = 1 << 16, 1 << 22  # of a task
@@ -74,7 +79,7 @@ def build_with_workers(
     input_files: Sequence[str],
     output_files: Sequence[str],
     tools: BuildingTools,
-    num_workers: int,
+    start_workers: Callable[[BuildingTools], Workers],
     is_gzip: bool,
     metadata: dict,
     progress: Progress,
@@ -85,8 +90,9 @@ def build_with_workers(
     there.
 
     Args:
-        input_files, output_files, num_workers, is_gzip, progress: as of `build_pretraining_data`.
+        input_files, output_files, is_gzip, progress: as of `build_pretraining_data`.
         tools: see there.
+        start_workers: starts those who do the work, given the tools: `Workers`, or something that acts like them.
         metadata: is written beside every file, with the summary added.
 
     Returns:
@@ -106,9 +112,10 @@ def build_with_workers(
     path = _hidden(files[0], digest, "unfinished")
     _tell_what_is_left(files[0], path)
     partials = [_hidden(file, digest, "partial") for file in files]
-    with WorkFolder(path) as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(WorkFolder(path))
         try:
-            with Workers(num_workers, tools) as workers:
+            with start_workers(tools) as workers:
                 documents, num_unknown = tokenize_corpus(
                     input_files, tools.tokenizer, tools.settings.strict_utf8, workers, folder, progress
                 )
@@ -119,6 +126,7 @@ def build_with_workers(
             result = summary.as_dict(tools.settings.max_seq_length)
             publish(files, partials, counts, {**metadata, "summary": result})
         except ValueError:
+            stack.close()
             shutil.rmtree(path)
             remove_empty(new_folders)
             raise
@@ -128,7 +136,7 @@ def build_with_workers(
                 place = os.path.dirname(path)
                 raise OSError(f'cannot write in "{place}": {error.strerror}; it needs room there') from error
             raise
-        shutil.rmtree(path)
+    shutil.rmtree(path)
     return result
 
 
@@ -155,16 +163,17 @@ def check_documents(documents: Documents, input_files: Sequence[str]) -> None:
         )
 
 
-def show(number: int, instance: Instance, tokenizer) -> None:
+def show(number: int, instance: Instance, tools: BuildingTools) -> None:
     """Writes an instance to the log."""
-    tokens = tokenizer.convert_ids_to_tokens(instance.tokens)
-    labels = tokenizer.convert_ids_to_tokens(instance.masked_lm_ids)
+    tokens = tools.tokenizer.convert_ids_to_tokens(instance.tokens)
+    labels = tools.tokenizer.convert_ids_to_tokens(instance.masked_lm_ids)
     log.info(
-        "instance %d, %s next: %s\n  masked: %s",
+        "instance %d, %s: %s\n  masked: %s",
         number + 1,
-        "random" if instance.is_random_next else "actual",
+        _LABELS[tools.settings.sentence_task][instance.is_random_next],
         " ".join(tokens),
-        ", ".join(f"{position} {label}" for position, label in zip(instance.masked_lm_positions, labels, strict=True)),
+        ", ".join(f"{position} {label}" for position, label in zip(instance.masked_lm_positions, labels, strict=True))
+        or "when it is read",
     )
 
 
@@ -208,7 +217,7 @@ def _draw_all(
         progress.advance(tasks[name][2] - tasks[name][1])
     progress.finish()
     for number, instance in enumerate(shown):
-        show(number, Instance(*instance), tools.tokenizer)
+        show(number, Instance(*instance), tools)
     # Sorted, so that two examples with the same key come in the same order whatever was finished first.
     folder.finish("examples", {"runs": sorted(runs), "num_bytes": num_bytes})
 
@@ -229,8 +238,7 @@ def _draw_task(tools: BuildingTools, folder: WorkFolder, name: str, task: tuple)
     runs, summary, shown = RunWriter(folder.file(name)), Summary(), []
     for index in range(first, end):
         for key, instance in draw_document(documents, index, number_of_pass, tools):
-            features = instance.features(settings.max_seq_length, settings.max_predictions_per_seq)
-            runs.write(key, serialize_example(features))
+            runs.write(key, serialize_example(instance.features(settings)))
             summary.add(instance)
             if summary.num_instances <= NUM_SHOWN and not number_of_pass and not first:
                 shown.append(instance)
@@ -271,6 +279,6 @@ def _write_task(tools: BuildingTools, folder: WorkFolder, name: str, task: tuple
     num_records = 0
     with contextlib.closing(TFRecordFile(partial, is_gzip)) as file:
         for framed in read_shuffled(runs, number, num_shards, num_parts):
-            file.write_framed(framed)
+            file.write(framed)
             num_records += len(framed)
     return folder.finish(name, {"num_records": num_records})

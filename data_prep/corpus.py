@@ -100,7 +100,7 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
                 ends_a_document = ends_a_document or not documents.num_sentences
                 documents.end_document()
     except ValueError as error:
-        return {"mistake": str(error)}
+        return folder.finish(name, {"mistake": str(error)})
     for array_name in _ARRAYS:
         with open(folder.file(f"{name}.{array_name}"), "wb") as file:
             getattr(documents, array_name).tofile(file)

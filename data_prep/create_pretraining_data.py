@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 
 if not __package__:
@@ -22,6 +23,8 @@ from absl import flags
 from rich.table import Table
 
 from data_prep.documents import find_text_files
+from data_prep.instances import SENTENCE_TASKS
+from data_prep.masking import SPAN_LENGTHS
 from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
 from data_prep.progress import Progress, ProgressBar
 from data_prep.tokenization import FullTokenizer
@@ -35,10 +38,13 @@ _ROWS = {
     "sentences": "sentences",
     "tokens": "tokens",
     "instances": "instances",
-    "random_next_share": "random next, of the instances",
     "masked_share": "masked, of the tokens that are not padding",
     "padding_share": "padding, of all places",
     "unknown_share": "unknown ([UNK]), of the text's tokens",
+}
+_LABELS_SHOWN = {
+    "next_sentence": "random next, of the instances",
+    "sentence_order": "exchanged, of the instances",
 }
 
 
@@ -73,9 +79,25 @@ def define_flags() -> flags.FlagValues:
         "Probability that a document is cut into shorter examples in a pass.",
     )
     define(switch, "strict_utf8", defaults.strict_utf8, "Refuse text that is not UTF-8 instead of dropping bytes.")
+    choice = flags.DEFINE_enum
+    choice(
+        "masked_spans",
+        defaults.masked_spans,
+        list(SPAN_LENGTHS),
+        "Mask spans of words: ngram: up to 3 words, as ALBERT; geometric: up to 10, as SpanBERT.",
+        flag_values=values,
+    )
+    define(switch, "dynamic_masking", defaults.dynamic_masking, "Mask nothing; training masks anew in each pass.")
+    choice(
+        "sentence_task",
+        defaults.sentence_task,
+        list(SENTENCE_TASKS),
+        "sentence_order: tell two segments from the same exchanged, as ALBERT; none: whole sentences, as RoBERTa.",
+        flag_values=values,
+    )
     define(number, "num_workers", 1, "Processes; 1: the release's order; from 2 on the same files for every number.")
     define(number, "num_shards", 1, "Record files to write; with more than 1, NAME-00000-of-00010.tfrecord and so on.")
-    flags.DEFINE_enum(
+    choice(
         "compression", "none", ("none", "gzip"), "gzip: compressed records, as for a name in .gz.", flag_values=values
     )
     return values
@@ -95,6 +117,18 @@ def main(argv: list[str]) -> dict:
     """
     values = define_flags()
     parse(values, argv, __doc__)
+    return build(values, values.num_workers)
+
+
+def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | None = None) -> dict:
+    """Builds examples as parsed flags say.
+
+    Args:
+        values: those of `define_flags`; num_workers is not asked for.
+        num_workers, start_workers: as of `build_pretraining_data`.
+
+    Returns, raises: as `main`.
+    """
     require(values, ("input_file", "output_file", "vocab_file"))
     settings = PretrainingDataSettings(
         **{field.name: values[field.name].value for field in fields(PretrainingDataSettings)}
@@ -114,10 +148,11 @@ def main(argv: list[str]) -> dict:
             settings,
             values.vocab_file,
             progress,
-            num_workers=values.num_workers,
+            num_workers=num_workers,
             is_gzip=is_gzip,
+            start_workers=start_workers,
         )
-    console.print(_table(summary))
+    console.print(_table(summary, settings))
     log.info(
         "wrote %s", ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
     )
@@ -149,12 +184,17 @@ def _is_gzip(output_files: list[str], compression: str) -> bool:
     return compression == "gzip" or all(is_named_so)
 
 
-def _table(summary: dict) -> Table:
+def _table(summary: dict, settings: PretrainingDataSettings) -> Table:
     table = Table("", "examples built", show_edge=False)
     table.columns[1].justify = "right"
+    left_out = {"random_next_share"} if settings.sentence_task == "none" else set()
+    left_out |= {"masked_share"} if settings.dynamic_masking else set()
+    rows = {**_ROWS, "random_next_share": _LABELS_SHOWN.get(settings.sentence_task)}
     for name, value in summary.items():
+        if name in left_out:
+            continue
         is_share = name.endswith("_share")
-        table.add_row(_ROWS[name], f"{100 * value:.2f} %" if is_share else f"{value:,}")
+        table.add_row(rows[name], f"{100 * value:.2f} %" if is_share else f"{value:,}")
     return table
 
 

@@ -4,13 +4,16 @@ A document, the settings and a random generator go in, instances come out; there
 can be worked on in any process.
 """
 
+import bisect
 import dataclasses
 import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from data_prep.documents import Documents
-from data_prep.masking import MaskingVocabulary, mask_tokens, num_predictions
+from data_prep.masking import SPAN_LENGTHS, MaskingVocabulary, mask_tokens, num_predictions
+
+Span = tuple[int, int]  # [start, end) in the tokens of the documents
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +28,12 @@ class PretrainingDataSettings:
         dupe_factor: passes over the corpus, each with masks of its own.
         random_seed: seed of the `random.Random` that everything is drawn from.
         do_whole_word_mask: masks words with all their pieces.
+        masked_spans: "ngram" or "geometric": masks spans of words; see `mask_tokens`. Not of the release.
+        dynamic_masking: masks nothing, which is left to whoever reads the records. Not of the release.
+        sentence_task: what the label of an example says. Not of the release, but for the first:
+            "next_sentence": whether the second segment is a random one;
+            "sentence_order": whether the two, which follow each other, were exchanged (ALBERT, section 3.1);
+            "none": nothing, -1. An example is one segment of whole sentences of a document (RoBERTa, section 4.2).
         strict_utf8: refuses text that is not UTF-8 instead of dropping what is not. Not of the release.
 
     Raises:
@@ -38,6 +47,9 @@ class PretrainingDataSettings:
     dupe_factor: int = 10
     random_seed: int = 12345
     do_whole_word_mask: bool = False
+    masked_spans: str = "none"
+    dynamic_masking: bool = False
+    sentence_task: str = "next_sentence"
     strict_utf8: bool = False
 
     def __post_init__(self):
@@ -60,6 +72,14 @@ class PretrainingDataSettings:
             raise ValueError(
                 f"--dupe_factor={self.dupe_factor} passes over the corpus make no examples; give 1 or more"
             )
+        for name, known in (("masked_spans", SPAN_LENGTHS), ("sentence_task", SENTENCE_TASKS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"--{name}={getattr(self, name)} is not known; give one of {', '.join(known)}")
+        if self.dynamic_masking and (self.do_whole_word_mask or self.masked_spans != "none"):
+            raise ValueError(
+                "--dynamic_masking chooses single pieces when the records are read; leave out --do_whole_word_mask and "
+                "--masked_spans, or --dynamic_masking"
+            )
 
     @property
     def most_predictions(self) -> int:
@@ -68,12 +88,13 @@ class PretrainingDataSettings:
 
 
 class Instance(NamedTuple):
-    """A pair of segments with masked tokens: `[CLS] first [SEP] second [SEP]`, not padded.
+    """A pair of segments with masked tokens: `[CLS] first [SEP] second [SEP]`, not padded; or one: `[CLS] first [SEP]`.
 
     Attributes:
         tokens: ids, masked.
         first_length: how many of the tokens have segment id 0: `[CLS]`, the first segment and its `[SEP]`.
-        is_random_next: whether the second segment is a random one rather than what follows the first.
+        is_random_next: whether the second segment is a random one rather than what follows the first; where order is
+            the task, whether the two were exchanged.
         masked_lm_positions: ascending places in `tokens`.
         masked_lm_ids: the original ids at these places.
     """
@@ -84,25 +105,28 @@ class Instance(NamedTuple):
     masked_lm_positions: list[int]
     masked_lm_ids: list[int]
 
-    def features(self, max_seq_length: int, max_predictions_per_seq: int) -> dict[str, list]:
+    def features(self, settings: PretrainingDataSettings) -> dict[str, list]:
         """Returns the seven padded features under the release's names.
 
         Returns:
             input_ids, input_mask, segment_ids: lists of int [T]; masked_lm_positions, masked_lm_ids: lists of int [P];
-            masked_lm_weights: list of float [P]; next_sentence_labels: list of int [1], 1 for a random next.
+            masked_lm_weights: list of float [P]; next_sentence_labels: list of int [1], 1 for a random next, -1 where
+            the sentence task is none. With dynamic masking those of masked LM are left out.
         """
         length, num_masked = len(self.tokens), len(self.masked_lm_ids)
-        pad = [0] * (max_seq_length - length)
-        pad_predictions = [0] * (max_predictions_per_seq - num_masked)
-        return {
+        pad = [0] * (settings.max_seq_length - length)
+        features = {
             "input_ids": self.tokens + pad,
             "input_mask": [1] * length + pad,
             "segment_ids": [0] * self.first_length + [1] * (length - self.first_length) + pad,
-            "masked_lm_positions": self.masked_lm_positions + pad_predictions,
-            "masked_lm_ids": self.masked_lm_ids + pad_predictions,
-            "masked_lm_weights": [1.0] * num_masked + [0.0] * len(pad_predictions),
-            "next_sentence_labels": [int(self.is_random_next)],
         }
+        if not settings.dynamic_masking:
+            pad = [0] * (settings.max_predictions_per_seq - num_masked)
+            features["masked_lm_positions"] = self.masked_lm_positions + pad
+            features["masked_lm_ids"] = self.masked_lm_ids + pad
+            features["masked_lm_weights"] = [1.0] * num_masked + [0.0] * len(pad)
+        features["next_sentence_labels"] = [-1 if settings.sentence_task == "none" else int(self.is_random_next)]
+        return features
 
 
 def instances_of_document(
@@ -114,10 +138,6 @@ def instances_of_document(
 ) -> Iterator[Instance]:
     """Makes the instances of one document in one pass (the release's create_instances_from_document).
 
-    Sentences are gathered until they reach the target length. Half of the time the chunk is cut in two at a random
-    sentence; otherwise, and where it is a single sentence, the second segment comes from another document and the
-    sentences not used are gathered again.
-
     Args:
         documents: all documents; random next segments come from the others.
         index: which document.
@@ -128,17 +148,44 @@ def instances_of_document(
     Yields:
         Instances of at most `max_seq_length` tokens.
     """
-    max_num_tokens = settings.max_seq_length - 3
+    num_special, segments_of = SENTENCE_TASKS[settings.sentence_task]
+    max_num_tokens = settings.max_seq_length - num_special
     target_length = max_num_tokens
     if rng.random() < settings.short_seq_prob:
         target_length = rng.randint(2, max_num_tokens)
+    tokens, sep_id = documents.tokens, vocabulary.sep_id
+    for (a, b), second, label in segments_of(documents, index, target_length, max_num_tokens, rng):
+        sequence = [vocabulary.cls_id, *tokens[a:b].tolist(), sep_id]
+        if second:
+            sequence += [*tokens[second[0] : second[1]].tolist(), sep_id]
+        if settings.dynamic_masking:
+            yield Instance(sequence, b - a + 2, label, [], [])
+            continue
+        masked = mask_tokens(
+            sequence,
+            vocabulary,
+            rng,
+            settings.masked_lm_prob,
+            settings.max_predictions_per_seq,
+            settings.do_whole_word_mask,
+            settings.masked_spans,
+        )
+        yield Instance(masked[0], b - a + 2, label, masked[1], masked[2])
 
-    starts, tokens = documents.sentence_starts, documents.tokens
+
+def _next_sentence_pairs(
+    documents: Documents, index: int, target_length: int, max_num_tokens: int, rng: random.Random
+) -> Iterator[tuple[Span, Span, bool]]:
+    """Yields two segments and whether the second is a random one, as the release does.
+
+    Sentences are gathered until they reach the target length. Half of the time the chunk is cut in two at a random
+    sentence; otherwise, and where it is a single sentence, the second segment comes from another document and the
+    sentences not used are gathered again.
+    """
+    starts = documents.sentence_starts
     first, end = documents.sentences(index)
     while first < end:
-        chunk_end = first + 1
-        while chunk_end < end and starts[chunk_end] - starts[first] < target_length:
-            chunk_end += 1
+        chunk_end = _chunk_end(documents, first, end, target_length)
         num_sentences = chunk_end - first
         a_end = first + (rng.randint(1, num_sentences - 1) if num_sentences > 1 else 1)
         segment_a = starts[first], starts[a_end]
@@ -149,22 +196,65 @@ def instances_of_document(
         else:
             segment_b = starts[a_end], starts[chunk_end]
             first = chunk_end
-        (a, b), (c, d) = truncate_pair(segment_a, segment_b, max_num_tokens, rng)
-        pair = [vocabulary.cls_id, *tokens[a:b].tolist(), vocabulary.sep_id, *tokens[c:d].tolist(), vocabulary.sep_id]
-        masked = mask_tokens(
-            pair,
-            vocabulary,
-            rng,
-            settings.masked_lm_prob,
-            settings.max_predictions_per_seq,
-            settings.do_whole_word_mask,
-        )
-        yield Instance(masked[0], b - a + 2, is_random_next, masked[1], masked[2])
+        yield *truncate_pair(segment_a, segment_b, max_num_tokens, rng), is_random_next
 
 
-def truncate_pair(
-    segment_a: tuple[int, int], segment_b: tuple[int, int], max_num_tokens: int, rng: random.Random
-) -> tuple[tuple[int, int], tuple[int, int]]:
+def _sentence_order_pairs(
+    documents: Documents, index: int, target_length: int, max_num_tokens: int, rng: random.Random
+) -> Iterator[tuple[Span, Span, bool]]:
+    """Yields two segments that follow each other in the text and whether they are exchanged, half of the time.
+
+    Sentences are gathered as for the next-sentence task and cut in two at a random one. A sentence that is alone is cut
+    in two at a random token, for there is no order in it otherwise; alone and of one token it makes no example.
+    """
+    starts = documents.sentence_starts
+    first, end = documents.sentences(index)
+    while first < end:
+        chunk_end = _chunk_end(documents, first, end, target_length)
+        start, stop = starts[first], starts[chunk_end]
+        is_alone = chunk_end - first == 1
+        if is_alone and stop - start == 1:
+            return  # only at the end of a document, as the target length is two or more
+        cut = rng.randint(start + 1, stop - 1) if is_alone else starts[rng.randint(first + 1, chunk_end - 1)]
+        first = chunk_end
+        a, b = truncate_pair((start, cut), (cut, stop), max_num_tokens, rng)
+        is_exchanged = rng.random() < 0.5
+        yield (b, a, True) if is_exchanged else (a, b, False)
+
+
+def _full_sentences(
+    documents: Documents, index: int, target_length: int, max_num_tokens: int, rng: random.Random
+) -> Iterator[tuple[Span, None, bool]]:
+    """Yields as many whole sentences as fit into the target length; a sentence that is longer comes in parts."""
+    starts = documents.sentence_starts
+    first, end = documents.sentences(index)
+    start, stop = starts[first], starts[end]
+    while start < stop:
+        limit = min(start + target_length, stop)
+        sentence_end = starts[bisect.bisect_right(starts, limit, first, end + 1) - 1]
+        chunk_end = sentence_end if sentence_end > start else limit
+        yield (start, chunk_end), None, False
+        start = chunk_end
+
+
+def _chunk_end(documents: Documents, first: int, end: int, target_length: int) -> int:
+    """Returns the sentence before which the tokens from sentence `first` on reach the target length, or `end`."""
+    starts = documents.sentence_starts
+    chunk_end = first + 1
+    while chunk_end < end and starts[chunk_end] - starts[first] < target_length:
+        chunk_end += 1
+    return chunk_end
+
+
+# Of each task the special tokens of an example, and what makes its segments.
+SENTENCE_TASKS = {
+    "next_sentence": (3, _next_sentence_pairs),
+    "sentence_order": (3, _sentence_order_pairs),
+    "none": (2, _full_sentences),
+}
+
+
+def truncate_pair(segment_a: Span, segment_b: Span, max_num_tokens: int, rng: random.Random) -> tuple[Span, Span]:
     """Cuts a pair of segments down to a total length (the release's truncate_seq_pair).
 
     Takes a token at a time from the longer one, from the second where they are equal, at the front or the back by the
@@ -194,7 +284,7 @@ def truncate_pair(
     return (a, b), (c, d)
 
 
-def _random_segment(documents: Documents, index: int, wanted_length: int, rng: random.Random) -> tuple[int, int]:
+def _random_segment(documents: Documents, index: int, wanted_length: int, rng: random.Random) -> Span:
     """Draws a second segment, [start, end) in `tokens`, from a document other than `index`.
 
     After ten draws of `index` itself the segment comes from there, as in the release: in a corpus of one document.

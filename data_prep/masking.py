@@ -6,7 +6,7 @@ Pure functions of token ids and a `random.Random`; nothing here reads a file or 
 import dataclasses
 import random
 from array import array
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping, MutableSequence, Sequence
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,6 +46,14 @@ class MaskingVocabulary:
         return cls(vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"], replacement_ids, bytes(continues_word))
 
 
+# How many words a span has, as weights of 1, 2, 3 and so on.
+SPAN_LENGTHS = {
+    "none": None,
+    "ngram": (1.0, 1 / 2, 1 / 3),  # ALBERT, section 4.1
+    "geometric": tuple(0.2 * 0.8**length for length in range(10)),  # SpanBERT, section 3.1
+}
+
+
 def shuffle(items: MutableSequence, rng: random.Random) -> None:
     """Shuffles in place with the draws and the result of `rng.shuffle(items)`, in about a third of the time.
 
@@ -80,6 +88,7 @@ def mask_tokens(
     masked_lm_prob: float = 0.15,
     max_predictions_per_seq: int = 20,
     do_whole_word_mask: bool = False,
+    masked_spans: str = "none",
 ) -> tuple[list[int], list[int], list[int]]:
     """Masks the tokens of one sequence (paper, section 3.1, task 1; the release's create_masked_lm_predictions).
 
@@ -93,12 +102,18 @@ def mask_tokens(
         masked_lm_prob: share of the tokens to choose.
         max_predictions_per_seq: the most tokens to choose.
         do_whole_word_mask: chooses words rather than pieces.
+        masked_spans: chooses words that follow each other: of up to three, a short span more probably ("ngram", as
+            ALBERT), or of up to ten, with the geometric distribution of SpanBERT ("geometric"), where a span as a whole
+            is masked, kept or replaced. "none": as the release.
 
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
     """
     num_to_predict = num_predictions(len(tokens), masked_lm_prob, max_predictions_per_seq)
-    if do_whole_word_mask:
+    if masked_spans != "none":
+        spans = choose_spans(tokens, vocabulary, rng, num_to_predict, SPAN_LENGTHS[masked_spans])
+        positions = [position for span in spans for position in span]
+    elif do_whole_word_mask:
         positions = _choose_words(tokens, vocabulary, rng, num_to_predict)
     else:
         cls_id, sep_id = vocabulary.cls_id, vocabulary.sep_id
@@ -107,11 +122,13 @@ def mask_tokens(
         del positions[num_to_predict:]
 
     masked = tokens.copy()
-    for position in positions:
+    for span in spans if masked_spans == "geometric" else ([position] for position in positions):
         if rng.random() < 0.8:
-            masked[position] = vocabulary.mask_id
+            for position in span:
+                masked[position] = vocabulary.mask_id
         elif rng.random() >= 0.5:
-            masked[position] = vocabulary.replacement_ids[rng.randint(0, len(vocabulary.replacement_ids) - 1)]
+            for position in span:
+                masked[position] = vocabulary.replacement_ids[rng.randint(0, len(vocabulary.replacement_ids) - 1)]
     positions.sort()
     return masked, positions, [tokens[position] for position in positions]
 
@@ -123,14 +140,7 @@ def _choose_words(
 
     As in the release a word goes on across a `[SEP]`, where the second segment was cut in the middle of a word.
     """
-    words = []
-    for position, token in enumerate(tokens):
-        if token in (vocabulary.cls_id, vocabulary.sep_id):
-            continue
-        if words and vocabulary.continues_word[token]:
-            words[-1].append(position)
-        else:
-            words.append([position])
+    words = _words(tokens, vocabulary)
     shuffle(words, rng)
     positions = []
     for word in words:
@@ -139,3 +149,56 @@ def _choose_words(
         if len(positions) + len(word) <= num_to_predict:
             positions += word
     return positions
+
+
+def choose_spans(
+    tokens: list[int],
+    vocabulary: MaskingVocabulary,
+    rng: random.Random,
+    num_to_predict: int,
+    length_weights: Sequence[float],
+) -> list[list[int]]:
+    """Chooses spans of whole words that follow each other.
+
+    A span ends early where a segment does, where the next word is taken, or where it would be one piece too many.
+
+    Args:
+        tokens, vocabulary, rng: as of `mask_tokens`.
+        num_to_predict: the most positions of all spans together.
+        length_weights: of spans of 1, 2, 3 and so on words.
+
+    Returns:
+        The positions of each span.
+    """
+    words, spans, num_left = _words(tokens, vocabulary), [], num_to_predict
+    taken = bytearray(len(words))
+    starts = list(range(len(words)))
+    shuffle(starts, rng)
+    for start in starts:
+        if not num_left:
+            break
+        [length] = rng.choices(range(1, len(length_weights) + 1), length_weights)
+        span = []
+        for number in range(start, min(start + length, len(words))):
+            word = words[number]
+            if taken[number] or len(word) > num_left or (span and word[0] != span[-1] + 1):
+                break
+            taken[number] = True
+            span += word
+            num_left -= len(word)
+        if span:
+            spans.append(span)
+    return spans
+
+
+def _words(tokens: list[int], vocabulary: MaskingVocabulary) -> list[list[int]]:
+    """Returns the positions of each word's pieces."""
+    words = []
+    for position, token in enumerate(tokens):
+        if token in (vocabulary.cls_id, vocabulary.sep_id):
+            continue
+        if words and vocabulary.continues_word[token]:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    return words

@@ -7,7 +7,8 @@ is seeded by its number.
 
 import tensorflow as tf
 
-from data_prep.pretraining_records import example_features, feature_ends
+from data_prep.dynamic_masking import mask_batch
+from data_prep.pretraining_records import example_features, feature_ranges
 
 # Differs from the release: it shuffles within 100 records and lets files overtake each other as the disk pleases;
 # here the buffer is larger and the interleaving fixed, because the order must be the same again after a restart.
@@ -16,7 +17,7 @@ _FILES_AT_ONCE = 4
 
 
 def training_batches(records, batch_size, seed, start_step=0):
-    """Reads endless shuffled batches, starting at any step.
+    """Reads endless shuffled batches, starting at any step; records without masks are masked by seed and step.
 
     Args:
         records: a `PretrainingRecords`.
@@ -32,11 +33,11 @@ def training_batches(records, batch_size, seed, start_step=0):
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max, output_type=tf.int64)
     dataset = epochs.flat_map(lambda epoch: _shuffled_epoch(records, seed, epoch))
     dataset = dataset.skip(offset).batch(batch_size, drop_remainder=True)
-    return _parsed(dataset, records, batch_size).prefetch(tf.data.AUTOTUNE)
+    return _parsed(dataset, records, batch_size, seed, start_step).prefetch(tf.data.AUTOTUNE)
 
 
 def evaluation_batches(records, batch_size, num_batches=None):
-    """Reads batches in the order of the files.
+    """Reads batches in the order of the files; records without masks get the same ones each time.
 
     Args:
         records: a `PretrainingRecords`.
@@ -90,16 +91,17 @@ def _shuffled_epoch(records, seed, epoch):
     return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=seed + 1)
 
 
-def _parsed(dataset, records, batch_size):
-    length, predictions = records.max_seq_length, records.max_predictions_per_seq
-
-    def parse(serialized):
-        batch = tf.io.parse_example(serialized, example_features(length, predictions))
+def _parsed(dataset, records, batch_size, seed=0, start_step=0):
+    def parse(step, serialized):
+        batch = tf.io.parse_example(serialized, example_features(records))
         batch = {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in batch.items()}
         # Out of range, the CPU stops without naming a file, and a GPU or TPU reads something else in silence.
-        for name, end in feature_ends(records).items():
+        for name, (first, end) in feature_ranges(records).items():
             tf.debugging.assert_less(batch[name], end)
-            tf.debugging.assert_non_negative(batch[name])
+            tf.debugging.assert_greater_equal(batch[name], first)
+        if records.masking:
+            seeds = tf.stack([tf.constant(seed & 0x7FFFFFFF, tf.int64), step])
+            batch = mask_batch(batch, records.masking, records.max_predictions_per_seq, seeds)
         return {name: tf.ensure_shape(value, [batch_size, *value.shape[1:]]) for name, value in batch.items()}
 
-    return dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return dataset.enumerate(start_step).map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

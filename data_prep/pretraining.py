@@ -5,11 +5,12 @@ memory: token ids lie in flat arrays and finished instances on disk, until they 
 """
 
 import dataclasses
+import functools
 import hashlib
 import logging
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from data_prep.building import NUM_SHOWN, BuildingTools, build_with_workers, check_documents, show
 from data_prep.documents import Documents, check_text_files, read_documents
@@ -19,6 +20,7 @@ from data_prep.progress import Progress
 from data_prep.records import RecordWriter, check_record_files, serialize_example
 from data_prep.spill import InstanceSpill
 from data_prep.summary import Summary
+from data_prep.workers import Workers
 
 log = logging.getLogger("bert_keras")
 
@@ -33,6 +35,7 @@ def build_pretraining_data(
     rng: random.Random | None = None,
     num_workers: int = 1,
     is_gzip: bool = False,
+    start_workers: Callable | None = None,
 ) -> dict:
     """Builds pre-training examples from text files.
 
@@ -48,6 +51,7 @@ def build_pretraining_data(
         num_workers: processes that share the work. With one the examples and their order are the release's. With more
             each document of each pass draws from a stream of its own, so that the files are the same for every number.
         is_gzip: compresses the files.
+        start_workers: starts those who do the work in place of `num_workers` processes: see `build_with_workers`.
 
     Returns:
         The summary: see `Summary.as_dict`.
@@ -64,12 +68,16 @@ def build_pretraining_data(
     _warn_about_predictions(settings)
     if num_workers < 1:
         raise ValueError(f"--num_workers={num_workers} processes build nothing; give 1 or more")
+    if rng is not None and (num_workers > 1 or start_workers is not None):
+        raise ValueError("a generator (rng) is for one worker; several draw from streams made from random_seed")
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
-    metadata = _metadata(tokenizer, settings, flags, num_workers)
+    if num_workers > 1:
+        start_workers = start_workers or functools.partial(Workers, num_workers)
+    metadata = _metadata(tokenizer, settings, flags, is_release_order=start_workers is None)
     tools = BuildingTools(tokenizer, vocabulary, settings)
     progress = progress or Progress()
-    if num_workers > 1:
-        return build_with_workers(input_files, output_files, tools, num_workers, is_gzip, metadata, progress)
+    if start_workers is not None:
+        return build_with_workers(input_files, output_files, tools, start_workers, is_gzip, metadata, progress)
 
     rng = rng or random.Random(settings.random_seed)
     with RecordWriter(output_files, is_gzip) as writer:
@@ -85,9 +93,8 @@ def build_pretraining_data(
             progress.start("writing", len(spill), "instances")
             for number, instance in enumerate(spill):
                 if number < NUM_SHOWN:
-                    show(number, instance, tokenizer)
-                features = instance.features(settings.max_seq_length, settings.max_predictions_per_seq)
-                writer.write(serialize_example(features))
+                    show(number, instance, tools)
+                writer.write(serialize_example(instance.features(settings)))
                 progress.advance()
             progress.finish()
         result = summary.as_dict(settings.max_seq_length)
@@ -161,16 +168,23 @@ def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
         )
 
 
-def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, num_workers: int) -> dict:
+def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_release_order: bool) -> dict:
     do_lower_case = tokenizer.basic_tokenizer.do_lower_case
+    vocab_size = max(tokenizer.vocab.values()) + 1
+    masking = {
+        **{f"{name}_id": tokenizer.vocab[f"[{name.upper()}]"] for name in ("cls", "sep", "mask")},
+        "vocab_size": vocab_size,
+        "masked_lm_prob": settings.masked_lm_prob,
+    }
     return {
         "kind": "pretraining",
         "format_version": 1,
         "max_seq_length": settings.max_seq_length,
         "max_predictions_per_seq": settings.max_predictions_per_seq,
-        "vocab_size": max(tokenizer.vocab.values()) + 1,
+        "vocab_size": vocab_size,
         "vocab_sha256": vocabulary_digest(tokenizer.vocab),
         "do_lower_case": do_lower_case,
-        "order": "release" if num_workers == 1 else "of any number of workers from 2 on",
+        **({"masking": masking} if settings.dynamic_masking else {}),
+        "order": "release" if is_release_order else "of any number of workers from 2 on",
         "settings": {**flags, "do_lower_case": do_lower_case, **dataclasses.asdict(settings)},
     }

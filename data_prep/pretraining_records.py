@@ -16,7 +16,7 @@ import zlib
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from data_prep.records import read_metadata
+from data_prep.records import metadata_file, read_metadata
 from data_prep.tfrecords import is_gzip_file
 
 log = logging.getLogger("bert_keras")
@@ -49,6 +49,11 @@ class PretrainingRecords:
     def total_examples(self):
         """int; the examples of all files."""
         return sum(self.num_examples)
+
+    @property
+    def masking(self):
+        """dict, what `mask_batch` needs for records without masks; None where they have masks."""
+        return self.metadata.get("masking")
 
     @property
     def compression_types(self):
@@ -84,6 +89,11 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
                 f"{path} holds {counts[-1]} examples, but {stored['num_examples']} were written to it; build it again"
             )
         check_same_vocabulary(noted_file, metadata, path, stored)
+        if stored.get("masking") != (metadata if counts[1:] else stored).get("masking"):
+            raise ValueError(
+                f"{noted_file} and {path} were built with different --dynamic_masking or --masked_lm_prob; build them "
+                "with the same"
+            )
         if not metadata:
             metadata, noted_file = stored, path
     records = PretrainingRecords(
@@ -132,19 +142,15 @@ def explain_failure(records, error):
     return error
 
 
-def example_features(max_seq_length, max_predictions_per_seq):
+def example_features(records):
     """Returns what `tf.io.parse_example` needs to read an example: dict of `tf.io.FixedLenFeature` by name."""
-    tokens = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-    predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
-    return {
-        "input_ids": tokens,
-        "input_mask": tokens,
-        "segment_ids": tokens,
-        "masked_lm_positions": predictions,
-        "masked_lm_ids": predictions,
-        "masked_lm_weights": tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32),
-        "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
-    }
+    tokens = tf.io.FixedLenFeature([records.max_seq_length], tf.int64)
+    features = {"input_ids": tokens, "input_mask": tokens, "segment_ids": tokens}
+    if not records.masking:
+        predictions = tf.io.FixedLenFeature([records.max_predictions_per_seq], tf.int64)
+        features["masked_lm_positions"] = features["masked_lm_ids"] = predictions
+        features["masked_lm_weights"] = tf.io.FixedLenFeature([records.max_predictions_per_seq], tf.float32)
+    return {**features, "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64)}
 
 
 def _find_files(patterns):
@@ -221,12 +227,12 @@ def _count_records(path):
 
 
 def _check_examples(records, path, limit=None):
-    lengths = example_features(records.max_seq_length, records.max_predictions_per_seq)
+    lengths = example_features(records)
     number = 0
     dataset = tf.data.TFRecordDataset(path, "GZIP" if _is_gzip(path) else "")
     try:
         for number, serialized in enumerate(dataset.take(limit or -1).as_numpy_iterator(), 1):
-            features = _read_example(path, number, serialized)
+            features = _read_example(path, number, serialized, lengths)
             for name, expected in lengths.items():
                 values = features[name].float_list if expected.dtype == tf.float32 else features[name].int64_list
                 if len(values.value) != expected.shape[0]:
@@ -234,23 +240,24 @@ def _check_examples(records, path, limit=None):
                         f"{path} example {number}: {name} has {len(values.value)} values, but {expected.shape[0]} are "
                         "needed; give the --max_seq_length and --max_predictions_per_seq of the records"
                     )
-            for name, end in feature_ends(records).items():
+            for name, (first, end) in feature_ranges(records).items():
                 values = features[name].int64_list.value
-                if not 0 <= min(values) <= max(values) < end:
+                if not first <= min(values) <= max(values) < end:
                     wrong = max(values) if max(values) >= end else min(values)
                     raise ValueError(f"{path} example {number}: {_out_of_range(name, wrong, end)}")
     except tf.errors.DataLossError as error:
         raise ValueError(f"{path} is damaged in example {number + 1}: its checksum is wrong; build it again") from error
 
 
-def feature_ends(records):
-    """Returns what the values of a feature must be below, a dict of int by name."""
-    return {
-        "input_ids": records.vocab_size,
-        "masked_lm_ids": records.vocab_size,
-        "masked_lm_positions": records.max_seq_length,
-        "next_sentence_labels": 2,
+def feature_ranges(records):
+    """Returns what the values of a feature must not be below and what they must be below, pairs of int by name."""
+    ranges = {
+        "input_ids": (0, records.vocab_size),
+        "masked_lm_ids": (0, records.vocab_size),
+        "masked_lm_positions": (0, records.max_seq_length),
+        "next_sentence_labels": (-1, 2),  # -1: there is no such task
     }
+    return {name: ends for name, ends in ranges.items() if name in example_features(records)}
 
 
 def _out_of_range(name, value, end):
@@ -262,12 +269,17 @@ def _out_of_range(name, value, end):
     return f"{name} has {value}, but needs numbers from 0 to {end - 1}; build the file again"
 
 
-def _read_example(path, number, serialized):
+def _read_example(path, number, serialized, names):
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except DecodeError as error:
         raise ValueError(f"{path} holds no pre-training examples: record {number} is no tf.train.Example") from error
-    missing = [name for name in example_features(1, 1) if name not in features]
+    missing = [name for name in names if name not in features]
+    if missing and all(name.startswith("masked_lm_") for name in missing):
+        raise ValueError(
+            f"{path} holds examples without masks (--dynamic_masking), which can only be read with the note that was "
+            f"written beside it, {metadata_file(path)}; put it there, or build the records again"
+        )
     if missing:
         raise ValueError(f"{path} holds no pre-training examples: record {number} has no {', '.join(missing)}")
     return features

@@ -9,9 +9,11 @@ import secrets
 from array import array
 from collections.abc import Mapping, Sequence
 
-from data_prep.tfrecords import TFRecordFile
+from data_prep.tfrecords import TFRecordFile, frame
 
 log = logging.getLogger("bert_keras")
+
+_RECORDS_AT_ONCE = 1024
 
 
 class _Varints(dict):
@@ -182,7 +184,7 @@ class RecordWriter:
         is_gzip: compresses the files.
 
     Attributes:
-        num_records: list of int, the records written to each file.
+        num_records: list of int, the records that have gone to each file.
 
     Raises:
         ValueError: a folder or file cannot be created.
@@ -196,7 +198,7 @@ class RecordWriter:
         self._missing_folders = []
         self.num_records = [0] * len(files)
         self._writers = []
-        self._turn = 0
+        self._pending = []
 
     def __enter__(self) -> "RecordWriter":
         try:
@@ -224,15 +226,23 @@ class RecordWriter:
         """Adds a record to the file whose turn it is.
 
         Raises:
-            OSError: it cannot be written, as on a full disk.
+            OSError: those gathered so far cannot be written, as on a full disk.
         """
-        turn = self._turn
-        try:
-            self._writers[turn].write(record)
-        except OSError as error:
-            raise OSError(f'cannot write "{self._files[turn]}": {error.strerror}') from error
-        self.num_records[turn] += 1
-        self._turn = (turn + 1) % len(self._files)
+        self._pending.append(record)
+        if len(self._pending) >= _RECORDS_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        pending, self._pending = list(frame(self._pending)), []
+        turn = sum(self.num_records) % len(self._files)
+        for place in range(min(len(pending), len(self._files))):
+            number = (turn + place) % len(self._files)
+            share = pending[place :: len(self._files)]
+            try:
+                self._writers[number].write(share)
+            except OSError as error:
+                raise OSError(f'cannot write "{self._files[number]}": {error.strerror}') from error
+            self.num_records[number] += len(share)
 
     def commit(self, metadata: dict) -> None:
         """Closes the files and gives them their final names, each with its metadata beside it.
@@ -245,6 +255,7 @@ class RecordWriter:
         Raises:
             OSError: they cannot be completed, as on a full disk.
         """
+        self._flush()
         self._close()
         publish(self._files, self._partials, self.num_records, metadata)
 

@@ -2,7 +2,7 @@
 
 import functools
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def frame(records: Sequence[bytes]) -> Iterator[bytes]:
 
 
 class TFRecordFile:
-    """Writes records to one file; a few hundred are gathered before they go there.
+    """Writes records to one file.
 
     Args:
         path: an existing file is replaced.
@@ -80,30 +80,17 @@ class TFRecordFile:
     def __init__(self, path: str, is_gzip: bool = False):
         self._file = open(path, "wb")  # noqa: SIM115 (closed by `close`)
         self._content = gzip.GzipFile("", "wb", 6, self._file, mtime=0) if is_gzip else self._file
-        self._pending = []
 
-    def write(self, record: bytes) -> None:
-        """Adds a record."""
-        self._pending.append(record)
-        if len(self._pending) == _RECORDS_AT_ONCE:
-            self._flush()
-
-    def write_framed(self, framed: Sequence[bytes]) -> None:
+    def write(self, framed: Iterable[bytes]) -> None:
         """Adds records that `frame` made."""
-        self._flush()
         self._content.writelines(framed)
 
     def close(self) -> None:
         """Writes what is left and closes the file, also where that fails."""
         try:
-            self._flush()
             self._content.close()
         finally:
             self._file.close()
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        self._content.writelines(frame(pending))
 
 
 def is_gzip_file(head: bytes) -> bool:

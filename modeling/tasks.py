@@ -3,7 +3,11 @@
 Losses come as sums and weights apart (numerators and denominators), because a batch may be split over micro-batches and
 devices: the sums are added up and divided once, by the weights of the whole batch, so that the split changes nothing.
 
-Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices.
+Of packed rows (see `modeling.models`) the labels of a sequence have the shape [B, S, ...] instead of [B, ...], and
+float32 [B, S] "sequence_weights" is 1 for a sequence and 0 where a row has fewer. Answers to questions cannot be
+packed: their softmax runs over padding.
+
+Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
 
 from keras import ops
@@ -18,8 +22,8 @@ class PretrainingTask:
     Release: `model_fn_builder` of run_pretraining.py.
 
     The features are those of `PretrainingModel` and int32 [B, P] "masked_lm_ids", float32 [B, P] "masked_lm_weights",
-    int32 [B, 1] "next_sentence_labels", and optionally float32 [B] "is_real_example", 0 for rows that only fill up the
-    last batch of an evaluation and count for nothing.
+    int32 [B, 1] "next_sentence_labels" (-1: the example takes no part in that task), and optionally float32 [B]
+    "is_real_example", 0 for rows that only fill up the last batch of an evaluation and count for nothing.
 
     Args:
         model: PretrainingModel, or any function of the same arguments and results.
@@ -33,7 +37,7 @@ class PretrainingTask:
     def denominators(self, features):
         """Returns what each metric is divided by, a dict of float32 scalars: numbers of masked pieces and examples."""
         num_masked = ops.sum(_masked_lm_weights(features))
-        num_examples = ops.sum(_example_weights(features))
+        num_examples = ops.sum(_next_sentence_weights(features))
         return {
             "masked_lm_loss": num_masked,
             "masked_lm_accuracy": num_masked,
@@ -45,15 +49,16 @@ class PretrainingTask:
         """Runs the model and returns the weighted sums of its losses and hits, a dict of float32 scalars."""
         outputs = self.model(features, dropout_seed=dropout_seed)
         masked_losses, masked_hits = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
-        labels = ops.reshape(features["next_sentence_labels"], (-1,))
-        sentence_losses, sentence_hits = _losses_and_hits(outputs["next_sentence_logits"], labels)  # [B]
+        sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
+        labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
+        sentence_losses, sentence_hits = _losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
         masked_weights = _masked_lm_weights(features)
-        example_weights = _example_weights(features)
+        sentence_weights = _next_sentence_weights(features)
         return {
             "masked_lm_loss": ops.sum(masked_weights * masked_losses),
             "masked_lm_accuracy": ops.sum(masked_weights * masked_hits),
-            "next_sentence_loss": ops.sum(example_weights * sentence_losses),
-            "next_sentence_accuracy": ops.sum(example_weights * sentence_hits),
+            "next_sentence_loss": ops.sum(sentence_weights * sentence_losses),
+            "next_sentence_accuracy": ops.sum(sentence_weights * sentence_hits),
         }
 
     def loss(self, numerators, denominators):
@@ -107,7 +112,7 @@ class FineTuningTask:
 
     def _weights(self, features):
         """Returns what each value counts, float32 tensors of the shapes of the values."""
-        return dict.fromkeys(self.metric_names, ops.ones_like(features["input_ids"][:, 0], dtype="float32"))
+        return dict.fromkeys(self.metric_names, _sequence_weights(features))
 
     def _values(self, outputs, features):
         """Returns the value of each metric for each example, float32 tensors."""
@@ -130,9 +135,10 @@ class ClassificationTask(FineTuningTask):
         self.class_weights = class_weights
 
     def _weights(self, features):
-        weights = dict.fromkeys(self.metric_names, ops.ones_like(features["label_ids"], dtype="float32"))  # [B]
+        weights = super()._weights(features)  # [B]
         if self.class_weights is not None:
-            weights["loss"] = ops.take(ops.convert_to_tensor(self.class_weights, "float32"), features["label_ids"])
+            of_class = ops.take(ops.convert_to_tensor(self.class_weights, "float32"), features["label_ids"])
+            weights["loss"] = weights["loss"] * of_class
         return weights
 
     def _values(self, outputs, features):
@@ -151,7 +157,7 @@ class RegressionTask(FineTuningTask):
     label_names = ("label_values",)
 
     def _values(self, outputs, features):
-        return {"loss": ops.square(outputs["logits"][:, 0] - features["label_values"])}
+        return {"loss": ops.square(outputs["logits"][..., 0] - features["label_values"])}
 
 
 class MultiLabelTask(FineTuningTask):
@@ -216,7 +222,22 @@ def _example_weights(features):
     """Returns float32 [B]: 1 for examples, 0 for rows that only fill up the batch."""
     if "is_real_example" in features:
         return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
-    return ops.ones_like(features["input_ids"][:, 0], dtype="float32")
+    return ops.ones(ops.shape(features["input_ids"])[:1], dtype="float32")
+
+
+def _next_sentence_weights(features):
+    """Returns float32 [B] or [B, S]: as `_sequence_weights`, and 0 for sequences without a label."""
+    weights = _sequence_weights(features)
+    is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(weights)) >= 0
+    return weights * ops.cast(is_labelled, "float32")
+
+
+def _sequence_weights(features):
+    """Returns float32 [B], or [B, S] of packed rows: 1 for each sequence, 0 for what only fills up a row or a batch."""
+    weights = _example_weights(features)
+    if "sequence_weights" in features:
+        return features["sequence_weights"] * ops.expand_dims(weights, -1)
+    return weights
 
 
 def _masked_lm_weights(features):

@@ -69,7 +69,7 @@ def test_examples_are_those_of_each_document_in_a_new_order(text, letters_tokeni
         for index in range(len(documents))
         for pair in draw_document(documents, index, number_of_pass, tools)
     ]
-    expected = [instance.features(16, 4) for _, instance in sorted(drawn, key=lambda pair: pair[0])]
+    expected = [instance.features(SETTINGS) for _, instance in sorted(drawn, key=lambda pair: pair[0])]
     assert [dict(sorted(example.items())) for example in examples_of(tmp_path / "out")] == [
         dict(sorted(features.items())) for features in expected
     ]
@@ -148,6 +148,10 @@ def test_other_settings_start_anew_and_tell_what_is_left(text, letters_tokenizer
 
 def test_mistakes_leave_nothing_behind(tmp_path, letters_tokenizer):
     (tmp_path / "blank").write_bytes(b"\n\n")
+    with pytest.raises(
+        ValueError, match="a generator .rng. is for one worker; several draw from streams made from rand"
+    ):
+        build(str(tmp_path / "blank"), letters_tokenizer, tmp_path / "new", ["a"], 2, rng=random.Random(0))
     (tmp_path / "odd").write_bytes(b"a\n\xff\n")
     for name, sentence in (
         ("blank", "no document was found in .*blank"),

@@ -154,7 +154,7 @@ def test_truncation_equals_taking_tokens_from_lists(first, second, max_num_token
 
 def test_features_are_padded():
     instance = Instance([2, 9, 4, 3, 8, 3], 4, True, [2], [7])
-    assert instance.features(8, 3) == {
+    features = {
         "input_ids": [2, 9, 4, 3, 8, 3, 0, 0],
         "input_mask": [1, 1, 1, 1, 1, 1, 0, 0],
         "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0],
@@ -163,6 +163,104 @@ def test_features_are_padded():
         "masked_lm_weights": [1.0, 0.0, 0.0],
         "next_sentence_labels": [1],
     }
+    assert instance.features(PretrainingDataSettings(8, 3)) == features
+    without_task = PretrainingDataSettings(8, 3, sentence_task="none")
+    assert instance.features(without_task) == {**features, "next_sentence_labels": [-1]}
+    unmasked = PretrainingDataSettings(8, 3, dynamic_masking=True)
+    for name in ("positions", "ids", "weights"):
+        del features[f"masked_lm_{name}"]
+    assert instance.features(unmasked) == features
+
+
+@given(
+    lengths=st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), min_size=1, max_size=4),
+    max_seq_length=st.integers(5, 40),
+    short=st.sampled_from([0.0, 1.0]),
+    seed=st.integers(),
+)
+def test_full_sentences_use_every_token_once_and_break_no_sentence_that_fits(lengths, max_seq_length, short, seed):
+    documents = corpus(*lengths)
+    settings = PretrainingDataSettings(max_seq_length, 3, short_seq_prob=short, sentence_task="none")
+    starts = documents.sentence_starts
+    for index in range(len(documents)):
+        instances = list(instances_of_document(documents, index, settings, VOCABULARY, random.Random(seed)))
+        texts = [whole(instance) for instance in instances]
+        first, end = documents.sentences(index)
+        own_starts = [start + 5 for start in starts[first : end + 1]]
+        assert [token for text in texts for token in text] == list(range(own_starts[0], own_starts[-1]))
+        assert all(instance.first_length == len(instance.tokens) <= max_seq_length for instance in instances)
+        assert not any(instance.is_random_next for instance in instances)
+        draws = random.Random(seed)
+        draws.random()
+        target = draws.randint(2, max_seq_length - 2) if short else max_seq_length - 2
+        for text, following in zip(texts, [*texts[1:], None], strict=True):
+            cut = text[-1] + 1
+            if cut not in own_starts:
+                assert len(text) == target  # a sentence that is too long, or what was left of it
+                assert not set(own_starts) & set(text[1:])
+            elif following:
+                next_end = min(start for start in own_starts if start > cut)
+                assert len(text) + next_end - cut > target  # the next sentence does not fit any more
+
+
+def whole(instance):
+    """The original tokens of an example of one segment."""
+    tokens = instance.tokens.copy()
+    for position, id_ in zip(instance.masked_lm_positions, instance.masked_lm_ids, strict=True):
+        tokens[position] = id_
+    assert (tokens[0], tokens[-1]) == (2, 3)
+    return tokens[1:-1]
+
+
+@given(
+    lengths=st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), min_size=1, max_size=4),
+    max_seq_length=st.integers(5, 60),
+    seed=st.integers(),
+)
+def test_order_is_told_from_two_segments_that_follow_each_other(lengths, max_seq_length, seed):
+    documents = corpus(*lengths)
+    starts = documents.sentence_starts
+    settings = PretrainingDataSettings(max_seq_length, 3, sentence_task="sentence_order")
+    for index in range(len(documents)):
+        first, end = documents.sentences(index)
+        used = []
+        for instance in instances_of_document(documents, index, settings, VOCABULARY, random.Random(seed)):
+            a, b = segments(instance)
+            if instance.is_random_next:
+                a, b = b, a
+            assert a == list(range(a[0], a[-1] + 1))
+            assert b == list(range(b[0], b[-1] + 1))
+            assert a[-1] < b[0]
+            if len(a) + len(b) + 3 < max_seq_length:
+                assert a[-1] + 1 == b[0]  # nothing was cut away
+            used += a + b
+        assert used == sorted(set(used))
+        assert set(used) <= set(range(starts[first] + 5, starts[end] + 5))
+
+
+def test_half_of_the_pairs_are_exchanged_and_every_sentence_is_used():
+    documents = corpus([4] * 400)
+    settings = PretrainingDataSettings(64, short_seq_prob=0, sentence_task="sentence_order")
+    rng, labels = random.Random(0), []
+    for _ in range(40):
+        instances = list(instances_of_document(documents, 0, settings, VOCABULARY, rng))
+        labels += [instance.is_random_next for instance in instances]
+        assert sum(len(instance.tokens) - 3 for instance in instances) >= 1600 - 3 * len(instances)
+    assert sum(labels) / len(labels) == pytest.approx(0.5, abs=0.04)
+
+
+def test_a_document_of_one_token_has_no_order():
+    settings = PretrainingDataSettings(64, sentence_task="sentence_order")
+    assert list(instances_of_document(corpus([1]), 0, settings, VOCABULARY, random.Random(0))) == []
+
+
+@pytest.mark.parametrize("task", ["next_sentence", "sentence_order", "none"])
+def test_dynamic_masking_leaves_tokens_as_they_are(task):
+    documents = corpus([9] * 10, [5] * 10)
+    settings = PretrainingDataSettings(40, sentence_task=task, dynamic_masking=True)
+    for instance in instances_of_document(documents, 0, settings, VOCABULARY, random.Random(3)):
+        assert (instance.masked_lm_positions, instance.masked_lm_ids) == ([], [])
+        assert 4 not in instance.tokens
 
 
 def test_settings_have_the_defaults_of_the_release():
@@ -170,6 +268,7 @@ def test_settings_have_the_defaults_of_the_release():
     assert (settings.max_seq_length, settings.max_predictions_per_seq, settings.random_seed) == (128, 20, 12345)
     assert (settings.masked_lm_prob, settings.short_seq_prob, settings.dupe_factor) == (0.15, 0.1, 10)
     assert (settings.do_whole_word_mask, settings.strict_utf8) == (False, False)
+    assert (settings.masked_spans, settings.dynamic_masking, settings.sentence_task) == ("none", False, "next_sentence")
     assert settings.most_predictions == 19
 
 
@@ -182,6 +281,13 @@ def test_settings_have_the_defaults_of_the_release():
         ({"masked_lm_prob": 1.01}, "--masked_lm_prob=1.01 is no probability; give a number from 0 to 1"),
         ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is no probability; give a number from 0 to 1"),
         ({"masked_lm_prob": float("nan")}, "--masked_lm_prob=nan is no probability"),
+        ({"masked_spans": "long"}, "--masked_spans=long is not known; give one of none, ngram, geometric"),
+        ({"sentence_task": "x"}, "--sentence_task=x is not known; give one of next_sentence, sentence_order, none"),
+        (
+            {"dynamic_masking": True, "do_whole_word_mask": True},
+            "--dynamic_masking chooses single pieces when the records are read; leave out --do_whole_word_mask and",
+        ),
+        ({"dynamic_masking": True, "masked_spans": "ngram"}, "--dynamic_masking chooses single pieces"),
         ({"dupe_factor": 0}, "--dupe_factor=0 passes over the corpus make no examples; give 1 or more"),
     ],
 )

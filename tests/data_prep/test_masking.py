@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.masking import MaskingVocabulary, mask_tokens, num_predictions, shuffle
+from data_prep.masking import SPAN_LENGTHS, MaskingVocabulary, choose_spans, mask_tokens, num_predictions, shuffle
 
 # Ids: 0 to 4 special, 5 to 14 whole words, 15 to 24 continuations.
 VOCAB = {
@@ -147,3 +147,78 @@ def test_a_word_goes_on_across_sep_and_words_too_long_for_the_rest_are_passed_ov
 def test_a_vocabulary_without_special_tokens_is_refused_with_all_their_names():
     with pytest.raises(ValueError, match=r"the vocabulary of 2 tokens has no \[UNK\], \[SEP\], \[MASK\], which"):
         MaskingVocabulary.from_vocab({"[CLS]": 0, "a": 1})
+
+
+def words_of(tokens):
+    """The words of a sequence, as sets of positions."""
+    words = []
+    for position, token in enumerate(tokens):
+        if token in (CLS, SEP):
+            continue
+        if words and token >= 15:
+            words[-1].add(position)
+        else:
+            words.append({position})
+    return words
+
+
+@given(tokens=pairs, kind=st.sampled_from(["ngram", "geometric"]), limit=st.integers(1, 20), seed=st.integers())
+def test_spans_are_whole_words_within_the_limit(tokens, kind, limit, seed):
+    rng = random.Random(seed)
+    masked, positions, ids = mask_tokens(tokens, VOCABULARY, rng, 0.5, limit, masked_spans=kind)
+    assert len(positions) <= num_predictions(len(tokens), 0.5, limit)
+    assert positions == sorted(set(positions))
+    assert ids == [tokens[position] for position in positions]
+    assert all(masked[i] == tokens[i] for i in range(len(tokens)) if i not in positions)
+    for word in words_of(tokens):
+        assert word <= set(positions) or not word & set(positions)
+    assert not {tokens[position] for position in positions} & {CLS, SEP}
+
+
+def stretches(positions):
+    """How long the runs of positions are that follow each other."""
+    lengths, previous = [], None
+    for position in positions:
+        if previous is not None and position == previous + 1:
+            lengths[-1] += 1
+        else:
+            lengths.append(1)
+        previous = position
+    return lengths
+
+
+@pytest.mark.parametrize(("kind", "mean", "longest"), [("ngram", 18 / 11, 3), ("geometric", 3.797, 10)])
+def test_spans_have_the_published_lengths(kind, mean, longest):
+    # The first span of a text of words of one piece; ten pieces may be chosen.
+    tokens, rng = [CLS, *[5] * 500, SEP], random.Random(1)
+    lengths = [len(choose_spans(tokens, VOCABULARY, rng, 10, SPAN_LENGTHS[kind])[0]) for _ in range(400)]
+    assert sum(lengths) / len(lengths) == pytest.approx(mean, rel=0.1)
+    assert max(lengths) == longest
+    shares = collections.Counter(lengths)
+    if kind == "ngram":
+        assert shares[1] / 400 == pytest.approx(6 / 11, abs=0.08)
+        assert shares[2] / 400 == pytest.approx(3 / 11, abs=0.08)
+
+
+def test_a_span_shares_one_fate_only_where_spanbert_says_so():
+    tokens = [CLS, *[5] * 400, SEP]
+    mixed = {}
+    for kind in ("ngram", "geometric"):
+        mixed[kind] = 0
+        for seed in range(60):
+            masked, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), 0.02, 8, masked_spans=kind)
+            lengths = iter(stretches(positions))
+            place = 0
+            for length in lengths:
+                fates = {masked[position] == MASK for position in positions[place : place + length]}
+                place += length
+                mixed[kind] += len(fates) == 2
+    assert mixed["ngram"] > 10
+    assert mixed["geometric"] < mixed["ngram"] / 3  # spans that touch each other
+
+
+def test_the_share_of_masked_tokens_is_the_same_with_spans():
+    tokens, rng = [CLS, *[5, 15] * 60, SEP, *[6] * 5, SEP], random.Random(2)
+    for kind in ("ngram", "geometric"):
+        counts = [len(mask_tokens(tokens, VOCABULARY, rng, masked_spans=kind)[1]) for _ in range(50)]
+        assert 17 < sum(counts) / 50 <= 19

@@ -52,7 +52,7 @@ def tokenizer_of(tmp_path, shared_dir):
 def digest(instances, settings):
     lines = [
         json.dumps(
-            instance.features(settings.max_seq_length, settings.max_predictions_per_seq),
+            instance.features(settings),
             sort_keys=True,
             separators=(",", ":"),
         )
@@ -157,6 +157,9 @@ def test_files_and_metadata(tmp_path, letters_vocab_file, letters_tokenizer):
                 "dupe_factor": 5,
                 "masked_lm_prob": 0.15,
                 "short_seq_prob": 0.1,
+                "masked_spans": "none",
+                "dynamic_masking": False,
+                "sentence_task": "next_sentence",
                 "strict_utf8": False,
             },
             "summary": summary,

@@ -107,6 +107,19 @@ def test_a_failure_leaves_no_file_and_what_was_there_untouched(tmp_path, error):
     assert read_metadata(str(old)) == {"kind": "old"}
 
 
+@pytest.mark.parametrize("num_records", [2, 1023, 1024, 2500])
+def test_records_keep_their_turn_however_many_are_gathered(tmp_path, num_records):
+    files = [str(tmp_path / str(number)) for number in range(3)]
+    with RecordWriter(files) as writer:
+        for number in range(num_records):
+            writer.write(b"%d" % number)
+        writer.commit({})
+    for number, file in enumerate(files):
+        expected = [b"%d" % record for record in range(number, num_records, 3)]
+        assert records_of(file) == expected
+        assert read_metadata(file)["num_examples"] == len(expected)
+
+
 def test_without_commit_nothing_is_left(tmp_path):
     write_then([str(tmp_path / "new")], lambda writer: None)
     assert entries(tmp_path) == []
@@ -154,7 +167,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
         def __init__(self, path, is_gzip):
             pass
 
-        def write(self, record):
+        def write(self, framed):
             if method == "write":
                 raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -29,6 +29,8 @@ def sleep(context, folder, name, task):
 
 
 def lead(path):
+    # Started in the background of a shell this process would not hear of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with WorkFolder(path) as folder, Workers(2, None) as workers:
         list(workers.run(sleep, folder, {"a": 1, "b": 2}))
 
@@ -81,7 +83,11 @@ def test_the_processes_end_with_the_one_that_leads(tmp_path, how):
         time.sleep(0.02)
     processes = [json.loads(pathlib.Path(file).read_text())["process"] for file in started]
     os.kill(leader.pid, how)
-    assert leader.wait(timeout=20) != 0
+    try:
+        assert leader.wait(timeout=20) != 0
+    finally:
+        leader.kill()
+        leader.wait()
     assert all(map(has_ended, processes))
 
 

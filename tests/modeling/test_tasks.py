@@ -106,6 +106,21 @@ def test_rows_that_only_fill_a_batch_count_for_nothing(task, features):
     assert numbers(task.numerators(filled)) == pytest.approx(numbers(task.numerators(real)), rel=1e-5)
 
 
+def test_examples_without_a_label_only_take_part_in_the_masked_lm(task, features):
+    labels = features["next_sentence_labels"].copy()
+    labels[2:] = -1
+    few, mixed = rows(features, slice(0, 2)), {**features, "next_sentence_labels": labels}
+    assert numbers(task.denominators(mixed)) == numbers(task.denominators(features)) | {
+        "next_sentence_loss": 2.0,
+        "next_sentence_accuracy": 2.0,
+    }
+    expected, result = numbers(task.numerators(features)), numbers(task.numerators(mixed))
+    assert result["masked_lm_loss"] == expected["masked_lm_loss"]
+    expected = numbers(task.numerators(few))
+    for name in ("next_sentence_loss", "next_sentence_accuracy"):
+        assert result[name] == pytest.approx(expected[name], rel=1e-5)
+
+
 def test_a_batch_that_is_all_filling_has_no_loss_and_no_metrics(task, features):
     filling = features | {"is_real_example": np.zeros(6, np.float32)}
     numerators, denominators = task.numerators(filling), task.denominators(filling)
