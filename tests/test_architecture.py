@@ -38,6 +38,7 @@ FLOORS = {
     # What a word is to a tagger: prediction splits in Python, an exported model in its graph.
     "prediction.words": 3,
     "data_prep.create_pretraining_data": 5,
+    "data_prep.create_pretraining_data_beam": 5,
     "data_prep.build_vocab": 5,
 }
 FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4, "export": 4}
