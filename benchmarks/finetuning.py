@@ -82,7 +82,7 @@ ROWS = (
         "run_squad.py --version_2_with_negative --train_file={data}/squad/train_v2_10_articles.json "
         "--eval_file={data}/squad/dev_v2_normans.json --do_train --predict_batch_size=16 --max_seq_length=384 "
         "--num_train_epochs=3 --learning_rate=5e-5 --train_batch_size=16",
-        ("best_f1", "best_exact", "f1", "exact"),
+        ("best_f1", "best_exact", "HasAns_f1", "HasAns_exact"),
         (1, 1),
     ),
     # Once over its 67,349 examples is six times what three epochs of MRPC are.
