@@ -75,13 +75,21 @@ class Trainer:
         zeros = {name: tf.zeros([]) for name in self.task.metric_names}
         totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
         for _ in tf.range(num_steps):
-            result = self.strategy.run(self._step, args=(next(iterator),))
+            result = self.strategy.run(self.step, args=(next(iterator),))
             # After the reduction every replica holds the same.
             result = tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
             totals = tf.nest.map_structure(tf.add, totals, result)
         return totals
 
-    def _step(self, features):
+    def step(self, features):
+        """Does one update with this replica's part of a batch: what runs on every device at once.
+
+        Args:
+            features: dict of tensors, the rows as first axis.
+
+        Returns:
+            dict as of `train`, of this step.
+        """
         replica = tf.distribute.get_replica_context()
         denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.task.denominators(features))
         gradients, numerators = self._sum_over_micro_batches(features, denominators, replica.replica_id_in_sync_group)
@@ -96,8 +104,7 @@ class Trainer:
         size = features["input_ids"].shape[0] // self.num_micro_batches
 
         def of_micro_batch(index):
-            part = {name: value[index * size : (index + 1) * size] for name, value in features.items()}
-            part = {name: tf.ensure_shape(value, [size, *value.shape[1:]]) for name, value in part.items()}
+            part = {name: _rows(value, index * size, size) for name, value in features.items()}
             seed = dropout_seed(self._seed, self.global_step, replica_id, index)
             return self._gradients(part, denominators, seed)
 
@@ -156,6 +163,13 @@ def dropout_seed(seed, step, replica_id, micro_batch):
     return folded
 
 
+def _rows(values, start, num_rows):
+    """Returns num_rows rows of a tensor. XLA, and so a TPU, takes a number of rows only if it is a constant, which the
+    difference of two ends is not."""
+    size = tf.concat([[num_rows], tf.shape(values)[1:]], 0)
+    return tf.slice(values, [start, *[0] * (values.shape.rank - 1)], size)
+
+
 def _slot(weight):
     return tf.Variable(
         tf.zeros(weight.shape, weight.dtype), trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -201,10 +215,11 @@ class Evaluator:
         return {"loss": sum(losses) / len(losses), **metrics}
 
     def _sums(self, features):
-        result = self.strategy.run(self._step, args=(features,))
+        result = self.strategy.run(self.step, args=(features,))
         return tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
 
-    def _step(self, features):
+    def step(self, features):
+        """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
         replica = tf.distribute.get_replica_context()
         sums = (self.task.numerators(features), self.task.denominators(features))
         numerators, denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, sums)
