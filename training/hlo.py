@@ -1,0 +1,63 @@
+"""What is computed, as XLA sees it: the program that a TPU would be given, and whether it is one that a TPU takes."""
+
+import dataclasses
+import re
+
+import tensorflow as tf
+
+# A dimension of "at most so many", which XLA works out while it runs.
+_BOUNDED = re.compile(r"\[[^\]]*<=\d+[^\]]*\]")
+_OPERATION = re.compile(r"^\s*(?:ROOT )?%?\S+ = .*?\s([a-z][a-z0-9-]*)\(", re.MULTILINE)
+_ON_THE_HOST = frozenset(["infeed", "outfeed", "send", "recv", "send-done", "recv-done", "custom-call"])
+_INPUT_OF_LONG_INTEGERS = re.compile(r"\S+: ([su]64\[\d[^\]]*\])")
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A function as XLA's HLO.
+
+    Attributes:
+        text: str, to be read.
+        serialized: bytes, an `HloModuleProto`.
+    """
+
+    text: str
+    serialized: bytes
+
+
+def lower(function, features):
+    """Returns the program that XLA makes of a function, without compiling or running it.
+
+    Args:
+        function: function of a dict of tensors, as `training.step.Trainer.step`; what it reads and assigns are further
+            inputs and outputs of the program.
+        features: dict of `tf.TensorSpec`, of static shapes.
+
+    Raises:
+        ValueError: XLA cannot take the function.
+    """
+    zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in features.items()}
+    try:
+        write = tf.function(lambda batch: function(batch), jit_compile=True).experimental_get_compiler_ir(zeros)
+        return Program(write(stage="hlo"), write(stage="hlo_serialized"))
+    except (ValueError, tf.errors.OpError) as error:
+        raise ValueError(f"XLA cannot compile this: {str(error).strip().splitlines()[0]}") from error
+
+
+def find_faults(text):
+    """Returns what a TPU would not take, or take slowly, in a program; a list of str, empty where there is nothing.
+
+    XLA for the CPU takes all of it, and so it is looked for in what it was given.
+
+    Args:
+        text: str; `Program.text`.
+    """
+    faults = [f"a dimension that is not known beforehand: {found}" for found in _BOUNDED.findall(text)]
+    if "f64[" in text:
+        faults.append("numbers of 64 bits: f64")
+    operations = set(_OPERATION.findall(text)) & _ON_THE_HOST
+    faults += [f"an operation on the host: {name}" for name in sorted(operations)]
+    [entry] = re.findall(r"^ENTRY .*$", text, re.MULTILINE)
+    # The step counter is a single one, which is nothing to a TPU.
+    faults += [f"an input of long integers: {found}" for found in _INPUT_OF_LONG_INTEGERS.findall(entry)]
+    return list(dict.fromkeys(faults))

@@ -1,0 +1,156 @@
+"""What a TPU's own compiler makes of a program, on a machine without a TPU.
+
+The compiler is in the package libtpu, which JAX can ask for a TPU that is only described. That happens in a process of
+its own, for which this file is the program: TensorFlow and libtpu stay apart, and where libtpu ends its process, as it
+does on what it thinks impossible, that is an error here.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+# The memory of a core of a TPU v5e that a program can have, as its compiler says; bytes.
+CORE_MEMORY = int(15.75 * 2**30)
+_PACKAGES = ("jax", "libtpu")
+# A TPU v5e of four cores, told to libtpu instead of being looked for on the network; one of the four is compiled for.
+_TOPOLOGY = "v5e:2x2"
+_ENVIRONMENT = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    "TPU_TOPOLOGY": "2x2",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    # JAX itself is to look for no device.
+    "JAX_PLATFORMS": "cpu",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What a compiled program needs on a core, in bytes.
+
+    Attributes:
+        inputs: weights, Adam's moments and the batch; what is updated in place counts once.
+        temporary: what is computed on the way, such as all that the backward pass needs again.
+        code: the program itself.
+    """
+
+    inputs: int
+    temporary: int
+    code: int
+
+    @property
+    def total(self):
+        return self.inputs + self.temporary + self.code
+
+
+class OutOfMemoryError(ValueError):
+    """A program does not fit into the memory of a core.
+
+    Attributes:
+        needed: int, the bytes that it would take.
+    """
+
+    def __init__(self, needed):
+        super().__init__(
+            f"it takes {needed / 2**30:.2f} GB of memory, and a core of a TPU v5e has {CORE_MEMORY / 2**30:.2f} GB"
+        )
+        self.needed = needed
+
+
+def missing_packages():
+    """Returns the names of the packages that compiling needs and that are not installed, a list of str."""
+    return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+
+
+def compile_for_tpu(serialized):
+    """Compiles a program for one core of a TPU v5e, which takes half a minute and more.
+
+    Args:
+        serialized: bytes; the HLO, see `training.hlo.Program`.
+
+    Returns:
+        Memory.
+
+    Raises:
+        OutOfMemoryError: it does not fit.
+        ValueError: the compiler refuses it, or is not installed.
+    """
+    if missing_packages():
+        raise ValueError(
+            f"the compiler of the TPU is missing ({', '.join(missing_packages())}): pip install 'bert-keras[tpu_check]'"
+        )
+    # env, since only programs may change the environment; libtpu exists for Linux alone.
+    command = ["env", *(f"{name}={value}" for name, value in _ENVIRONMENT.items())]
+    command += [sys.executable, "-m", "training.tpu_compile"]
+    done = subprocess.run(
+        command, input=serialized, capture_output=True, check=False, cwd=pathlib.Path(__file__).parents[1]
+    )
+    lines = done.stdout.decode(errors="replace").splitlines()
+    if done.returncode or not lines:
+        raise ValueError(f"the compiler of the TPU ended early: {done.stderr.decode(errors='replace')[-500:].strip()}")
+    answer = json.loads(lines[-1])
+    if "error" in answer:
+        raise _refusal(answer["error"])
+    return Memory(**answer)
+
+
+def _refusal(message):
+    used = re.search(r"Used ([\d.]+)([KMG]) of [\d.]+[KMG] hbm", message)
+    if used:
+        return OutOfMemoryError(int(float(used[1]) * {"K": 2**10, "M": 2**20, "G": 2**30}[used[2]]))
+    return ValueError(f"the compiler of the TPU refuses it: {message.strip().splitlines()[0]}")
+
+
+def _answer(serialized):
+    """Returns what this program says: the fields of Memory, or an error."""
+    import jax
+    import libtpu  # noqa: F401  (tells JAX where its library is)
+    import numpy as np
+    from jax.experimental import topologies
+    from jaxlib import xla_client
+
+    core = topologies.get_topology_desc(platform="tpu", topology_name=_TOPOLOGY).devices[0]
+    options = xla_client.CompileOptions()
+    options.num_replicas = options.num_partitions = 1
+    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[core.id]], np.int32))
+    try:
+        compiled = core.client.compile(_module(serialized), xla_client.DeviceList((core,)), options)
+    except jax.errors.JaxRuntimeError as error:
+        return {"error": str(error)}
+    stats = compiled.get_compiled_memory_stats()
+    return {
+        "inputs": stats.argument_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes,
+        "temporary": stats.temp_size_in_bytes,
+        "code": stats.generated_code_size_in_bytes,
+    }
+
+
+def _module(serialized):
+    """Returns HLO as the module of StableHLO that the compiler takes, without the copies that StableHLO lacks."""
+    from jax.extend.mlir import hlo_to_stablehlo
+    from jax.interpreters import mlir
+
+    with mlir.make_ir_context():
+        module = mlir.ir.Module.parse(hlo_to_stablehlo(serialized))
+        copies = []
+
+        def find(operation):
+            if operation.name == "mhlo.copy":
+                copies.append(operation)
+            return mlir.ir.WalkResult.ADVANCE
+
+        module.operation.walk(find)
+        for copy in copies:
+            copy.results[0].replace_all_uses_with(copy.operands[0])
+            copy.erase()
+    return module
+
+
+if __name__ == "__main__":
+    print(json.dumps(_answer(sys.stdin.buffer.read())))
