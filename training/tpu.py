@@ -29,7 +29,7 @@ def check_paths(settings):
     if not is_asked_for or target == LOCAL:
         return
     for name in _PATHS:
-        if settings.get(name) and not settings[name].startswith("gs://"):
+        if not all(path.strip().startswith("gs://") for path in (settings.get(name) or "gs://").split(",")):
             raise ValueError(
                 f"--{name}={settings[name]} is a file or folder of this machine, but the TPU {target!r} is in another "
                 "one, which would look for it on its own disk; run the program on the TPU's machine, without --tpu_name"

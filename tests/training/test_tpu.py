@@ -1,0 +1,126 @@
+"""A TPU as the device. There is none to run on: connecting to one is tested with stand-ins."""
+
+import pytest
+import tensorflow as tf
+
+import training.tpu
+from modeling import ClassifierModel
+from tests.training.made_up_task import MadeUp, run, write_start
+from training.devices import create_strategy
+from training.tpu import check_paths, connect, is_tpu
+
+ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
+
+
+@pytest.fixture
+def fake_tpu(monkeypatch):
+    """Stands in for a TPU of one core; the calls in their order."""
+    calls = []
+    resolver = object()
+    monkeypatch.setattr(
+        tf.distribute.cluster_resolver,
+        "TPUClusterResolver",
+        lambda tpu, zone, project: calls.append(("resolve", tpu, zone, project)) or resolver,
+    )
+    monkeypatch.setattr(
+        tf.config, "experimental_connect_to_cluster", lambda r: calls.append(("connect", r is resolver))
+    )
+    monkeypatch.setattr(
+        tf.tpu.experimental, "initialize_tpu_system", lambda r: calls.append(("initialize", r is resolver))
+    )
+
+    def strategy(r):
+        calls.append(("strategy", r is resolver))
+        return tf.distribute.get_strategy()
+
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", strategy)
+    training.tpu._strategy.cache_clear()
+    yield calls
+    training.tpu._strategy.cache_clear()
+
+
+def test_a_named_tpu_is_connected_to_and_initialised_in_this_order(fake_tpu):
+    create_strategy("tpu", False, "grpc://10.0.0.2:8470", "zone", "project", num_tpu_cores=1)
+    assert fake_tpu == [
+        ("resolve", "grpc://10.0.0.2:8470", "zone", "project"),
+        ("connect", True),
+        ("initialize", True),
+        ("strategy", True),
+    ]
+
+
+def test_the_tpu_of_this_machine_needs_no_connection(fake_tpu):
+    create_strategy(use_tpu=True)
+    assert fake_tpu == [("resolve", "local", None, None), ("initialize", True), ("strategy", True)]
+
+
+def test_a_tpu_is_initialised_once_in_a_process(fake_tpu):
+    assert connect("local") is connect("local", num_cores=1)
+    assert len(fake_tpu) == 3
+
+
+def test_another_number_of_cores_than_asked_for_is_refused(fake_tpu):
+    with pytest.raises(ValueError, match="^--num_tpu_cores=8, but the TPU 'local' has 1$"):
+        create_strategy("tpu", num_tpu_cores=8)
+
+
+def test_without_a_tpu_the_package_that_is_missing_is_named():
+    with pytest.raises(
+        ValueError,
+        match=r"^--use_tpu: no TPU could be reached as 'local' \(the package tensorflow-tpu is not installed; docs/tpu"
+        r"\.md has the commands\); run on the machine of a TPU, or leave --use_tpu out to use the CPU or GPU$",
+    ):
+        connect("local")
+
+
+@pytest.mark.parametrize(("target", "is_installed"), [("local", True), ("mine", False)])
+def test_where_that_package_is_not_the_reason_tensorflow_says_it(fake_tpu, monkeypatch, target, is_installed):
+    def fail(resolver):
+        raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster.\nOp type: X")
+
+    monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", fail)
+    monkeypatch.setattr(training.tpu, "_is_installed", lambda package: is_installed)
+    with pytest.raises(ValueError, match=rf"reached as '{target}' \(TPUs not found in the cluster\.\); run on"):
+        connect(target)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "--output_dir=/data/run"),
+        ({"use_tpu": False, "strategy": "tpu"}, "--output_dir=/data/run"),
+        ({"tpu_name": None, "master": "grpc://10.0.0.2:8470"}, "--output_dir=/data/run"),
+        ({"output_dir": "gs://bucket/run", "input_file": "gs://bucket/a,/data/b"}, "--input_file=gs://bucket/a,/data/"),
+    ],
+)
+def test_files_of_this_machine_are_refused_for_a_tpu_of_another_one(given, name):
+    with pytest.raises(ValueError, match=rf"^{name}.* is in another one, which would look for it on its own disk; run"):
+        check_paths({**ON_THE_TPU, **given})
+
+
+@pytest.mark.parametrize("given", [{"tpu_name": None}, {"tpu_name": "local"}, {"use_tpu": False, "strategy": "auto"}])
+def test_a_tpu_of_this_machine_and_other_devices_take_any_file(given):
+    check_paths({**ON_THE_TPU, **given})
+
+
+def test_files_are_refused_before_anything_else(tmp_path, fake_tpu):
+    with pytest.raises(ValueError, match=r"is in another one"):
+        run(MadeUp(), tmp_path / "run", init_checkpoint=tmp_path / "not_there", use_tpu=True, tpu_name="mine")
+    assert fake_tpu == []
+
+
+def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(tmp_path, monkeypatch):
+    start = write_start(tmp_path / "tiny")
+    shapes = []
+    call = ClassifierModel.call
+
+    def recording(self, features, dropout_seed=None):
+        shapes.append((dropout_seed is not None, tuple(features["input_ids"].shape)))
+        return call(self, features, dropout_seed=dropout_seed)
+
+    monkeypatch.setattr(ClassifierModel, "call", recording)
+    # The one device of the tests passes for a TPU.
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
+    assert is_tpu(tf.distribute.get_strategy())
+    run(MadeUp(does_predict=True), tmp_path / "run", init_checkpoint=start, num_train_epochs=1, do_predict=True)
+    assert set(shapes) == {(True, (8, 8)), (False, (8, 8))}
