@@ -24,6 +24,7 @@ from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.run_dir import RunDir
 from training.selection import Selection
+from training.tpu import is_tpu
 from training.tries import list_tries, try_all
 
 log = logging.getLogger("bert_keras")
@@ -203,6 +204,8 @@ class _Runner:
         self._work = work
         self._files = files
         self._strategy = strategy
+        # A TPU takes no length that is known only when a batch is there.
+        self._is_trimmed = work.is_trimmed and not is_tpu(strategy)
         self._console = console
         self._task = None
         self._outputs = None
@@ -276,7 +279,7 @@ class _Runner:
             run_dir.write_text("evaluation.json", json.dumps(figures, indent=2) + "\n")
             work.write_evaluation(run_dir, self._outputs)
         if work.predict_features is not None:
-            inference = Inference(self._task.model, self._strategy, settings["predict_batch_size"], work.is_trimmed)
+            inference = Inference(self._task.model, self._strategy, settings["predict_batch_size"], self._is_trimmed)
             work.write_predictions(run_dir, inference.outputs(work.predict_features))
         log.info("the run is in %s", run_dir.path)
         return metrics
@@ -288,12 +291,12 @@ class _Runner:
     def _batches(self, settings, start_step):
         features = {name: self._work.train_features[name] for name in self._task.feature_names}
         return training_batches(
-            features, settings["train_batch_size"], settings["seed"], start_step, self._work.is_trimmed
+            features, settings["train_batch_size"], settings["seed"], start_step, self._is_trimmed
         )
 
     def _evaluator(self, settings):
         batch_size = settings.get("eval_batch_size", settings["predict_batch_size"])
-        inference = Inference(self._task.model, self._strategy, batch_size, self._work.is_trimmed)
+        inference = Inference(self._task.model, self._strategy, batch_size, self._is_trimmed)
 
         def evaluate():
             self._outputs = inference.outputs(self._work.eval_features)
