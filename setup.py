@@ -13,6 +13,8 @@ EXTRAS = {
     "onnx": ONNX,
     "litert": LITERT,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
+    # The compiler of the TPU (200 MB), which check_tpu.py asks; for Linux alone.
+    "tpu_check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
     # For benchmarks/checkpoints.py, which compares with them.
     "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "keras-hub>=0.32,<0.33"],
     "plots": ["matplotlib>=3.10,<4"],
@@ -41,6 +43,7 @@ setup(
     python_requires=">=3.11",
     packages=["modeling", "data_prep", "evaluation", "export", "prediction", "training"],
     py_modules=[
+        "check_tpu",
         "convert_checkpoint",
         "evaluate",
         "extract_features",
@@ -70,6 +73,7 @@ setup(
     extras_require=EXTRAS,
     entry_points={
         "console_scripts": [
+            "check_tpu=check_tpu:run_program",
             "convert_checkpoint=convert_checkpoint:run_program",
             "evaluate=evaluate:run_program",
             "extract_features=extract_features:run_program",
