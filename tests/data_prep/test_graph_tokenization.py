@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from data_prep.encoding import encode_pair
 from data_prep.graph_tokenization import GraphTokenizer
 from data_prep.tokenization import BasicTokenizer, FullTokenizer
+from prediction.sequences import encode_with_masks
 from tests.reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 
 
@@ -163,6 +164,42 @@ def test_odd_vocabulary(tmp_path):
     assert_equal((GraphTokenizer(vocab_file), FullTokenizer(vocab_file)), ["a b.", "\u00e9" * 128])
 
 
+# Masks and tokens.
+
+
+@pytest.fixture(scope="module")
+def with_masks(tmp_path_factory):
+    """As `both` of one mode, of a vocabulary that has [MASK] too, and two tokens twice."""
+    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
+    with open(vocab_file, "a", encoding="utf-8") as file:
+        file.write("un\n[MASK]\n##un\n")
+    return GraphTokenizer(vocab_file), FullTokenizer(vocab_file)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(odd_text | st.sampled_from(["[MASK]", "[MA", "SK]"]), max_size=5).map("".join), max_size=4))
+@example([])
+@example(["", "[MASK]", "[MASK][MASK]un[MASK]un [MASK]", "[[MASK]] [MASK [mask]", "ΑΣ[MASK]Σ[MASK]\u0301"])
+def test_literal_masks(with_masks, texts):
+    graph, python = with_masks
+    texts = as_bytes(texts)
+    inputs = tf.constant(texts, tf.string, [len(texts)])
+    expected = [encode_with_masks(python, text.decode(errors="ignore"), "text") for text in texts]
+    assert graph.tokenize_with_masks(inputs).to_list() == expected
+    broken = tf.constant([text.replace(b"MASK", b"MA\xe2\x82SK") for text in texts], tf.string, [len(texts)])
+    assert graph.tokenize_with_masks(broken).to_list() == expected
+
+
+def test_tokens_of_ids(with_masks):
+    graph, python = with_masks
+    assert graph.mask_id == python.vocab["[MASK]"] == graph.num_tokens - 2
+    tokens = [token.decode() for token in graph.tokens_of(tf.range(graph.num_tokens)).numpy()]
+    lost = {2, 3}  # un and ##un, whose id is that of their last line
+    assert [tokens[id_] for id_ in lost] == ["[UNK]"] * 2
+    assert tokens == ["[UNK]" if id_ in lost else python.inv_vocab[id_] for id_ in range(graph.num_tokens)]
+    assert graph.tokens_of([[0, 1]]).shape == (1, 2)
+
+
 # The input of a model.
 
 
@@ -179,7 +216,7 @@ def test_packed_as_the_release_does(letters_vocab_file, max_seq_length):
     )
     for row in (0, 5, 40, 80):
         check_packed(graph.pack(ids_a[row : row + 1], ids_b[row : row + 1], max_seq_length), expected[row : row + 1])
-    assert [values.shape[0] for values in graph.pack(ids_a[:0], ids_b[:0], max_seq_length)] == [0, 0, 0, 0]
+    assert [tuple(values.shape) for values in graph.pack(ids_a[:0], ids_b[:0], max_seq_length)] == [(0, 2)] * 3 + [(0,)]
 
 
 def check_packed(packed, expected):
@@ -272,3 +309,7 @@ def test_input_that_cannot_be_packed(tmp_path):
     tokenizer = GraphTokenizer(write_vocab(tmp_path / "vocab.txt", "[UNK]", "a", "[CLS]", "[SEP]"))
     with pytest.raises(ValueError, match=r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a piece of each text need 5"):
         tokenizer.pack(ids, None, 4)
+    with pytest.raises(
+        ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-trained to"
+    ):
+        tokenizer.tokenize_with_masks(["a"])
