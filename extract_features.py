@@ -16,6 +16,7 @@ from training.start import start_tensorflow
 
 start_tensorflow()
 
+import tensorflow as tf
 from absl import flags
 
 from data_prep.progress import Progress, ProgressBar
@@ -23,10 +24,13 @@ from prediction.feature_extractor import POOLINGS, FeatureExtractor, parse_layer
 from prediction.feature_files import FORMATS, format_of, open_feature_file
 from prediction.feature_lines import count_lines, read_lines
 from training.console import open_console
-from training.devices import create_strategy
-from training.flags import given_flags, parse, require, run_main
+from training.devices import create_strategy, workers_of_tf_config
+from training.flags import STRATEGIES, given_flags, parse, require, run_main
 
 log = logging.getLogger("bert_keras")
+
+# Of several machines each would write the one output file.
+_STRATEGIES = tuple(name for name in STRATEGIES if name != "multi_worker")
 
 
 def define_flags():
@@ -51,6 +55,7 @@ def define_flags():
         "use_one_hot_embeddings", False, "Taken and not needed: a gather gives the same values.", **define
     )
     flags.DEFINE_enum("output_format", None, FORMATS, "Not given: by the ending of --output_file.", **define)
+    flags.DEFINE_enum("strategy", "auto", _STRATEGIES, "Devices to compute on; auto: all that are found.", **define)
     flags.DEFINE_enum("pooling", "none", POOLINGS, "One vector a text and layer, instead of one a token.", **define)
     return values
 
@@ -77,7 +82,7 @@ def main(argv):
         vocab_file=values.vocab_file,
         config_file=values.bert_config_file,
         do_lower_case=values.do_lower_case,
-        strategy=_tpu(values) if values.use_tpu else None,
+        strategy=_strategy(values),
     )
     output_format = values.output_format or format_of(values.output_file)
     with (
@@ -101,9 +106,17 @@ def _check_output(output_file, input_file):
         raise FileNotFoundError(f"--output_file={output_file}: there is no folder {folder}; make it first")
 
 
-def _tpu(values):
+def _strategy(values):
+    """Returns the strategy of several devices or a TPU; None for the one default device."""
+    num_workers = len(workers_of_tf_config()[0])
+    if num_workers > 1:
+        raise ValueError(
+            f"the environment variable TF_CONFIG names {num_workers} workers, but vectors are extracted on one "
+            "machine; unset it, and give each machine a part of the texts"
+        )
     num_cores = values.num_tpu_cores if "num_tpu_cores" in given_flags(values) else None
-    return create_strategy(True, values.master, num_tpu_cores=num_cores)
+    strategy = create_strategy(values.strategy, values.use_tpu, values.master, num_tpu_cores=num_cores)
+    return None if strategy is tf.distribute.get_strategy() else strategy
 
 
 def run_program():

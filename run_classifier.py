@@ -22,6 +22,7 @@ from data_prep.examples import KINDS
 from training.classification import Classification
 from training.classification_settings import TASK_NAMES, complete_settings
 from training.console import open_console
+from training.devices import strategy_of
 from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags
 from training.flags import given_flags, parse, run_main
@@ -81,8 +82,9 @@ def main(argv):
     opened = open_fine_tuning(flag_values, PROGRAM, _PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride"))
     defaults = {name: flag_values[name].default for name in flag_values}
     settings = complete_settings(opened.settings, given_flags(flag_values), defaults, opened.stored)
+    strategy = strategy_of(settings)
     work = Classification(settings, opened.files, opened.stored)
-    return fine_tune(work, opened.files, settings, console)
+    return fine_tune(work, opened.files, settings, strategy, console)
 
 
 def run_program():

@@ -17,6 +17,7 @@ start_tensorflow()
 from absl import flags
 
 from training.console import open_console
+from training.devices import strategy_of
 from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags
 from training.flags import parse, run_main, tell_unused
@@ -73,6 +74,7 @@ def main(argv):
         fixed=("tagger",),
     )
     settings, stored = opened.settings, opened.stored
+    strategy = strategy_of(settings)
     work = TokenClassification(
         opened.files.tokenizer,
         settings["max_seq_length"],
@@ -81,7 +83,7 @@ def main(argv):
         document_context=settings["document_context"],
         tagger=settings["tagger"],
     )
-    return fine_tune(work, opened.files, settings, console)
+    return fine_tune(work, opened.files, settings, strategy, console)
 
 
 def _find_files(settings):

@@ -42,14 +42,14 @@ from modeling import (
 from modeling.config import released_names
 from training.console import open_console
 from training.demo import prepare_demo
-from training.devices import create_strategy
-from training.flags import define_tpu_flags, given_flags, parse, require, run_main
+from training.devices import distribute, strategy_of
+from training.flags import define_device_flags, given_flags, parse, require, run_main
 from training.metrics_log import draw_learning_curves
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
-from training.run_dir import RunDir
 from training.settings import settings_of, take_run_config
 from training.step import Evaluator
+from training.workers import Workers, open_run_dir
 
 log = logging.getLogger("bert_keras")
 
@@ -74,7 +74,7 @@ def define_flags():
     flags.DEFINE_integer("num_train_steps", 100000, "Step at which training ends.", lower_bound=1, **define)
     flags.DEFINE_integer("num_warmup_steps", 10000, "Steps of rising learning rate.", lower_bound=0, **define)
     flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation, at most.", lower_bound=1, **define)
-    define_tpu_flags(values)
+    define_device_flags(values)
 
     flags.DEFINE_string("eval_file", None, "Records to evaluate on, none of them trained on.", **define)
     flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: none.", lower_bound=0, **define)
@@ -121,24 +121,25 @@ def run(settings, console):
     Returns:
         dict of the metrics of the last evaluation; None without one.
     """
+    if not settings["do_train"] and not settings["do_eval"]:
+        raise ValueError("nothing to do: give --do_train, --do_eval or both")
+    strategy = strategy_of(settings)
+    workers = Workers(strategy)
+    with open_run_dir(settings["output_dir"], PROGRAM, workers, settings) as run_dir:
+        return _run(settings, strategy, workers, run_dir, console)
+
+
+def _run(settings, strategy, workers, run_dir, console):
     config, records, eval_records = _read_input(settings)
-    run_dir = RunDir(settings["output_dir"], PROGRAM)
     checkpoint = _checkpoint_to_start_from(settings, run_dir)
     if checkpoint is not None:
         check_config(config, checkpoint)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(settings["seed"])
-    strategy = create_strategy(
-        settings["use_tpu"],
-        settings["tpu_name"] or settings["master"],
-        settings["tpu_zone"],
-        settings["gcp_project"],
-        settings["num_tpu_cores"],
-    )
     if settings["do_train"]:
         part_of_batch(settings, strategy)
-        _claim(run_dir, settings, config, records)
+        _claim(run_dir, settings, config, records, workers)
     with strategy.scope():
         task = PretrainingTask(PretrainingModel(config))
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
@@ -158,6 +159,7 @@ def run(settings, console):
             console,
             evaluate,
             lambda error: explain_failure(records, error),
+            workers=workers,
         )
     is_stopped = settings["do_train"] and step < settings["num_train_steps"]
     if evaluate and metrics is None and not is_stopped:
@@ -178,8 +180,6 @@ def _settings(flag_values):
 
 def _read_input(settings):
     """Reads and checks all that is read before training: the config and the records."""
-    if not settings["do_train"] and not settings["do_eval"]:
-        raise ValueError("nothing to do: give --do_train, --do_eval or both")
     if not settings["do_eval"] and (settings["eval_file"] or settings["eval_steps"]):
         raise ValueError("--eval_file and --eval_steps say how to evaluate; give --do_eval as well, or leave them out")
     name = settings["bert_config_file"]
@@ -256,19 +256,20 @@ def _evaluation(settings, task, strategy, records, eval_records):
 
     def evaluate():
         try:
-            return evaluator.evaluate(strategy.experimental_distribute_dataset(batches))
+            return evaluator.evaluate(distribute(strategy, batches))
         except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
             raise explain_failure(eval_records or records, error) from error
 
     return evaluate
 
 
-def _claim(run_dir, settings, config, records):
+def _claim(run_dir, settings, config, records, workers):
     """Makes the folder the run's own, and puts into it what the weights need to be of use."""
     facts = {
         "bert_config": config.to_dict(),
         "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
     }
+    workers.check_same(facts)
     flag_values = define_flags()
     run_dir.claim(settings, facts, {name: flag_values[name].default for name in flag_values}, FREE_SETTINGS)
     run_dir.write_text("bert_config.json", config.to_json_string())

@@ -19,6 +19,7 @@ from absl import flags
 
 from data_prep.answers import ANSWER_TEXTS, AnswerSettings
 from training.console import open_console
+from training.devices import strategy_of
 from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags
 from training.flags import given_flags, parse, run_main, tell_unused
@@ -88,6 +89,7 @@ def main(argv):
         is_threshold_given |= settings["null_score_diff_threshold"] != 0.0
     elif settings["null_score_diff_threshold"] and not is_threshold_given:
         log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])
+    strategy = strategy_of(settings)
     work = QuestionAnswering(
         opened.files.tokenizer,
         WindowSettings(**{name: settings[name] for name in _WINDOWS}),
@@ -100,7 +102,7 @@ def main(argv):
     )
     if not work.metric_names:
         _check_needs_no_evaluation(settings)
-    return fine_tune(work, opened.files, settings, console)
+    return fine_tune(work, opened.files, settings, strategy, console)
 
 
 def _check(settings):

@@ -56,6 +56,7 @@ def test_flags_and_defaults_are_the_release_s():
         # Of our own.
         "output_format": None,
         "pooling": "none",
+        "strategy": "auto",
     }
 
 

@@ -65,6 +65,7 @@ FLAGS = {
     "seed": 12345,
     "skip_bad_rows": False,
     "smooth_learning_rate": False,
+    "strategy": "auto",
     "text_column": None,
     "text_pair_column": None,
     "tfds": None,

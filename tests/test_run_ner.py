@@ -50,6 +50,7 @@ FLAGS = {
     "save_checkpoints_steps": 1000,
     "seed": 12345,
     "smooth_learning_rate": False,
+    "strategy": "auto",
     "tagger": "linear",
     "tpu_name": None,
     "tpu_zone": None,

@@ -339,6 +339,7 @@ def test_flags_of_the_release_keep_their_names_and_defaults():
         "num_tpu_cores": 8,
     }
     ours = {
+        "strategy": "auto",
         "eval_file": None,
         "eval_steps": 0,
         "log_steps": 10,

@@ -59,6 +59,7 @@ FLAGS = {
     "run_config": None,
     "seed": 12345,
     "smooth_learning_rate": False,
+    "strategy": "auto",
 }
 
 

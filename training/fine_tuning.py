@@ -16,16 +16,15 @@ from data_prep.feature_batches import training_batches
 from data_prep.pretraining import vocabulary_digest
 from data_prep.tokenization import load_vocab
 from modeling import layer_of
-from training.devices import create_strategy
 from training.inference import Inference
 from training.metrics_log import draw_learning_curves
 from training.model_dir import load_model, load_start, write_model
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
-from training.run_dir import RunDir
 from training.selection import Selection
 from training.tpu import is_tpu
 from training.tries import list_tries, try_all
+from training.workers import Workers, open_run_dir
 
 log = logging.getLogger("bert_keras")
 
@@ -120,13 +119,14 @@ class FineTuning:
         raise NotImplementedError
 
 
-def fine_tune(work, files, settings, console):
+def fine_tune(work, files, settings, strategy, console):
     """Trains, evaluates and predicts as the settings say.
 
     Args:
         work: a FineTuning.
         files: a `prediction.model_files.ModelFiles`: what training starts from, or what is evaluated.
         settings: dict of flag values by name.
+        strategy: the `tf.distribute.Strategy` that `training.devices.strategy_of` made of them.
         console: a `rich.console.Console`.
 
     Returns:
@@ -135,33 +135,27 @@ def fine_tune(work, files, settings, console):
     Raises:
         ValueError: the settings do not go together, or the folder holds another run.
     """
-    run_dir = RunDir(settings["output_dir"], work.program)
+    workers = Workers(strategy)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
-    strategy = create_strategy(
-        settings["use_tpu"],
-        settings["tpu_name"] or settings["master"],
-        settings["tpu_zone"],
-        settings["gcp_project"],
-        settings["num_tpu_cores"],
-    )
     tries = list_tries(settings)
-    if settings["do_train"]:
-        for one in tries:
-            _steps(work, {**settings, **one}, strategy)
-        _claim(run_dir, work, files, settings, tries)
-    elif not os.path.isdir(run_dir.path):
-        os.makedirs(run_dir.path)
-    work.prepare(run_dir.path)
-    runner = _Runner(work, files, strategy, console)
-    if settings["do_train"]:
-        if len(tries) == 1:
-            is_whole = runner.train({**settings, **tries[0]}, run_dir).is_whole
-        else:
-            is_whole = try_all(tries, settings, run_dir, work, runner.train)
-        if not is_whole:
-            return None
-    return runner.use_model(settings, run_dir)
+    with open_run_dir(settings["output_dir"], work.program, workers, settings) as run_dir:
+        if settings["do_train"]:
+            for one in tries:
+                _steps(work, {**settings, **one}, strategy)
+            _claim(run_dir, work, files, settings, tries, workers)
+        elif not os.path.isdir(run_dir.path):
+            os.makedirs(run_dir.path)
+        work.prepare(run_dir.path)
+        runner = _Runner(work, files, strategy, workers, console)
+        if settings["do_train"]:
+            if len(tries) == 1:
+                is_whole = runner.train({**settings, **tries[0]}, run_dir).is_whole
+            else:
+                is_whole = try_all(tries, settings, run_dir, work, runner.train)
+            if not is_whole:
+                return None
+        return runner.use_model(settings, run_dir)
 
 
 def _steps(work, settings, strategy):
@@ -178,7 +172,7 @@ def _steps(work, settings, strategy):
     return {**settings, "num_train_steps": num_steps, "num_warmup_steps": num_warmup_steps}
 
 
-def _claim(run_dir, work, files, settings, tries):
+def _claim(run_dir, work, files, settings, tries, workers):
     """Makes a folder the run's own; of one with several tries all that they have in common is compared."""
     facts = {
         "bert_config": files.config.to_dict(),
@@ -187,6 +181,7 @@ def _claim(run_dir, work, files, settings, tries):
         "is_one_of_several_tries": len(tries) > 1,
         **work.facts(),
     }
+    workers.check_same(facts)
     free = {*_FREE_SETTINGS, *work.free_settings, "num_seeds"}
     if len(tries) > 1:
         free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
@@ -200,12 +195,13 @@ def _claim(run_dir, work, files, settings, tries):
 class _Runner:
     """What several tries of one run share: data, devices and, as long as it is in memory, the network."""
 
-    def __init__(self, work, files, strategy, console):
+    def __init__(self, work, files, strategy, workers, console):
         self._work = work
         self._files = files
         self._strategy = strategy
         # A TPU takes no length that is known only when a batch is there.
         self._is_trimmed = work.is_trimmed and not is_tpu(strategy)
+        self._workers = workers
         self._console = console
         self._task = None
         self._outputs = None
@@ -253,6 +249,7 @@ class _Runner:
             evaluate,
             judge=selection,
             eval_metric_names=work.metric_names,
+            workers=self._workers,
         )
         selection.is_whole = selection.is_over or step >= settings["num_train_steps"]
         if selection.is_whole and evaluate is None:
@@ -290,9 +287,7 @@ class _Runner:
 
     def _batches(self, settings, start_step):
         features = {name: self._work.train_features[name] for name in self._task.feature_names}
-        return training_batches(
-            features, settings["train_batch_size"], settings["seed"], start_step, self._is_trimmed
-        )
+        return training_batches(features, settings["train_batch_size"], settings["seed"], start_step, self._is_trimmed)
 
     def _evaluator(self, settings):
         batch_size = settings.get("eval_batch_size", settings["predict_batch_size"])

@@ -4,7 +4,7 @@ import math
 
 from absl import flags
 
-from training.flags import define_tpu_flags
+from training.flags import define_device_flags
 
 
 class NumbersParser(flags.ArgumentParser):
@@ -82,7 +82,7 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
         "num_train_epochs", "3.0", float, 0, "Passes over the data; several are tried.", flag_values, is_open=True
     )
     flags.DEFINE_float("warmup_proportion", 0.1, "Share of the steps with rising rate.", 0.0, 1.0, **define)
-    define_tpu_flags(flag_values)
+    define_device_flags(flag_values)
 
     flags.DEFINE_integer("seed", 12345, "Of new weights, order of examples and dropout.", 0, 2**31 - 1, **define)
     flags.DEFINE_integer("num_seeds", 1, "Runs with seeds from --seed on; the best is kept.", lower_bound=1, **define)

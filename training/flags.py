@@ -14,16 +14,21 @@ from absl import flags
 
 log = logging.getLogger("bert_keras")
 
+STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
+
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
 _PACKAGES = ("modeling", "data_prep", "evaluation", "export", "prediction", "training")
 
 
-def define_tpu_flags(flag_values):
-    """Defines the release's flags of the TPU and of the pace of training, which all run scripts share.
+def define_device_flags(flag_values):
+    """Defines the flags of the devices, most of them the release's, and of the pace of training.
 
     Args:
         flag_values: the `absl.flags.FlagValues` to define them in.
     """
+    flags.DEFINE_enum(
+        "strategy", "auto", STRATEGIES, "Devices to run on; auto: all that are found.", flag_values=flag_values
+    )
     flags.DEFINE_bool("use_tpu", False, "Train on a TPU rather than on the CPU or GPU.", flag_values=flag_values)
     flags.DEFINE_string("tpu_name", None, "Name or grpc address of the TPU.", flag_values=flag_values)
     flags.DEFINE_string("tpu_zone", None, "Zone of the TPU.", flag_values=flag_values)

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_prep.feature_batches import prediction_batches
+from training.devices import distribute
 
 log = logging.getLogger("bert_keras")
 
@@ -45,7 +46,7 @@ class Inference:
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
         batches, order = prediction_batches(features, self._batch_size, self._is_trimmed)
         collected, started, row = {}, time.monotonic(), 0
-        iterator = iter(self._strategy.experimental_distribute_dataset(batches))
+        iterator = iter(distribute(self._strategy, batches))
         while row < num_rows:
             rows = order[row : row + self._batch_size]
             for name, values in self._run(iterator).items():

@@ -44,7 +44,18 @@ class Pace:
         return step == self.num_train_steps or (interval > 0 and step % interval == 0)
 
 
-def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, judge=None, is_evaluation_owed=False):
+def train(
+    trainer,
+    batches,
+    run_dir,
+    report,
+    pace,
+    evaluate=None,
+    explain=None,
+    judge=None,
+    is_evaluation_owed=False,
+    sums=list,
+):
     """Trains until `pace.num_train_steps`, or until the process is asked to stop, and saves.
 
     Args:
@@ -57,6 +68,7 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, 
         explain: function of a `tf.errors.OpError` that reading raised, giving the exception to raise instead.
         judge: function of the step and the metrics of an evaluation, giving whether training is to end there.
         is_evaluation_owed: whether to begin with the evaluation of the step where training starts.
+        sums: `training.workers.Workers.sums`, by which several workers agree; as it is for one.
 
     Returns:
         The metrics of the evaluation at the end; None without one, or after SIGTERM.
@@ -67,7 +79,7 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, 
     """
     step = int(trainer.global_step.numpy())
     iterator = iter(batches)
-    steps_per_call, metrics, is_over = 1, None, False
+    steps_per_call, metrics, is_over, stop = 1, None, False, None
 
     def evaluate_and_judge():
         metrics = evaluate()
@@ -77,8 +89,13 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, 
     with _stop_requests() as stop_requests:
         if is_evaluation_owed:
             metrics, is_over = evaluate_and_judge()
-        while step < pace.num_train_steps and not is_over and not stop_requests:
-            num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
+        while step < pace.num_train_steps and not is_over:
+            asked, num_steps = [*stop_requests], 0
+            if not asked:
+                num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
+            stop, num_steps = _agree(sums, asked, num_steps)
+            if stop:
+                break
             started = time.monotonic()
             try:
                 totals = trainer.train(iterator, tf.constant(num_steps))
@@ -105,13 +122,22 @@ def train(trainer, batches, run_dir, report, pace, evaluate=None, explain=None, 
                 if is_over or pace.is_due(step, pace.save_checkpoints_steps):
                     run_dir.save(step, trainer.state)
             steps_per_call = max(1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / seconds)))
-        if stop_requests and step < pace.num_train_steps and not is_over:
+        if stop:
             if step != run_dir.latest_step():
                 run_dir.save(step, trainer.state)
-            log.info("stopped by %s after step %d, which is saved; the same command goes on", stop_requests[0], step)
-    if "SIGINT" in stop_requests:
+            log.info("stopped by %s after step %d, which is saved; the same command goes on", stop, step)
+    if "SIGINT" in (stop, *stop_requests):
         raise KeyboardInterrupt
     return metrics if is_over or step == pace.num_train_steps else None
+
+
+def _agree(sums, stop_requests, num_steps):
+    """Returns the signal that stops all workers, one that any was sent, and how many steps they take now."""
+    asked = [int(name in stop_requests) for name in ("SIGTERM", "SIGINT")]
+    # Clocks differ, so that each worker would suggest another number.
+    num_workers, num_steps, is_terminated, is_interrupted = sums([1, num_steps, *asked])
+    stop = "SIGINT" if is_interrupted else "SIGTERM" if is_terminated else None
+    return stop, num_steps // num_workers
 
 
 def _not_finite(step, num_steps, run_dir):

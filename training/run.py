@@ -4,6 +4,7 @@ import logging
 import os
 
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule
+from training.devices import distribute
 from training.loop import Pace, train
 from training.metrics_log import MetricsFile, TensorBoardEvents
 from training.progress import Report
@@ -19,7 +20,7 @@ FREE_SETTINGS = frozenset(
         *("bert_config_file", "input_file"),
         *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
         *("log_steps", "save_checkpoints_steps", "iterations_per_loop"),
-        *("use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
+        *("strategy", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
     ]
 )
 
@@ -50,6 +51,7 @@ def train_task(
     explain=None,
     judge=None,
     eval_metric_names=(),
+    workers=None,
 ):
     """Trains a task in a run folder, or goes on with the training that it holds, to the last step or a stop.
 
@@ -64,6 +66,7 @@ def train_task(
             None.
         explain, judge: see `training.loop.train`; `judge` also says which step it `has_seen`, see `Selection`.
         eval_metric_names: of the figures that `evaluate` gives, beside those of training.
+        workers: the `training.workers.Workers` that train together; None: this process alone.
 
     Returns:
         int, the step that training came to; and the metrics of the evaluation at its end, None without one.
@@ -102,8 +105,11 @@ def train_task(
     if TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))
     with Report(task, schedule, batch_size, step, num_steps, console, metrics_logs) as report:
-        batches = strategy.experimental_distribute_dataset(make_batches(step))
-        metrics = train(trainer, batches, run_dir, report, pace, evaluate, explain, judge, is_evaluation_owed)
+        batches = distribute(strategy, make_batches(step), is_endless=True)
+        metrics = train(
+            *(trainer, batches, run_dir, report, pace, evaluate, explain, judge, is_evaluation_owed),
+            *([workers.sums] if workers else []),
+        )
     return int(trainer.global_step.numpy()), metrics
 
 

@@ -9,6 +9,7 @@ from known_models import TOKENS, write_model
 
 from modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel, open_checkpoint
 from training.console import open_console
+from training.devices import strategy_of
 from training.fine_tuning import FineTuning, fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags
 from training.flags import parse
@@ -134,7 +135,8 @@ def run(work, output_dir, **given):
     if not given.get("do_train", True):
         usual = {"output_dir": output_dir, "do_eval": work.eval_features is not None}
     opened = open_run(**{name: value for name, value in {**usual, **given}.items() if value is not None})
-    return fine_tune(work, opened.files, opened.settings, open_console())
+    console = open_console()
+    return fine_tune(work, opened.files, opened.settings, strategy_of(opened.settings), console)
 
 
 def weights_in(folder):

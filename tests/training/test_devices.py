@@ -1,9 +1,13 @@
 """The choice of the device. There is no TPU to run on: connecting to one is tested with a stand-in."""
 
+import json
+import types
+
 import pytest
 import tensorflow as tf
 
-from training.devices import create_strategy
+from training import devices
+from training.devices import create_strategy, workers_of_tf_config
 
 
 def test_the_default_is_one_device():
@@ -15,39 +19,92 @@ def test_without_a_tpu_the_sentence_says_what_to_do():
         create_strategy(use_tpu=True)
 
 
+def test_two_ways_to_ask_for_devices_may_not_differ():
+    with pytest.raises(ValueError, match="--use_tpu asks for a TPU and --strategy=one for something else; leave one"):
+        create_strategy("one", use_tpu=True)
+
+
+def tf_config(cluster, kind="worker", index=0):
+    return json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
+
+
 @pytest.fixture
-def fake_tpu(monkeypatch):
+def made(monkeypatch):
+    """What strategies would be made of; none is."""
     calls = []
-    resolver = object()
-    monkeypatch.setattr(
-        tf.distribute.cluster_resolver,
-        "TPUClusterResolver",
-        lambda tpu, zone, project: calls.append(("resolve", tpu, zone, project)) or resolver,
-    )
-    monkeypatch.setattr(
-        tf.config, "experimental_connect_to_cluster", lambda r: calls.append(("connect", r is resolver))
-    )
-    monkeypatch.setattr(
-        tf.tpu.experimental, "initialize_tpu_system", lambda r: calls.append(("initialize", r is resolver))
-    )
-    monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda r: tf.distribute.get_strategy())
-    return calls
+
+    def stand_in(name):
+        def make(*arguments):
+            calls.append((name, *arguments))
+            return types.SimpleNamespace(num_replicas_in_sync=4)
+
+        return make
+
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", stand_in("multi_worker"))
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", stand_in("mirrored"))
+    gpus = [types.SimpleNamespace(name=f"/device:GPU:{number}") for number in range(2)]
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: gpus if kind == "GPU" else [])
+    devices._mirrored.cache_clear()
+    devices._multi_worker.cache_clear()
+    yield calls
+    devices._mirrored.cache_clear()
+    devices._multi_worker.cache_clear()
 
 
-def test_a_named_tpu_is_connected_to_and_initialised_in_this_order(fake_tpu):
-    create_strategy(True, "grpc://10.0.0.2:8470", "zone", "project", num_tpu_cores=1)
-    assert fake_tpu == [
-        ("resolve", "grpc://10.0.0.2:8470", "zone", "project"),
-        ("connect", True),
-        ("initialize", True),
-    ]
+def test_all_gpus_are_taken_and_by_one_strategy(made, messages):
+    strategy = create_strategy()
+    assert made == [("mirrored", ["/device:GPU:0", "/device:GPU:1"])]
+    assert messages == ["devices: 2 (GPU:0, GPU:1)"]
+    assert create_strategy("mirrored") is strategy
+    assert len(made) == 1
 
 
-def test_the_tpu_of_this_machine_needs_no_connection(fake_tpu):
-    create_strategy(True)
-    assert [call[0] for call in fake_tpu] == ["resolve", "initialize"]
+def test_one_device_is_one_device_also_where_there_are_several(made, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["a:1", "b:1"]}))
+    assert create_strategy("one") is tf.distribute.get_strategy()
+    assert made == []
 
 
-def test_another_number_of_cores_than_asked_for_is_refused(fake_tpu):
-    with pytest.raises(ValueError, match="--num_tpu_cores=8, but the TPU 'local' has 1"):
-        create_strategy(True, num_tpu_cores=8)
+def test_several_workers_are_taken_where_there_are_several(made, monkeypatch, messages):
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["a:1", "b:1"]}, index=1))
+    create_strategy()
+    assert made == [("multi_worker",)]
+    assert messages == ["this is worker 1; waiting for all 2 workers to start", "devices: 4 of 2 workers, 2 of each"]
+    # Of one worker they are the devices of its machine.
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["a:1"]}))
+    create_strategy()
+    assert made[1:] == [("mirrored", ["/device:GPU:0", "/device:GPU:1"])]
+
+
+def test_the_chief_is_the_first_of_the_workers(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["a:1", "b:1"], "chief": ["c:1"]}, index=1))
+    assert workers_of_tf_config() == ([("chief", 0), ("worker", 0), ("worker", 1)], ("worker", 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{", r"^the environment variable TF_CONFIG cannot be read \(.*\); docs/distributed.md has an example"),
+        ('{"cluster": 3}', "TF_CONFIG cannot be read"),
+        (tf_config({"worker": ["a:1"], "ps": ["b:1"]}), "names ps, worker and says that this process is number 0 of"),
+        (tf_config({"worker": ["a:1"]}, index=1), "names worker and says that this process is number 1 of worker; it"),
+        (json.dumps({"cluster": {"worker": ["a:1", "b:1"]}}), "it must name chief or worker alone, and say which of"),
+    ],
+)
+def test_a_wrong_tf_config_is_told(made, monkeypatch, value, message):
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(ValueError, match=message):
+        create_strategy()
+    assert made == []
+
+
+def test_workers_that_nothing_names_are_told(made):
+    with pytest.raises(ValueError, match="--strategy=multi_worker needs the environment variable TF_CONFIG, which"):
+        create_strategy("multi_worker")
+
+
+def test_workers_come_before_anything_is_computed(monkeypatch):
+    tf.constant(1)
+    monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["127.0.0.1:1", "127.0.0.1:2"]}))
+    with pytest.raises(ValueError, match="TensorFlow has already computed something in this process, .*; start it an"):
+        create_strategy()

@@ -29,6 +29,7 @@ FLAGS = {
     "gcp_project": None,
     "master": None,
     "num_tpu_cores": 8,
+    "strategy": "auto",
     "seed": 12345,
     "num_seeds": 1,
     "eval_steps": 0,

@@ -1,0 +1,130 @@
+"""Run by `test_several_devices.py`: trains, evaluates and answers on one device and on several, and compares."""
+
+import dataclasses
+import math
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from data_prep.feature_batches import training_batches
+from modeling import (
+    AdamWeightDecay,
+    BertConfig,
+    LearningRateSchedule,
+    PretrainingModel,
+    PretrainingTask,
+    TokenClassificationTask,
+    TokenClassifierModel,
+    weights_by_name,
+)
+from training.devices import create_strategy, distribute
+from training.inference import Inference
+from training.step import Evaluator, Trainer
+
+NUM_STEPS = 20
+CONFIG = BertConfig(
+    vocab_size=40,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=24,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+def make_features(num_rows):
+    """Sentences with a tag for each token, such that the parts of a batch have unlike numbers of tokens that count."""
+    random = np.random.default_rng(0)
+    mask = np.arange(24) < random.integers(3, 25, num_rows)[:, None]
+    return {
+        "input_ids": (random.integers(1, 40, mask.shape) * mask).astype(np.int32),
+        "input_mask": mask.astype(np.int8),
+        "segment_ids": np.zeros(mask.shape, np.int8),
+        "label_ids": np.where(mask, random.integers(0, 3, mask.shape), -1).astype(np.int32),
+    }
+
+
+def make_examples(num_rows):
+    """Pre-training examples with unlike numbers of masked pieces."""
+    random = np.random.default_rng(1)
+    features = make_features(num_rows)
+    del features["label_ids"]
+    return {name: values.astype(np.int32) for name, values in features.items()} | {
+        "masked_lm_positions": random.integers(0, 3, (num_rows, 3)).astype(np.int32),
+        "masked_lm_ids": random.integers(1, 40, (num_rows, 3)).astype(np.int32),
+        "masked_lm_weights": (np.arange(3) < random.integers(1, 4, num_rows)[:, None]).astype(np.float32),
+        "next_sentence_labels": random.integers(0, 2, (num_rows, 1)).astype(np.int32),
+        "is_real_example": np.ones(num_rows, np.float32),
+    }
+
+
+def set_weights(model):
+    """Gives a model weights whose gradients are long enough to be clipped."""
+    random = np.random.default_rng(2)
+    for name, weight in weights_by_name(model).items():
+        weight.assign(0.6 * random.standard_normal(weight.shape) + name.endswith("gamma"))
+    return model
+
+
+def make_trainer(task, strategy, learning_rate, num_micro_batches=1):
+    return Trainer(task, AdamWeightDecay(LearningRateSchedule(learning_rate, 100)), strategy, 7, num_micro_batches)
+
+
+def train_evaluate_answer(strategy):
+    with strategy.scope():
+        tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
+        pretraining = PretrainingTask(set_weights(PretrainingModel(CONFIG)))
+    tagging.model.head.dropout.rate = 0.0
+    features = make_features(13)
+    trainer = make_trainer(tagging, strategy, 5e-5, num_micro_batches=2)
+    batches = training_batches(features, 8, seed=5, is_trimmed=True)
+    totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(NUM_STEPS))
+    totals = tf.nest.map_structure(float, totals)
+    assert totals["gradient_norm"] > NUM_STEPS, totals  # else nothing would be clipped
+    state = {name: value.numpy() for name, value in trainer.state.items()}
+    # 13 rows, 5 at a time: no batch divides evenly by 2 or 4, and the last is not full.
+    answers = Inference(tagging.model, strategy, 5, is_trimmed=True).outputs(features)["logits"]
+    examples = tf.data.Dataset.from_tensor_slices(make_examples(15)).batch(5, drop_remainder=True)
+    metrics = Evaluator(pretraining, strategy).evaluate(distribute(strategy, examples))
+    return totals, state, answers, metrics
+
+
+def train_on_copies(strategy, num_rows):
+    """Trains a step on copies of one example with dropout, and one in which a copy counts without end."""
+    with strategy.scope():
+        config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.5)
+        task = PretrainingTask(set_weights(PretrainingModel(config)))
+    rows = {name: np.repeat(values, num_rows, axis=0) for name, values in make_examples(1).items()}
+    del rows["is_real_example"]
+    weights = np.stack([rows["masked_lm_weights"]] * 2)
+    weights[1, -1] *= math.inf
+    rows = {name: np.stack([values] * 2) for name, values in rows.items()} | {"masked_lm_weights": weights}
+    iterator = iter(distribute(strategy, tf.data.Dataset.from_tensor_slices(rows).repeat(), is_endless=True))
+    trainer = make_trainer(task, strategy, 5e-5)
+    first, second = (trainer.train(iterator, tf.constant(1)) for _ in range(2))
+    return float(first["loss"]), float(first["gradient_norm"]), float(second["gradient_norm"])
+
+
+def main(count):
+    [processor] = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
+    one_device, devices = create_strategy("one"), create_strategy("mirrored")
+    assert devices.num_replicas_in_sync == count
+    one, several = train_evaluate_answer(one_device), train_evaluate_answer(devices)
+    for expected, value in zip(tf.nest.flatten(one), tf.nest.flatten(several), strict=True):
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6 * scale)
+    print("as one in", len(several[1]), "of", len(one[1]), "values of the state")
+    loss_of_one_mask = train_on_copies(one_device, 1)[0]
+    loss, norm, norm_without_end = train_on_copies(devices, count)
+    assert math.isfinite(norm)
+    assert abs(loss - loss_of_one_mask) > 1e-3, (loss, loss_of_one_mask)
+    assert not math.isfinite(norm_without_end)
+    print("masks of their own, and one of them with a loss that is not finite is seen")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

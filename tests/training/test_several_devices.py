@@ -1,0 +1,24 @@
+"""Two and four devices, here parts of one processor, give what one gives: see `several_devices.py`."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+# Four times the graph, which takes its time to build.
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_several_devices_train_evaluate_and_answer_as_one(count):
+    # In a process of its own, since devices are made before TensorFlow starts.
+    command = [sys.executable, str(ROOT / "tests" / "training" / "several_devices.py"), str(count)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-2:] == [
+        "as one in 76 of 76 values of the state",  # 25 weights, two slots of each, and the step
+        "masks of their own, and one of them with a loss that is not finite is seen",
+    ]
