@@ -1,0 +1,53 @@
+"""Command line: create_pretraining_data.py on the machines of an Apache Beam runner, for text of any size.
+
+    python data_prep/create_pretraining_data_beam.py --input_file='/shared/*.txt' --vocab_file=/shared/vocab.txt \\
+        --output_file=/shared/train.tfrecord.gz --num_shards=1000 -- --runner=FlinkRunner --flink_master=host:8081
+
+What follows `--` is for Beam. The files are those of create_pretraining_data.py with several processes, byte for byte.
+All machines have to see the text and the folder of the output under the same paths.
+"""
+
+import functools
+import os
+import sys
+
+if not __package__:
+    # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+from absl import flags
+
+from data_prep import create_pretraining_data
+from data_prep.beam_workers import BeamWorkers
+from training.flags import parse, run_main
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags of create_pretraining_data.py without --num_workers."""
+    values = create_pretraining_data.define_flags()
+    values.remove_flag_values(["num_workers"])
+    return values
+
+
+def main(argv: list[str]) -> dict:
+    """Builds examples as the command line says.
+
+    Args:
+        argv: the program's name, then its arguments, and after an argument `--` those of Beam.
+
+    Returns, raises: as `main` of create_pretraining_data.py.
+    """
+    end = argv.index("--") if "--" in argv else len(argv)
+    values = define_flags()
+    parse(values, argv[:end], __doc__)
+    options = argv[end + 1 :]
+    return create_pretraining_data.build(values, 1, functools.partial(BeamWorkers, options))
+
+
+def run() -> None:
+    """The program: ends with status 0, or with 1 and a sentence after a mistake."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,71 @@
+"""Building with Apache Beam: the files of several processes, byte for byte. Needs the extra [beam]."""
+
+import importlib.util
+import pathlib
+import sys
+
+import pytest
+
+from data_prep import create_pretraining_data, create_pretraining_data_beam
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+needs_beam = pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="apache-beam is not installed")
+
+
+@pytest.fixture
+def arguments(tmp_path, letters_vocab_file):
+    (tmp_path / "text").write_text("ab c def\ngh i\njklm no\n\npq r\nstu\nvw x\n\nyz\n\n" * 20)
+    return [
+        "create_pretraining_data_beam.py",
+        f"--input_file={tmp_path}/text",
+        f"--vocab_file={letters_vocab_file}",
+        f"--output_file={tmp_path}/out/train.tfrecord.gz",
+        "--num_shards=2",
+        "--max_seq_length=16",
+        "--max_predictions_per_seq=3",
+    ]
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@needs_beam
+@pytest.mark.filterwarnings("ignore")  # Beam's own
+@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+def test_the_files_are_those_of_several_processes(arguments, tmp_path, monkeypatch, mode):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the processes that Beam starts
+    options = ["--", "--runner=DirectRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2"]
+    summary = create_pretraining_data_beam.main([*arguments, *options])
+    found = content(tmp_path / "out")
+    assert sorted(found) == [
+        "train-00000-of-00002.tfrecord.gz",
+        "train-00000-of-00002.tfrecord.gz.json",
+        "train-00001-of-00002.tfrecord.gz",
+        "train-00001-of-00002.tfrecord.gz.json",
+    ]
+    assert summary["instances"] > 200
+    assert create_pretraining_data.main([*arguments, "--num_workers=2"]) == summary
+    assert content(tmp_path / "out") == found
+
+
+@needs_beam
+def test_a_mistake_in_the_text_is_told_in_one_sentence(arguments, tmp_path):
+    (tmp_path / "text").write_bytes(b"a\n\xff\n")
+    with pytest.raises(ValueError, match="text line 2: byte 0xff is not valid UTF-8"):
+        create_pretraining_data_beam.main([*arguments, "--strict_utf8", "--", "--runner=DirectRunner"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_missing_is_told_before_any_work(arguments, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    monkeypatch.setitem(sys.modules, "apache_beam.options.pipeline_options", None)
+    with pytest.raises(ValueError, match=r"apache-beam is not installed; run pip install 'bert-keras\[beam\]'"):
+        create_pretraining_data_beam.main(arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_flags_are_those_of_the_other_program_but_for_the_processes():
+    flags = create_pretraining_data.define_flags().flag_values_dict()
+    del flags["num_workers"]
+    assert create_pretraining_data_beam.define_flags().flag_values_dict() == flags
