@@ -1,12 +1,14 @@
 """BERT: word-piece ids in, a vector for each token and one for the whole sequence out.
 
-Axes: B batch, T tokens, H hidden.
+A row may hold several sequences ("packed"), which then do not see each other and each begin at position 0.
+
+Axes: B batch, T tokens, H hidden, S sequences of a packed row.
 """
 
 import keras
 from keras import ops
 
-from modeling.layers import Embeddings, EncoderLayer, dense, padding_scores
+from modeling.layers import Embeddings, EncoderLayer, dense, other_sequence_scores, padding_scores, rows_at
 
 
 class BertModel(keras.Model):
@@ -17,11 +19,17 @@ class BertModel(keras.Model):
     Args:
         config: BertConfig.
         name: first part of the name of every weight.
+
+    Attributes:
+        is_recomputed: bool, False at first. True: of each encoder layer, training keeps nothing but what came in, and
+            computes the rest a second time for the gradients, which are the same. Saves memory, for long sequences and
+            large batches, and costs time.
     """
 
     def __init__(self, config, name="bert"):
         super().__init__(name=name)
         self.config = config
+        self.is_recomputed = False
         self.encoder_layers = []
         with keras.name_scope(name):
             self.embeddings = Embeddings(config, dropout_index=0)
@@ -38,7 +46,16 @@ class BertModel(keras.Model):
         """The word embeddings, float [V, H]."""
         return self.embeddings.word_embeddings
 
-    def call(self, input_ids, input_mask=None, segment_ids=None, dropout_seed=None):
+    def call(
+        self,
+        input_ids,
+        input_mask=None,
+        segment_ids=None,
+        dropout_seed=None,
+        sequence_ids=None,
+        position_ids=None,
+        cls_positions=None,
+    ):
         """Encodes a batch of sequences.
 
         Args:
@@ -46,31 +63,51 @@ class BertModel(keras.Model):
             input_mask: int32 [B, T], 1 for tokens and 0 for padding; without it all are tokens.
             segment_ids: int32 [B, T]; without them all are 0.
             dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+            sequence_ids: int32 [B, T], of packed rows: which sequence a token belongs to; a number of its own is
+                padding, and input_mask says nothing. A token sees the tokens of its number.
+            position_ids: int32 [B, T], of packed rows: where a token stands in its sequence.
+            cls_positions: int32 [B, S], of packed rows: where in the row each sequence begins.
 
         Returns:
             dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H], from the first
-            token; "embedding_output" float [B, T, H]; "all_encoder_layers", a list of L float [B, T, H].
+            token, or [B, S, H] from those of `cls_positions`; "embedding_output" float [B, T, H];
+            "all_encoder_layers", a list of L float [B, T, H].
 
         Raises:
             ValueError: an input is not of rank 2, two of them differ in shape, or the sequences are too long.
         """
-        self._check_inputs(input_ids=input_ids, input_mask=input_mask, segment_ids=segment_ids)
+        self._check_inputs(
+            input_ids=input_ids,
+            input_mask=input_mask,
+            segment_ids=segment_ids,
+            sequence_ids=sequence_ids,
+            position_ids=position_ids,
+        )
         input_mask = ops.ones_like(input_ids) if input_mask is None else input_mask
         segment_ids = ops.zeros_like(input_ids) if segment_ids is None else segment_ids
-        mask_scores = padding_scores(input_mask)  # [B, 1, 1, T]
-        embedded = self.embeddings(input_ids, segment_ids, dropout_seed=dropout_seed)  # [B, T, H]
+        mask_scores = padding_scores(input_mask) if sequence_ids is None else other_sequence_scores(sequence_ids)
+        embedded = self.embeddings(
+            input_ids, segment_ids, dropout_seed=dropout_seed, position_ids=position_ids
+        )  # [B, T, H]
         layer_outputs = []
-        hidden = embedded
+        hidden = ops.reshape(embedded, (-1, self.config.hidden_size))  # [B * T, H]
         for layer in self.encoder_layers:
-            hidden = layer(hidden, mask_scores, dropout_seed=dropout_seed)  # [B, T, H]
-            layer_outputs.append(hidden)
+            hidden = self._run(layer, hidden, mask_scores, dropout_seed)  # [B * T, H]
+            layer_outputs.append(ops.reshape(hidden, ops.shape(embedded)))  # [B, T, H]
+        sequence_output = layer_outputs[-1]
+        first_tokens = sequence_output[:, 0] if cls_positions is None else rows_at(sequence_output, cls_positions)
         return {
-            "sequence_output": hidden,
+            "sequence_output": sequence_output,
             # tanh whatever hidden_act is, as in the release
-            "pooled_output": ops.tanh(self.pooler(hidden[:, 0])),  # [B, H]
+            "pooled_output": ops.tanh(self.pooler(first_tokens)),
             "embedding_output": embedded,
             "all_encoder_layers": layer_outputs,
         }
+
+    def _run(self, layer, hidden, mask_scores, dropout_seed):
+        if not self.is_recomputed or dropout_seed is None:
+            return layer(hidden, mask_scores, dropout_seed=dropout_seed)
+        return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)
 
     def _check_inputs(self, **inputs):
         """Refuses inputs that would fail later, or be broadcast in silence."""

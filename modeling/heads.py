@@ -8,7 +8,7 @@ import contextlib
 import keras
 from keras import ops
 
-from modeling.layers import Dropout, EncoderLayer, activation, dense, layer_norm, truncated_normal
+from modeling.layers import Dropout, EncoderLayer, activation, dense, layer_norm, rows_at, truncated_normal
 
 # Of the heads of fine-tuning, whatever the config says, as in the release.
 FINE_TUNING_INITIALIZER_RANGE = 0.02
@@ -44,11 +44,10 @@ class MaskedLmHead(keras.layers.Layer):
         Returns:
             float32 [B, P, V] logits.
         """
-        # Picked with one-hot rows, whose gradient is one more product instead of a scatter.
-        rows = ops.one_hot(positions, ops.shape(sequence_output)[1], dtype=self.compute_dtype)  # [B, P, T]
-        masked = ops.matmul(rows, sequence_output)  # [B, P, H]
+        masked = rows_at(sequence_output, positions)  # [B, P, H]
         transformed = self.layer_norm(self.activation(self.dense(masked)))  # [B, P, H]
-        logits = ops.matmul(transformed, ops.transpose(embedding_table)) + self.output_bias  # [B, P, V]
+        table = ops.cast(embedding_table, self.compute_dtype)
+        logits = ops.matmul(transformed, ops.transpose(table)) + self.output_bias  # [B, P, V]
         return ops.cast(logits, "float32")
 
 

@@ -5,6 +5,9 @@ Every layer makes its weights in its constructor, and each weight has the name i
 
 There is no `training` argument. Dropout is drawn when a layer is given a `dropout_seed` and is absent without one.
 
+The encoder works on a table with a row for each token of the batch, [B * T, H]: a product with its bias and what
+follows is then one operation on TensorFlow, which it is not for [B, T, H].
+
 Axes: B batch, T tokens, H hidden, I intermediate, N heads, D head size (H / N), S segment types.
 """
 
@@ -34,27 +37,34 @@ class Embeddings(keras.layers.Layer):
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
 
     def _add_table(self, name, num_rows, config):
+        # Not cast to the precision of the products where it is used: of the words, only the rows that occur are.
         return self.add_weight(
-            name=name, shape=(num_rows, config.hidden_size), initializer=truncated_normal(config.initializer_range)
+            name=name,
+            shape=(num_rows, config.hidden_size),
+            initializer=truncated_normal(config.initializer_range),
+            autocast=False,
         )
 
-    def call(self, input_ids, segment_ids, dropout_seed=None):
+    def call(self, input_ids, segment_ids, dropout_seed=None, position_ids=None):
         """Embeds pieces.
 
         Args:
             input_ids: int32 [B, T].
             segment_ids: int32 [B, T]; an id without a row in the table adds nothing, as in the release.
             dropout_seed: see `Dropout`.
+            position_ids: int32 [B, T]; without them tokens stand where they are.
 
         Returns:
             float [B, T, H].
         """
-        num_tokens = ops.shape(input_ids)[1]
         words = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, H]
         # A product with one-hot rows, so that the few rows of the table have a dense gradient.
-        segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.compute_dtype)  # [B, T, S]
+        segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]
         segments = ops.matmul(segment_rows, self.token_type_embeddings)  # [B, T, H]
-        positions = self.position_embeddings[:num_tokens]  # [T, H]
+        if position_ids is None:
+            positions = self.position_embeddings[: ops.shape(input_ids)[1]]  # [T, H]
+        else:
+            positions = ops.take(self.position_embeddings, position_ids, axis=0)  # [B, T, H]
         return self.dropout(self.layer_norm(words + segments + positions), dropout_seed)
 
 
@@ -78,27 +88,34 @@ class SelfAttention(keras.layers.Layer):
         """Lets every token look at every token that is not padding.
 
         Args:
-            hidden: float [B, T, H].
-            mask_scores: float [B, 1, 1, T], see `padding_scores`.
+            hidden: float [B * T, H].
+            mask_scores: float [B, 1, 1, T], see `padding_scores`; or [B, 1, T, T], a row for each token that looks.
             dropout_seed: see `Dropout`.
 
         Returns:
-            float [B, T, H]: for each head the average of the values it looked at, heads side by side.
+            float [B * T, H]: for each head the average of the values it looked at, heads side by side.
         """
-        query = self._split_heads(self.query(hidden))  # [B, N, T, D]
-        key = self._split_heads(self.key(hidden))  # [B, N, T, D]
-        value = self._split_heads(self.value(hidden))  # [B, N, T, D]
-        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, N, T, T]
-        # The softmax is taken in float32 whatever the precision of the products.
-        scores = ops.cast(scores, "float32") / math.sqrt(self.head_size) + ops.cast(mask_scores, "float32")
-        probabilities = ops.cast(ops.softmax(scores), self.compute_dtype)  # [B, N, T, T]
-        context = ops.matmul(self.dropout(probabilities, dropout_seed), value)  # [B, N, T, D]
-        return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), ops.shape(hidden))  # [B, T, H]
+        heads = (-1, ops.shape(mask_scores)[-1], self.num_heads, self.head_size)
+        query = ops.reshape(self.query(hidden), heads)  # [B, T, N, D]
+        key = ops.reshape(self.key(hidden), heads)  # [B, T, N, D]
+        value = ops.reshape(self.value(hidden), heads)  # [B, T, N, D]
+        mask_scores = ops.cast(mask_scores, self.compute_dtype)
+        if keras.backend.backend() == "jax" and not self.dropout.is_active(dropout_seed):
+            context = _fused_attention(query, key, value, mask_scores)  # [B, T, N, D]
+        else:
+            context = self._attend(query, key, value, mask_scores, dropout_seed)  # [B, T, N, D]
+        return ops.reshape(context, ops.shape(hidden))  # [B * T, H]
 
-    def _split_heads(self, x):
-        num_tokens = ops.shape(x)[1]
-        x = ops.reshape(x, (-1, num_tokens, self.num_heads, self.head_size))  # [B, T, N, D]
-        return ops.transpose(x, (0, 2, 1, 3))  # [B, N, T, D]
+    def _attend(self, query, key, value, mask_scores, dropout_seed):
+        query = ops.transpose(query, (0, 2, 1, 3))  # [B, N, T, D]
+        key = ops.transpose(key, (0, 2, 3, 1))  # [B, N, D, T]
+        # In the precision of the products: TensorFlow makes one operation of these three.
+        scores = ops.matmul(query, key) / math.sqrt(self.head_size) + mask_scores  # [B, N, T, T]
+        # The softmax is taken in float32 whatever the precision of the products.
+        probabilities = ops.cast(ops.softmax(ops.cast(scores, "float32")), self.compute_dtype)
+        value = ops.transpose(value, (0, 2, 1, 3))  # [B, N, T, D]
+        context = ops.matmul(self.dropout(probabilities, dropout_seed), value)  # [B, N, T, D]
+        return ops.transpose(context, (0, 2, 1, 3))
 
 
 class AddAndNorm(keras.layers.Layer):
@@ -135,11 +152,18 @@ class EncoderLayer(keras.layers.Layer):
             self.feed_forward_output = AddAndNorm(config.intermediate_size, config, first_dropout_index + 2)
 
     def call(self, hidden, mask_scores, dropout_seed=None):
-        """Transforms float [B, T, H] to float [B, T, H]; the arguments are those of `SelfAttention`."""
-        context = self.self_attention(hidden, mask_scores, dropout_seed=dropout_seed)  # [B, T, H]
-        attended = self.attention_output(context, hidden, dropout_seed=dropout_seed)  # [B, T, H]
-        inner = self.activation(self.intermediate(attended))  # [B, T, I]
-        return self.feed_forward_output(inner, attended, dropout_seed=dropout_seed)  # [B, T, H]
+        """Transforms float [B * T, H] to float [B * T, H]; the arguments are those of `SelfAttention`."""
+        context = self.self_attention(hidden, mask_scores, dropout_seed=dropout_seed)  # [B * T, H]
+        attended = self.attention_output(context, hidden, dropout_seed=dropout_seed)  # [B * T, H]
+        inner = self._activate(self.intermediate(attended), dropout_seed is not None)  # [B * T, I]
+        return self.feed_forward_output(inner, attended, dropout_seed=dropout_seed)  # [B * T, H]
+
+    def _activate(self, x, is_training):
+        # In training in float32: outside XLA, the small operations of a gelu and its gradient take half the time so.
+        # Else in the precision of the products, with which TensorFlow makes it one operation. It finds the parts of a
+        # gelu only if its operations come after "dense" in the alphabet.
+        with keras.name_scope("gelu"):
+            return ops.cast(self.activation(ops.cast(x, "float32")), x.dtype) if is_training else self.activation(x)
 
 
 class Dropout:
@@ -150,13 +174,17 @@ class Dropout:
     different seeds draw different masks.
 
     Args:
-        rate: probability in [0, 1).
+        rate: probability in [0, 1), used to the nearest 1/65536.
         index: the place in the network; no two of one network share it.
     """
 
     def __init__(self, rate, index):
         self.rate = rate
         self.index = index
+
+    def is_active(self, seed):
+        """Returns whether anything is dropped when called with that seed."""
+        return seed is not None and self.rate > 0
 
     def __call__(self, x, seed):
         """Drops elements of a float tensor.
@@ -167,12 +195,15 @@ class Dropout:
                 drawn with `seed + [0, index]`: seeds that are to give different masks everywhere in the network differ
                 in their first element, or in the second by at least the number of dropouts in the network.
         """
-        if seed is None or self.rate == 0:
+        if not self.is_active(seed):
             return x
         seed = ops.convert_to_tensor(seed)
         seed = FixedSeed(seed + ops.cast([0, self.index], seed.dtype))
-        # The mask of keras.random.dropout, applied in half its time on TensorFlow; PyTorch's wants a seed with a state.
-        is_kept = keras.random.uniform(ops.shape(x), seed=seed) >= self.rate
+        # Drawing random numbers is most of the work, so each of them serves two elements, 16 bits for each.
+        size = math.prod(ops.shape(x))
+        pairs = keras.random.randint((-(-size // 2), 1), -(2**31), 2**31 - 1, seed=seed)
+        draws = ops.reshape(ops.view(pairs, "int16"), (-1,))[:size]
+        is_kept = ops.reshape(draws >= round(self.rate * 2**16) - 2**15, ops.shape(x))
         return x * (ops.cast(is_kept, x.dtype) / (1.0 - self.rate))
 
 
@@ -187,6 +218,14 @@ class FixedSeed(keras.random.SeedGenerator):
         return self.seed
 
 
+def _fused_attention(query, key, value, mask_scores):
+    """Does what `SelfAttention` does in JAX's one operation, which on a GPU that can never holds all scores at once."""
+    num_tokens = ops.shape(query)[1]
+    # cuDNN takes a row of scores for each token that looks.
+    rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
+    return ops.dot_product_attention(query, key, value, bias=rows)
+
+
 def padding_scores(input_mask):
     """Makes the scores that hide padding: 0 for a token, -10000 for padding.
 
@@ -198,6 +237,32 @@ def padding_scores(input_mask):
     """
     scores = (1.0 - ops.cast(input_mask, "float32")) * PADDING_SCORE  # [B, T]
     return ops.expand_dims(ops.expand_dims(scores, 1), 1)
+
+
+def other_sequence_scores(sequence_ids):
+    """Makes the scores that hide the sequences of a packed row from each other: 0 within one, -10000 between two.
+
+    Args:
+        sequence_ids: int32 [B, T], a number for each sequence of a row; padding is one more.
+
+    Returns:
+        float32 [B, 1, T, T], to be added to attention scores [B, N, T, T].
+    """
+    is_other = ops.not_equal(ops.expand_dims(sequence_ids, 2), ops.expand_dims(sequence_ids, 1))  # [B, T, T]
+    return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
+
+
+def rows_at(x, positions):
+    """Picks vectors out of sequences, by a product with one-hot rows: its gradient is one more instead of a scatter.
+
+    Args:
+        x: float [B, T, H].
+        positions: int32 [B, P], each in [0, T).
+
+    Returns:
+        float [B, P, H].
+    """
+    return ops.matmul(ops.one_hot(positions, ops.shape(x)[1], dtype=x.dtype), x)
 
 
 def activation(name):

@@ -2,7 +2,10 @@
 
 Their weights have the names of the release's checkpoints, so a fine-tuned model of the release is one to load.
 
-Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices.
+Features of packed rows also have "sequence_ids", "position_ids" and "cls_positions", see `BertModel`. What is said of a
+sequence then has the shape [B, S, ...] instead of [B, ...].
+
+Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
 
 import keras
@@ -12,6 +15,7 @@ from modeling.bert import BertModel
 from modeling.heads import ClassifierHead, MaskedLmHead, NextSentenceHead, SquadHead
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
+_PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
 
 
 class PretrainingModel(keras.Model):
@@ -172,4 +176,5 @@ class SquadModel(FineTunedModel):
 
 
 def _encode(bert, features, dropout_seed):
-    return bert(*(features[name] for name in _INPUTS), dropout_seed=dropout_seed)
+    packed = {name: features[name] for name in _PACKED_INPUTS if name in features}
+    return bert(*(features[name] for name in _INPUTS), dropout_seed=dropout_seed, **packed)

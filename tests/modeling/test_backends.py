@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHILD = """
 import sys
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -71,6 +72,28 @@ for layer in model.bert.encoder_layers:
 seeds = [np.array(numbers, seed_dtype) for numbers in ((1, 2), (1, 2), (5, 2))]
 first, again, other = (ops.convert_to_numpy(task.numerators(features, seed)["masked_lm_loss"]) for seed in seeds)
 assert first == again != other, (first, again, other)
+
+if keras.backend.backend() == "jax":
+    import jax
+
+    variables = model.trainable_variables
+
+    def gradients(is_recomputed):
+        def loss(values):
+            with keras.StatelessScope(state_mapping=zip(variables, values)):
+                return task.loss(task.numerators(features, seeds[0]), denominators)
+
+        model.bert.is_recomputed = is_recomputed
+        return jax.jit(jax.grad(loss))([variable.value for variable in variables])
+
+    for kept, recomputed in zip(gradients(False), gradients(True), strict=True):
+        np.testing.assert_allclose(recomputed, kept, rtol=1e-5, atol=1e-7)
+
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    in_16_bits = PretrainingModel(model.config)
+    load_weights(weights_by_name(in_16_bits), weights_file)
+    scores = jax.jit(lambda: in_16_bits(features)["masked_lm_logits"])()
+    result["masked_lm_log_probs_in_16_bits"] = ops.log_softmax(scores)
 assert "tensorflow" not in sys.modules
 np.savez(result_file, **{name: ops.convert_to_numpy(value) for name, value in result.items()})
 """
@@ -120,6 +143,9 @@ def test_the_network_equals_the_release_on_another_backend(golden_dir, tmp_path,
     for name in compared:
         expected = golden[f"out/{name}"].reshape(result[name].shape)
         np.testing.assert_allclose(result[name], expected, rtol=0, atol=1e-5, err_msg=name)
+    if backend == "jax":
+        distances = np.abs(result["masked_lm_log_probs_in_16_bits"] - result["masked_lm_log_probs"])
+        assert 0 < distances.max() < 0.05
     np.testing.assert_allclose(
         result["rates"], [0, 0.025, 0.05, 0.075, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0, 0], atol=1e-7
     )

@@ -1,0 +1,140 @@
+"""Several sequences in one row of fixed length, so that little of a batch is padding.
+
+A packed row has what `modeling.BertModel` needs to keep its sequences apart: "sequence_ids" and "position_ids" [R, T],
+"cls_positions" [R, S] and "sequence_weights" [R, S]. Losses and gradients are those of the sequences in rows of their
+own, but for dropout, which draws other masks.
+
+Axes: N sequences, R rows, T tokens, S sequences of a row, P predictions.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+# Rows that are not full and may still be filled; more would be searched longer and fill rows hardly better.
+_NUM_OPEN_ROWS = 64
+_PREDICTIONS = "masked_lm_"
+_PREDICTION_POSITIONS = "masked_lm_positions"
+# Of tokens that do not count, in the labels of tokens.
+_NO_LABEL = -1
+
+
+def first_fit(lengths: Sequence[int], row_length: int, max_sequences: int | None = None) -> list[list[int]]:
+    """Puts each sequence, in the order given, into the first row that has room, or into a new one.
+
+    Args:
+        lengths: tokens of each sequence.
+        row_length: tokens of a row.
+        max_sequences: most sequences of a row; None: any number.
+
+    Returns:
+        The sequences of each row, by their number.
+
+    Raises:
+        ValueError: a sequence is longer than a row.
+    """
+    rows, open_rows, room = [], [], []
+    for number, length in enumerate(lengths):
+        if length > row_length:
+            raise ValueError(
+                f"sequence {number} has {length} tokens, but a packed row has {row_length}; give longer rows, or cut it"
+            )
+        place = next((place for place, left in enumerate(room) if left >= length), None)
+        if place is None:
+            if len(room) == _NUM_OPEN_ROWS:
+                del open_rows[0], room[0]
+            place = len(room)
+            rows.append([])
+            open_rows.append(rows[-1])
+            room.append(row_length)
+        open_rows[place].append(number)
+        room[place] -= length
+        if len(open_rows[place]) == max_sequences:
+            del open_rows[place], room[place]
+    return rows
+
+
+def pack(
+    features: dict[str, np.ndarray],
+    row_length: int,
+    max_sequences: int | None = None,
+    max_predictions: int | None = None,
+) -> dict[str, np.ndarray]:
+    """Packs the features of sequences into rows.
+
+    Args:
+        features: arrays with the sequences as first axis: "input_ids", "input_mask", "segment_ids" [N, T'], padding at
+            the end; labels of tokens are integers of the same shape, what is named masked_lm_... is [N, P'], and all
+            else belongs to the sequence: [N, ...].
+        row_length: T.
+        max_sequences: S; None: the most of any row.
+        max_predictions: P; None: the most of any row.
+
+    Returns:
+        The arrays by name: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
+        [R, T] (1 for the first of a row, 0 for padding), "position_ids" [R, T], "cls_positions" [R, S], float32
+        "sequence_weights" [R, S], 1 for a sequence and 0 where a row has fewer.
+
+    Raises:
+        ValueError: a sequence has no token, or padding before one, or is longer than a row; or a row has more
+            predictions than `max_predictions`.
+    """
+    mask = features["input_mask"]
+    lengths = mask.sum(-1)
+    if not lengths.all() or not np.array_equal(mask, np.arange(mask.shape[1]) < lengths[:, None]):
+        raise ValueError(
+            "input_mask has a row without a token or with padding before one; only sequences that are followed by "
+            "their padding can be packed"
+        )
+    rows = first_fit(lengths.tolist(), row_length, max_sequences)
+    # For each sequence: its row, its place among the sequences of the row, and the token where it begins.
+    numbers = np.concatenate([np.array(row, np.int64) for row in rows])
+    row_of = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    place = np.concatenate([np.arange(len(row)) for row in rows])
+    start = np.concatenate([np.cumsum([0, *lengths[row[:-1]]]) for row in rows])
+    num_places = max_sequences or int(place.max()) + 1
+    taken = {name: values[numbers] for name, values in features.items()}
+
+    packed = _pack_predictions(taken, row_of, start, len(rows), max_predictions)
+    source = np.nonzero(taken["input_mask"])  # of each token: its sequence, its position there
+    target = (row_of[source[0]], start[source[0]] + source[1])
+    taken |= {
+        "sequence_ids": np.broadcast_to((place + 1).astype(np.int32)[:, None], mask.shape),
+        "position_ids": np.broadcast_to(np.arange(mask.shape[1], dtype=np.int32), mask.shape),
+    }
+    for name, values in taken.items():
+        if name.startswith(_PREDICTIONS):
+            continue
+        if values.shape == mask.shape and not np.issubdtype(values.dtype, np.floating):
+            packed[name] = np.full((len(rows), row_length), _NO_LABEL if name == "label_ids" else 0, values.dtype)
+            packed[name][target] = values[source]
+        else:
+            packed[name] = np.zeros((len(rows), num_places, *values.shape[1:]), values.dtype)
+            packed[name][row_of, place] = values
+    packed["cls_positions"] = np.zeros((len(rows), num_places), np.int32)
+    packed["cls_positions"][row_of, place] = start
+    packed["sequence_weights"] = np.zeros((len(rows), num_places), np.float32)
+    packed["sequence_weights"][row_of, place] = 1.0
+    return packed
+
+
+def _pack_predictions(features, row_of, start, num_rows, max_predictions):
+    """Puts the predictions of a row side by side, those that count; their positions become those in the row."""
+    if _PREDICTION_POSITIONS not in features:
+        return {}
+    source = np.nonzero(features["masked_lm_weights"])  # of each prediction: its sequence, its column there
+    target_row = row_of[source[0]]
+    counts = np.bincount(target_row, minlength=num_rows)
+    num_columns = int(counts.max()) if max_predictions is None else max_predictions
+    if counts.max() > num_columns:
+        raise ValueError(
+            f"a packed row has {counts.max()} predictions, but max_predictions is {num_columns}; give at least as many"
+        )
+    column = np.arange(len(target_row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    packed = {}
+    for name in (name for name in features if name.startswith(_PREDICTIONS)):
+        values = features[name][source]
+        values = values + start[source[0]] if name == _PREDICTION_POSITIONS else values
+        packed[name] = np.zeros((num_rows, num_columns), features[name].dtype)
+        packed[name][target_row, column] = values
+    return packed

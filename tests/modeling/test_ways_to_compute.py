@@ -1,0 +1,130 @@
+"""Other ways to the same numbers: packed rows, recomputed layers, products in 16 bits."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep.packing import pack
+from modeling import (
+    ClassificationTask,
+    ClassifierModel,
+    MultiLabelTask,
+    MultipleChoiceModel,
+    PretrainingModel,
+    PretrainingTask,
+    RegressionTask,
+    SquadModel,
+    SquadTask,
+    TokenClassificationTask,
+    TokenClassifierModel,
+    weights_by_name,
+)
+from tests.modeling.tiny_bert import make_config, make_features
+
+LENGTH, ROWS = 11, 6
+RANDOM = np.random.default_rng(0)
+LABELS = {
+    "classes": {"label_ids": RANDOM.integers(0, 3, ROWS).astype(np.int32)},
+    "values": {"label_values": RANDOM.standard_normal(ROWS).astype(np.float32)},
+    "several": {"label_values": RANDOM.integers(0, 2, (ROWS, 3)).astype(np.float32)},
+    "tokens": {"label_ids": RANDOM.integers(-1, 3, (ROWS, LENGTH)).astype(np.int32)},
+    "spans": {name: RANDOM.integers(0, 4, ROWS).astype(np.int32) for name in ("start_positions", "end_positions")},
+    "choices": {"label_ids": RANDOM.integers(0, 2, ROWS // 2).astype(np.int32)},
+    "pretraining": {},
+}
+PACKABLE = ("classes", "values", "several", "tokens", "pretraining")
+
+
+def make_task(kind, **changes):
+    """A task of a small model whose every weight is random, the same for the same kind."""
+    config = make_config(**changes)
+    model, make = {
+        "classes": lambda: (ClassifierModel(config, 3), lambda model: ClassificationTask(model, [0.5, 4.0, 0.25])),
+        "values": lambda: (ClassifierModel(config, 1), RegressionTask),
+        "several": lambda: (ClassifierModel(config, 3), MultiLabelTask),
+        "tokens": lambda: (TokenClassifierModel(config, 3), TokenClassificationTask),
+        "spans": lambda: (SquadModel(config), SquadTask),
+        "choices": lambda: (MultipleChoiceModel(config), ClassificationTask),
+        "pretraining": lambda: (PretrainingModel(config), PretrainingTask),
+    }[kind]()
+    random = np.random.default_rng(1)
+    for name, weight in weights_by_name(model).items():
+        weight.assign(0.3 * random.standard_normal(weight.shape) + name.endswith("gamma"))
+    return make(model)
+
+
+def features_of(kind):
+    features = make_features(make_config(), batch_size=ROWS, num_tokens=LENGTH)
+    if kind == "choices":
+        inputs = ("input_ids", "input_mask", "segment_ids")
+        features = {name: features[name].reshape(ROWS // 2, 2, LENGTH) for name in inputs}
+    if kind == "tokens":  # no label where there is no token
+        return features | {"label_ids": np.where(features["input_mask"], LABELS[kind]["label_ids"], -1)}
+    return features | LABELS[kind]
+
+
+def metrics_and_gradients(task, features, seed=None):
+    """The metrics of a batch, and the gradients of its loss, by name."""
+
+    features = {name: tf.constant(values) for name, values in features.items()}
+    with tf.GradientTape() as tape:
+        numerators, denominators = task.numerators(features, dropout_seed=seed), task.denominators(features)
+        loss = task.loss(numerators, denominators)
+    metrics = task.metrics(numerators, denominators)
+    gradients = tape.gradient(loss, [weight.value for weight in task.model.weights], unconnected_gradients="zero")
+    gradients = map(tf.convert_to_tensor, gradients)
+    names = [weight.path for weight in task.model.weights]
+    return {name: float(value) for name, value in metrics.items()}, dict(zip(names, gradients, strict=True))
+
+
+@pytest.mark.parametrize("kind", PACKABLE)
+def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(kind):
+    task, features = make_task(kind), features_of(kind)
+    packed = pack(features, row_length=16, max_sequences=3)
+    assert len(packed["input_ids"]) < ROWS
+    assert 0 in packed["sequence_weights"]
+    metrics, gradients = metrics_and_gradients(task, packed)
+    expected_metrics, expected_gradients = metrics_and_gradients(task, features)
+    assert metrics == pytest.approx(expected_metrics, rel=1e-5)
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(gradient, expected_gradients[name], atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_recomputed_layers_have_the_same_losses_and_gradients(policy):
+    keras.config.set_dtype_policy(policy)
+    try:
+        task = make_task("pretraining", hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
+        features, seed = features_of("pretraining"), tf.constant([3, 4])
+        expected_metrics, expected_gradients = metrics_and_gradients(task, features, seed)
+        calls = []
+        layer = task.model.bert.encoder_layers[1]
+        layer.call = lambda *args, call=layer.call, **kwargs: calls.append(1) or call(*args, **kwargs)
+        task.model.bert.is_recomputed = True
+        metrics, gradients = metrics_and_gradients(task, features, seed)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert len(calls) == 2
+    assert metrics == expected_metrics
+    for name, gradient in gradients.items():
+        np.testing.assert_array_equal(gradient, expected_gradients[name], err_msg=name)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_products_in_16_bits_come_near_those_in_32(kind):
+    features = features_of(kind)
+    expected_metrics, expected = metrics_and_gradients(make_task(kind), features)
+    length = np.sqrt(sum(np.square(gradient).sum() for gradient in expected.values()))
+    for policy, tolerance in (("mixed_bfloat16", 0.05), ("mixed_float16", 0.005)):
+        keras.config.set_dtype_policy(policy)
+        try:
+            metrics, gradients = metrics_and_gradients(make_task(kind), features)
+        finally:
+            keras.config.set_dtype_policy("float32")
+        assert {gradient.dtype for gradient in gradients.values()} == {tf.float32}
+        for name in (name for name in metrics if name.endswith("loss")):
+            assert metrics[name] == pytest.approx(expected_metrics[name], rel=tolerance / 2)
+        # Of all gradients together, how far they are from those in float32.
+        distance = np.sqrt(sum(np.square(gradients[name] - expected[name]).sum() for name in expected))
+        assert 0 < distance < tolerance * length
