@@ -47,3 +47,40 @@ def test_the_comparison_of_checkpoints_deletes_nothing_of_others(tmp_path, monke
         with pytest.raises(ValueError, match=f"--work_dir={path} is not an empty folder; give one that is new or"):
             checkpoints.main(["checkpoints.py", f"--work_dir={path}"])
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_operations_are_those_of_the_products():
+    from benchmarks import speed
+
+    config = speed.read_config("uncased_L-12_H-768_A-12")
+    # Without attention to others, two operations for each of the 84,934,656 weights of the encoder's kernels.
+    kernels = 12 * (4 * 768**2 + 2 * 768 * 3072)
+    assert speed.encoder_operations(config, 1, 1) == 2 * kernels + 2 * 12 * 2 * 768
+    batch = speed.make_batch(config, 2, 128)
+    assert batch["masked_lm_ids"].shape == (2, 20)
+    masked_lm = 2 * 40 * (768**2 + 768 * 30522)
+    assert speed.pretraining_operations(config, batch) == 3 * (speed.encoder_operations(config, 2, 128) + masked_lm)
+
+
+def test_programs_take_turns_and_are_set_beside_the_fastest_peer(capsys):
+    from benchmarks import speed
+
+    calls = []
+    programs = {name: lambda name=name: calls.append(name) for name in ("one", "two")}
+    times = speed.take_turns(programs, rounds=2, seconds=0.0)
+    assert calls == ["one", "one", "two", "two", "one", "two", "one", "two"]
+    assert {name: len(values) for name, values in times.items()} == {"one": 2, "two": 2}
+
+    times = {
+        "bert-keras float32": [0.5, 0.4, 0.1],
+        "one float32": [2.0, 2.0, 2.0],
+        "two float32": [1.0, 0.8, 0.9],
+        "peak float32": [0.01, 0.01, 0.01],
+    }
+    speed.print_table(times, batch_size=8, operations=2 * 4096**3)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == [
+        "| bert-keras float32 | 20 | 16 to 80 | 2.25 | 2% |",
+        "| one float32 | 4 | 4 to 4 | 0.45 | 0% |",
+        "| two float32 | 8.89 | 8 to 10 | 1.00 | 1% |",
+    ]

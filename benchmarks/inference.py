@@ -1,0 +1,90 @@
+"""Times the encoder without training beside transformers (PyTorch) and keras-hub, on this machine, in turns.
+
+    python benchmarks/inference.py
+
+From word-piece ids to the vectors of all tokens. bfloat16 is as fast as each library can: here the products, in
+transformers the whole model. Prints tables in Markdown. Needs pip install '.[peers]'.
+"""
+
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import keras
+import tensorflow as tf
+import torch
+import transformers
+
+from benchmarks import peers, speed
+from modeling import BertModel
+from training.flags import parse, run_main
+
+
+def main(argv):
+    """Runs the benchmark."""
+    values = speed.define_flags()
+    parse(values, argv, __doc__)
+    torch.set_num_threads(os.cpu_count())
+    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"))
+    for name in values.bert_config_file:
+        config = speed.read_config(name)
+        for num_tokens in map(int, values.num_tokens):
+            batch = speed.make_batch(config, values.batch_size, num_tokens)
+            programs = {
+                "bert-keras float32": ours(config, batch, "float32"),
+                "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
+                "transformers float32": of_transformers(config, batch, torch.float32),
+                "transformers bfloat16": of_transformers(config, batch, torch.bfloat16),
+                "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
+                "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
+                **speed.peak_programs(),
+            }
+            times = speed.take_turns(programs, values.rounds, values.seconds)
+            print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
+            operations = speed.encoder_operations(config, values.batch_size, num_tokens)
+            speed.print_table(times, values.batch_size, operations)
+            print(flush=True)
+
+
+def ours(config, batch, policy):
+    """Returns a function that encodes a batch with this project's network."""
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = BertModel(config)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    inputs = [tf.constant(batch[name]) for name in ("input_ids", "input_mask", "segment_ids")]
+    encode = tf.function(lambda *inputs: model(*inputs)["sequence_output"])
+    return lambda: encode(*inputs).numpy()
+
+
+def of_transformers(config, batch, dtype):
+    """Returns a function that encodes a batch with transformers' BertModel."""
+    model = transformers.BertModel(peers.transformers_config(config)).eval().to(dtype)
+    inputs = {
+        "input_ids": torch.tensor(batch["input_ids"], dtype=torch.long),
+        "attention_mask": torch.tensor(batch["input_mask"], dtype=torch.long),
+        "token_type_ids": torch.tensor(batch["segment_ids"], dtype=torch.long),
+    }
+
+    def encode():
+        with torch.inference_mode():
+            return model(**inputs).last_hidden_state
+
+    return encode
+
+
+def of_keras_hub(config, batch, is_compiled):
+    """Returns a function that encodes a batch with keras-hub's BertBackbone."""
+    model = peers.keras_hub_backbone(config)
+    inputs = {name: tf.constant(values) for name, values in peers.keras_hub_inputs(batch).items()}
+    encode = tf.function(lambda inputs: model(inputs, training=False)["sequence_output"], jit_compile=is_compiled)
+    return lambda: encode(inputs).numpy()
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, sys.argv))

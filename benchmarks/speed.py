@@ -1,0 +1,149 @@
+"""What the benchmarks of speed have in common: batches, alternating runs, the machine's peak, and the table.
+
+Several programs are timed in one process, in turns, so that a slow minute of the machine hits all of them.
+"""
+
+import os
+import platform
+import statistics
+import time
+
+import numpy as np
+from absl import flags
+
+from benchmarks.machine import processor_name
+from modeling import BertConfig
+from modeling.config import released_names
+
+# A long way beyond the caches, so that it is the speed of the arithmetic.
+_PEAK_SIZE = 4096
+# Of the pieces of a sequence, the share that the release predicts at most.
+_PREDICTIONS = {128: 20, 512: 77}
+
+
+def define_flags():
+    """Returns the flags that the benchmarks of speed share."""
+    values = flags.FlagValues()
+    flags.DEFINE_list(
+        "bert_config_file",
+        ["uncased_L-4_H-256_A-4", "uncased_L-12_H-768_A-12"],
+        "Sizes: released names, or bert_config.json files.",
+        flag_values=values,
+    )
+    flags.DEFINE_list("num_tokens", ["128", "512"], "Lengths of the sequences.", flag_values=values)
+    flags.DEFINE_integer("batch_size", 8, "Sequences at a time.", flag_values=values)
+    flags.DEFINE_integer("rounds", 5, "How often each program has its turn.", flag_values=values)
+    flags.DEFINE_float("seconds", 5.0, "How long a turn lasts, at least.", flag_values=values)
+    return values
+
+
+def read_config(name):
+    """Returns the BertConfig of a released name or of a file."""
+    return BertConfig.from_name(name) if name in released_names() else BertConfig.from_json_file(name)
+
+
+def make_batch(config, batch_size, num_tokens):
+    """Makes pre-training examples without padding, a dict of arrays as `modeling.PretrainingTask` takes it."""
+    random = np.random.default_rng(0)
+    num_predictions = _PREDICTIONS.get(num_tokens, max(1, round(0.15 * num_tokens)))
+    shape, predictions = (batch_size, num_tokens), (batch_size, num_predictions)
+    positions = [np.sort(random.choice(num_tokens, num_predictions, replace=False)) for _ in range(batch_size)]
+    return {
+        "input_ids": random.integers(1, config.vocab_size, shape).astype(np.int32),
+        "input_mask": np.ones(shape, np.int32),
+        "segment_ids": np.broadcast_to(np.arange(num_tokens) >= num_tokens // 2, shape).astype(np.int32),
+        "masked_lm_positions": np.array(positions, np.int32),
+        "masked_lm_ids": random.integers(1, config.vocab_size, predictions).astype(np.int32),
+        "masked_lm_weights": np.ones(predictions, np.float32),
+        "next_sentence_labels": random.integers(0, 2, (batch_size, 1)).astype(np.int32),
+    }
+
+
+def encoder_operations(config, batch_size, num_tokens):
+    """Returns the multiplications and additions in the products of one forward pass of the encoder."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    per_token = 4 * hidden**2 + 2 * hidden * inner + 2 * num_tokens * hidden
+    return 2 * batch_size * num_tokens * config.num_hidden_layers * per_token
+
+
+def pretraining_operations(config, batch):
+    """Returns the multiplications and additions in the products of one step of pre-training: three forward passes."""
+    batch_size, num_tokens = batch["input_ids"].shape
+    hidden = config.hidden_size
+    masked_lm = 2 * batch["masked_lm_ids"].size * (hidden**2 + hidden * config.vocab_size)
+    return 3 * (encoder_operations(config, batch_size, num_tokens) + masked_lm)
+
+
+def take_turns(programs, rounds, seconds):
+    """Times programs in turns.
+
+    Args:
+        programs: dict of functions without arguments by name; a call works through one batch.
+        rounds: int, how often each has its turn.
+        seconds: float, how long a turn lasts at least; one call if a call takes longer.
+
+    Returns:
+        dict of lists by name: the seconds of a call, one figure for each round.
+    """
+    for program in programs.values():  # traces, compiles, fills caches
+        program()
+        program()
+    times = {name: [] for name in programs}
+    for _ in range(rounds):
+        for name, program in programs.items():
+            started, calls = time.perf_counter(), 0
+            while calls == 0 or time.perf_counter() - started < seconds:
+                program()
+                calls += 1
+            times[name].append((time.perf_counter() - started) / calls)
+    return times
+
+
+def peak_programs():
+    """Returns programs that multiply two large matrices, by precision; see `peak_operations`."""
+    import tensorflow as tf
+
+    def multiply(dtype):
+        x = tf.cast(tf.random.normal((_PEAK_SIZE, _PEAK_SIZE)), dtype)
+        product = tf.function(lambda: tf.matmul(x, x)[0, 0])
+        return lambda: product().numpy()
+
+    return {f"peak {dtype}": multiply(dtype) for dtype in ("float32", "bfloat16")}
+
+
+def print_table(times, batch_size, operations, ours="bert-keras"):
+    """Prints examples/s, their spread, the ratio to the fastest peer, and the share of the peak, as Markdown.
+
+    Args:
+        times: what `take_turns` gave, of `peak_programs` too. Names end in the precision.
+        batch_size: int.
+        operations: int, of one call.
+        ours: str, how the names of this project's programs begin.
+    """
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    peers = [value for name, value in medians.items() if not name.startswith(("peak", ours))]
+    print("| | examples/s | lowest to highest | to the fastest peer | share of the peak |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name, values in times.items():
+        if name.startswith("peak"):
+            continue
+        rate, slowest, fastest = (_rounded(batch_size / value) for value in (medians[name], max(values), min(values)))
+        ratio = f"{min(peers) / medians[name]:.2f}" if peers else ""
+        peak = 2 * _PEAK_SIZE**3 / medians[f"peak {name.rsplit(' ', 1)[1]}"]
+        share = f"{operations / medians[name] / peak:.0%}"
+        print(f"| {name} | {rate} | {slowest} to {fastest} | {ratio} | {share} |")
+
+
+def _rounded(rate):
+    """Returns a number with three digits that count."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def print_machine(command, packages):
+    """Prints what was run, on what, with which versions, and how busy the machine was."""
+    import importlib.metadata
+
+    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
+    print(f"Command: `python {command}`\n")
+    print(f"Machine: {os.cpu_count()} cores, {processor_name()}; Python {platform.python_version()}, {versions}")
+    print(f"Load before: {', '.join(f'{load:.1f}' for load in os.getloadavg())} (1, 5, 15 minutes)\n")

@@ -1,0 +1,117 @@
+"""Times a step of pre-training beside transformers (PyTorch) and keras-hub, on this machine, in turns.
+
+    python benchmarks/training.py
+
+A step is forward, backward, clipping where the library's own recipe has it, and the optimizer; masked LM and next
+sentence, with dropout. bfloat16 is mixed precision everywhere: weights and optimizer in float32. keras-hub has no
+next-sentence head and gets one. Prints tables in Markdown. Needs pip install '.[peers]'.
+"""
+
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import keras
+import keras_hub
+import numpy as np
+import tensorflow as tf
+import torch
+import transformers
+
+from benchmarks import peers, speed
+from modeling import AdamWeightDecay, LearningRateSchedule, PretrainingModel, PretrainingTask
+from training.flags import parse, run_main
+from training.step import Trainer
+
+_LEARNING_RATE, _WEIGHT_DECAY = 1e-4, 0.01
+
+
+def main(argv):
+    """Runs the benchmark."""
+    values = speed.define_flags()
+    parse(values, argv, __doc__)
+    torch.set_num_threads(os.cpu_count())
+    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"))
+    for name in values.bert_config_file:
+        config = speed.read_config(name)
+        for num_tokens in map(int, values.num_tokens):
+            batch = speed.make_batch(config, values.batch_size, num_tokens)
+            programs = {
+                "bert-keras float32": ours(config, batch, "float32"),
+                "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
+                "transformers float32": of_transformers(config, batch, is_mixed=False),
+                "transformers bfloat16": of_transformers(config, batch, is_mixed=True),
+                "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
+                "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
+                **speed.peak_programs(),
+            }
+            times = speed.take_turns(programs, values.rounds, values.seconds)
+            print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
+            speed.print_table(times, values.batch_size, speed.pretraining_operations(config, batch))
+            print(flush=True)
+
+
+def ours(config, batch, policy):
+    """Returns a function that takes one step of this project's training."""
+    keras.config.set_dtype_policy(policy)
+    try:
+        task = PretrainingTask(PretrainingModel(config))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    optimizer = AdamWeightDecay(LearningRateSchedule(_LEARNING_RATE, num_train_steps=10**6))
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), seed=1)
+    batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(1))
+    one = tf.constant(1)
+    return lambda: float(trainer.train(batches, one)["loss"])
+
+
+def of_transformers(config, batch, is_mixed):
+    """Returns a function that takes one step of transformers' BertForPreTraining with PyTorch's AdamW."""
+    model = transformers.BertForPreTraining(peers.transformers_config(config)).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
+    labels = np.full(batch["input_ids"].shape, -100, np.int64)
+    np.put_along_axis(labels, batch["masked_lm_positions"].astype(np.int64), batch["masked_lm_ids"], 1)
+    inputs = {
+        "input_ids": torch.tensor(batch["input_ids"], dtype=torch.long),
+        "attention_mask": torch.tensor(batch["input_mask"], dtype=torch.long),
+        "token_type_ids": torch.tensor(batch["segment_ids"], dtype=torch.long),
+        "labels": torch.tensor(labels),
+        "next_sentence_label": torch.tensor(batch["next_sentence_labels"][:, 0], dtype=torch.long),
+    }
+
+    def step():
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_mixed):
+            loss = model(**inputs).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step
+
+
+def of_keras_hub(config, batch, is_compiled):
+    """Returns a function that takes one step of keras-hub's BertBackbone with its masked-LM head and Keras's AdamW."""
+    backbone = peers.keras_hub_backbone(config)
+    positions = keras.Input((batch["masked_lm_positions"].shape[1],), dtype="int32", name="masked_lm_positions")
+    encoded = backbone(backbone.input)
+    masked_lm = keras_hub.layers.MaskedLMHead(
+        vocabulary_size=config.vocab_size, token_embedding=backbone.token_embedding, name="masked_lm"
+    )(encoded["sequence_output"], positions)
+    next_sentence = keras.layers.Dense(2, name="next_sentence")(encoded["pooled_output"])
+    model = keras.Model({**backbone.input, "masked_lm_positions": positions}, [masked_lm, next_sentence])
+    losses = [keras.losses.SparseCategoricalCrossentropy(from_logits=True) for _ in range(2)]
+    optimizer = keras.optimizers.AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=1.0)
+    model.compile(optimizer=optimizer, loss=losses, jit_compile=is_compiled)
+    inputs = peers.keras_hub_inputs(batch) | {"masked_lm_positions": batch["masked_lm_positions"]}
+    labels = [batch["masked_lm_ids"], batch["next_sentence_labels"]]
+    return lambda: model.train_on_batch(inputs, labels)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, sys.argv))
