@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from typing import NamedTuple
 from data_prep.corpus import open_corpus, tokenize_corpus
 from data_prep.documents import Documents
 from data_prep.instances import Instance, PretrainingDataSettings, instances_of_document
-from data_prep.masking import MaskingVocabulary
+from data_prep.masking import MaskingVocabulary, Stream
 from data_prep.progress import Progress
 from data_prep.record_shuffle import RUN_BYTES, RunWriter, read_shuffled
 from data_prep.records import create_folder, missing_folders, publish, remove_empty, serialize_example
@@ -70,7 +69,7 @@ def draw_document(
     Yields:
         A random key, from 0 to 2**64 - 1, by which instances are put into their final order; the instance.
     """
-    rng = random.Random(f"{tools.settings.random_seed} {number_of_pass} {index}")
+    rng = Stream(f"{tools.settings.random_seed} {number_of_pass} {index}")
     for instance in instances_of_document(documents, index, tools.settings, tools.vocabulary, rng):
         yield rng.getrandbits(64), instance
 
@@ -128,6 +127,8 @@ def build_with_workers(
         except ValueError:
             stack.close()
             shutil.rmtree(path)
+            for partial in filter(os.path.exists, partials):
+                os.remove(partial)
             remove_empty(new_folders)
             raise
         except BaseException as error:

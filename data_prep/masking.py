@@ -73,6 +73,29 @@ def shuffle(items: MutableSequence, rng: random.Random) -> None:
         remaining = smallest - 1
 
 
+class Stream(random.Random):
+    """A random generator whose draws need not be those of the release."""
+
+
+def choose(items: MutableSequence, count: int, rng: random.Random) -> None:
+    """Leaves `count` of the items, the first ones of their random order.
+
+    The release shuffles all items and takes the first; with a `Stream` only those are drawn, which is as random.
+    """
+    if not isinstance(rng, Stream):
+        shuffle(items, rng)
+        del items[count:]
+        return
+    getrandbits, num_items = rng.getrandbits, len(items)
+    for place in range(min(count, num_items)):
+        num_bits = (num_items - place).bit_length()
+        other = place + getrandbits(num_bits)
+        while other >= num_items:
+            other = place + getrandbits(num_bits)
+        items[place], items[other] = items[other], items[place]
+    del items[count:]
+
+
 def num_predictions(num_tokens: int, masked_lm_prob: float, max_predictions_per_seq: int) -> int:
     """Returns how many tokens to mask among `num_tokens`, which include the special ones.
 
@@ -118,8 +141,7 @@ def mask_tokens(
     else:
         cls_id, sep_id = vocabulary.cls_id, vocabulary.sep_id
         positions = [i for i, token in enumerate(tokens) if token != cls_id and token != sep_id]
-        shuffle(positions, rng)
-        del positions[num_to_predict:]
+        choose(positions, num_to_predict, rng)
 
     masked = tokens.copy()
     for span in spans if masked_spans == "geometric" else ([position] for position in positions):

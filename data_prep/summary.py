@@ -53,7 +53,15 @@ class Summary:
         Returns:
             documents, sentences, tokens, instances: int; random_next_share of the instances, masked_share of the
             tokens that are not padding, padding_share of all places, unknown_share of the corpus: float from 0 to 1.
+
+        Raises:
+            ValueError: there is no instance.
         """
+        if not self.num_instances:
+            raise ValueError(
+                "no example can be made of this text: its documents have one token each, in which there is no order; "
+                "give another text, or another --sentence_task"
+            )
         return {
             "documents": self.num_documents,
             "sentences": self.num_sentences,

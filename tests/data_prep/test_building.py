@@ -170,6 +170,15 @@ def test_mistakes_leave_nothing_behind(tmp_path, letters_tokenizer):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_text_without_any_order_makes_no_examples_of_it(tmp_path, letters_tokenizer, num_workers):
+    (tmp_path / "text").write_text("a\n\nb\n")
+    settings = PretrainingDataSettings(16, 4, sentence_task="sentence_order")
+    with pytest.raises(ValueError, match="no example can be made of this text: its documents have one token each"):
+        build(str(tmp_path / "text"), letters_tokenizer, tmp_path / "new", ["a"], num_workers, settings)
+    assert sorted(os.listdir(tmp_path)) == ["letters.vocab", "text"]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
 def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_path, num_workers):
     from data_prep.pipeline import evaluation_batches, training_batches
 

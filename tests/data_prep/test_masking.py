@@ -1,13 +1,23 @@
 """Masking: the release's draws, and properties that hold for every draw."""
 
 import collections
+import itertools
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.masking import SPAN_LENGTHS, MaskingVocabulary, choose_spans, mask_tokens, num_predictions, shuffle
+from data_prep.masking import (
+    SPAN_LENGTHS,
+    MaskingVocabulary,
+    Stream,
+    choose,
+    choose_spans,
+    mask_tokens,
+    num_predictions,
+    shuffle,
+)
 
 # Ids: 0 to 4 special, 5 to 14 whole words, 15 to 24 continuations.
 VOCAB = {
@@ -51,6 +61,26 @@ def test_shuffle_has_the_result_and_the_draws_of_cpython(size, seed):
     theirs.shuffle(expected)
     assert numbers == expected
     assert ours.random() == theirs.random()
+
+
+@given(size=st.integers(0, 40), count=st.integers(0, 40), seed=st.integers())
+def test_the_release_chooses_by_shuffling_all(size, count, seed):
+    numbers, expected = list(range(size)), list(range(size))
+    choose(numbers, count, random.Random(seed))
+    random.Random(seed).shuffle(expected)
+    assert numbers == expected[:count]
+
+
+@pytest.mark.parametrize(("size", "count"), [(5, 2), (3, 3), (4, 9), (1, 1), (0, 2)])
+def test_a_stream_chooses_every_order_equally_often(size, count):
+    rng, seen = Stream(3), collections.Counter()
+    for _ in range(4000):
+        numbers = list(range(size))
+        choose(numbers, count, rng)
+        seen[tuple(numbers)] += 1
+    orders = list(itertools.permutations(range(size), min(count, size)))
+    assert set(seen) == set(orders)
+    assert min(seen.values()) > 0.75 * 4000 / len(orders)
 
 
 def test_draws_for_a_known_seed():
