@@ -24,8 +24,8 @@ class SpanModel(TextModel):
     bool [B], whether there is none.
 
     Args:
-        network, tokenizer, settings: see `TextModel`; settings has what the task.json of run_squad.py says, of which
-            answer_text is not needed.
+        network, tokenizer, settings: see `TextModel`; settings has what the task.json of run_squad.py says. Its
+            answer_text is not looked at: here the answer is what stands in the context.
 
     Raises:
         ValueError: max_seq_length leaves no room for a context; or see `TextModel`.

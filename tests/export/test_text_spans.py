@@ -1,0 +1,230 @@
+"""Questions and texts in, answers out, in a graph: those of `QuestionAnswerer` where one window is enough."""
+
+import copy
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder, write_fine_tuned
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from known_models import TOKENS
+
+from export.live_check import compare_with_live
+from export.networks import IdsNetwork
+from export.saved_model import write_saved_model
+from export.text_spans import SpanModel
+from prediction import QuestionAnswerer
+from tests.reference_tokenizer import odd_text
+
+OF_OFFSETS = OF_ANSWERS | {"answer_text": "offsets"}
+
+
+class Both:
+    """A model in Python, `live`, and the same one in a graph, asked by `ask`."""
+
+    def __init__(self, live, network, tokenizer):
+        self.live, self.network, self.tokenizer = live, network, tokenizer
+        self.text_model = SpanModel(network, tokenizer, live.settings)
+
+    def changed(self, **settings):
+        """The same model with other settings."""
+        live = copy.copy(self.live)
+        live.settings = live.settings | settings
+        return Both(live, self.network, self.tokenizer)
+
+    def ask(self, *pairs):
+        return {name: values.numpy() for name, values in self.text_model.answer(as_inputs(pairs)).items()}
+
+    def check(self, *pairs):
+        """Holds the graph to Python, which refuses empty texts: the graph knows no answer in empty contexts."""
+        pairs = [tuple(text.encode("utf-8", "ignore").decode() for text in pair) for pair in pairs]
+        asked = [row for row, pair in enumerate(pairs) if all(text.strip() for text in pair)]
+        found = self.ask(*pairs)
+        assert not found["is_cut"][asked].any()
+        for row, answer in zip(asked, self.live([pairs[row] for row in asked]), strict=True):
+            assert found["answer"][row].decode() == answer.text
+            assert found["start"][row] == (-1 if answer.is_impossible else answer.start)
+            assert found["end"][row] == (-1 if answer.is_impossible else answer.end)
+            assert found["is_impossible"][row] == answer.is_impossible
+            assert found["null_odds"][row] == pytest.approx(answer.null_odds or 0, rel=1e-5, abs=1e-5)
+        for row, (_, context) in enumerate(pairs):
+            if not context.strip():
+                assert found["is_impossible"][row]
+                assert (found["answer"][row], found["start"][row], found["end"][row]) == (b"", -1, -1)
+        return found
+
+
+def as_inputs(pairs):
+    texts = [[text if isinstance(text, bytes) else text.encode() for text in pair] for pair in pairs]
+    return {
+        name: tf.constant([pair[part] for pair in texts], tf.string, [len(texts)])
+        for part, name in enumerate(("question", "context"))
+    }
+
+
+@pytest.fixture(scope="module")
+def open_both(tmp_path_factory, tokenizer):
+    """Opens a SquadModel in both forms."""
+
+    def open_(model):
+        folder = write_fine_tuned(tmp_path_factory.mktemp("run"), model, "question_answering", **OF_OFFSETS)
+        live = QuestionAnswerer(folder)
+        return Both(live, IdsNetwork(live.model, "question_answering"), tokenizer)
+
+    return open_
+
+
+@pytest.fixture(scope="module")
+def version_1(open_both):
+    return open_both(random_answerer(seed=6))
+
+
+@pytest.fixture(scope="module")
+def version_2(version_1):
+    """The same model, which says for half of the texts that there is no answer."""
+    both = version_1.changed(version_2_with_negative=True)
+    odds = np.sort(both.ask(*PAIRS)["null_odds"])
+    return both.changed(null_score_diff_threshold=float(odds[3:5].mean()))
+
+
+@pytest.fixture(scope="module")
+def word_knower(open_both):
+    """Finds from "paris" to "capital", and knows that there may be none."""
+    return open_both(word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1}))
+
+
+PAIRS = [
+    ("where is he", "he was hungry, so he ate."),
+    ("who", "Paris"),
+    ("a b c d e f", "she walks the walk,\n so\u3000she  walked a b c"),
+    ("Zoë\u0301?", "e\u0301 \u200bPA\u200bRIS\u200b, she首都a \U0001f4a9 \u0130 \ufffd!"),
+    ("?", "the capital of france " * 3 + "is paris a b"),
+    ("\u200b", "the capital"),
+    ("the capital", "\u200b"),
+    ("\u200b", "\u200b"),
+    ("", "paris is the capital of france"),
+    ("who", ""),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize("version", ["version_1", "version_2"])
+def test_answers_are_those_of_python(version, request):
+    both = request.getfixturevalue(version)
+    found = both.check(*PAIRS)
+    answered = ~found["is_impossible"]
+    assert answered.sum() == (7 if version == "version_1" else 4)
+    assert version == "version_2" or found["score"][~answered].tolist() == [0, 0, 0, 0]
+    for row, pair in enumerate(PAIRS[2:4], 2):
+        alone = both.check(pair)
+        assert {name: values[0] for name, values in alone.items() if values.dtype != np.float32} == {
+            name: values[row] for name, values in found.items() if values.dtype != np.float32
+        }
+        np.testing.assert_allclose(alone["score"][0], found["score"][row], atol=1e-5)
+
+
+words = st.lists(st.sampled_from([token for token in TOKENS[5:] if token[0] != "#"]), max_size=5).map(" ".join)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(words, words | st.tuples(odd_text, words).map("".join)), min_size=1, max_size=4))
+@example([("who", "\u302e\ufe20 paris\u0301")])
+def test_answers_to_odd_texts_are_those_of_python(version_1, version_2, pairs):
+    fitting = [pair for pair in pairs if len(version_1.live.tokenizer.encode(pair[1])) <= 16]
+    version_1.check(*fitting)
+    version_2.check(*fitting)
+
+
+def test_the_first_of_equal_answers_is_taken(open_both):
+    low = {"[PAD]": -1}
+    both = open_both(
+        word_finder({"paris": 5, "the": 5, "[SEP]": 5, **low}, {"france": 6, "capital": 6, "[CLS]": 6, **low})
+    )
+    found = both.check(
+        ("a", "so paris france paris france"),
+        ("a", "the is capital paris capital"),
+        ("a", "a a a a"),
+        ("a", "capital a the"),
+        ("paris france", "a b"),
+    )
+    assert found["answer"].tolist() == [b"paris france", b"the is capital", b"a", b"capital", b"a"]
+    assert found["start"].tolist() == [3, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("n_best_size", [1, 40])
+def test_as_many_places_as_in_python_are_looked_at(word_knower, n_best_size):
+    for has_null in (False, True):
+        both = word_knower.changed(n_best_size=n_best_size, version_2_with_negative=has_null)
+        both.check(("a", "b c d e f"), ("a", "b paris c france"), ("paris", "b c france"), ("b", "a a b"), ("b", "is"))
+
+
+@pytest.mark.parametrize(("threshold", "answer"), [(-60.0, b""), (-50.0, b"paris is the capital")])
+def test_the_stored_threshold_says_when_there_is_no_answer(word_knower, threshold, answer):
+    both = word_knower.changed(version_2_with_negative=True, null_score_diff_threshold=threshold)
+    found = both.check(("where", "he is so paris is the capital"))
+    # Of 40 one-hot numbers, normalised, the one is sqrt(39) and the others -1 / sqrt(39).
+    one, other = np.sqrt(39), -1 / np.sqrt(39)
+    null, best = 2 * (one + 5 * other), 2 * (5 * one + other)
+    assert found["answer"].tolist() == [answer]
+    assert found["null_odds"][0] == pytest.approx(null - best, abs=1e-3)
+    assert found["score"][0] == pytest.approx(best if answer else null, abs=1e-3)
+    nothing = both.ask(("where", ""))
+    assert nothing["null_odds"].tolist() == [1_000_000]
+    assert nothing["is_impossible"].tolist() == [True]
+
+
+def test_a_long_context_is_looked_at_as_far_as_it_fits(version_1, version_2):
+    context = "he was Hungry, so\u200b she ate. paris is the capital of france a b c d e f g h i j k"
+    pieces = version_1.live.tokenizer.tokenize_with_offsets(context)
+    for both in (version_1, version_2):
+        for question, num_shown in (("who", 20), ("a b c d e f", 15), ("a b c d e f g h", 15), ("", 21)):
+            found = both.ask((question, context), ("who", "paris"))
+            assert found["is_cut"].tolist() == [True, False]
+            shown = context[: pieces[num_shown - 1][2]]
+            cut = both.ask((question[:11], shown))
+            assert cut["is_cut"].tolist() == [False]
+            for name in ("answer", "start", "end", "is_impossible"):
+                assert found[name][0] == cut[name][0]
+            np.testing.assert_allclose(found["score"][0], cut["score"][0], atol=1e-5)
+    assert version_1.ask(("a b c d e f g", "paris"))["is_cut"].tolist() == [True]
+    assert version_1.ask(("a b c d e f", "walks " * 7 + "a"))["is_cut"].tolist() == [False]
+    assert version_1.ask(("a b c d e f", "walks " * 8))["is_cut"].tolist() == [True]
+
+
+def test_what_is_not_utf8_is_dropped(version_1):
+    dirty = (b"w\xffho\xe2\x82", b"\xf0\x9f he w\xc3as hu\xffngry \xe2\x82\xac, so\xed\xa0\x80 h\xe2")
+    clean = tuple(text.decode("utf-8", "ignore") for text in dirty)
+    found, expected = version_1.ask(dirty), version_1.check(clean)
+    assert found == expected
+    assert clean[1][found["start"][0] : found["end"][0]] == found["answer"][0].decode() != ""
+
+
+def test_an_answer_is_what_stands_in_the_text_whatever_the_training_was_told(word_knower):
+    both = word_knower.changed(answer_text="release")
+    pair = ("where", "it is Paris,\n the  Capital")
+    texts = as_inputs([pair])
+    outputs = both.ask(pair)
+    assert outputs["answer"].tolist() == [b"Paris,\n the  Capital"]
+    assert both.live(pair).text == "Paris, the Capital"
+    given = {name: values.numpy() for name, values in texts.items()}
+    compared = compare_with_live("question_answering", both.live, given, outputs, 1e-4)
+    assert (compared.num_compared, compared.num_other) == (1, 0)
+
+
+def test_a_saved_model_answers_as_the_model_does(tmp_path, version_2):
+    loaded = tf.saved_model.load(write_saved_model(version_2.text_model, tmp_path)).signatures["serving_default"]
+    for pairs in ([], PAIRS[:1], PAIRS):
+        expected = version_2.ask(*pairs)
+        found = loaded(**as_inputs(pairs))
+        assert found.keys() == expected.keys()
+        for name, values in expected.items():
+            assert found[name].dtype.as_numpy_dtype == values.dtype
+            assert found[name].shape == (len(pairs),)
+            assert found[name].numpy().tolist() == values.tolist()
+
+
+def test_settings_without_room_for_a_context_are_refused(version_1):
+    changed = {**version_1.live.settings, "max_query_length": 21}
+    with pytest.raises(ValueError, match=r"^max_seq_length=24 leaves no room for a text beside max_query_length=21 "):
+        SpanModel(version_1.text_model.network, version_1.tokenizer, changed)

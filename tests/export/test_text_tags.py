@@ -1,0 +1,175 @@
+"""Texts in, tagged words out, in a graph: those of `EntityTagger` where one window is enough."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger, write_fine_tuned
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from known_models import TOKENS
+
+from export.networks import IdsNetwork
+from export.saved_model import write_saved_model
+from export.text_tags import TagModel
+from modeling import TokenClassifierModel, weights_by_name
+from modeling.tagger import FeatureBasedTagger
+from prediction import EntityTagger
+from prediction.words import split_words
+from tests.reference_tokenizer import odd_text
+
+
+class Both:
+    """A model in Python, `live`, and the same one in a graph, asked by `ask`."""
+
+    def __init__(self, folder, model, tokenizer, tagger="linear"):
+        settings = OF_TAGS | {"tagger": tagger, "labels": TAGS}
+        self.live = EntityTagger(write_fine_tuned(folder, model, "token_classification", **settings))
+        self.text_model = TagModel(IdsNetwork(self.live.model, "token_classification"), tokenizer, self.live.settings)
+
+    def ask(self, *texts):
+        return {name: values.numpy() for name, values in self.text_model.answer(as_inputs(texts)).items()}
+
+    def check(self, *texts):
+        """Holds the graph to Python, which refuses texts without a word."""
+        texts = [text.encode("utf-8", "ignore").decode() for text in texts]
+        found = self.ask(*texts)
+        with_words = [row for row in range(len(texts)) if found["num_words"][row]]
+        assert not found["is_cut"].any()
+        for row, answer in zip(with_words, self.live([texts[row] for row in with_words]), strict=True):
+            check_row(found, row, answer.words)
+        for row in set(range(len(texts))) - set(with_words):
+            check_row(found, row, [])
+            with pytest.raises(ValueError, match="has no word in its text; give a text$"):
+                self.live(texts[row])
+        return found
+
+
+def check_row(found, row, words):
+    assert found["num_words"][row] == len(words)
+    padding = max(found["num_words"]) - len(words)
+    for name, expected in {
+        "words": [word.word.encode() for word in words] + [b""] * padding,
+        "tags": [word.tag.encode() for word in words] + [b""] * padding,
+        "starts": [word.start for word in words] + [-1] * padding,
+        "ends": [word.end for word in words] + [-1] * padding,
+    }.items():
+        assert found[name][row].tolist() == expected
+    probabilities = [word.probability for word in words] + [0] * padding
+    np.testing.assert_allclose(found["probabilities"][row], probabilities, rtol=0, atol=1e-5)
+
+
+def as_inputs(texts):
+    texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    return {"text": tf.constant(texts, tf.string, [len(texts)])}
+
+
+@pytest.fixture(scope="module")
+def open_both(tmp_path_factory, tokenizer):
+    """Opens a tagger in both forms."""
+    return lambda model, tagger="linear": Both(tmp_path_factory.mktemp(tagger), model, tokenizer, tagger)
+
+
+@pytest.fixture(scope="module")
+def linear(open_both):
+    return open_both(randomise(TokenClassifierModel(small_config(), len(TAGS)), seed=3))
+
+
+@pytest.fixture(scope="module")
+def bilstm(open_both):
+    model = randomise(FeatureBasedTagger(small_config(), len(TAGS)), seed=3)
+    for name, weight in weights_by_name(model).items():
+        # The LSTMs have 768 units, whose sums would leave nothing between 0 and 1.
+        weight.assign(weight * (0.05 if name.startswith("tagger/layer") else 1))
+    return open_both(model, "bilstm")
+
+
+TEXTS = [
+    "He was hungry, so she walks.",
+    "Paris's capital U.S. 10,000...",
+    "  \u0301 Zoë\u0301 首都a\tI\u200bs\u200b he \U0001f4a9\u2028b\n",
+    "a b c d e f g h i j k l m n",
+    "Paris",
+    "",
+    " \u200b\n",
+    "\x00a\ufffdb\x01",
+]
+
+
+@pytest.mark.parametrize("tagger", ["linear", "bilstm"])
+def test_tags_are_those_of_python(tagger, request):
+    both = request.getfixturevalue(tagger)
+    found = both.check(*TEXTS)
+    assert found["num_words"].tolist() == [8, 6, 9, 14, 1, 0, 0, 1]
+    assert len(set(found["tags"].ravel().tolist())) > 2
+    for row in (1, 4, 5):
+        alone = both.check(TEXTS[row])
+        for name in ("words", "tags", "starts", "ends"):
+            assert alone[name][0].tolist() == found[name][row, : found["num_words"][row]].tolist()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.sampled_from(TOKENS[5:]) | odd_text, max_size=3).map(" ".join), min_size=1, max_size=4))
+@example(["\u0301", "\u0301\u0301.", "a\u0301-\u0301b"])
+def test_tags_of_odd_texts_are_those_of_python(linear, texts):
+    linear.check(*(text for text in texts if num_pieces(linear, text) <= 14))
+
+
+def num_pieces(both, text):
+    """How many pieces a text has word by word, a word without any counting as one."""
+    text = text.encode("utf-8", "ignore").decode()
+    encode = both.live.tokenizer.encode
+    return sum(max(1, len(encode(text[start:end]))) for start, end in split_words(text))
+
+
+def test_a_long_text_is_looked_at_as_far_as_it_fits(linear):
+    fits, more = "he " * 11 + "walked is", "he " * 11 + "walked is is"
+    walks = "he " * 13 + "walks."
+    found = linear.ask(fits, more, walks, fits + "\u200b", fits + "\u0301")
+    assert found["is_cut"].tolist() == [False, True, True, False, False]
+    assert found["num_words"].tolist() == [13, 13, 13, 13, 13]
+    [answer] = linear.live([fits])
+    for row in (0, 1, 3):
+        check_row(found, row, answer.words)
+    check_row(linear.ask("he " * 13, walks), 1, linear.live("he " * 13).words)
+
+
+def test_of_a_word_without_end_what_fits_is_looked_at(linear):
+    word = "a" + "s" * 13
+    found = linear.ask(word, word + "s", f"{word}s he", f"he {word}", "he")
+    assert found["is_cut"].tolist() == [False, True, True, True, False]
+    assert found["num_words"].tolist() == [1, 1, 1, 1, 1]
+    assert found["words"][:, 0].tolist() == [text.encode() for text in (word, word + "s", word + "s", "he", "he")]
+    assert found["ends"][:, 0].tolist() == [14, 15, 15, 2, 2]
+    for row, text in enumerate((word, word + "s")):
+        check_row(found, row, linear.live(text).words)
+    np.testing.assert_allclose(found["probabilities"][2], found["probabilities"][1], rtol=0, atol=1e-5)
+
+
+def test_the_first_of_equal_tags_is_taken(open_both):
+    model = word_tagger({"paris": "B-LOC", "he": "B-PER"})
+    table = weights_by_name(model)["output_weights"]
+    table.assign(table.numpy()[[1, 1, 2, 1, 2]])
+    found = open_both(model).check("he is in Paris's")
+    assert found["tags"].tolist() == [[b"B-PER", b"O", b"O", b"O", b"O"]]
+
+
+def test_what_is_not_utf8_is_dropped(linear):
+    text = b"\xc3He \xe2\x82is\xff, U\xff.S. \xed\xa0\x80P\xc3aris \xf0\x9f"
+    found, expected = linear.ask(text), linear.check(text.decode("utf-8", "ignore"))
+    assert found["words"].tolist() == [[b"He", b"is", b",", b"U.S.", b"Paris"]]
+    assert {name: values.tolist() for name, values in found.items()} == {
+        name: values.tolist() for name, values in expected.items()
+    }
+
+
+def test_a_saved_model_answers_as_the_model_does(tmp_path, bilstm):
+    loaded = tf.saved_model.load(write_saved_model(bilstm.text_model, tmp_path)).signatures["serving_default"]
+    for texts in ([], TEXTS[:1], TEXTS[5:6], TEXTS, ["he " * 40]):
+        expected = bilstm.ask(*texts)
+        found = loaded(**as_inputs(texts))
+        assert found.keys() == expected.keys()
+        for name, values in expected.items():
+            assert found[name].dtype.as_numpy_dtype == values.dtype
+            assert found[name].shape == values.shape
+            assert found[name].numpy().tolist() == values.tolist()
+    assert found["is_cut"].numpy().tolist() == [True]
