@@ -1,0 +1,124 @@
+"""What workers agree upon, and where they write. Real ones are in tests/test_several_workers.py."""
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from training.run_dir import RunDir
+from training.workers import Workers, open_run_dir
+
+
+def make_worker(index, sums, count=2):
+    worker = Workers(tf.distribute.get_strategy())
+    worker.index, worker.count, worker.sums = index, count, sums
+    return worker
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    """The folder of a run with a checkpoint and a folder within."""
+    run_dir = RunDir(str(tmp_path / "run"), "program")
+    os.makedirs(run_dir.file("model"))
+    run_dir.save(3, {"global_step": tf.Variable(3)})
+    run_dir.write_text("metrics.csv", "step\n3\n")
+    run_dir.write_text("model/task.json", "{}\n")
+    return run_dir
+
+
+def files_in(folder):
+    return {os.path.relpath(os.path.join(path, name), folder) for path, _, names in os.walk(folder) for name in names}
+
+
+def test_one_process_is_the_chief_and_agrees_with_itself(tmp_path):
+    workers = Workers(tf.distribute.get_strategy())
+    assert (workers.count, workers.index, workers.is_chief) == (1, 0, True)
+    assert workers.sums([3, 0, 1]) == [3, 0, 1]
+    workers.check_same({"seed": object()})  # is not even looked at
+    with open_run_dir(str(tmp_path / "run"), "program", workers, {}) as run_dir:
+        assert run_dir.path == str(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_workers_with_other_values_are_refused_in_all_of_them_by_name():
+    messages = []
+
+    def sums(numbers):
+        messages.append(numbers)
+        return numbers
+
+    # The chief, in whose sums another worker has found the second of three values to differ.
+    chief = make_worker(0, lambda numbers: sums(numbers) if not messages else [0, 1, 0])
+    values = {"train_data": "abc", "learning_rate": 0.1, "seed": 1}
+    with pytest.raises(
+        ValueError, match=r"^the 2 workers do not have the same seed \(here 1\); give all of them the same command, the"
+    ):
+        chief.check_same(values)
+    # The worker itself: what the chief has comes first, then how many differ.
+    of_chief, told = messages[0], []
+    worker = make_worker(1, lambda numbers: told.append(numbers) or (of_chief if len(told) == 1 else numbers))
+    with pytest.raises(ValueError, match=r"do not have the same seed \(here 2\)"):
+        worker.check_same({**values, "seed": 2})
+    assert told == [[0, 0, 0], [0, 1, 0]]
+    told.clear()
+    worker.check_same(values)
+    assert told == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_a_worker_works_in_a_copy_that_reads_as_the_run_and_writes_elsewhere(run_dir, monkeypatch):
+    before = files_in(run_dir.path)
+    worker = make_worker(1, list)
+    monkeypatch.setattr(worker, "check_same", lambda values: None)
+    os.makedirs(run_dir.file(".worker-1"))
+    (open(run_dir.file(".worker-1/left"), "w")).close()
+    with open_run_dir(run_dir.path, "program", worker, {}) as own:
+        assert own.path == run_dir.file(".worker-1")
+        assert files_in(own.path) == before
+        assert own.latest_step() == 3
+        own.save(4, {"global_step": tf.Variable(4)})
+        own.write_text("metrics.csv", "step\n4\n")
+        for path in (own.file("model/task.json"), own.file("model.ckpt-3.index")):
+            os.remove(path)
+        assert own.latest_step() == 4
+    assert files_in(run_dir.path) == before
+    assert run_dir.latest_step() == 3
+    with open(run_dir.file("metrics.csv")) as file:
+        assert file.read() == "step\n3\n"
+
+
+def test_only_its_own_copy_is_removed_when_a_worker_fails(run_dir, monkeypatch):
+    before = files_in(run_dir.path)
+    worker = make_worker(1, list)
+
+    def fail(*arguments, **more):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("training.workers.shutil.copytree", fail)
+    with (
+        pytest.raises(OSError, match="no space left"),
+        open_run_dir(run_dir.path, "program", worker, {}),
+    ):
+        raise AssertionError
+    assert files_in(run_dir.path) == before
+
+
+def test_the_chief_works_in_the_folder_itself_and_waits_for_the_others(run_dir):
+    asked = []
+    chief = make_worker(0, lambda numbers: asked.append(len(numbers)) or [0] * len(numbers))
+    with open_run_dir(run_dir.path, "program", chief, {"seed": 1, "tfds": None}) as own:
+        assert own.path == run_dir.path
+        assert asked == [3, 3]  # the settings and the step, of the chief and then how many differ
+    assert asked == [3, 3, 1]
+
+
+def test_a_lost_worker_is_told_with_the_step_to_go_on_from(run_dir):
+    chief = make_worker(0, lambda numbers: [0] * len(numbers))
+    with (
+        pytest.raises(
+            ConnectionError,
+            match=r"^another worker has ended before the run did \(Socket closed\); the same command in all "
+            "workers goes on from step 3, the last that is saved$",
+        ),
+        open_run_dir(run_dir.path, "program", chief, {}),
+    ):
+        raise tf.errors.UnavailableError(None, None, "Socket closed\nmore")
