@@ -1,7 +1,7 @@
 """Says, on a machine without a TPU, whether training would run on one: its own compiler is asked.
 
     pip install 'bert-keras[tpu_check]'
-    python check_tpu.py --bert_config_file=uncased_L-12_H-768_A-12 --train_batch_size=256 --max_seq_length=128
+    python check_tpu.py --bert_config_file=uncased_L-2_H-128_A-2 --train_batch_size=256 --max_seq_length=128
     python check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 --train_batch_size=32 \\
         --max_seq_length=384
 
@@ -58,7 +58,7 @@ TASKS = {
     "question_answering": lambda config, num_labels: SquadTask(SquadModel(config)),
 }
 _GB = 2**30
-# A batch that is proposed is compiled first, each time in about a minute.
+# A batch that is proposed is compiled first, which takes as long as the one that was asked for.
 _MAX_PROPOSALS = 3
 
 

@@ -69,7 +69,7 @@ def missing_packages():
 
 
 def compile_for_tpu(serialized):
-    """Compiles a program for one core of a TPU v5e, which takes half a minute and more.
+    """Compiles a program for one core of a TPU v5e, which takes from half a minute to many minutes.
 
     Args:
         serialized: bytes; the HLO, see `training.hlo.Program`.
