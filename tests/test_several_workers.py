@@ -1,0 +1,152 @@
+"""Several workers on this machine, over real connections: the numbers of one device, and what becomes of lost ones."""
+
+import dataclasses
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from pretraining_runs import argv_of, assert_bit_equal, make_files, run, weights_in
+from workers import run_workers
+
+from tests.training import made_up_task
+
+# Each process takes TensorFlow ten seconds to start, and there are many.
+pytestmark = pytest.mark.slow
+
+# Pre-trains; the worker that is told to sends itself a signal before a step.
+PRETRAIN = """
+import os, sys
+index, worker, number, step = map(int, sys.argv[1:5])
+import run_pretraining, training.loop
+from training.flags import run_main
+steps_until_due = training.loop.Pace.steps_until_due
+def signalling(self, at):
+    if (index, at) == (worker, step):
+        os.kill(os.getpid(), number)
+    return steps_until_due(self, at)
+training.loop.Pace.steps_until_due = signalling
+sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
+"""
+NOBODY = (-1, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, tiny_config, write_records):
+    config = dataclasses.replace(tiny_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    files = make_files(tmp_path_factory.mktemp("workers"), config, write_records)
+    files |= {"do_train": True, "do_eval": True, "eval_file": files["input_file"].with_name("held_out.tfrecord")}
+    return {**files, "log_steps": 1, "iterations_per_loop": 1, "learning_rate": 1e-4, "deterministic": True}
+
+
+@pytest.fixture(scope="module")
+def two_workers(files):
+    """The folder of a run of two workers, and how they ended."""
+    folder = files["output_dir"].with_name("two")
+    return folder, run_workers(2, PRETRAIN, *NOBODY, *argv_of(files, output_dir=folder)[1:])
+
+
+def assert_close(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_allclose(value, second[name], rtol=0, atol=1e-6, err_msg=name)
+
+
+def figures_of(folder):
+    """The rows of metrics.csv but for the speed."""
+    rows = [row.split(",")[:-1] for row in (folder / "metrics.csv").read_text().splitlines()]
+    return rows[0], [row[1] for row in rows], np.array([[float(cell or 0) for cell in row[2:]] for row in rows[1:]])
+
+
+def test_two_workers_train_and_evaluate_as_one_device(files, two_workers):
+    folder, ended = two_workers
+    assert [status for status, _, _ in ended] == [0, 0], ended
+    one = run(files)
+    (columns, splits, figures), (other_columns, other_splits, others) = map(figures_of, (files["output_dir"], folder))
+    assert (columns, splits) == (other_columns, other_splits)
+    assert splits == ["split", *["train"] * 12, "eval"]
+    np.testing.assert_allclose(others, figures, rtol=0, atol=2e-6)
+    assert_close(weights_in(files["output_dir"]), weights_in(folder))
+    assert one["loss"] == pytest.approx(figures[-1][1], abs=1e-6)
+
+
+def test_the_chief_alone_tells_and_writes(files, two_workers):
+    folder, ((_, told, _), (_, other_told, _)) = two_workers
+    assert "training: steps 1 to 12 of 8 examples each, 4 at a time" in told
+    assert "batch: 8 examples = 2 devices x 1 part(s) x 4 examples" in told
+    assert other_told.splitlines() == [
+        "this is worker 1; waiting for all 2 workers to start",
+        "devices: 2 of 2 workers, 1 of each",
+        "worker 1 of 2: from here on the chief tells how it goes",
+    ]
+    names = {name for name in os.listdir(folder) if not name.startswith("events")}
+    assert names <= {".lock", "bert_config.json", "checkpoint", "eval", "eval_results.txt", "learning_curves.png"} | {
+        *("metrics.csv", "run_config.json"),
+        *(f"model.ckpt-{step}.{end}" for step in (4, 8, 12) for end in ("index", "data-00000-of-00001")),
+    }
+
+
+def test_killed_workers_end_the_others_and_go_on_to_the_very_same_weights(files, two_workers, tmp_path):
+    argv = argv_of(files, output_dir=tmp_path / "run")[1:]
+    for lost, step, saved in ((1, 6, 4), (0, 10, 8)):
+        ended = run_workers(2, PRETRAIN, lost, int(signal.SIGKILL), step, *argv)
+        assert ended[lost][0] == -signal.SIGKILL
+        status, _, error = ended[1 - lost]
+        assert status not in (0, None)
+        assert weights_in(tmp_path / "run")["global_step"] == saved
+        assert f"in all workers goes on from step {saved}, the last that is saved" in error
+        assert "Traceback" not in error
+    ended = run_workers(2, PRETRAIN, *NOBODY, *argv)
+    assert [status for status, _, _ in ended] == [0, 0], ended
+    assert "training: steps 9 to 12" in ended[0][1]
+    assert_bit_equal(weights_in(two_workers[0]), weights_in(tmp_path / "run"))
+    assert figures_of(tmp_path / "run")[1] == figures_of(two_workers[0])[1]
+    assert not list((tmp_path / "run").glob(".worker-*"))
+
+
+def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files, two_workers, tmp_path):
+    argv = argv_of(files, output_dir=tmp_path / "run")[1:]
+    ended = run_workers(3, PRETRAIN, 2, int(signal.SIGTERM), 5, *argv, "--train_batch_size=12")
+    assert [status for status, _, _ in ended] == [0, 0, 0], ended
+    assert "stopped by SIGTERM after step 6, which is saved; the same command goes on" in ended[0][1]
+    assert weights_in(tmp_path / "run")["global_step"] == 6
+    assert not (tmp_path / "run" / "eval_results.txt").exists()
+    # One device goes on with what three began.
+    run(files, output_dir=tmp_path / "run", train_batch_size=12)
+    run(files, output_dir=tmp_path / "one", train_batch_size=12)
+    assert_close(weights_in(tmp_path / "one"), weights_in(tmp_path / "run"))
+
+
+def test_workers_with_unlike_commands_are_all_refused(files, tmp_path):
+    unlike = PRETRAIN.replace("*sys.argv[5:]]", "*sys.argv[5:], f'--seed={index}']")
+    for status, _, error in run_workers(2, unlike, *NOBODY, *argv_of(files, output_dir=tmp_path / "run")[1:]):
+        assert status == 1
+        assert "the 2 workers do not have the same seed (here" in error
+    assert not (tmp_path / "run" / "run_config.json").exists()
+
+
+# Fine-tunes, keeps the best of several evaluations, and predicts.
+FINE_TUNE = """
+import sys
+sys.argv[1:] = sys.argv[2:]
+from tests.training.made_up_task import MadeUp, run
+run(MadeUp(does_predict=True), sys.argv[2], init_checkpoint=sys.argv[1], do_predict=True, eval_steps=2)
+"""
+
+
+def test_fine_tuned_by_two_workers_a_model_gives_one_device_the_same_answers(tmp_path):
+    start, folder = made_up_task.write_start(tmp_path / "start"), tmp_path / "run"
+    ended = run_workers(2, FINE_TUNE, start, folder)
+    assert [status for status, _, _ in ended] == [0, 0], ended
+    assert len([row for row in made_up_task.rows_of(folder) if row["split"] == "eval"]) == 3
+    names = ("answers.json", "predictions.json", "evaluation.json")
+    of_two = {name: json.loads((folder / name).read_text()) for name in names}
+    assert [len(of_two[name]) for name in names[:2]] == [10, 5]  # each row once; 8 at a time, so that none is full
+    made_up_task.run(made_up_task.MadeUp(does_predict=True), folder, do_train=False, do_predict=True)
+    for name in names[:2]:
+        np.testing.assert_allclose(json.loads((folder / name).read_text()), of_two[name], rtol=0, atol=1e-6)
+    of_one = json.loads((folder / "evaluation.json").read_text())
+    assert of_one["step"] == of_two["evaluation.json"]["step"]
+    assert of_one["metrics"] == pytest.approx(of_two["evaluation.json"]["metrics"], abs=1e-5)
+    assert not list(folder.glob(".worker-*"))
