@@ -75,6 +75,7 @@ def train(
 
     Raises:
         ValueError: the loss or its gradient is not finite; the steps are named, and nothing has been saved since.
+        OSError: a file of the data is not there any more, or a checkpoint cannot be written.
         KeyboardInterrupt: Ctrl-C; the step in progress has been finished and saved.
     """
     step = int(trainer.global_step.numpy())
@@ -97,16 +98,9 @@ def train(
             if stop:
                 break
             started = time.monotonic()
-            try:
+            with _told_errors(explain, run_dir):
                 totals = trainer.train(iterator, tf.constant(num_steps))
                 is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
-            except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-                raise (explain(error) if explain else error) from error
-            except tf.errors.ResourceExhaustedError as error:
-                raise ValueError(
-                    "the device's memory does not hold a batch; raise --gradient_accumulation_steps, which works "
-                    "through the same batch in smaller parts, or lower --train_batch_size"
-                ) from error
             seconds = time.monotonic() - started
             if not is_finite:
                 raise _not_finite(step, num_steps, run_dir)
@@ -129,6 +123,25 @@ def train(
     if "SIGINT" in (stop, *stop_requests):
         raise KeyboardInterrupt
     return metrics if is_over or step == pace.num_train_steps else None
+
+
+@contextlib.contextmanager
+def _told_errors(explain, run_dir):
+    """Turns what TensorFlow raises in a step into what the user can do about it."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        raise (explain(error) if explain else error) from error
+    except (tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
+        raise OSError(
+            f"the data cannot be read any more ({error.message.splitlines()[0]}); when they can, the same command goes "
+            f"on from step {run_dir.latest_step()}"
+        ) from error
+    except tf.errors.ResourceExhaustedError as error:
+        raise ValueError(
+            "the device's memory does not hold a batch; raise --gradient_accumulation_steps, which works through the "
+            "same batch in smaller parts, or lower --train_batch_size"
+        ) from error
 
 
 def _agree(sums, stop_requests, num_steps):

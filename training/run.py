@@ -99,6 +99,11 @@ def train_task(
         "training: steps %d to %d of %d examples each, %d at a time: %.3g passes over %d examples",
         *(step + 1, num_steps, batch_size, part_of_batch(settings, strategy), num_passes, num_examples),
     )
+    if strategy.num_replicas_in_sync > 1:
+        log.info(
+            "batch: %d examples = %d devices x %d part(s) x %d examples",
+            *(batch_size, strategy.num_replicas_in_sync, trainer.num_micro_batches, part_of_batch(settings, strategy)),
+        )
     if schedule.num_warmup_steps >= num_steps:
         log.warning("all of %d steps are warm-up: the learning rate never stops rising", num_steps)
     metrics_logs = [MetricsFile(run_dir, [*task.metric_names, *eval_metric_names], step)]
