@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from export.fresh_check import largest_difference
+from export.fresh_check import largest_difference, scale_of
 from export.networks import IdsNetwork
 
 # The largest difference there may be, as a share of the largest number (of 1, where all are smaller): rounding of
@@ -45,13 +45,15 @@ def check_agreement(called: str, run, network: IdsNetwork, quantize: str | None 
         float; the largest difference of two numbers.
 
     Raises:
-        ValueError: they do not agree, or a number is not finite.
+        ValueError: they do not agree, or a number of either is not finite.
     """
     largest = 0.0
     for num_rows, num_tokens in ((1, min(8, network.longest)), (3, network.longest), (2, 2)):
         features = random_features(network, num_rows, num_tokens)
         expected = {name: value.numpy() for name, value in network(features).items()}
-        scale = max(1.0, *(float(np.abs(value).max()) for value in expected.values()))
-        difference = largest_difference(expected, run(features), _TOLERANCES[quantize] * scale, called)
+        if not all(np.isfinite(value).all() for value in expected.values()):
+            raise ValueError("the scores of the model are not finite: its weights are broken; take another checkpoint")
+        tolerance = _TOLERANCES[quantize] * scale_of(expected)
+        difference = largest_difference(expected, run(features), tolerance, called)
         largest = max(largest, difference)
     return largest

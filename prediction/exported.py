@@ -185,6 +185,7 @@ def _as_operation(run):
             arrays,
             [tf.float32] * len(sample),
         )
+        outputs = tf.nest.flatten(outputs)  # outside a graph a single one is no list
         for output, value in zip(outputs, sample.values(), strict=True):
             output.set_shape([None] * value.ndim)
         return dict(zip(sample, outputs, strict=True))

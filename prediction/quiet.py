@@ -1,6 +1,7 @@
 """What other libraries write while they work, kept from the user."""
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -18,16 +19,19 @@ def quietly():
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = [os.dup(1), os.dup(2)]
-    with tempfile.TemporaryFile() as said, warnings.catch_warnings():
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context(tempfile.TemporaryFile())
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        # Where they are not the descriptors below, as in a notebook.
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         logging.disable(logging.CRITICAL)
         for number in (1, 2):
             os.dup2(said.fileno(), number)
         try:
             yield
         finally:
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
             for number, descriptor in zip((1, 2), kept, strict=True):
                 os.dup2(descriptor, number)
                 os.close(descriptor)

@@ -56,7 +56,10 @@ class Vectorizer:
         Raises:
             ValueError: a text is empty.
         """
-        return list(self.answers(texts)) if isinstance(texts, list) else next(self.answers([texts]))
+        if isinstance(texts, list):
+            return list(self.answers(texts))
+        [answer] = self.answers([texts])
+        return answer
 
     def answers(self, texts, sources=None):
         """Yields the TextVector of each text, in order; the arguments are those of `Predictor.answers`."""
