@@ -84,3 +84,14 @@ def test_programs_take_turns_and_are_set_beside_the_fastest_peer(capsys):
         "| one float32 | 4 | 4 to 4 | 0.45 | 0% |",
         "| two float32 | 8.89 | 8 to 10 | 1.00 | 1% |",
     ]
+
+
+def test_the_comparison_of_formats_deletes_nothing_of_others(tmp_path):
+    from benchmarks import inference_formats
+
+    (tmp_path / "thesis.txt").write_text("mine")
+    for path in (tmp_path, tmp_path / "thesis.txt"):
+        with pytest.raises(ValueError, match=f"^--work_dir={path} is not an empty folder; give one that is new or"):
+            inference_formats.main(["inference_formats.py", "--init_checkpoint=model", f"--work_dir={path}"])
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+    assert inference_formats.spread([0.5, 3.0, 2.0], 1) == "2.0 (0.5 to 3.0)"
