@@ -10,6 +10,7 @@ tensorflow-text alone, the other formats with their own runtimes.
 
 import importlib
 import logging
+import os
 import pathlib
 import sys
 import tempfile
@@ -182,6 +183,8 @@ def _open_pretrained(values):
 
 def run_program():
     """Runs the program from the command line."""
+    # To go on after an error, tf2onnx copies the graph with all weights before each of its passes: 80 times their size.
+    os.environ.setdefault("TF2ONNX_CATCH_ERRORS", "FALSE")
     # The fresh process that checks the export has the CPU, and so has whoever times it.
     tf.config.set_visible_devices([], "GPU")
     sys.exit(run_main(main, sys.argv))

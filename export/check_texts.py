@@ -6,7 +6,7 @@ import numpy as np
 
 MASK = b" [MASK] "
 _NUM_CHOICES = 3
-_ORDINARY_TEXTS = (b"He was hungry.", b"So he ate.", b"Paris is in France.", b"Was it 1,000 or 3.14?!")
+_ORDINARY_TEXTS = (b"He was hungry.", b"So he ate.", b"Paris is in France.", b"Was it 1,000?!")
 _ODD_TEXTS = (
     b"",
     b" \t\r\n ",

@@ -1,0 +1,40 @@
+"""The sentences of a model card."""
+
+import numpy as np
+
+from export.calls import predictions
+from export.model_card import spread
+
+
+def test_the_spread_over_seeds_is_of_the_combination_with_the_best_median():
+    tries = (
+        "learning_rate\tseed\tf1\tstatus\n"
+        "2e-05\t1\t0.5\tdone\n2e-05\t2\t0.7\tdone\n2e-05\t3\t0.6\tdone\n"
+        "5e-05\t1\t0.1\tfailed: not above the 0.2 of knowing nothing\n5e-05\t2\t0.9\tdone\n5e-05\t3\t\tnot finite\n"
+    )
+    assert spread(tries) == (
+        "Of 3 seeds with learning_rate=2e-05 the median of f1 is 0.6, from 0.5 to 0.7; this model is the best of them."
+    )
+
+
+def test_the_spread_of_seeds_alone():
+    tries = "seed\taccuracy\tstatus\n1\t0.5\tdone\n2\t0.75\tdone\n"
+    assert spread(tries).startswith("Of 2 seeds the median of accuracy is 0.625, from 0.5 to 0.75")
+
+
+def test_one_seed_has_no_spread():
+    assert spread("learning_rate\tf1\tstatus\n2e-05\t0.5\tdone\n5e-05\t0.7\tdone\n") is None
+
+
+def test_predictions_are_rows():
+    outputs = {
+        "label": np.array([b"a", "ü".encode()], object),
+        "is_cut": np.array([True, False]),
+        "probabilities": np.array([[0.5, 0.5], [0.25, 0.75]], np.float32),
+    }
+    assert predictions(outputs) == [
+        {"label": "a", "is_cut": True, "probabilities": [0.5, 0.5]},
+        {"label": "ü", "is_cut": False, "probabilities": [0.25, 0.75]},
+    ]
+    assert type(predictions(outputs)[0]["is_cut"]) is bool
+    assert type(predictions(outputs)[0]["probabilities"][0]) is float

@@ -1,0 +1,472 @@
+"""Export from flags to a folder, its mistakes, and requests to TensorFlow Serving."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
+from known_models import random_model, write_model
+
+import export_model
+import run_classifier
+from export import self_check
+from prediction import FeatureExtractor, open_model
+from training.settings import settings_of
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FLAGS = {
+    "model_dir": None,
+    "init_checkpoint": None,
+    "task": None,
+    "export_dir": None,
+    "format": ["saved_model"],
+    "quantize": None,
+    "eval_file": None,
+    "check_file": None,
+    "vocab_file": None,
+    "bert_config_file": None,
+    "do_lower_case": None,
+    "max_seq_length": None,
+    "top_k": 5,
+    "pooling": "mean",
+    "layer": "-1",
+}
+METRICS = {"metrics": {"accuracy": 0.75}, "baseline": {"accuracy": 0.5}}
+
+
+@pytest.fixture(autouse=True)
+def _lines_to_messages(monkeypatch):
+    # The program would give its lines to the screen alone.
+    monkeypatch.setattr(export_model, "open_console", lambda: None)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Loads a SavedModel here, which takes less time than a process of its own does."""
+
+    def run(folder, calls):
+        signatures = tf.saved_model.load(str(folder)).signatures
+        found = [
+            signatures[name](**{key: tf.constant(value) for key, value in inputs.items()}) for name, inputs in calls
+        ]
+        return [{name: value.numpy() for name, value in outputs.items()} for outputs in found], 0.0
+
+    monkeypatch.setattr(self_check, "run_in_fresh_process", run)
+
+
+def export(**flags):
+    return export_model.main(["export_model.py", *(f"--{name}={value}" for name, value in flags.items())])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with a run that classifies single texts, as run_classifier.py leaves it, and a pre-trained model."""
+    folder = tmp_path_factory.mktemp("runs")
+    run = write_fine_tuned(
+        folder / "news",
+        random_classifier(2),
+        "classification",
+        labels=["no", "yes"],
+        **OF_TEXTS,
+        program="run_classifier",
+    )
+    (folder / "eval.csv").write_text("text,label\n" + "paris is the capital,yes\nhe was hungry,no\n" * 6)
+    values = run_classifier.define_flags()
+    values(["run_classifier.py", f"--eval_file={folder / 'eval.csv'}", f"--train_file={folder / 'train.csv'}"])
+    config = {"program": "run_classifier", "settings": settings_of(values, ()), "facts": {}}
+    (run / "run_config.json").write_text(json.dumps(config))
+    (run / "evaluation.json").write_text(json.dumps({"step": 7, **METRICS}))
+    (run / "tries.tsv").write_text("seed\taccuracy\tstatus\n1\t0.75\tdone\n2\t0.5\tdone\n")
+    write_model(folder / "pretrained", random_model())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(runs):
+    """An export in all formats, checked in a process of its own; and what the program returned."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_model, "open_console", lambda: None)
+        written = export(model_dir=runs / "news", export_dir=runs / "exported", format="saved_model,onnx,litert")
+    return runs / "exported", written
+
+
+def test_the_flags():
+    values = export_model.define_flags()
+    assert {name: values[name].default for name in values if name != "?"} == FLAGS
+
+
+class TestExport:
+    def test_the_files(self, exported, runs):
+        folder, _ = exported
+        assert sorted(os.listdir(folder)) == [
+            *("1", "README.md", "bert_config.json", "export.json", "model.onnx", "model.tflite", "task.json"),
+            *("tokenizer_config.json", "vocab.txt"),
+        ]
+        assert os.listdir(folder / "1" / "assets") == ["vocab.txt"]
+        assert json.loads((folder / "task.json").read_text()) == json.loads(
+            (runs / "news" / "model" / "task.json").read_text()
+        )
+
+    def test_what_was_compared_is_written_down(self, exported):
+        folder, written = exported
+        assert json.loads((folder / "export.json").read_text()) == written
+        assert {name: entry["path"] for name, entry in written["formats"].items()} == {
+            "saved_model": "1",
+            "onnx": "model.onnx",
+            "litert": "model.tflite",
+        }
+        compared = written["formats"]["saved_model"]["compared"]
+        assert max(compared[name] for name in ("text", "ids", "live")) < 1e-5
+        assert (compared["num_texts"], compared["num_other"]) == (10, 0)
+        assert compared["num_live"] >= 4
+        for name in ("onnx", "litert"):
+            assert written["formats"][name]["compared"]["largest_difference"] < 1e-4
+            assert written["formats"][name]["bytes"] == os.path.getsize(folder / written["formats"][name]["path"])
+
+    def test_it_answers_as_the_run_does(self, exported, runs):
+        folder, _ = exported
+        texts = ["paris is the capital of france", "he was hungry", "a " * 30]
+        for found, expected in zip(open_model(folder)(texts), open_model(runs / "news")(texts), strict=True):
+            assert found.label == expected.label
+            assert found.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+
+    def test_its_card(self, exported):
+        folder, _ = exported
+        card = (folder / "README.md").read_text()
+        assert card.startswith("# news\n\nA BERT that gives a text one of 2 classes: 2 layers of width 16, 2 heads,")
+        for told in (
+            "Labels: no, yes.",
+            "trained on `train.csv`, evaluated on `eval.csv`.",
+            "| accuracy | 0.75 | 0.5 |",
+            "Of 2 seeds the median of accuracy is 0.625, from 0.5 to 0.75; this model is the best of them.",
+            "At most 16 pieces are looked at",
+            "Text is read lower-cased. The letters of its vocabulary are Latin (100 %)",
+            "`run_classifier.py`, step 7: max_seq_length 128, learning_rate 5e-05, train_batch_size 32,",
+            f"tensorflow {tf.__version__}, keras ",
+        ):
+            assert told in card
+
+    def test_the_python_of_its_card_runs(self, exported, monkeypatch, capsys):
+        folder, _ = exported
+        monkeypatch.chdir(folder)
+        blocks = re.findall(r"^```python\n(.*?)^```", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+        assert len(blocks) == 3
+        for block in blocks:
+            # Ids of the vocabulary of the example.
+            exec(compile(block.replace("[[101, 102]]", "[[2, 3]]"), "README.md", "exec"), {})
+        assert capsys.readouterr().out.count("logits") == 1
+
+    def test_a_pretrained_model(self, runs, tmp_path, messages, in_this_process):
+        (tmp_path / "texts.txt").write_text("paris is the capital\nhe was hungry\n")
+        written = export(
+            init_checkpoint=runs / "pretrained",
+            task="vectors",
+            pooling="cls",
+            layer="0",
+            max_seq_length=12,
+            check_file=tmp_path / "texts.txt",
+            export_dir=tmp_path / "out",
+        )
+        assert json.loads((tmp_path / "out" / "task.json").read_text()) == {
+            "task": "vectors",
+            "max_seq_length": 12,
+            "pooling": "cls",
+            "layer": 0,
+        }
+        assert written["formats"]["saved_model"]["compared"]["num_live"] == 2
+        found = FeatureExtractor(tmp_path / "out", [0], "cls", 12)("he was hungry").values
+        expected = FeatureExtractor(runs / "pretrained", [0], "cls", 12)("he was hungry").values
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert f"the export is in {tmp_path / 'out'}; README.md there says how to call it" in messages
+
+
+class TestQuantising:
+    def test_int8(self, runs, tmp_path, messages):
+        written = export(model_dir=runs / "news", export_dir=tmp_path / "out", format="onnx", quantize="int8")
+        [cost] = written["costs"]
+        pattern = (
+            r"onnx in int8: [\d.]+ MB before, [\d.]+ MB now; [\d.]+ sequences a second before, [\d.]+ now; "
+            r"accuracy ([\d.]+) before, [\d.]+ now, by 12 rows of evaluation"
+        )
+        accuracy = re.fullmatch(pattern, cost)[1]
+        answers = open_model(runs / "news")(["paris is the capital", "he was hungry"])
+        correct = [answer.label == label for answer, label in zip(answers, ("yes", "no"), strict=True)]
+        assert float(accuracy) == np.mean(correct)
+        assert cost in messages
+        assert f"- {cost}" in (tmp_path / "out" / "README.md").read_text()
+        assert written["formats"]["onnx"]["quantize"] == "int8"
+
+    def test_bfloat16_and_other_data(self, runs, tmp_path, in_this_process):
+        (tmp_path / "other.csv").write_text("text,label\nhe was hungry,no\nshe ate,no\nwalking,yes\n")
+        written = export(
+            model_dir=runs / "news",
+            export_dir=tmp_path / "out",
+            quantize="bfloat16",
+            eval_file=tmp_path / "other.csv",
+        )
+        [cost] = written["costs"]
+        assert "saved_model in bfloat16: " in cost
+        assert cost.endswith("by 3 rows of evaluation")
+        compared = written["formats"]["saved_model"]["compared"]
+        assert 1e-5 < compared["live"] < 0.2
+        assert compared["tolerance"] == 0.05
+
+    def test_a_pretrained_model_has_no_figure(self, runs, tmp_path):
+        written = export(
+            init_checkpoint=runs / "pretrained",
+            task="vectors",
+            export_dir=tmp_path / "out",
+            format="onnx",
+            quantize="int8",
+        )
+        assert written["costs"][0].endswith("now; a pre-trained model has no figure of its own to say what that costs")
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            ({}, "missing: --export_dir (--help says what each is for)"),
+            ({"export_dir": "OUT"}, "missing: --model_dir, or --init_checkpoint and --task (--help says what each is"),
+            (
+                {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained"},
+                "missing: --task (--help says what each is for)",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "init_checkpoint": "DIR/pretrained"},
+                "there are both --model_dir and --init_checkpoint; give the one that is to be exported",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "task": "vectors", "top_k": 3},
+                "--task, --top_k: a fine-tuned model says that itself; leave it out with --model_dir",
+            ),
+            (
+                {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "vectors", "top_k": 3},
+                "--top_k is of --task=fill_mask; leave it out for --task=vectors",
+            ),
+            (
+                {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "fill_mask", "layer": 1},
+                "--layer is of --task=vectors; leave it out for --task=fill_mask",
+            ),
+            (
+                {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "vectors", "layer": "1,2"},
+                "--layer=1,2 has 2 layers; an export has one, so give one",
+            ),
+            (
+                {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "vectors", "eval_file": "x"},
+                "--eval_file is for fine-tuned models, which have a metric; leave it out",
+            ),
+            (
+                {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "fill_mask", "max_seq_length": 99},
+                "--max_seq_length=99 is more than the 40 pieces that the model takes; give less",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/pretrained"},
+                "there is no fine-tuned model in DIR/pretrained: neither task.json nor model/task.json is there",
+            ),
+            (
+                {"export_dir": "DIR/news", "model_dir": "DIR/news"},
+                "--export_dir=DIR/news holds evaluation.json, model, ",
+            ),
+            (
+                {"export_dir": "gs://out", "model_dir": "DIR/news"},
+                "--export_dir=gs://out is a remote path; give a local",
+            ),
+            (
+                {"export_dir": "DIR/eval.csv", "model_dir": "DIR/news"},
+                "--export_dir=DIR/eval.csv names a file; give the",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "format": "onnx,tflite"},
+                '--format has "tflite", but its formats are saved_model, onnx, litert, separated by commas',
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "format": "onnx,onnx"},
+                "--format=onnx,onnx: give one or more of saved_model, onnx, litert, each once",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "format": "saved_model,onnx", "quantize": "int8"},
+                "--quantize=int8 is of the format onnx or litert, and --format has saved_model; leave --quantize out",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "format": "litert", "quantize": "bfloat16"},
+                "--quantize=bfloat16 is of the format saved_model, and --format has litert; leave --quantize out",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "eval_file": "DIR/eval.csv"},
+                "--eval_file tells what --quantize costs; leave it out, or give --quantize",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "format": "onnx", "check_file": "DIR/eval.csv"},
+                "--check_file has texts, and only a SavedModel takes text; leave it out",
+            ),
+            (
+                {
+                    "export_dir": "OUT",
+                    "model_dir": "DIR/news/model",
+                    "format": "onnx",
+                    "quantize": "int8",
+                    "eval_file": "x",
+                },
+                "x is not there; give --eval_file",
+            ),
+        ],
+    )
+    def test_flags_that_cannot_be(self, runs, tmp_path, flags, message):
+        places = {"DIR": str(runs), "OUT": str(tmp_path / "out")}
+
+        def placed(text):
+            return re.sub("DIR|OUT", lambda match: places[match[0]], str(text))
+
+        with pytest.raises((ValueError, FileNotFoundError), match=f"^{re.escape(placed(message))}"):
+            export(**{name: placed(value) for name, value in flags.items()})
+        assert os.listdir(tmp_path) == []
+
+    def test_an_export_is_not_exported(self, tmp_path):
+        (tmp_path / "export.json").write_text("{}")
+        message = rf"^--model_dir={tmp_path} is an export already; give the run that it was made from$"
+        with pytest.raises(ValueError, match=message):
+            export(model_dir=tmp_path, export_dir=tmp_path / "out")
+
+    def test_what_quantising_costs_needs_the_run(self, runs, tmp_path):
+        copy = write_fine_tuned(
+            tmp_path / "copy", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS
+        )
+        message = r"whose run_config.json is not beside .*copy/model; give the --output_dir of the run as --model_dir$"
+        with pytest.raises(ValueError, match=message):
+            export(model_dir=copy, export_dir=tmp_path / "out", format="onnx", quantize="int8")
+
+    @pytest.mark.parametrize(
+        ("format_", "module", "line"),
+        [
+            ("saved_model", "tensorflow_text", "pip install tensorflow-text"),
+            ("onnx", "tf2onnx", "pip install 'bert-keras[onnx]'"),
+            ("litert", "ai_edge_litert", "pip install 'bert-keras[litert]'"),
+        ],
+    )
+    def test_a_package_that_is_missing(self, runs, tmp_path, monkeypatch, format_, module, line):
+        monkeypatch.setitem(sys.modules, module, None)
+        message = f"--format={format_} needs {module}, which is not installed: {line}"
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            export(model_dir=runs / "news", export_dir=tmp_path / "out", format=format_)
+
+    @pytest.mark.parametrize("is_there", [False, True])
+    def test_an_interrupted_export_leaves_nothing(self, runs, tmp_path, monkeypatch, is_there):
+        def interrupt(source, folder, *arguments):
+            source.write_model_files(folder)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(export_model, "write_export", interrupt)
+        if is_there:
+            (tmp_path / "out").mkdir()
+        with pytest.raises(KeyboardInterrupt):
+            export(model_dir=runs / "news", export_dir=tmp_path / "out")
+        assert [path.name for path in tmp_path.rglob("*")] == (["out"] if is_there else [])
+
+    def test_an_export_that_differs_is_not_put_in_place(self, runs, tmp_path, monkeypatch, in_this_process):
+        run = self_check.run_in_fresh_process
+
+        def run_and_spoil(folder, calls):
+            found, seconds = run(folder, calls)
+            found[0]["probabilities"] = found[0]["probabilities"] + np.float32(2e-4)
+            return found, seconds
+
+        monkeypatch.setattr(self_check, "run_in_fresh_process", run_and_spoil)
+        message = (
+            r"^serving_default in a process of its own: probabilities\[0, 0\] is .*, but .* is expected \(numbers to"
+        )
+        with pytest.raises(ValueError, match=message):
+            export(model_dir=runs / "news", export_dir=tmp_path / "out")
+        assert os.listdir(tmp_path) == []
+
+
+def tensors_of(request, specs):
+    """The tensors that TensorFlow Serving makes of the body of a request, by the rules of its REST API."""
+    assert ("instances" in request) != ("inputs" in request)
+    assert set(request) <= {"instances", "inputs", "signature_name"}
+    if "inputs" in request:
+        columns = request["inputs"]
+    elif isinstance(request["instances"][0], dict):
+        columns = {name: [row[name] for row in request["instances"]] for name in request["instances"][0]}
+    else:
+        columns = request["instances"]
+    if not isinstance(columns, dict):
+        [name] = specs  # bare values need a single input
+        columns = {name: columns}
+    assert set(columns) == set(specs)
+    return {name: tf.constant(value, specs[name].dtype) for name, value in columns.items()}
+
+
+def response_of(request, outputs):
+    """The body of the response, by the same rules."""
+    columns = {
+        name: json.loads(json.dumps(value.numpy().tolist(), default=bytes.decode)) for name, value in outputs.items()
+    }
+    is_single = len(columns) == 1  # whose name is left out
+    if "inputs" in request:
+        return {"outputs": columns.popitem()[1] if is_single else columns}
+    assert len({len(values) for values in columns.values()}) == 1
+    rows = zip(*columns.values(), strict=True)
+    return {"predictions": [row[0] if is_single else dict(zip(columns, row, strict=True)) for row in rows]}
+
+
+def shape_of(value):
+    """What a value of JSON is made of: keys and types, of lists the first entry."""
+    if isinstance(value, dict):
+        return {name: shape_of(part) for name, part in value.items()}
+    return [shape_of(value[0])] if isinstance(value, list) else type(value)
+
+
+def serving_calls(page):
+    """Each request to TensorFlow Serving of a page with the response that it shows behind it."""
+    text = page.read_text(encoding="utf-8")
+    commands = re.findall(r"^curl (.*?)^```$.*?^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for command, response in commands:
+        words = shlex.split(command.replace("\\\n", " "))
+        assert (words[0], words[-1].rpartition(":")[2]) == ("-d", "predict")
+        yield json.loads(words[1]), json.loads(response)
+
+
+@pytest.fixture(scope="module")
+def serve(exported):
+    """A function that gives the response to a request."""
+    loaded = tf.saved_model.load(str(exported[0] / "1"), tags=["serve"])
+
+    def serve(request):
+        signature = loaded.signatures[request.get("signature_name", "serving_default")]
+        return response_of(request, signature(**tensors_of(request, signature.structured_input_signature[1])))
+
+    return serve
+
+
+class TestServing:
+    def test_the_requests_of_the_docs(self, serve):
+        calls = list(serving_calls(ROOT / "docs" / "export.md"))
+        assert [set(request) for request, _ in calls] == [{"instances"}, {"inputs"}]
+        for request, response in calls:
+            found = serve(request)
+            assert shape_of(found) == shape_of(response)
+            [key] = found
+            if key == "predictions":
+                assert len(found[key]) == len(response[key]) == len(request["instances"])
+
+    def test_the_request_of_a_model_card(self, serve, exported):
+        [(request, response)] = serving_calls(exported[0] / "README.md")
+        [found], [shown] = serve(request)["predictions"], response["predictions"]
+        assert found.pop("probabilities") == pytest.approx(shown.pop("probabilities"), abs=6e-5)
+        assert found == shown
+
+    def test_ids_in_rows_and_columns(self, serve):
+        rows = [{"input_ids": [2, 5, 3], "input_mask": [1, 1, 1], "segment_ids": [0, 0, 0]}] * 2
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        by_rows = serve({"signature_name": "ids", "instances": rows})["predictions"]
+        # Of a single output the name is left out.
+        assert by_rows == serve({"signature_name": "ids", "inputs": columns})["outputs"]
+        assert shape_of(by_rows) == [[float]]
+        assert by_rows[0] == by_rows[1]
