@@ -57,8 +57,9 @@ def spread(tries):
     for *values, figure, _ in rows:
         settings = tuple(f"{name}={value}" for name, value in zip(header, values, strict=False) if name != "seed")
         groups[settings].append(float(figure) if figure else float("-inf"))
-    settings, figures = max(groups.items(), key=lambda group: (statistics.median(group[1]), max(group[1])))
-    if len(figures) == 1:
+    by_median = sorted(groups.items(), key=lambda group: (statistics.median(group[1]), max(group[1])))
+    settings, figures = by_median[-1] if by_median else ((), [])
+    if len(figures) < 2:
         return None
     seeds = f"{len(figures)} seeds{' with ' if settings else ''}{', '.join(settings)}"
     return (

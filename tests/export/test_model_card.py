@@ -24,6 +24,7 @@ def test_the_spread_of_seeds_alone():
 
 def test_one_seed_has_no_spread():
     assert spread("learning_rate\tf1\tstatus\n2e-05\t0.5\tdone\n5e-05\t0.7\tdone\n") is None
+    assert spread("seed\tf1\tstatus\n") is None
 
 
 def test_predictions_are_rows():
