@@ -22,8 +22,8 @@ def test_nothing_is_written_meanwhile_and_all_is_after(capfd, messages):
     assert messages == []
     print("heard")
     os.write(2, b"heard too")
-    logging.getLogger("bert_keras").error("logged again")
     assert capfd.readouterr() == ("heard\n", "heard too")
+    logging.getLogger("bert_keras").error("logged again")
     assert messages == ["logged again"]
 
 
