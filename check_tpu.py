@@ -191,7 +191,7 @@ def _largest_part(trainer, settings, part, needed):
     fixed = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in trainer.state.values())
     for _ in range(_MAX_PROPOSALS):
         # All but the state grows with the examples. Above 8, a TPU computes as many as the next multiple of 8.
-        fitting = int((CORE_MEMORY - fixed) / max((needed - fixed) / part, 1))
+        fitting = int((CORE_MEMORY - fixed) / max((needed - fixed) / part, 1)) if needed else part // 2
         part = max(min(fitting, part - 1), 0)
         part = part - part % 8 if part > 8 else part
         if part < 1:

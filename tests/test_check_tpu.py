@@ -92,6 +92,21 @@ def test_where_no_batch_fits_that_is_said(config_file, monkeypatch):
         check(bert_config_file=config_file, train_batch_size=2)
 
 
+def test_where_the_compiler_does_not_say_how_much_half_is_tried(config_file, monkeypatch):
+    parts = []
+
+    def compile_step(trainer, settings, part):
+        parts.append(part)
+        if part > 3:
+            raise OutOfMemoryError(None)
+        return Memory(1, 1, 1)
+
+    monkeypatch.setattr(check_tpu, "_compile", compile_step)
+    with pytest.raises(ValueError, match="; --train_batch_size=6 fits$"):
+        check(bert_config_file=config_file, train_batch_size=24)
+    assert parts == [12, 6, 3]
+
+
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
@@ -162,8 +177,8 @@ def test_the_memory_of_a_program_is_known_and_what_is_too_large_is_refused():
     np.testing.assert_allclose(memory.inputs, 2 * 4 * 2**20, rtol=0.01)
 
     def too_large(features):
-        rows = tf.random.stateless_normal([1024, 3 * 2**20], [1, 2])
-        return tf.reduce_sum(tf.sort(rows, axis=1)) + tf.reduce_sum(tf.sort(rows, axis=0)) + features["x"][0, 0]
+        square = tf.random.stateless_normal([2**16, 2**16], [1, 2]) + features["x"][0, 0]  # 16 GB
+        return tf.matmul(square, square)
 
     with pytest.raises(OutOfMemoryError) as raised:
         compile_for_tpu(lower(too_large, spec).serialized)

@@ -53,12 +53,15 @@ class OutOfMemoryError(ValueError):
     """A program does not fit into the memory of a core.
 
     Attributes:
-        needed: int, the bytes that it would take.
+        needed: int, the bytes that it would take; None where the compiler does not say.
     """
 
     def __init__(self, needed):
+        size = f"{CORE_MEMORY / 2**30:.2f} GB"
         super().__init__(
-            f"it takes {needed / 2**30:.2f} GB of memory, and a core of a TPU v5e has {CORE_MEMORY / 2**30:.2f} GB"
+            f"it takes {needed / 2**30:.2f} GB of memory, and a core of a TPU v5e has {size}"
+            if needed
+            else f"it takes more memory than the {size} of a core of a TPU v5e"
         )
         self.needed = needed
 
@@ -101,10 +104,12 @@ def compile_for_tpu(serialized):
 
 
 def _refusal(message):
-    used = re.search(r"Used ([\d.]+)([KMG]) of [\d.]+[KMG] hbm", message)
-    if used:
-        return OutOfMemoryError(int(float(used[1]) * {"K": 2**10, "M": 2**20, "G": 2**30}[used[2]]))
-    return ValueError(f"the compiler of the TPU refuses it: {message.strip().splitlines()[0]}")
+    if not re.search("RESOURCE_EXHAUSTED|[Oo]ut of memory|exceeds available", message):
+        return ValueError(f"the compiler of the TPU refuses it: {message.strip().splitlines()[0]}")
+    # Of the figures in the first paragraph (what is used, what there is, the difference) the largest.
+    found = re.findall(r"(\d+(?:\.\d+)?)G", message.strip().split("\n\n")[0])
+    needed = int(max(map(float, found), default=0) * 2**30)
+    return OutOfMemoryError(needed if needed > CORE_MEMORY else None)
 
 
 def _answer(serialized):
