@@ -15,8 +15,10 @@ EXTRAS = {
     "tensorboard": ["tensorboard>=2.21,<2.22"],
     # The compiler of the TPU (200 MB), which check_tpu.py asks; for Linux alone.
     "tpu_check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
-    # For benchmarks/checkpoints.py, which compares with them.
+    # For the benchmarks that compare with them.
     "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "keras-hub>=0.32,<0.33"],
+    # Its protobuf is below 7, so it is no part of the tests' environment.
+    "beam": ["apache-beam>=2.77,<3"],
     "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
@@ -46,6 +48,7 @@ setup(
         "check_tpu",
         "convert_checkpoint",
         "evaluate",
+        "export_model",
         "extract_features",
         "predict",
         "run_classifier",
@@ -76,13 +79,16 @@ setup(
             "check_tpu=check_tpu:run_program",
             "convert_checkpoint=convert_checkpoint:run_program",
             "evaluate=evaluate:run_program",
+            "export_model=export_model:run_program",
             "extract_features=extract_features:run_program",
             "predict=predict:run_program",
             "run_classifier=run_classifier:run_program",
             "run_ner=run_ner:run_program",
             "run_pretraining=run_pretraining:run_program",
             "run_squad=run_squad:run_program",
+            "build_vocab=data_prep.build_vocab:run",
             "create_pretraining_data=data_prep.create_pretraining_data:run",
+            "create_pretraining_data_beam=data_prep.create_pretraining_data_beam:run",
         ]
     },
 )

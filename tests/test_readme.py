@@ -9,28 +9,34 @@ import pytest
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
 
+import check_tpu
 import convert_checkpoint
 import evaluate
+import export_model
 import extract_features
 import predict
 import run_classifier
 import run_ner
 import run_pretraining
 import run_squad
-from data_prep import create_pretraining_data
+from data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
 from training.flags import parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = {
+    "check_tpu.py": check_tpu.define_flags,
     "convert_checkpoint.py": convert_checkpoint.define_flags,
     "evaluate.py": evaluate.define_flags,
+    "export_model.py": export_model.define_flags,
     "extract_features.py": extract_features.define_flags,
     "predict.py": predict.define_flags,
     "run_classifier.py": run_classifier.define_flags,
     "run_ner.py": run_ner.define_flags,
     "run_pretraining.py": run_pretraining.define_flags,
     "run_squad.py": run_squad.define_flags,
+    "data_prep/build_vocab.py": build_vocab.define_flags,
     "data_prep/create_pretraining_data.py": create_pretraining_data.define_flags,
+    "data_prep/create_pretraining_data_beam.py": create_pretraining_data_beam.define_flags,
 }
 
 
@@ -49,6 +55,8 @@ def commands():
 @pytest.mark.parametrize("words", list(commands()))
 def test_a_command_is_one_that_the_program_takes(words):
     flag_values = PROGRAMS[words[0]]()
+    # What stands after -- is for Beam's runner.
+    words = words[: words.index("--")] if "--" in words else words
     parse(flag_values, words, "", takes_texts=words[0] == "predict.py")
 
 
@@ -87,7 +95,8 @@ def test_python_of_the_pages_runs(page, tmp_path, monkeypatch, capsys):
 
 def test_links_lead_somewhere():
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
@@ -104,6 +113,9 @@ def test_links_lead_somewhere():
         ("run_classifier.py", "classification.md"),
         ("run_ner.py", "ner.md"),
         ("run_squad.py", "squad.md"),
+        ("export_model.py", "export.md"),
+        ("check_tpu.py", "tpu.md"),
+        ("data_prep/build_vocab.py", "build_vocab.md"),
     ],
 )
 def test_every_flag_is_explained(program, page):
