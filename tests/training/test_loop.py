@@ -136,6 +136,27 @@ def test_a_failure_of_reading_is_explained():
         run(CountingTrainer(on_step=fail), Pace(2, 2, 2), explain=lambda error: ValueError("file number two"))
 
 
+def test_data_that_are_gone_are_told_with_the_step_to_go_on_from():
+    def fail(step):
+        if step == 5:
+            raise tf.errors.NotFoundError(None, None, "b.tfrecord; No such file or directory\nmore")
+
+    message = r"^the data cannot be read any more \(b.tfrecord; No such file or directory\); .* goes on from step 4$"
+    with pytest.raises(OSError, match=message):
+        run(CountingTrainer(on_step=fail), Pace(8, 2, 2, iterations_per_loop=1))
+
+
+def test_of_several_workers_all_stop_where_one_is_asked_to_and_take_as_many_steps_at_once():
+    answers = iter([[3, 3, 0, 0], [3, 8, 0, 0], [3, 9, 1, 0]])
+    asked = []
+    trainer = CountingTrainer()
+    recorder, result = run(trainer, Pace(20, 100, 100), sums=lambda numbers: asked.append(numbers) or next(answers))
+    assert trainer.calls == [1, 2]  # 8 // 3: what the three suggest, on average
+    assert asked[0] == [1, 1, 0, 0]
+    assert recorder.saved == [3]
+    assert result is None
+
+
 def test_a_device_without_memory_for_a_batch_is_told():
     def fail(step):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM")
