@@ -54,7 +54,8 @@ class FeatureExtractor:
             what goes into the first.
         pooling: "none"; or one vector a text and layer: that of [CLS], or the mean or the maximum over all tokens,
             [CLS] and [SEP] included.
-        max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included; None: all that the model takes.
+        max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included; None: all that the model
+            takes.
         batch_size: how many texts are looked at together, at most.
         vocab_file, config_file, do_lower_case: see `prediction.model_files.open_model_files`.
         strategy: the `tf.distribute.Strategy` of several devices; None: the one default device.
