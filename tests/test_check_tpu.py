@@ -139,8 +139,8 @@ def test_without_the_compiler_the_command_that_installs_it_is_told(monkeypatch):
     ("message", "error", "sentence"),
     [
         (
-            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (37.03G) exceeds "
-            "available HBM (15.75G).",
+            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (37.03G) "
+            "exceeds available HBM (15.75G).",
             OutOfMemoryError,
             r"^it takes 37\.03 GB of memory, and a core of a TPU v5e has 15\.75 GB$",
         ),
