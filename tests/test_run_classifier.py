@@ -44,6 +44,8 @@ FLAGS = {
     "choice_columns": [],
     "class_weights": None,
     "deterministic": False,
+    "precision": "float32",
+    "recompute": False,
     "doc_stride": None,
     "early_stopping": 0,
     "eval_file": None,

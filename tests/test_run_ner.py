@@ -20,6 +20,8 @@ FLAGS = {
     "bert_config_file": None,
     "data_dir": None,
     "deterministic": False,
+    "precision": "float32",
+    "recompute": False,
     "do_eval": False,
     "do_lower_case": None,
     "do_predict": False,

@@ -104,6 +104,14 @@ def test_another_seed_gives_another_model(files, tmp_path):
     assert (weights_in(files["output_dir"])[name] != weights_in(tmp_path / "other")[name]).any()
 
 
+def test_16_bits_and_recomputed_layers_come_near_to_32_bits(files, tmp_path):
+    flags = {"do_train": True, "do_eval": True, "num_train_steps": 4}
+    expected = run(files, **flags)["loss"]
+    loss = run({**files, "output_dir": tmp_path / "other"}, **flags, precision="bfloat16", recompute=True)["loss"]
+    assert loss == pytest.approx(expected, rel=0.02)
+    assert loss != expected
+
+
 def test_the_rate_falls_smoothly_where_that_is_asked_for(files):
     run(files, do_train=True, num_train_steps=6, log_steps=1, smooth_learning_rate=True)
     with open(files["output_dir"] / "metrics.csv", newline="") as file:
@@ -349,6 +357,8 @@ def test_flags_of_the_release_keep_their_names_and_defaults():
         "smooth_learning_rate": False,
         "allow_partial_checkpoint": False,
         "deterministic": False,
+        "precision": "float32",
+        "recompute": False,
         "run_config": None,
     }
     assert {name: values[name].default for name in values} == {**released, **ours}

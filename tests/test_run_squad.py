@@ -47,6 +47,8 @@ FLAGS = {
     "warmup_proportion": 0.1,
     "answer_text": "release",
     "deterministic": False,
+    "precision": "float32",
+    "recompute": False,
     "early_stopping": 0,
     "eval_file": None,
     "eval_steps": 0,

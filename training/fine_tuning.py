@@ -19,6 +19,7 @@ from modeling import layer_of
 from training.inference import Inference
 from training.metrics_log import draw_learning_curves
 from training.model_dir import load_model, load_start, write_model
+from training.precision import precision
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.selection import Selection
@@ -217,7 +218,7 @@ class _Runner:
         work = self._work
         settings = _steps(work, settings, self._strategy)
         keras.utils.set_random_seed(settings["seed"])
-        self._build()
+        self._build(settings)
         if not run_dir.latest_checkpoint():
             labels = work.describe().get("labels")
             load_start(self._task.model, self._files.checkpoint, settings["new_head"], labels)
@@ -281,9 +282,10 @@ class _Runner:
         log.info("the run is in %s", run_dir.path)
         return metrics
 
-    def _build(self):
-        with self._strategy.scope():
+    def _build(self, settings):
+        with self._strategy.scope(), precision(settings["precision"]):
             self._task = self._work.make_task(self._files.config)
+        self._task.model.bert.is_recomputed = settings["recompute"]
 
     def _batches(self, settings, start_step):
         features = {name: self._work.train_features[name] for name in self._task.feature_names}
@@ -314,7 +316,7 @@ class _Runner:
             return self._saved[1]
         self._saved = None
         if self._task is None:
-            self._build()
+            self._build(settings)
         return load_model(self._task.model, run_dir, self._files.checkpoint)
 
 

@@ -14,6 +14,7 @@ from absl import flags
 
 log = logging.getLogger("bert_keras")
 
+PRECISIONS = ("float32", "bfloat16")
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
@@ -21,7 +22,7 @@ _PACKAGES = ("modeling", "data_prep", "evaluation", "export", "prediction", "tra
 
 
 def define_device_flags(flag_values):
-    """Defines the flags of the devices, most of them the release's, and of the pace of training.
+    """Defines the flags of the devices, most of them the release's, and of how and at what pace they compute.
 
     Args:
         flag_values: the `absl.flags.FlagValues` to define them in.
@@ -36,6 +37,10 @@ def define_device_flags(flag_values):
     flags.DEFINE_string("master", None, "Address of the TPU, if there is no --tpu_name.", flag_values=flag_values)
     flags.DEFINE_integer(
         "num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, flag_values=flag_values
+    )
+    flags.DEFINE_enum("precision", "float32", PRECISIONS, "What products are computed in.", flag_values=flag_values)
+    flags.DEFINE_bool(
+        "recompute", False, "Compute the layers again for the gradients: less memory.", flag_values=flag_values
     )
     flags.DEFINE_integer(
         "iterations_per_loop", 1000, "Steps in one call of the device, at most.", lower_bound=1, flag_values=flag_values

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 
+import keras
 import numpy as np
 import pytest
 
@@ -354,3 +355,29 @@ def test_a_try_is_the_run_that_its_settings_alone_would_be(start, tmp_path):
     assert run(MadeUp(does_predict=True), tmp_path / "two", do_train=False, do_predict=True)["margin"] == pytest.approx(
         task_of(tmp_path / "one")["metrics"]["margin"], rel=1e-6
     )
+
+
+def test_recomputed_layers_train_the_same_weights(whole, start, tmp_path):
+    folder, metrics = whole
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "recompute": True}
+    assert run(MadeUp(), tmp_path / "run", **flags) == pytest.approx(metrics, rel=1e-5)
+    expected = weights_in(folder)
+    for name, value in weights_in(tmp_path / "run").items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_products_of_16_bits_train_weights_of_32_to_nearly_the_same(whole, start, tmp_path):
+    folder, _ = whole
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "precision": "bfloat16"}
+    run(MadeUp(), tmp_path / "run", **flags)
+    assert keras.config.dtype_policy().name == "float32"
+    expected, losses = (
+        [float(row["loss"]) for row in rows_of(path) if row["split"] == "train"] for path in (folder, tmp_path / "run")
+    )
+    np.testing.assert_allclose(losses, expected, rtol=0.02)
+    assert losses != expected
+    begun, whole_run, weights = weights_in(start), weights_in(folder), weights_in(tmp_path / "run")
+    assert {value.dtype for name, value in weights.items() if name != "global_step"} == {np.dtype("float32")}
+    name = "bert/encoder/layer_0/intermediate/dense/kernel"
+    moved = np.abs(whole_run[name] - begun[name]).mean()
+    assert 0 < np.abs(weights[name] - whole_run[name]).mean() < 0.2 * moved

@@ -41,6 +41,8 @@ FLAGS = {
     "layer_decay": 1.0,
     "new_head": False,
     "deterministic": False,
+    "precision": "float32",
+    "recompute": False,
     "run_config": None,
 }
 
