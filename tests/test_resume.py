@@ -136,6 +136,7 @@ run_pretraining.main(["run_pretraining.py", *argv])
 """
 
 
+@pytest.mark.slow  # six processes
 def test_killed_runs_end_with_the_very_weights_of_one_that_was_not(files, tmp_path, write_records):
     for number in range(3):
         write_records(tmp_path / f"part-{number}.tfrecord", 9 + number, seed=number)

@@ -106,6 +106,7 @@ def assert_same(found, expected):
             assert found[name].tolist() == value.tolist(), name
 
 
+@pytest.mark.slow  # eight models are traced and written
 def test_proof_that_all_tasks_answer_in_a_process_without_the_project(saved, texts, tmp_path):
     texts = [text.encode() for text in texts] + [b"", b"un\xff paris\xe2\x82 [MASK]", b"[MASK] is " * 20, b"[MASK]"]
     calls, expected = {}, {}

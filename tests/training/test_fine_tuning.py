@@ -317,6 +317,7 @@ def test_without_any_model_there_is_nothing_to_evaluate(tmp_path):
         run(MadeUp(), tmp_path / "run", do_train=False)
 
 
+@pytest.mark.slow  # five runs
 def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_path, monkeypatch, messages):
     flags = {"init_checkpoint": start, "num_train_epochs": 1, "num_seeds": 2, "learning_rate": 0.05}
     metrics = run(MadeUp(baseline=2.0), tmp_path / "whole", **flags)
