@@ -364,7 +364,9 @@ def test_recomputed_layers_train_the_same_weights(whole, start, tmp_path):
     assert run(MadeUp(), tmp_path / "run", **flags) == pytest.approx(metrics, rel=1e-5)
     expected = weights_in(folder)
     for name, value in weights_in(tmp_path / "run").items():
-        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+        # The softmax takes no notice of the keys' biases: of their gradients, which are rounding, Adam makes steps.
+        if "self/key/bias" not in name:
+            np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_products_of_16_bits_train_weights_of_32_to_nearly_the_same(whole, start, tmp_path):
