@@ -89,11 +89,13 @@ def _of_text(text_model):
 def _of_ids(network):
     def score(features):
         sizes = tf.shape(features["input_ids"])
-        tf.debugging.assert_less_equal(
-            sizes[1], network.longest, f"input_ids is longer than the {network.longest} tokens that the model takes"
-        )
+        told = f"input_ids is longer than the {network.longest} tokens that the model takes"
+        checks = [tf.debugging.assert_less_equal(sizes[1], network.longest, told)]
         for name in ("input_mask", "segment_ids"):
-            tf.debugging.assert_equal(tf.shape(features[name]), sizes, f"{name} and input_ids differ in shape")
-        return network(features)
+            told = f"{name} and input_ids differ in shape"
+            checks.append(tf.debugging.assert_equal(tf.shape(features[name]), sizes, told))
+        # Else the network would run beside the checks, and its own error might come first.
+        with tf.control_dependencies(checks):
+            return network({name: tf.identity(ids) for name, ids in features.items()})
 
     return tf.function(score, autograph=False).get_concrete_function(network.signature)

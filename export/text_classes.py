@@ -57,7 +57,9 @@ class ChoiceModel(TextModel):
     def _answer(self, texts):
         choices = texts["choices"]
         num_rows, num_choices = tf.unstack(tf.shape(choices))
-        tf.debugging.assert_greater_equal(num_choices, 2, "choices needs two or more for each text")
+        check = tf.debugging.assert_greater_equal(num_choices, 2, "choices needs two or more for each text")
+        with tf.control_dependencies([check]):
+            choices = tf.identity(choices)
         rows = tf.repeat(tf.range(num_rows), num_choices)
         ids_a = tf.gather(self.tokenizer.tokenize(texts["text"]), rows)
         features, is_cut = self._pack(ids_a, self.tokenizer.tokenize(tf.reshape(choices, [-1])))

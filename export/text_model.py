@@ -62,13 +62,17 @@ class TextModel(tf.Module):
         """
         texts = {name: tf.convert_to_tensor(texts[name], tf.string) for name in self.inputs}
         first, *others = texts
-        for other in others:
+        checks = [
             tf.debugging.assert_equal(
                 tf.shape(texts[first])[0],
                 tf.shape(texts[other])[0],
                 f"{first} and {other} need the same number of rows",
             )
-        return self._answer(texts)
+            for other in others
+        ]
+        # Else what follows would run beside the checks, and its own error might come first.
+        with tf.control_dependencies(checks):
+            return self._answer({name: tf.identity(text) for name, text in texts.items()})
 
     def _answer(self, texts):
         """Returns the answers to texts that have been checked."""
