@@ -40,12 +40,12 @@ from modeling import (
     weights_by_name,
 )
 from modeling.config import released_names
+from modeling.precision import dtype_policy
 from training.console import open_console
 from training.demo import prepare_demo
 from training.devices import distribute, strategy_of
-from training.flags import define_device_flags, given_flags, parse, require, run_main
+from training.flags import PRECISIONS, define_device_flags, given_flags, parse, require, run_main
 from training.metrics_log import draw_learning_curves
-from training.precision import precision
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.settings import settings_of, take_run_config
@@ -141,7 +141,7 @@ def _run(settings, strategy, workers, run_dir, console):
     if settings["do_train"]:
         part_of_batch(settings, strategy)
         _claim(run_dir, settings, config, records, workers)
-    with strategy.scope(), precision(settings["precision"]):
+    with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
         task = PretrainingTask(PretrainingModel(config))
     task.model.bert.is_recomputed = settings["recompute"]
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)

@@ -14,13 +14,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import keras
 import tensorflow as tf
 import torch
 import transformers
 
 from benchmarks import peers, speed
 from modeling import BertModel
+from modeling.precision import dtype_policy
 from training.flags import parse, run_main
 
 
@@ -52,11 +52,8 @@ def main(argv):
 
 def ours(config, batch, policy):
     """Returns a function that encodes a batch with this project's network."""
-    keras.config.set_dtype_policy(policy)
-    try:
+    with dtype_policy(policy):
         model = BertModel(config)
-    finally:
-        keras.config.set_dtype_policy("float32")
     inputs = [tf.constant(batch[name]) for name in ("input_ids", "input_mask", "segment_ids")]
     encode = tf.function(lambda *inputs: model(*inputs)["sequence_output"])
     return lambda: encode(*inputs).numpy()

@@ -24,6 +24,7 @@ import transformers
 
 from benchmarks import peers, speed
 from modeling import AdamWeightDecay, LearningRateSchedule, PretrainingModel, PretrainingTask
+from modeling.precision import dtype_policy
 from training.flags import parse, run_main
 from training.step import Trainer
 
@@ -57,11 +58,8 @@ def main(argv):
 
 def ours(config, batch, policy):
     """Returns a function that takes one step of this project's training."""
-    keras.config.set_dtype_policy(policy)
-    try:
+    with dtype_policy(policy):
         task = PretrainingTask(PretrainingModel(config))
-    finally:
-        keras.config.set_dtype_policy("float32")
     optimizer = AdamWeightDecay(LearningRateSchedule(_LEARNING_RATE, num_train_steps=10**6))
     trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), seed=1)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(1))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import keras
 
 from modeling import weights_by_name
+from modeling.precision import dtype_policy
 
 # Format -> what it can be quantised to.
 _TAKES = {"saved_model": ("bfloat16",), "onnx": ("int8",), "litert": ("int8",)}
@@ -52,12 +53,8 @@ def in_bfloat16(model: keras.Model, make_model: Callable[[], keras.Model]) -> ke
             "a tagger with LSTMs (--tagger=bilstm) cannot be in bfloat16: Keras cannot make their weights; leave "
             "--quantize out, or take --format=onnx with --quantize=int8"
         )
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("bfloat16")
-    try:
+    with dtype_policy("bfloat16"):
         copy = make_model()
-    finally:
-        keras.config.set_dtype_policy(policy)
     values = weights_by_name(model)
     for name, weight in weights_by_name(copy).items():
         weight.assign(values[name].value)

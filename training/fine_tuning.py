@@ -16,10 +16,11 @@ from data_prep.feature_batches import training_batches
 from data_prep.pretraining import vocabulary_digest
 from data_prep.tokenization import load_vocab
 from modeling import layer_of
+from modeling.precision import dtype_policy
+from training.flags import PRECISIONS
 from training.inference import Inference
 from training.metrics_log import draw_learning_curves
 from training.model_dir import load_model, load_start, write_model
-from training.precision import precision
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.selection import Selection
@@ -283,7 +284,7 @@ class _Runner:
         return metrics
 
     def _build(self, settings):
-        with self._strategy.scope(), precision(settings["precision"]):
+        with self._strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
             self._task = self._work.make_task(self._files.config)
         self._task.model.bert.is_recomputed = settings["recompute"]
 

@@ -14,7 +14,8 @@ from absl import flags
 
 log = logging.getLogger("bert_keras")
 
-PRECISIONS = ("float32", "bfloat16")
+# Value of --precision -> the dtype policy that it is.
+PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
@@ -38,7 +39,9 @@ def define_device_flags(flag_values):
     flags.DEFINE_integer(
         "num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, flag_values=flag_values
     )
-    flags.DEFINE_enum("precision", "float32", PRECISIONS, "What products are computed in.", flag_values=flag_values)
+    flags.DEFINE_enum(
+        "precision", "float32", list(PRECISIONS), "What products are computed in.", flag_values=flag_values
+    )
     flags.DEFINE_bool(
         "recompute", False, "Compute the layers again for the gradients: less memory.", flag_values=flag_values
     )
