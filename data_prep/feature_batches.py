@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 # A cut batch has a multiple of so many tokens, which keeps the number of different shapes small.
-_LENGTH_STEP = 8
+LENGTH_STEP = 8
 
 
-def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False):
+def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False, length_step=LENGTH_STEP):
     """Makes endless batches, each pass over the rows in an order of its own.
 
     Differs from the release: it shuffles within 100 records of the order of the file, so that files sorted by label
@@ -23,6 +23,7 @@ def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False)
         seed: int.
         start_step: int; the first batch is that of this step.
         is_trimmed: whether batches are cut to the longest sequence in them; what is cut off is padding.
+        length_step: int; a cut batch has a multiple of so many tokens, or all T.
 
     Returns:
         A `tf.data.Dataset` of dicts of int32 or float32 tensors with B rows.
@@ -36,17 +37,18 @@ def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False)
 
     numbers = tf.data.Dataset.range(start_step * batch_size, tf.int64.max, output_type=tf.int64)
     batches = numbers.map(row_of).batch(batch_size, drop_remainder=True)
-    batches = batches.map(lambda rows: _rows_of(tensors, rows, is_trimmed, batch_size), tf.data.AUTOTUNE)
+    step = length_step if is_trimmed else None
+    batches = batches.map(lambda rows: _rows_of(tensors, rows, step, batch_size), tf.data.AUTOTUNE)
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
-def prediction_batches(features, batch_size, is_trimmed=False):
+def prediction_batches(features, batch_size, is_trimmed=False, length_step=LENGTH_STEP):
     """Makes batches in which each row stands once, those of like length together if they are cut.
 
     The last batch is filled up with its last row again, so that every batch has B rows.
 
     Args:
-        features, batch_size, is_trimmed: as of `training_batches`.
+        features, batch_size, is_trimmed, length_step: as of `training_batches`.
 
     Returns:
         A `tf.data.Dataset` as of `training_batches`; and int64 [N], the rows in the order of the batches.
@@ -56,7 +58,8 @@ def prediction_batches(features, batch_size, is_trimmed=False):
     tensors = _tensors(features)
     padded = np.concatenate([order, np.full(-num_rows % batch_size, order[-1])])
     batches = tf.data.Dataset.from_tensor_slices(padded.reshape(-1, batch_size))
-    batches = batches.map(lambda rows: _rows_of(tensors, rows, is_trimmed, batch_size), tf.data.AUTOTUNE)
+    step = length_step if is_trimmed else None
+    batches = batches.map(lambda rows: _rows_of(tensors, rows, step, batch_size), tf.data.AUTOTUNE)
     return batches.prefetch(tf.data.AUTOTUNE), order
 
 
@@ -75,12 +78,12 @@ def _lengths(features):
     return lengths.reshape(len(lengths), -1).max(-1)
 
 
-def _rows_of(tensors, rows, is_trimmed, batch_size):
+def _rows_of(tensors, rows, length_step, batch_size):
     batch = {name: tf.gather(values, rows) for name, values in tensors.items()}
-    if is_trimmed:
+    if length_step:
         num_tokens = batch["input_mask"].shape[-1]
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(batch["input_mask"], tf.int32), -1))
-        length = tf.minimum(-(-longest // _LENGTH_STEP) * _LENGTH_STEP, num_tokens)
+        length = tf.minimum(-(-longest // length_step) * length_step, num_tokens)
         shape = batch["input_mask"].shape
         # Integers of the mask's shape are one for each token; floats are labels, however many there are.
         batch = {

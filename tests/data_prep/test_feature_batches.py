@@ -93,6 +93,15 @@ def test_batches_are_cut_to_a_multiple_of_eight_and_only_padding_is(features):
     assert {batch["input_ids"].shape[1] for batch in batches} >= {8, 16, 24, 40}
 
 
+def test_with_a_longer_step_there_are_fewer_lengths(features):
+    batches = take(training_batches(features, 2, seed=0, is_trimmed=True, length_step=24), 40)
+    assert_batches_hold_the_rows(batches, features)
+    assert {batch["input_ids"].shape[1] for batch in batches} == {24, 40}
+    predicted = take(prediction_batches(features, 2, is_trimmed=True, length_step=24)[0], 6)
+    assert_batches_hold_the_rows(predicted, features)
+    assert [batch["input_ids"].shape[1] for batch in predicted] == [40, 24, 24, 24, 24, 24]
+
+
 def test_nothing_is_cut_unless_asked_for(features):
     batches = take(training_batches(features, 2, seed=0), 6)
     assert {batch["input_ids"].shape for batch in batches} == {(2, 40)}
