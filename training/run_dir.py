@@ -128,8 +128,8 @@ class RunDir:
             prefix = save_checkpoint(self.file(f"model.ckpt-{step}"), state)
         except tf.errors.OpError as error:
             raise OSError(
-                f"the checkpoint of step {step} cannot be written to {self.path} ({error.message}); make room there, "
-                f"and the same command goes on from step {self.latest_step()}"
+                f"the checkpoint of step {step} cannot be written to {self.path} ({reason_of(error)}); make room "
+                f"there, and the same command goes on from step {self.latest_step()}"
             ) from error
         # On the disk before `checkpoint` says so: a power failure may not leave a name without its file.
         for path in glob.glob(f"{glob.escape(prefix)}.*"):
@@ -268,6 +268,12 @@ def read_run_config(path):
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
         raise ValueError(f"{path} was not written by a run: it needs the keys program and settings")
     return {"facts": {}, **config}
+
+
+def reason_of(error):
+    """Returns what a `tf.errors.OpError` says, without what is TensorFlow's own; str."""
+    message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message).strip()
+    return message.splitlines()[0].rstrip(":") if message else type(error).__name__
 
 
 def _differences(name, old, new):

@@ -5,16 +5,19 @@ the settings) is agreed upon here.
 """
 
 import contextlib
+import errno
 import json
 import logging
 import os
 import shutil
+import signal
+import threading
 import zlib
 
 import tensorflow as tf
 
 from training.devices import workers_of_tf_config
-from training.run_dir import RunDir
+from training.run_dir import RunDir, reason_of
 
 log = logging.getLogger("bert_keras")
 
@@ -26,6 +29,8 @@ _SIGNS_OF_A_LOST_WORKER = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 
 
 class Workers:
@@ -112,12 +117,20 @@ def open_run_dir(path, program, workers, settings):
 
     Raises:
         ConnectionError: another worker has ended before the run did.
+        OSError: the disk is full, or a file cannot be read any more.
         ValueError: see `RunDir` and `Workers.check_same`.
     """
+    with _own_handler_of_sigterm(), _told_troubles_with_files(path):
+        if workers.count == 1:
+            yield RunDir(path, program)
+        else:
+            with _shared_run_dir(path, program, workers, settings) as run_dir:
+                yield run_dir
+
+
+@contextlib.contextmanager
+def _shared_run_dir(path, program, workers, settings):
     run_dir = RunDir(path, program)
-    if workers.count == 1:
-        yield run_dir
-        return
     own_folder = None if workers.is_chief else os.path.join(path, f".worker-{workers.index}")
     level = log.level
     try:
@@ -130,14 +143,52 @@ def open_run_dir(path, program, workers, settings):
         yield run_dir
         workers.sums([0])
     except _SIGNS_OF_A_LOST_WORKER as error:
+        step = RunDir(path, program).latest_step()
         raise ConnectionError(
-            f"another worker has ended before the run did ({error.message.splitlines()[0]}); the same command in all "
-            f"workers goes on from step {RunDir(path, program).latest_step()}, the last that is saved"
+            f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
+            f"goes on from {f'step {step}, the last that is saved' if step else 'what is saved'}"
         ) from error
     finally:
         log.setLevel(level)
         if own_folder:
             shutil.rmtree(own_folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _own_handler_of_sigterm():
+    """Gives back the handler of SIGTERM, without which training leaves the process once it was asked to stop."""
+    handler = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+@contextlib.contextmanager
+def _told_troubles_with_files(path):
+    """Turns what the system says of a full disk or of files that cannot be read into what the user can do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise _disk_is_full(path, error.strerror) from error
+    except tf.errors.OpError as error:
+        reason = reason_of(error)
+        if reason.endswith(tuple(map(os.strerror, _FULL))):
+            raise _disk_is_full(path, reason) from error
+        if not reason.endswith(tuple(map(os.strerror, _UNREADABLE))):
+            raise
+        raise OSError(
+            f"the data cannot be read any more ({reason}); when they can, the same command goes on"
+        ) from error
+
+
+def _disk_is_full(path, reason):
+    return OSError(
+        f"{path} cannot be written to ({reason}); make room there, and the same command goes on from what is saved"
+    )
 
 
 def _copy_with_links(path, copy):

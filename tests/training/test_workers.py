@@ -1,6 +1,9 @@
 """What workers agree upon, and where they write. Real ones are in tests/test_several_workers.py."""
 
+import errno
 import os
+import re
+import signal
 
 import pytest
 import tensorflow as tf
@@ -121,4 +124,52 @@ def test_a_lost_worker_is_told_with_the_step_to_go_on_from(run_dir):
         ),
         open_run_dir(run_dir.path, "program", chief, {}),
     ):
-        raise tf.errors.UnavailableError(None, None, "Socket closed\nmore")
+        raise tf.errors.UnavailableError(None, None, "{{function_node step}} Socket closed:\nmore")
+    # Of several settings, each has a folder of its own.
+    os.remove(run_dir.file("model.ckpt-3.index"))
+    with (
+        pytest.raises(ConnectionError, match="workers goes on from what is saved$"),
+        open_run_dir(run_dir.path, "program", chief, {}),
+    ):
+        raise tf.errors.AbortedError(None, None, "Socket closed")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "run cannot be written to (No space left on device); make room",
+        ),
+        (
+            tf.errors.ResourceExhaustedError(
+                None, None, "{{node x}} events; No space left on device\n\tmore [Op:Flush]"
+            ),
+            "run cannot be written to (events; No space left on device); make room there, and the same command goes on",
+        ),
+        (
+            tf.errors.NotFoundError(None, None, "a.tfrecord; No such file or directory [Op:Next]"),
+            "the data cannot be read any more (a.tfrecord; No such file or directory); when they can, the same command",
+        ),
+        (tf.errors.UnknownError(None, None, "a.tfrecord; Input/output error"), "any more (a.tfrecord; Input/output"),
+        # Which are no troubles with files, or say themselves what they are.
+        (tf.errors.NotFoundError(None, None, "no such kernel"), "no such kernel"),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating"), "OOM when allocating"),
+        (FileNotFoundError("train.tsv does not exist"), "train.tsv does not exist"),
+    ],
+)
+def test_what_the_system_says_of_files_becomes_a_sentence(error, sentence, tmp_path):
+    workers = Workers(tf.distribute.get_strategy())
+    kind = type(error) if sentence in str(error) else OSError
+    with (
+        pytest.raises(kind, match=re.escape(sentence)),
+        open_run_dir(str(tmp_path / "run"), "program", workers, {}),
+    ):
+        raise error
+
+
+def test_the_end_of_a_run_gives_sigterm_its_meaning_back(tmp_path):
+    handler = signal.getsignal(signal.SIGTERM)
+    with open_run_dir(str(tmp_path / "run"), "program", Workers(tf.distribute.get_strategy()), {}):
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+    assert signal.getsignal(signal.SIGTERM) == handler
