@@ -10,6 +10,8 @@ import time
 
 import tensorflow as tf
 
+from training.run_dir import reason_of
+
 log = logging.getLogger("bert_keras")
 
 # Long enough that a call's overhead is nothing beside it, short enough to look at.
@@ -120,7 +122,9 @@ def train(
             if step != run_dir.latest_step():
                 run_dir.save(step, trainer.state)
             log.info("stopped by %s after step %d, which is saved; the same command goes on", stop, step)
-    if "SIGINT" in (stop, *stop_requests):
+            # Of several workers perhaps another was asked, and this one is a moment later.
+            stop_requests.append(stop)
+    if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
     return metrics if is_over or step == pace.num_train_steps else None
 
@@ -134,8 +138,8 @@ def _told_errors(explain, run_dir):
         raise (explain(error) if explain else error) from error
     except (tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
         raise OSError(
-            f"the data cannot be read any more ({error.message.splitlines()[0]}); when they can, the same command goes "
-            f"on from step {run_dir.latest_step()}"
+            f"the data cannot be read any more ({reason_of(error)}); when they can, the same command goes on from step "
+            f"{run_dir.latest_step()}"
         ) from error
     except tf.errors.ResourceExhaustedError as error:
         raise ValueError(
@@ -171,7 +175,8 @@ def _not_finite(step, num_steps, run_dir):
 def _stop_requests():
     """Collects the names of signals that ask to stop, so that a step in progress is finished and saved first.
 
-    A second Ctrl-C stops at once.
+    A second Ctrl-C stops at once. A second SIGTERM changes nothing, until `training.workers.open_run_dir` is left: the
+    end is near, and several workers come to it together.
     """
     requests = []
     if threading.current_thread() is not threading.main_thread():
@@ -187,5 +192,7 @@ def _stop_requests():
     try:
         yield requests
     finally:
+        if "SIGTERM" in requests:
+            previous[signal.SIGTERM] = lambda number, frame: None
         for number, handler in previous.items():
             signal.signal(number, handler)
