@@ -53,9 +53,10 @@ _TIED_NAMES = {
 _RELEASED_NAMES = {theirs: ours for ours, theirs in _NAMES.items()} | _TIED_NAMES
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
-# What training adds to the weights: the optimizer's means, under the weight's name, and the step.
+# What training adds to the weights: the optimizer's means, under the weight's name; the step; and in float16 the factor
+# of the loss and how many steps it has stood.
 _SLOT = re.compile(r"(?<=.)[/.](adam_m|adam_v)$")
-GLOBAL_STEP = "global_step"
+_STATE_OF_TRAINING = ("global_step", "loss_scale", "loss_scale_steps")
 
 # Patterns (of fnmatch) for who loads a part of a checkpoint.
 HEAD_PATTERNS = ("cls/*", "output_weights", "output_bias")
@@ -84,7 +85,7 @@ _ARCHITECTURES = {
 
 def is_training_state(name):
     """Returns whether an entry of a checkpoint is not a weight, but what training keeps beside the weights."""
-    return name == GLOBAL_STEP or bool(_SLOT.search(name))
+    return name in _STATE_OF_TRAINING or bool(_SLOT.search(name))
 
 
 def weight_of(name):
@@ -103,7 +104,7 @@ def is_tied(name):
 
 
 def to_hugging_face(name, is_encoder_only=False):
-    """Translates the name of a weight, of one of its slots or of the step.
+    """Translates the name of a weight, of one of its slots or of what else training keeps, which stays as it is.
 
     Args:
         name: the release's name.
@@ -112,7 +113,7 @@ def to_hugging_face(name, is_encoder_only=False):
     Returns:
         The name in the Hugging Face layout, or None if nothing there corresponds to it.
     """
-    if name == GLOBAL_STEP:
+    if name in _STATE_OF_TRAINING:
         return name
     weight, layer, slot = _split(name, r"/layer_(\d+)/", "/layer_{i}/")
     theirs = _NAMES.get(weight)

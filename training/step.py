@@ -1,7 +1,8 @@
 """One update of the weights, written for any number of devices.
 
 In this order, which is the point of writing it here: gradients of every micro-batch, made dense, summed over the
-micro-batches and then over the replicas; only then the global norm is taken and clipped to; only then Adam. Losses are
+micro-batches and then over the replicas; only then the global norm is taken and clipped to; only then Adam. In float16
+a loss scale is taken off again before the norm, and an update that is not finite is left out everywhere. Losses are
 divided by the weight of the whole global batch, so that neither the number of devices nor that of micro-batches changes
 what is computed.
 """
@@ -26,20 +27,37 @@ class Trainer:
         num_micro_batches: int; a batch is worked through in that many equal parts, which saves memory and changes
             nothing else. Must divide the batch of a replica.
         is_trained: function of a weight's name; those for which it is not true keep their values. None: all are.
+        loss_scale: a `training.loss_scale.LossScale`, without which small gradients vanish in float16; or None.
+        is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. The
+            update is left outside, since it is for all replicas at once.
     """
 
-    def __init__(self, task, optimizer, strategy, seed, num_micro_batches=1, is_trained=None):
+    def __init__(
+        self,
+        task,
+        optimizer,
+        strategy,
+        seed,
+        num_micro_batches=1,
+        is_trained=None,
+        loss_scale=None,
+        is_compiled=False,
+    ):
         self.task = task
         self.optimizer = optimizer
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
         self._seed = seed
+        self._loss_scale = loss_scale
         self._all_weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
         # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
         self._train = tf.function(lambda iterator, num_steps: self._steps(iterator, num_steps))
+        self._gradients = self._forward_and_backward
+        if is_compiled:
+            self._gradients = tf.function(lambda *arguments: self._forward_and_backward(*arguments), jit_compile=True)
         with strategy.scope():
             self.global_step = tf.Variable(
                 0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -54,6 +72,7 @@ class Trainer:
         Dropout and the data are functions of the seed and `global_step`, so nothing else is needed to go on exactly.
         """
         state = {"global_step": self.global_step, **self._all_weights}
+        state.update(self._loss_scale.state if self._loss_scale else {})
         state.update({f"{name}/adam_m": slot for name, slot in self._m.items()})
         state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
         return state
@@ -67,18 +86,24 @@ class Trainer:
 
         Returns:
             dict with `numerators` and `denominators` (dicts of float32 scalars by metric), `loss` and `gradient_norm`
-            before clipping (float32 scalars), each summed over the steps.
+            before clipping (float32 scalars), each summed over the steps. With a loss scale also `num_skipped`, the
+            steps whose gradients overflowed, which changed no weight and count in none of the sums; and `loss_scale`
+            after the last step.
         """
         return self._train(iterator, num_steps)
 
     def _steps(self, iterator, num_steps):
         zeros = {name: tf.zeros([]) for name in self.task.metric_names}
         totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
+        if self._loss_scale:
+            totals["num_skipped"] = tf.zeros([])
         for _ in tf.range(num_steps):
             result = self.strategy.run(self.step, args=(next(iterator),))
             # After the reduction every replica holds the same.
             result = tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
             totals = tf.nest.map_structure(tf.add, totals, result)
+        if self._loss_scale:
+            totals["loss_scale"] = self._loss_scale.value.read_value()
         return totals
 
     def step(self, features):
@@ -88,25 +113,35 @@ class Trainer:
             features: dict of tensors, the rows as first axis.
 
         Returns:
-            dict as of `train`, of this step.
+            dict as of `train`, of this step, without `loss_scale`.
         """
         replica = tf.distribute.get_replica_context()
         denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.task.denominators(features))
-        gradients, numerators = self._sum_over_micro_batches(features, denominators, replica.replica_id_in_sync_group)
+        scale = self._loss_scale.value.read_value() if self._loss_scale else None
+        gradients, numerators = self._sum_over_micro_batches(
+            features, denominators, replica.replica_id_in_sync_group, scale
+        )
         gradients, numerators = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, numerators))
+        if self._loss_scale:
+            gradients = [gradient / scale for gradient in gradients]
         gradients, norm = clip_by_global_norm(gradients, _CLIP_NORM)
         learning_rate = self.optimizer.learning_rate(self.global_step)
-        replica.merge_call(self._apply, args=(gradients, learning_rate))
         loss = self.task.loss(numerators, denominators)
-        return {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
+        result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
+        if not self._loss_scale:
+            replica.merge_call(self._apply, args=(gradients, learning_rate))
+            return result
+        is_finite = tf.math.is_finite(loss + norm)
+        replica.merge_call(self._apply, args=(gradients, learning_rate, is_finite))
+        return self._loss_scale.without_skipped(result, is_finite, scale)
 
-    def _sum_over_micro_batches(self, features, denominators, replica_id):
+    def _sum_over_micro_batches(self, features, denominators, replica_id, scale):
         size = features["input_ids"].shape[0] // self.num_micro_batches
 
         def of_micro_batch(index):
             part = {name: _rows(value, index * size, size) for name, value in features.items()}
             seed = dropout_seed(self._seed, self.global_step, replica_id, index)
-            return self._gradients(part, denominators, seed)
+            return self._gradients(part, denominators, seed, scale)
 
         totals = of_micro_batch(tf.constant(0))
         if self.num_micro_batches == 1:
@@ -119,16 +154,26 @@ class Trainer:
         )
         return totals
 
-    def _gradients(self, features, denominators, seed):
+    def _forward_and_backward(self, features, denominators, seed, scale):
         with tf.GradientTape() as tape:
             numerators = self.task.numerators(features, dropout_seed=seed)
             loss = self.task.loss(numerators, denominators)
-        gradients = tape.gradient(loss, list(self._weights.values()), unconnected_gradients="zero")
+        gradients = tape.gradient(loss, list(self._weights.values()), scale, unconnected_gradients="zero")
         # A lookup's gradient is a list of rows in which a row may stand twice; squared as it is, Adam's second moment
         # would be wrong in silence. Dense, the rows are summed.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], numerators
 
-    def _apply(self, strategy, gradients, learning_rate):
+    def _apply(self, strategy, gradients, learning_rate, is_finite=None):
+        if is_finite is None:
+            self._update_weights(strategy, gradients, learning_rate)
+        else:
+            # After the reduction every replica holds the same.
+            is_finite = strategy.experimental_local_results(is_finite)[0]
+            tf.cond(is_finite, lambda: self._update_weights(strategy, gradients, learning_rate), lambda: None)
+            self._loss_scale.update(strategy, is_finite)
+        strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
+
+    def _update_weights(self, strategy, gradients, learning_rate):
         for (name, weight), gradient in zip(self._weights.items(), gradients, strict=True):
 
             def update(weight, gradient, m, v, learning_rate, name=name):
@@ -140,7 +185,6 @@ class Trainer:
             strategy.extended.update(
                 weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False
             )
-        strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
 
 
 def dropout_seed(seed, step, replica_id, micro_batch):

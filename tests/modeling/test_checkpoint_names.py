@@ -36,6 +36,7 @@ def test_every_name_of_the_release_goes_there_and_back(golden_dir, name):
         ("output_weights", "classifier.weight"),
         ("bert/pooler/dense/kernel/adam_v", "bert.pooler.dense.weight.adam_v"),
         ("global_step", "global_step"),
+        ("loss_scale_steps", "loss_scale_steps"),
     ],
 )
 def test_names_are_those_of_both_layouts(ours, theirs):
@@ -58,6 +59,8 @@ def test_only_kernels_are_turned_over_and_their_slots_with_them():
 
 def test_what_training_adds_is_told_from_weights():
     assert is_training_state("global_step")
+    assert is_training_state("loss_scale")
+    assert is_training_state("loss_scale_steps")
     assert is_training_state("output_bias/adam_m")
     assert not is_training_state("output_bias")
     assert not is_training_state("model/global_step_weight")

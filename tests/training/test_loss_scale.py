@@ -1,0 +1,127 @@
+"""Training in float16: what the loss is multiplied by, and what becomes of a step that overflows."""
+
+import dataclasses
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import AdamWeightDecay, ClassificationTask, ClassifierModel, LearningRateSchedule
+from modeling.precision import dtype_policy
+from training.loss_scale import LossScale
+from training.step import Trainer
+
+STRATEGY = tf.distribute.get_strategy()
+
+
+class FaintTask(ClassificationTask):
+    """Its gradients are so small that float16 has no numbers for many of them."""
+
+    def loss(self, numerators, denominators):
+        return super().loss(numerators, denominators) * 2.0**-20
+
+
+def make_trainer(config, policy, loss_scale=None, task=ClassificationTask):
+    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    keras.utils.set_random_seed(3)
+    with dtype_policy(policy):
+        task = task(ClassifierModel(config, 3))
+    task.model.head.dropout.rate = 0.0
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100))
+    return Trainer(task, optimizer, STRATEGY, 7, loss_scale=loss_scale)
+
+
+@pytest.fixture(scope="module")
+def batches():
+    random = np.random.default_rng(0)
+    features = {
+        "input_ids": random.integers(1, 40, (64, 10)),
+        "input_mask": np.arange(10) < random.integers(4, 11, (64, 1)),
+        "segment_ids": random.integers(0, 2, (64, 10)),
+        "label_ids": random.integers(0, 3, 64),
+    }
+    features = {name: value.astype(np.int32) for name, value in features.items()}
+    return tf.data.Dataset.from_tensor_slices(features).batch(8, drop_remainder=True)
+
+
+def train(trainer, batches, num_steps):
+    totals = trainer.train(iter(batches), tf.constant(num_steps))
+    return tf.nest.map_structure(float, totals), state_of(trainer)
+
+
+def state_of(trainer):
+    return {name: variable.numpy() for name, variable in trainer.state.items()}
+
+
+def test_a_scale_changes_nothing_in_32_bits(tiny_config, batches):
+    plain_totals, plain = train(make_trainer(tiny_config, "float32"), batches, 2)
+    totals, scaled = train(make_trainer(tiny_config, "float32", LossScale()), batches, 2)
+    assert (totals.pop("num_skipped"), totals.pop("loss_scale")) == (0, 2**15)
+    assert (scaled.pop("loss_scale"), scaled.pop("loss_scale_steps")) == (2**15, 2)
+    assert totals["loss"] == pytest.approx(plain_totals["loss"], rel=1e-6)
+    assert totals["gradient_norm"] == pytest.approx(plain_totals["gradient_norm"], rel=1e-6)
+    assert scaled.keys() == plain.keys()
+    for name in (name for name in plain if name.endswith("adam_m")):
+        np.testing.assert_allclose(scaled[name], plain[name], rtol=0, atol=1e-7, err_msg=name)
+
+
+def test_small_gradients_vanish_in_float16_without_a_scale(tiny_config, batches):
+    def norm(policy, loss_scale=None):
+        return train(make_trainer(tiny_config, policy, loss_scale, FaintTask), batches, 1)[0]["gradient_norm"]
+
+    expected = norm("float32")
+    assert norm("mixed_float16", LossScale()) == pytest.approx(expected, rel=5e-3)
+    assert abs(norm("mixed_float16") - expected) > 0.1 * expected
+
+
+def test_a_step_that_overflows_changes_no_weight_and_halves_the_scale(tiny_config, batches):
+    trainer = make_trainer(tiny_config, "mixed_float16", LossScale(2.0**22, 1000))
+    before = state_of(trainer)
+    totals, after = train(trainer, batches, 1)
+    assert totals == {
+        **{name: {"loss": 0, "accuracy": 0} for name in ("numerators", "denominators")},
+        **{"loss": 0, "gradient_norm": 0, "num_skipped": 1, "loss_scale": 2**21},
+    }
+    assert (after.pop("loss_scale"), after.pop("loss_scale_steps"), after.pop("global_step")) == (2**21, 0, 1)
+    for name, value in after.items():
+        assert value.tobytes() == before[name].tobytes(), name
+
+    # It goes on halving until the gradients fit, and then the weights move; what is told is of those steps alone.
+    totals, after = train(trainer, batches, 8)
+    num_skipped = int(totals["num_skipped"])
+    assert 1 <= num_skipped <= 7
+    assert after["loss_scale"] == totals["loss_scale"] == 2.0 ** (21 - num_skipped)
+    assert after["global_step"] == 9
+    assert totals["denominators"]["accuracy"] == 8 * (8 - num_skipped)
+    assert 0.5 < totals["loss"] / (8 - num_skipped) < 3
+    assert math.isfinite(totals["gradient_norm"])
+    assert all(np.isfinite(value).all() for value in after.values())
+    assert np.abs(after["output_bias"] - before["output_bias"]).min() > 1e-3
+
+
+def test_the_scale_doubles_after_good_steps_and_halves_after_a_bad_one():
+    scale = LossScale(4.0, steps_to_growth=3)
+
+    def after(*steps):
+        for is_finite in steps:
+            scale.update(STRATEGY, tf.constant(is_finite))
+        return tuple(float(variable.numpy()) for variable in scale.state.values())
+
+    assert after(True, True) == (4, 2)
+    assert after(True) == (8, 0)
+    assert after(True, True, False) == (4, 0)
+    assert after(True, True, True, True) == (8, 1)
+    # Neither without end: what does not fit at 1 is no matter of the scale.
+    assert after(*[False] * 5) == (1, 0)
+    assert after(*[True] * 3 * 30) == (2**24, 0)
+
+
+@pytest.mark.parametrize(("value", "num_skipped"), [(2.0, 1.0), (1.0, 0.0)])
+def test_what_is_not_finite_at_the_lowest_scale_is_told(value, num_skipped):
+    result = {"loss": tf.constant(math.inf), "numerators": {"a": tf.constant(3.0)}}
+    told = LossScale().without_skipped(result, tf.constant(False), tf.constant(value))
+    told = tf.nest.map_structure(float, told)
+    expected = {"loss": 0, "numerators": {"a": 0}} if num_skipped else {"loss": math.inf, "numerators": {"a": 3}}
+    assert told == {**expected, "num_skipped": num_skipped}
