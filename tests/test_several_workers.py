@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -15,21 +17,33 @@ from tests.training import made_up_task
 # Each process takes TensorFlow ten seconds to start, and there are many.
 pytestmark = pytest.mark.slow
 
-# Pre-trains; the worker that is told to sends itself a signal before a step.
+# Pre-trains; of a worker, or all, a line of Python is run before a step.
 PRETRAIN = """
-import os, sys
-index, worker, number, step = map(int, sys.argv[1:5])
+import os, resource, signal, sys
+index, worker, step, action = sys.argv[1:5]
 import run_pretraining, training.loop
 from training.flags import run_main
 steps_until_due = training.loop.Pace.steps_until_due
-def signalling(self, at):
-    if (index, at) == (worker, step):
-        os.kill(os.getpid(), number)
+def acting(self, at):
+    if at == int(step) and worker in (index, "all"):
+        exec(action, globals())
     return steps_until_due(self, at)
-training.loop.Pace.steps_until_due = signalling
+training.loop.Pace.steps_until_due = acting
 sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
 """
-NOBODY = (-1, 0, 0)
+NOTHING = ("none", 0, "")
+KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+STOP = "os.kill(os.getpid(), signal.SIGTERM)"
+# Another one when training is over and the run is not: what comes late to one of several.
+STOP_LATE = f"""
+draw_learning_curves = run_pretraining.draw_learning_curves
+def stopped(run_dir):
+    {STOP}
+    draw_learning_curves(run_dir)
+run_pretraining.draw_learning_curves = stopped
+"""
+# A checkpoint has 24 kB.
+FILL_DISK = "resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +58,7 @@ def files(tmp_path_factory, tiny_config, write_records):
 def two_workers(files):
     """The folder of a run of two workers, and how they ended."""
     folder = files["output_dir"].with_name("two")
-    return folder, run_workers(2, PRETRAIN, *NOBODY, *argv_of(files, output_dir=folder)[1:])
+    return folder, run_workers(2, PRETRAIN, *NOTHING, *argv_of(files, output_dir=folder)[1:])
 
 
 def assert_close(first, second):
@@ -90,14 +104,14 @@ def test_the_chief_alone_tells_and_writes(files, two_workers):
 def test_killed_workers_end_the_others_and_go_on_to_the_very_same_weights(files, two_workers, tmp_path):
     argv = argv_of(files, output_dir=tmp_path / "run")[1:]
     for lost, step, saved in ((1, 6, 4), (0, 10, 8)):
-        ended = run_workers(2, PRETRAIN, lost, int(signal.SIGKILL), step, *argv)
+        ended = run_workers(2, PRETRAIN, lost, step, KILL, *argv)
         assert ended[lost][0] == -signal.SIGKILL
         status, _, error = ended[1 - lost]
         assert status not in (0, None)
         assert weights_in(tmp_path / "run")["global_step"] == saved
         assert f"in all workers goes on from step {saved}, the last that is saved" in error
         assert "Traceback" not in error
-    ended = run_workers(2, PRETRAIN, *NOBODY, *argv)
+    ended = run_workers(2, PRETRAIN, *NOTHING, *argv)
     assert [status for status, _, _ in ended] == [0, 0], ended
     assert "training: steps 9 to 12" in ended[0][1]
     assert_bit_equal(weights_in(two_workers[0]), weights_in(tmp_path / "run"))
@@ -105,9 +119,54 @@ def test_killed_workers_end_the_others_and_go_on_to_the_very_same_weights(files,
     assert not list((tmp_path / "run").glob(".worker-*"))
 
 
-def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files, two_workers, tmp_path):
+@pytest.mark.skipif(sys.platform != "linux", reason="a link that leads each worker to a file of its own needs Linux")
+def test_what_happens_to_a_worker_costs_only_what_was_not_saved(files, two_workers, tmp_path):
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+        shutil.copy(files["input_file"], folder / "train.tfrecord")
+    # Each worker's own copy, as on several machines.
+    (tmp_path / "train.tfrecord").symlink_to("/proc/self/cwd/train.tfrecord")
+    argv = argv_of(files, output_dir=tmp_path / "run", input_file=tmp_path / "train.tfrecord")[1:]
+
+    def end(worker, step, action):
+        ended = run_workers(2, PRETRAIN, worker, step, action, *argv, folders=folders)
+        assert not [error for _, _, error in ended if "Traceback" in error], ended
+        return ended, int(weights_in(tmp_path / "run")["global_step"])
+
+    # The file is opened again after five steps, or after ten where it was so already.
+    ended, saved = end(1, 1, "os.rename('train.tfrecord', 'away')")
+    assert [status for status, _, _ in ended] == [1, 1], ended
+    assert saved in (4, 8)
+    gone = "train.tfrecord; No such file or directory); when they can, the same command goes on from step"
+    assert f"{gone} {saved}\n" in ended[1][2]
+    assert f"goes on from step {saved}, the last that is saved" in ended[0][2]
+    (folders[1] / "away").rename(folders[1] / "train.tfrecord")
+
+    ended, saved_then = end(0, saved + 3, FILL_DISK)
+    assert [status for status, _, _ in ended] == [1, 1], ended
+    assert saved_then == saved
+    assert f"the checkpoint of step {saved + 4} cannot be written to {tmp_path / 'run'} (" in ended[0][2]
+    assert f"make room there, and the same command goes on from step {saved}" in ended[0][2]
+    assert f"goes on from step {saved}, the last that is saved" in ended[1][2]
+
+    ended, saved_then = end("all", saved + 1, STOP_LATE + STOP)
+    assert [status for status, _, _ in ended] == [0, 0], ended
+    assert saved_then == saved + 2
+    assert f"stopped by SIGTERM after step {saved + 2}, which is saved; the same command goes on" in ended[0][1]
+
+    ended, saved = end(*NOTHING)
+    assert [status for status, _, _ in ended] == [0, 0], ended
+    assert saved == 12
+    assert_bit_equal(weights_in(two_workers[0]), weights_in(tmp_path / "run"))
+    assert figures_of(tmp_path / "run")[1] == figures_of(two_workers[0])[1]
+    assert not list((tmp_path / "run").glob(".worker-*"))
+
+
+def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files, tmp_path):
     argv = argv_of(files, output_dir=tmp_path / "run")[1:]
-    ended = run_workers(3, PRETRAIN, 2, int(signal.SIGTERM), 5, *argv, "--train_batch_size=12")
+    stop = f"{STOP_LATE}\nif index == '2': {STOP}"
+    ended = run_workers(3, PRETRAIN, "all", 5, stop, *argv, "--train_batch_size=12")
     assert [status for status, _, _ in ended] == [0, 0, 0], ended
     assert "stopped by SIGTERM after step 6, which is saved; the same command goes on" in ended[0][1]
     assert weights_in(tmp_path / "run")["global_step"] == 6
@@ -119,8 +178,8 @@ def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files,
 
 
 def test_workers_with_unlike_commands_are_all_refused(files, tmp_path):
-    unlike = PRETRAIN.replace("*sys.argv[5:]]", "*sys.argv[5:], f'--seed={index}']")
-    for status, _, error in run_workers(2, unlike, *NOBODY, *argv_of(files, output_dir=tmp_path / "run")[1:]):
+    unlike = PRETRAIN.replace("*sys.argv[5:]]", "*sys.argv[5:], '--seed=' + index]")
+    for status, _, error in run_workers(2, unlike, *NOTHING, *argv_of(files, output_dir=tmp_path / "run")[1:]):
         assert status == 1
         assert "the 2 workers do not have the same seed (here" in error
     assert not (tmp_path / "run" / "run_config.json").exists()

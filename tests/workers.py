@@ -1,56 +1,74 @@
 """Runs a program in several processes of this machine that work together, over real connections."""
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Below those that the system gives to connections by itself, one of which may else be there first.
+_PORTS = range(20_000, 32_000)
+# For those that hang; a machine with other work may take a minute to start TensorFlow in all of them.
+_LONGEST_SECONDS = 480
 
 
-def start_workers(count, script, *arguments):
-    """Starts `count` processes that run a Python script, which is told the number of its worker first.
+def run_workers(count, script, *arguments, folders=None):
+    """Runs a Python script in `count` processes; it is told the number of its worker first. Ends those that hang.
 
-    Returns:
-        list of subprocess.Popen.
-    """
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
-    workers = []
-    for index in range(count):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        environment = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONPATH": path}
-        command = [sys.executable, "-c", script, str(index), *map(str, arguments)]
-        pipe = subprocess.PIPE
-        workers.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
-    return workers
-
-
-def wait_for(workers, seconds=240):
-    """Waits for the end of all, and ends those that do not come to it.
+    Args:
+        count: int.
+        script: str.
+        *arguments: of the script.
+        folders: list of paths, the working directory of each; None: this process's.
 
     Returns:
-        list of (status, standard output, standard error).
+        list of (status, standard output, standard error); the status of one that hung is None.
     """
-    deadline, ended = time.monotonic() + seconds, []
-    try:
-        for worker in workers:
-            out, error = worker.communicate(timeout=max(1, deadline - time.monotonic()))
-            ended.append((worker.returncode, out, error))
-    finally:
-        for worker in workers:
-            worker.kill()
-    return ended
+    with contextlib.ExitStack() as stack:
+        addresses = [f"127.0.0.1:{_hold_port(stack)}" for _ in range(count)]
+        workers = []
+        for index in range(count):
+            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+            environment = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONPATH": path}
+            command = [sys.executable, "-c", script, str(index), *map(str, arguments)]
+            # Files: the pipe of one that is not read yet may fill up, and the worker would wait.
+            streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
+            worker = subprocess.Popen(
+                command, env=environment, stdout=streams[0], stderr=streams[1], cwd=folders[index] if folders else None
+            )
+            stack.callback(worker.wait)
+            stack.callback(worker.kill)
+            workers.append((worker, streams))
+        deadline = time.monotonic() + _LONGEST_SECONDS
+        return [_end_of(worker, streams, deadline) for worker, streams in workers]
 
 
-def run_workers(count, script, *arguments):
-    """Starts workers and waits for them, as `start_workers` and `wait_for`."""
-    return wait_for(start_workers(count, script, *arguments))
+def _end_of(worker, streams, deadline):
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        worker.wait(max(0, deadline - time.monotonic()))
+    texts = []
+    for stream in streams:
+        stream.seek(0)
+        texts.append(stream.read())
+    return worker.returncode, *texts
+
+
+def _hold_port(stack):
+    """Returns a port that no other test takes before the stack is closed; TensorFlow has to find it free."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        # What the tests hold of it is the number's other half, the port of UDP.
+        held = socket.socket(type=socket.SOCK_DGRAM)
+        with contextlib.suppress(OSError), socket.socket() as tried:
+            held.bind(("", port))
+            tried.bind(("", port))
+            stack.callback(held.close)
+            return port
+        held.close()
+    raise OSError(f"no port from {_PORTS.start} to {_PORTS.stop} is free")
