@@ -24,7 +24,7 @@ from training.classification_settings import TASK_NAMES, complete_settings
 from training.console import open_console
 from training.devices import strategy_of
 from training.fine_tuning import fine_tune
-from training.fine_tuning_flags import define_fine_tuning_flags
+from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
 from training.flags import given_flags, parse, run_main
 from training.opening import open_fine_tuning
 
@@ -40,6 +40,7 @@ def define_flags():
     flags.DEFINE_string("task_name", None, "A known task, such as mrpc, xnli, swag; with --data_dir.", **define)
     flags.DEFINE_string("data_dir", None, "Folder with the files of the task, as distributed.", **define)
     define_fine_tuning_flags(values)
+    define_packing_flag(values)
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
     flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
 

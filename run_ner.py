@@ -19,7 +19,7 @@ from absl import flags
 from training.console import open_console
 from training.devices import strategy_of
 from training.fine_tuning import fine_tune
-from training.fine_tuning_flags import define_fine_tuning_flags
+from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
 from training.flags import parse, run_main, tell_unused
 from training.opening import open_fine_tuning
 from training.token_classification import TAGGERS, TokenClassification
@@ -43,6 +43,7 @@ def define_flags():
     flags.DEFINE_string("eval_file", None, "Sentences to evaluate on.", **define)
     flags.DEFINE_string("predict_file", None, "Sentences to tag, with or without tags of their own.", **define)
     define_fine_tuning_flags(values)
+    define_packing_flag(values)
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
     flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
     flags.DEFINE_bool("document_context", False, "Show each sentence with its neighbours in the document.", **define)

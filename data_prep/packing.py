@@ -59,6 +59,7 @@ def pack(
     row_length: int,
     max_sequences: int | None = None,
     max_predictions: int | None = None,
+    row_multiple: int = 1,
 ) -> dict[str, np.ndarray]:
     """Packs the features of sequences into rows.
 
@@ -69,6 +70,7 @@ def pack(
         row_length: T.
         max_sequences: S; None: the most of any row.
         max_predictions: P; None: the most of any row.
+        row_multiple: R is a multiple of it; rows of nothing but padding, which count nothing, come last.
 
     Returns:
         The arrays by name: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
@@ -93,9 +95,10 @@ def pack(
     place = np.concatenate([np.arange(len(row)) for row in rows])
     start = np.concatenate([np.cumsum([0, *lengths[row[:-1]]]) for row in rows])
     num_places = max_sequences or int(place.max()) + 1
+    num_rows = -(-len(rows) // row_multiple) * row_multiple
     taken = {name: values[numbers] for name, values in features.items()}
 
-    packed = _pack_predictions(taken, row_of, start, len(rows), max_predictions)
+    packed = _pack_predictions(taken, row_of, start, num_rows, max_predictions)
     source = np.nonzero(taken["input_mask"])  # of each token: its sequence, its position there
     target = (row_of[source[0]], start[source[0]] + source[1])
     taken |= {
@@ -106,14 +109,14 @@ def pack(
         if name.startswith(_PREDICTIONS):
             continue
         if values.shape == mask.shape and not np.issubdtype(values.dtype, np.floating):
-            packed[name] = np.full((len(rows), row_length), _NO_LABEL if name == "label_ids" else 0, values.dtype)
+            packed[name] = np.full((num_rows, row_length), _NO_LABEL if name == "label_ids" else 0, values.dtype)
             packed[name][target] = values[source]
         else:
-            packed[name] = np.zeros((len(rows), num_places, *values.shape[1:]), values.dtype)
+            packed[name] = np.zeros((num_rows, num_places, *values.shape[1:]), values.dtype)
             packed[name][row_of, place] = values
-    packed["cls_positions"] = np.zeros((len(rows), num_places), np.int32)
+    packed["cls_positions"] = np.zeros((num_rows, num_places), np.int32)
     packed["cls_positions"][row_of, place] = start
-    packed["sequence_weights"] = np.zeros((len(rows), num_places), np.float32)
+    packed["sequence_weights"] = np.zeros((num_rows, num_places), np.float32)
     packed["sequence_weights"][row_of, place] = 1.0
     return packed
 

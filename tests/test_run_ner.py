@@ -22,6 +22,7 @@ FLAGS = {
     "deterministic": False,
     "precision": "float32",
     "recompute": False,
+    "pack": False,
     "do_eval": False,
     "do_lower_case": None,
     "do_predict": False,

@@ -44,6 +44,8 @@ class Classification(FineTuning):
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
         self.num_train_examples = len(self.data.train or ())
+        if self.data.kind == "multiple_choice":
+            self.cannot_pack = "the choices of an example are rows that are compared with each other"
         self.max_seq_length = settings["max_seq_length"]
         self.doc_stride = settings["doc_stride"]
         self.class_weights = self._class_weights(settings["class_weights"])

@@ -21,6 +21,7 @@ from training.flags import PRECISIONS
 from training.inference import Inference
 from training.metrics_log import draw_learning_curves
 from training.model_dir import load_model, load_start, write_model
+from training.packing import PackedTask, packed_training_batches
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.selection import Selection
@@ -47,6 +48,7 @@ class FineTuning:
         metric: str; the figure of `evaluate` by which checkpoints, settings and seeds are compared. More is better.
         metric_names: tuple of str; all figures of `evaluate`.
         is_trimmed: whether batches may be cut to their longest sequence.
+        cannot_pack: str; why examples of the task cannot share a row; empty where they can.
         num_train_examples: int; what the number of steps is counted from.
         train_features, eval_features, predict_features: dict of arrays with the rows as first axis, made by `prepare`:
             "input_ids" int32, "input_mask" and "segment_ids" int8, [N, T], the labels, and whatever else the task
@@ -58,6 +60,7 @@ class FineTuning:
     metric = ""
     metric_names = ()
     is_trimmed = True
+    cannot_pack = ""
     num_train_examples = 0
     train_features = None
     eval_features = None
@@ -137,6 +140,8 @@ def fine_tune(work, files, settings, strategy, console):
     Raises:
         ValueError: the settings do not go together, or the folder holds another run.
     """
+    if settings.get("pack") and work.cannot_pack:
+        raise ValueError(f"--pack puts several examples into a row, but {work.cannot_pack}; leave it out")
     workers = Workers(strategy)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
@@ -235,7 +240,7 @@ class _Runner:
             selection.is_whole = True
             return selection
         trainer = make_trainer(
-            self._task,
+            PackedTask(self._task) if settings.get("pack") else self._task,
             self._strategy,
             settings,
             _rate_factor(settings["layer_decay"], self._files.config.num_hidden_layers),
@@ -290,6 +295,10 @@ class _Runner:
 
     def _batches(self, settings, start_step):
         features = {name: self._work.train_features[name] for name in self._task.feature_names}
+        if settings.get("pack"):
+            is_fixed = is_tpu(self._strategy)
+            num_devices = self._strategy.num_replicas_in_sync
+            return packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
         return training_batches(features, settings["train_batch_size"], settings["seed"], start_step, self._is_trimmed)
 
     def _evaluator(self, settings):

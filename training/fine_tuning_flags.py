@@ -108,5 +108,10 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
     flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
 
 
+def define_packing_flag(flag_values):
+    """Defines --pack, for programs whose task can be trained on packed rows."""
+    flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", flag_values=flag_values)
+
+
 def _define_numbers(name, default, kind, lower_bound, help_text, flag_values, is_open=False):
     flags.DEFINE(NumbersParser(kind, lower_bound, is_open), name, default, help_text, flag_values, _NumbersSerializer())

@@ -53,6 +53,8 @@ class TokenClassification(FineTuning):
         tagger="linear",
     ):
         self._settings = {"max_seq_length": max_seq_length, "document_context": document_context, "tagger": tagger}
+        if tagger == "bilstm":
+            self.cannot_pack = "the LSTMs of --tagger=bilstm read across the whole row"
         train = read_conll(train_file) if train_file else None
         if tags is None and train is None:
             raise ValueError("there are no tags to tell apart; train with --do_train, or give a model of run_ner")

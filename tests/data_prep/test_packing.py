@@ -72,6 +72,15 @@ def test_labels_of_sequences_tokens_and_masked_pieces_move_along():
         pack(features, row_length=6, max_predictions=2)
 
 
+def test_rows_are_filled_up_to_a_multiple_with_rows_of_nothing():
+    features = make_features([3, 2, 4], 4) | {"label_ids": np.arange(12).reshape(3, 4), "label_values": np.ones(3)}
+    rows, filled_up = pack(features, row_length=6), pack(features, row_length=6, row_multiple=3)
+    for name, values in filled_up.items():
+        assert values[:2].tolist() == rows[name].tolist()
+        assert set(values[2].ravel()) == {-1 if name == "label_ids" else 0}
+        assert values.shape[0] == 3
+
+
 def test_what_cannot_be_packed_is_refused():
     features = make_features([3, 5], 5)
     with pytest.raises(

@@ -11,7 +11,7 @@ from modeling import BertConfig, ClassificationTask, ClassifierModel, Pretrainin
 from training.console import open_console
 from training.devices import strategy_of
 from training.fine_tuning import FineTuning, fine_tune
-from training.fine_tuning_flags import define_fine_tuning_flags
+from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
 from training.flags import parse
 from training.metrics_log import read_metrics
 from training.opening import open_fine_tuning
@@ -116,6 +116,7 @@ def define_flags():
     """The flags of a program that has none of its own."""
     values = flags.FlagValues()
     define_fine_tuning_flags(values, max_seq_length=NUM_TOKENS)
+    define_packing_flag(values)
     flags.DEFINE_bool("do_eval", False, "Evaluate.", flag_values=values)
     return values
 

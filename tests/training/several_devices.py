@@ -20,6 +20,7 @@ from modeling import (
 )
 from training.devices import create_strategy, distribute
 from training.inference import Inference
+from training.packing import PackedTask, packed_training_batches
 from training.step import Evaluator, Trainer
 
 NUM_STEPS = 20
@@ -92,6 +93,18 @@ def train_evaluate_answer(strategy):
     return totals, state, answers, metrics
 
 
+def train_packed(strategy):
+    """Trains two steps on packed rows, whose number no batch knows beforehand, and returns the state."""
+    with strategy.scope():
+        tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
+    tagging.model.head.dropout.rate = 0.0
+    settings = {"train_batch_size": 8, "seed": 5, "gradient_accumulation_steps": 1}
+    batches = packed_training_batches(make_features(13), settings, strategy.num_replicas_in_sync)
+    trainer = make_trainer(PackedTask(tagging), strategy, 5e-5)
+    trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
+    return {name: value.numpy() for name, value in trainer.state.items()}
+
+
 def train_on_copies(strategy, num_rows):
     """Trains a step on copies of one example with dropout, and one in which a copy counts without end."""
     with strategy.scope():
@@ -118,6 +131,10 @@ def main(count):
         scale = max(1.0, np.abs(expected).max())
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6 * scale)
     print("as one in", len(several[1]), "of", len(one[1]), "values of the state")
+    expected, state = train_packed(one_device), train_packed(devices)
+    for name, value in state.items():
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
+    print("packed as one")
     loss_of_one_mask = train_on_copies(one_device, 1)[0]
     loss, norm, norm_without_end = train_on_copies(devices, count)
     assert math.isfinite(norm)

@@ -112,6 +112,7 @@ def test_choices_share_one_logit_each(make):
     assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 2 / 3})
     assert isinstance(work.make_task(make_config()).model, MultipleChoiceModel)
     assert work.describe()["labels"] == ["0", "1"]
+    assert work.cannot_pack == "the choices of an example are rows that are compared with each other"
 
 
 def test_answers_are_means_over_the_windows_of_a_text(make):

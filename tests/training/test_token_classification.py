@@ -114,6 +114,8 @@ def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
     assert linear.is_trained("bert/pooler/dense/kernel")
     assert not bilstm.is_trained("bert/pooler/dense/kernel")
     assert bilstm.is_trained("tagger/output/kernel")
+    assert linear.cannot_pack == ""
+    assert bilstm.cannot_pack == "the LSTMs of --tagger=bilstm read across the whole row"
 
 
 def test_the_report_has_the_figures_of_each_type(make, tmp_path):

@@ -1,0 +1,99 @@
+"""Batches of packed rows: the examples of the same step, each once, in as few rows as it takes."""
+
+import numpy as np
+import pytest
+
+from data_prep.feature_batches import training_batches
+from data_prep.packed_batches import PackedShape, measure_filling, pack_batches
+from tests.data_prep.test_feature_batches import LENGTHS, make_features, take
+
+
+@pytest.fixture(scope="module")
+def features():
+    features = make_features(LENGTHS)
+    labels = np.where(features["input_mask"], features["input_ids"] % 5, -1).astype(np.int32)
+    return {**features, "numbers": features.pop("label_ids"), "label_ids": labels}
+
+
+def packed(features, batch_size, shape=None, start_step=0):
+    return pack_batches(training_batches(features, batch_size, 3, start_step), shape or PackedShape())
+
+
+def examples_of(batch):
+    """The examples of a packed batch: their number, then ids, segments, labels and positions of their tokens."""
+    rows = {name: values.reshape(-1, *values.shape[2:]) for name, values in batch.items()}
+    examples = []
+    for row, place in zip(*np.nonzero(rows["sequence_weights"]), strict=True):
+        is_own = rows["sequence_ids"][row] == place + 1
+        assert np.argmax(is_own) == rows["cls_positions"][row, place]
+        names = ("input_ids", "segment_ids", "label_ids", "position_ids")
+        examples.append((int(rows["numbers"][row, place]), *(rows[name][row][is_own].tolist() for name in names)))
+    is_nothing = rows["sequence_ids"] == 0
+    assert not rows["input_mask"][is_nothing].any()
+    assert (rows["label_ids"][is_nothing] == -1).all()
+    return examples
+
+
+SHAPES = {
+    "open": PackedShape(),
+    "two parts": PackedShape(num_parts=2),
+    "fixed": PackedShape(num_parts=2, num_rows=3, max_sequences=5),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_the_examples_of_a_batch_are_those_of_the_same_step_unpacked(features, shape):
+    unpacked = take(training_batches(features, 5, seed=3), 7)
+    for expected, batch in zip(unpacked, take(packed(features, 5, shape), 7), strict=True):
+        assert {values.shape[0] for values in batch.values()} == {shape.num_parts}
+        rows = []
+        for row, number in enumerate(expected["numbers"]):
+            length = LENGTHS[number]
+            tokens = (expected[name][row, :length].tolist() for name in ("input_ids", "segment_ids", "label_ids"))
+            rows.append((int(number), *tokens, list(range(length))))
+        assert sorted(examples_of(batch)) == sorted(rows)
+        assert {values.dtype for values in batch.values()} == {np.dtype("int32"), np.dtype("float32")}
+
+
+def test_packed_batches_are_a_function_of_seed_and_step(features):
+    later = take(packed(features, 5, start_step=2), 2)
+    for first, second in zip(take(packed(features, 5), 4)[2:], later, strict=True):
+        for name, values in first.items():
+            np.testing.assert_array_equal(values, second[name], err_msg=name)
+
+
+def test_the_longest_come_first_and_rows_fill_up():
+    features = make_features([6, 4, 1, 3, 6, 4, 5, 5, 6], num_tokens=10)
+    [batch] = take(pack_batches(training_batches(features, 9, seed=0), PackedShape(num_parts=3)), 1)
+    assert batch["input_ids"].shape == (3, 2, 10)
+    assert batch["input_mask"].sum(-1).tolist() == [[10, 10], [10, 10], [0, 0]]  # 6+4, 6+4, 6+3+1, 5+5
+
+
+def test_examples_that_fill_less_than_a_row_make_a_shorter_one():
+    features = make_features([3, 8, 7, 2], num_tokens=40)
+    [batch] = take(pack_batches(training_batches(features, 4, seed=0), PackedShape()), 1)
+    assert batch["input_ids"].shape == (1, 1, 24)
+    [batch] = take(pack_batches(training_batches(features, 4, seed=0), PackedShape(1, 1, 4)), 1)
+    assert batch["input_ids"].shape == (1, 1, 40)
+
+
+def test_what_is_fixed_of_the_shape_is_known_beforehand(features):
+    fixed = packed(features, 5, PackedShape(num_parts=2, num_rows=3, max_sequences=5)).element_spec
+    assert fixed["input_ids"].shape.as_list() == [2, 3, 40]
+    assert fixed["sequence_weights"].shape.as_list() == [2, 3, 5]
+    spec = packed(features, 5, PackedShape(num_parts=2)).element_spec
+    assert {value.shape.rank: value.shape.as_list() for value in spec.values()} == {3: [2, None, None]}
+
+
+def test_how_full_rows_are(features):
+    for batch_size, is_trimmed in ((2, True), (4, False), (11, True)):
+        filling = measure_filling(features, batch_size, 3, 5, is_trimmed)
+        batches = take(packed(features, batch_size), 5)
+        counts = [batch["input_mask"].shape[1] for batch in batches]
+        assert filling.mean_rows == pytest.approx(np.mean(counts))
+        assert filling.most_rows == max(counts)
+        is_token = np.concatenate([batch["input_mask"].ravel() for batch in batches])
+        assert filling.padding_share == pytest.approx(1 - is_token.mean())
+        unpacked = take(training_batches(features, batch_size, 3, is_trimmed=is_trimmed), 5)
+        is_token = np.concatenate([batch["input_mask"].ravel() for batch in unpacked])
+        assert filling.unpacked_padding_share == pytest.approx(1 - is_token.mean())
