@@ -1,6 +1,6 @@
 """Says, on a machine without a TPU, whether training would run on one: its own compiler is asked.
 
-    pip install 'bert-keras[tpu_check]'
+    pip install 'bert-keras[tpu-check]'
     python check_tpu.py --bert_config_file=uncased_L-2_H-128_A-2 --train_batch_size=256 --max_seq_length=128
     python check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 --train_batch_size=32 \\
         --max_seq_length=384

@@ -13,8 +13,9 @@ EXTRAS = {
     "onnx": ONNX,
     "litert": LITERT,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
-    # The compiler of the TPU (200 MB), which check_tpu.py asks; for Linux alone.
-    "tpu_check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
+    # The compiler of the TPU (200 MB), which check_tpu.py asks; for Linux alone. With an underscore, the pip that comes
+    # with Python 3.11 would not find it: what is built has the hyphen in any case.
+    "tpu-check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
     # For the benchmarks that compare with them.
     "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "keras-hub>=0.32,<0.33"],
     # Its protobuf is below 7, so it is no part of the tests' environment.

@@ -131,7 +131,7 @@ def test_a_step_that_breaks_the_rules_is_refused(config_file, monkeypatch):
 
 def test_without_the_compiler_the_command_that_installs_it_is_told(monkeypatch):
     monkeypatch.setattr(tpu_compile, "missing_packages", lambda: ["libtpu"])
-    with pytest.raises(ValueError, match=r"missing \(libtpu\): pip install 'bert-keras\[tpu_check\]'$"):
+    with pytest.raises(ValueError, match=r"missing \(libtpu\): pip install 'bert-keras\[tpu-check\]'$"):
         compile_for_tpu(b"")
 
 

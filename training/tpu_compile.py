@@ -86,7 +86,7 @@ def compile_for_tpu(serialized):
     """
     if missing_packages():
         raise ValueError(
-            f"the compiler of the TPU is missing ({', '.join(missing_packages())}): pip install 'bert-keras[tpu_check]'"
+            f"the compiler of the TPU is missing ({', '.join(missing_packages())}): pip install 'bert-keras[tpu-check]'"
         )
     # env, since only programs may change the environment; libtpu exists for Linux alone.
     command = ["env", *(f"{name}={value}" for name, value in _ENVIRONMENT.items())]
