@@ -16,7 +16,7 @@ def test_several_devices_train_evaluate_and_answer_as_one(count):
     # In a process of its own, since devices are made before TensorFlow starts.
     command = [sys.executable, str(ROOT / "tests" / "training" / "several_devices.py"), str(count)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-3:] == [
         "as one in 76 of 76 values of the state",  # 25 weights, two slots of each, and the step
