@@ -17,7 +17,7 @@ EXTRAS = {
     # with Python 3.11 would not find it: what is built has the hyphen in any case.
     "tpu-check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
     # For the benchmarks that compare with them.
-    "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "keras-hub>=0.32,<0.33"],
+    "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "accelerate>=1.15,<2", "keras-hub>=0.32,<0.33"],
     # Its protobuf is below 7, so it is no part of the tests' environment.
     "beam": ["apache-beam>=2.77,<3"],
     "plots": ["matplotlib>=3.10,<4"],

@@ -32,6 +32,7 @@ import transformers
 from absl import flags
 
 import convert_checkpoint
+from benchmarks import peers
 from modeling import BertConfig, PretrainingModel, load_weights, open_checkpoint, save_checkpoint, weights_by_name
 from modeling.config import released_names
 from training.flags import parse, require, run_main
@@ -155,15 +156,7 @@ def transformers_to_ours(config, folder, features):
 def hub_to_ours(config, folder, features):
     """A random model of keras-hub, written under the release's names, in our model."""
     keras.utils.set_random_seed(1)
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=config.vocab_size,
-        num_layers=config.num_hidden_layers,
-        num_heads=config.num_attention_heads,
-        hidden_dim=config.hidden_size,
-        intermediate_dim=config.intermediate_size,
-        max_sequence_length=config.max_position_embeddings,
-        num_segments=config.type_vocab_size,
-    )
+    backbone = peers.keras_hub_backbone(config)
     theirs = {weight.path: weight for weight in backbone.weights}
     randomize(theirs)
     ours = PretrainingModel(config).bert
@@ -265,8 +258,7 @@ def torch_inputs(features):
 
 def run_hub(backbone, features):
     """Runs an encoder of keras-hub; returns a dict of arrays."""
-    names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids"}
-    outputs = backbone({theirs: features[ours] for theirs, ours in names.items()})
+    outputs = backbone(peers.keras_hub_inputs(features))
     return {name: np.asarray(outputs[name]) for name in ("sequence_output", "pooled_output")}
 
 

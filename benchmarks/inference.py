@@ -21,33 +21,25 @@ import transformers
 from benchmarks import peers, speed
 from modeling import BertModel
 from modeling.precision import dtype_policy
-from training.flags import parse, run_main
+from training.flags import run_main
 
 
 def main(argv):
     """Runs the benchmark."""
-    values = speed.define_flags()
-    parse(values, argv, __doc__)
     torch.set_num_threads(os.cpu_count())
-    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"))
-    for name in values.bert_config_file:
-        config = speed.read_config(name)
-        for num_tokens in map(int, values.num_tokens):
-            batch = speed.make_batch(config, values.batch_size, num_tokens)
-            programs = {
-                "bert-keras float32": ours(config, batch, "float32"),
-                "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
-                "transformers float32": of_transformers(config, batch, torch.float32),
-                "transformers bfloat16": of_transformers(config, batch, torch.bfloat16),
-                "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
-                "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
-                **speed.peak_programs(),
-            }
-            times = speed.take_turns(programs, values.rounds, values.seconds)
-            print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
-            operations = speed.encoder_operations(config, values.batch_size, num_tokens)
-            speed.print_table(times, values.batch_size, operations)
-            print(flush=True)
+    speed.compare(argv, __doc__, make_programs, speed.encoder_operations)
+
+
+def make_programs(config, batch):
+    """Returns what takes turns: functions without arguments by name."""
+    return {
+        "bert-keras float32": ours(config, batch, "float32"),
+        "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
+        "transformers float32": of_transformers(config, batch, torch.float32),
+        "transformers bfloat16": of_transformers(config, batch, torch.bfloat16),
+        "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
+        "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
+    }
 
 
 def ours(config, batch, policy):

@@ -19,6 +19,7 @@ def keras_hub_backbone(config):
         hidden_dim=config.hidden_size,
         intermediate_dim=config.intermediate_size,
         max_sequence_length=config.max_position_embeddings,
+        num_segments=config.type_vocab_size,
     )
 
 

@@ -14,6 +14,7 @@ from absl import flags
 from benchmarks.machine import processor_name
 from modeling import BertConfig
 from modeling.config import released_names
+from training.flags import parse
 
 # A long way beyond the caches, so that it is the speed of the arithmetic.
 _PEAK_SIZE = 4096
@@ -35,6 +36,29 @@ def define_flags():
     flags.DEFINE_integer("rounds", 5, "How often each program has its turn.", flag_values=values)
     flags.DEFINE_float("seconds", 5.0, "How long a turn lasts, at least.", flag_values=values)
     return values
+
+
+def compare(argv, description, make_programs, operations):
+    """Runs a benchmark: a table for each size and length.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+        description: str, the program's docstring.
+        make_programs: function of a BertConfig and a batch of it, giving programs as `take_turns` takes them.
+        operations: function of the same, giving the operations of one call, an int.
+    """
+    values = define_flags()
+    parse(values, argv, description)
+    print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"))
+    for name in values.bert_config_file:
+        config = read_config(name)
+        for num_tokens in map(int, values.num_tokens):
+            batch = make_batch(config, values.batch_size, num_tokens)
+            programs = {**make_programs(config, batch), **peak_programs()}
+            times = take_turns(programs, values.rounds, values.seconds)
+            print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
+            print_table(times, values.batch_size, operations(config, batch))
+            print(flush=True)
 
 
 def read_config(name):
@@ -59,8 +83,9 @@ def make_batch(config, batch_size, num_tokens):
     }
 
 
-def encoder_operations(config, batch_size, num_tokens):
+def encoder_operations(config, batch):
     """Returns the multiplications and additions in the products of one forward pass of the encoder."""
+    batch_size, num_tokens = batch["input_ids"].shape
     hidden, inner = config.hidden_size, config.intermediate_size
     per_token = 4 * hidden**2 + 2 * hidden * inner + 2 * num_tokens * hidden
     return 2 * batch_size * num_tokens * config.num_hidden_layers * per_token
@@ -68,10 +93,9 @@ def encoder_operations(config, batch_size, num_tokens):
 
 def pretraining_operations(config, batch):
     """Returns the multiplications and additions in the products of one step of pre-training: three forward passes."""
-    batch_size, num_tokens = batch["input_ids"].shape
     hidden = config.hidden_size
     masked_lm = 2 * batch["masked_lm_ids"].size * (hidden**2 + hidden * config.vocab_size)
-    return 3 * (encoder_operations(config, batch_size, num_tokens) + masked_lm)
+    return 3 * (encoder_operations(config, batch) + masked_lm)
 
 
 def take_turns(programs, rounds, seconds):

@@ -25,7 +25,7 @@ import transformers
 from benchmarks import peers, speed
 from modeling import AdamWeightDecay, LearningRateSchedule, PretrainingModel, PretrainingTask
 from modeling.precision import dtype_policy
-from training.flags import parse, run_main
+from training.flags import run_main
 from training.step import Trainer
 
 _LEARNING_RATE, _WEIGHT_DECAY = 1e-4, 0.01
@@ -33,27 +33,20 @@ _LEARNING_RATE, _WEIGHT_DECAY = 1e-4, 0.01
 
 def main(argv):
     """Runs the benchmark."""
-    values = speed.define_flags()
-    parse(values, argv, __doc__)
     torch.set_num_threads(os.cpu_count())
-    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"))
-    for name in values.bert_config_file:
-        config = speed.read_config(name)
-        for num_tokens in map(int, values.num_tokens):
-            batch = speed.make_batch(config, values.batch_size, num_tokens)
-            programs = {
-                "bert-keras float32": ours(config, batch, "float32"),
-                "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
-                "transformers float32": of_transformers(config, batch, is_mixed=False),
-                "transformers bfloat16": of_transformers(config, batch, is_mixed=True),
-                "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
-                "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
-                **speed.peak_programs(),
-            }
-            times = speed.take_turns(programs, values.rounds, values.seconds)
-            print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
-            speed.print_table(times, values.batch_size, speed.pretraining_operations(config, batch))
-            print(flush=True)
+    speed.compare(argv, __doc__, make_programs, speed.pretraining_operations)
+
+
+def make_programs(config, batch):
+    """Returns what takes turns: functions without arguments by name."""
+    return {
+        "bert-keras float32": ours(config, batch, "float32"),
+        "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
+        "transformers float32": of_transformers(config, batch, is_mixed=False),
+        "transformers bfloat16": of_transformers(config, batch, is_mixed=True),
+        "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
+        "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
+    }
 
 
 def ours(config, batch, policy):

@@ -1,0 +1,162 @@
+"""Times fine-tuning MRPC beside transformers' Trainer, from the command to the scores, on this machine, in turns.
+
+    python benchmarks/fine_tuning_speed.py --data_dir=glue/MRPC --init_checkpoint=minilm
+
+Each turn is a process of its own that reads the same files, starts from the same weights, trains three epochs with
+batches of 32 at 5e-5, evaluates, and leaves its scores and its model; the seed is the number of the round. The Trainer
+(`transformers_trainer.py`) is as it comes: sequences padded to 128, bfloat16 where it has it. Prints a table in
+Markdown. Needs pip install '.[peers]'.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from training.start import start_tensorflow
+
+start_tensorflow()
+
+from absl import flags
+
+from benchmarks import speed
+from training.flags import parse, require, run_main
+from training.metrics_log import METRICS_FILE, read_metrics
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_BATCH_SIZE = 32
+_OURS = (
+    f"run_classifier.py --task_name=mrpc --do_train --do_eval --train_batch_size={_BATCH_SIZE} "
+    f"--eval_batch_size={_BATCH_SIZE} --learning_rate=5e-5"
+).split()
+_PEER = f"benchmarks/transformers_trainer.py --train_batch_size={_BATCH_SIZE}".split()
+PROGRAMS = {
+    "bert-keras packed bfloat16": [*_OURS, "--pack", "--precision=bfloat16"],
+    "bert-keras bfloat16": [*_OURS, "--precision=bfloat16"],
+    "bert-keras float32": _OURS,
+    "transformers bfloat16": [*_PEER, "--precision=bfloat16"],
+    "transformers float32": _PEER,
+}
+_PEER_TO_BEAT = "transformers bfloat16"
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+    """What came of one run of a program: wall clock and processor time in s, examples/s in training, two scores."""
+
+    seconds: float
+    cpu_seconds: float
+    examples_per_second: float
+    f1: float
+    accuracy: float
+
+
+def define_flags():
+    """Returns the flags of this benchmark."""
+    values = flags.FlagValues()
+    flags.DEFINE_string("data_dir", None, "Folder with MRPC, as distributed.", flag_values=values)
+    flags.DEFINE_string("init_checkpoint", None, "The encoder, a folder of safetensors.", flag_values=values)
+    flags.DEFINE_list("programs", [*PROGRAMS][:-1], f"Which take turns: {', '.join(PROGRAMS)}.", flag_values=values)
+    flags.DEFINE_integer("rounds", 3, "How often each has its turn.", lower_bound=1, flag_values=values)
+    flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the examples.", flag_values=values)
+    return values
+
+
+def main(argv):
+    """Runs the benchmark."""
+    values = define_flags()
+    parse(values, argv, __doc__)
+    require(values, ("data_dir", "init_checkpoint"))
+    unknown = [name for name in values.programs if name not in PROGRAMS]
+    if unknown:
+        raise ValueError(f"--programs={unknown[0]} is none of {', '.join(PROGRAMS)}")
+    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "accelerate"))
+    turns = {name: [] for name in values.programs}
+    for seed in range(1, values.rounds + 1):
+        for name in values.programs:
+            with tempfile.TemporaryDirectory() as folder:
+                arguments = [*PROGRAMS[name], *(f"--{flag}={values[flag].value}" for flag in _PASSED_ON)]
+                turns[name].append(run_once([*arguments, f"--seed={seed}", f"--output_dir={folder}/run"]))
+    print_table(turns)
+
+
+_PASSED_ON = ("data_dir", "init_checkpoint", "num_train_epochs")
+
+
+def run_once(arguments):
+    """Runs a program and returns its Turn.
+
+    Args:
+        arguments: list of str; the program's path within the project, then its flags, --output_dir last.
+
+    Raises:
+        ValueError: it failed; what it said is in the message.
+    """
+    command = [sys.executable, str(_ROOT / arguments[0]), *arguments[1:]]
+    print("+ python", " ".join(arguments), file=sys.stderr, flush=True)
+    cpu_before, started = _cpu_seconds_of_children(), time.monotonic()
+    done = subprocess.run(command, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}, capture_output=True, text=True)
+    seconds, cpu_seconds = time.monotonic() - started, _cpu_seconds_of_children() - cpu_before
+    if done.returncode:
+        raise ValueError(f"{arguments[0]} ended with {done.returncode}: {done.stderr.strip()}")
+    folder = pathlib.Path(arguments[-1].removeprefix("--output_dir="))
+    metrics = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))["metrics"]
+    return Turn(seconds, cpu_seconds, training_speed(folder, metrics), metrics["f1"], metrics["accuracy"])
+
+
+def training_speed(folder, metrics):
+    """Returns examples/s: what the Trainer says, else the median of what the rows of the run's metrics.csv say."""
+    if "train_samples_per_second" in metrics:
+        return metrics["train_samples_per_second"]
+    rows = [row["examples_per_second"] for row in read_metrics(folder / METRICS_FILE)]
+    return statistics.median(float(row) for row in rows if row)
+
+
+def _cpu_seconds_of_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def print_table(turns):
+    """Prints medians, the range of the seconds and of F1, and the ratio to the Trainer in bfloat16, as Markdown.
+
+    Args:
+        turns: dict of lists of Turn by name.
+    """
+    medians = {
+        name: Turn(*(statistics.median(values) for values in zip(*map(dataclasses.astuple, of_name), strict=True)))
+        for name, of_name in turns.items()
+    }
+    peer = medians.get(_PEER_TO_BEAT)
+    print(
+        "| | seconds | lowest to highest | times as fast | processor, s | examples/s in training | F1 | "
+        "lowest to highest | accuracy |"
+    )
+    print("| --- |" + " ---: |" * 8)
+    for name, median in medians.items():
+        ranges = {
+            figure: "{:{form}} to {:{form}}".format(*_ends(turns[name], figure), form=form)
+            for figure, form in (("seconds", ".0f"), ("f1", ".3f"))
+        }
+        ratio = f"{peer.seconds / median.seconds:.2f}" if peer else ""
+        print(
+            f"| {name} | {median.seconds:.0f} | {ranges['seconds']} | {ratio} | {median.cpu_seconds:.0f} | "
+            f"{median.examples_per_second:.1f} | {median.f1:.3f} | {ranges['f1']} | {median.accuracy:.3f} |"
+        )
+
+
+def _ends(turns, figure):
+    values = [getattr(turn, figure) for turn in turns]
+    return min(values), max(values)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, sys.argv))
