@@ -254,7 +254,7 @@ def _evaluation(settings, task, strategy, records, eval_records):
         batches = evaluation_batches(eval_records, batch_size).take(max_steps)
         seen = min(eval_records.total_examples, max_steps * batch_size)
         log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
-    evaluator = Evaluator(task, strategy)
+    evaluator = Evaluator(task, strategy, settings["jit"])
 
     def evaluate():
         try:

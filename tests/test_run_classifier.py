@@ -46,6 +46,7 @@ FLAGS = {
     "deterministic": False,
     "precision": "float32",
     "recompute": False,
+    "jit": False,
     "pack": False,
     "doc_stride": None,
     "early_stopping": 0,

@@ -22,6 +22,7 @@ FLAGS = {
     "deterministic": False,
     "precision": "float32",
     "recompute": False,
+    "jit": False,
     "pack": False,
     "do_eval": False,
     "do_lower_case": None,

@@ -359,6 +359,7 @@ def test_flags_of_the_release_keep_their_names_and_defaults():
         "deterministic": False,
         "precision": "float32",
         "recompute": False,
+        "jit": False,
         "run_config": None,
     }
     assert {name: values[name].default for name in values} == {**released, **ours}

@@ -49,6 +49,7 @@ FLAGS = {
     "deterministic": False,
     "precision": "float32",
     "recompute": False,
+    "jit": False,
     "early_stopping": 0,
     "eval_file": None,
     "eval_steps": 0,

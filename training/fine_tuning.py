@@ -18,7 +18,7 @@ from data_prep.tokenization import load_vocab
 from modeling import layer_of
 from modeling.precision import dtype_policy
 from training.flags import PRECISIONS
-from training.inference import Inference
+from training.inference import Inference, length_step
 from training.metrics_log import draw_learning_curves
 from training.model_dir import load_model, load_start, write_model
 from training.packing import PackedTask, packed_training_batches
@@ -283,7 +283,7 @@ class _Runner:
             run_dir.write_text("evaluation.json", json.dumps(figures, indent=2) + "\n")
             work.write_evaluation(run_dir, self._outputs)
         if work.predict_features is not None:
-            inference = Inference(self._task.model, self._strategy, settings["predict_batch_size"], self._is_trimmed)
+            inference = self._inference(settings, settings["predict_batch_size"])
             work.write_predictions(run_dir, inference.outputs(work.predict_features))
         log.info("the run is in %s", run_dir.path)
         return metrics
@@ -296,14 +296,20 @@ class _Runner:
     def _batches(self, settings, start_step):
         features = {name: self._work.train_features[name] for name in self._task.feature_names}
         if settings.get("pack"):
-            is_fixed = is_tpu(self._strategy)
+            is_fixed = is_tpu(self._strategy) or settings["jit"]
             num_devices = self._strategy.num_replicas_in_sync
             return packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
-        return training_batches(features, settings["train_batch_size"], settings["seed"], start_step, self._is_trimmed)
+        return training_batches(
+            *(features, settings["train_batch_size"], settings["seed"], start_step, self._is_trimmed),
+            length_step(features["input_ids"].shape[-1], settings["jit"]),
+        )
+
+    def _inference(self, settings, batch_size):
+        return Inference(self._task.model, self._strategy, batch_size, self._is_trimmed, settings["jit"])
 
     def _evaluator(self, settings):
         batch_size = settings.get("eval_batch_size", settings["predict_batch_size"])
-        inference = Inference(self._task.model, self._strategy, batch_size, self._is_trimmed)
+        inference = self._inference(settings, batch_size)
 
         def evaluate():
             self._outputs = inference.outputs(self._work.eval_features)

@@ -15,7 +15,7 @@ from absl import flags
 log = logging.getLogger("bert_keras")
 
 # Value of --precision -> the dtype policy that it is.
-PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
@@ -42,6 +42,7 @@ def define_device_flags(flag_values):
     flags.DEFINE_enum(
         "precision", "float32", list(PRECISIONS), "What products are computed in.", flag_values=flag_values
     )
+    flags.DEFINE_bool("jit", False, "Let XLA compile the network, anew for every shape.", flag_values=flag_values)
     flags.DEFINE_bool(
         "recompute", False, "Compute the layers again for the gradients: less memory.", flag_values=flag_values
     )

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from data_prep.feature_batches import prediction_batches
+from data_prep.feature_batches import LENGTH_STEP, prediction_batches
 from training.devices import distribute
 
 log = logging.getLogger("bert_keras")
@@ -22,13 +22,16 @@ class Inference:
         strategy: `tf.distribute.Strategy`; the model was built in its scope.
         batch_size: int, over all devices.
         is_trimmed: whether batches are cut to their longest sequence, see `data_prep.feature_batches`.
+        is_compiled: whether XLA compiles the model, once for every length.
     """
 
-    def __init__(self, model, strategy, batch_size, is_trimmed=False):
+    def __init__(self, model, strategy, batch_size, is_trimmed=False, is_compiled=False):
         self._model = model
         self._strategy = strategy
         self._batch_size = batch_size
         self._is_trimmed = is_trimmed
+        self._is_compiled = is_compiled
+        self._answer = tf.function(lambda features: model(features), jit_compile=True) if is_compiled else model
         # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
         self._run = tf.function(lambda iterator: self._next_outputs(iterator))
 
@@ -44,7 +47,8 @@ class Inference:
         """
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
-        batches, order = prediction_batches(features, self._batch_size, self._is_trimmed)
+        step = length_step(num_tokens, self._is_compiled)
+        batches, order = prediction_batches(features, self._batch_size, self._is_trimmed, step)
         collected, started, row = {}, time.monotonic(), 0
         iterator = iter(distribute(self._strategy, batches))
         while row < num_rows:
@@ -64,8 +68,18 @@ class Inference:
 
     def _next_outputs(self, iterator):
         # Taken from the iterator in here, batches of every length share one graph.
-        outputs = self._strategy.run(self._model, args=(next(iterator),))
+        outputs = self._strategy.run(self._answer, args=(next(iterator),))
         return {name: self._strategy.gather(values, axis=0) for name, values in outputs.items()}
+
+
+def length_step(num_tokens, is_compiled):
+    """Returns the number that lengths of cut batches are multiples of.
+
+    Args:
+        num_tokens: int; of the longest.
+        is_compiled: whether every length is a program for XLA to compile. There are eight of them at most then.
+    """
+    return LENGTH_STEP * -(-num_tokens // (8 * LENGTH_STEP)) if is_compiled else LENGTH_STEP
 
 
 def _padded(values, num_tokens):

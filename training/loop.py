@@ -76,7 +76,8 @@ def train(
         The metrics of the evaluation at the end; None without one, or after SIGTERM.
 
     Raises:
-        ValueError: the loss or its gradient is not finite; the steps are named, and nothing has been saved since.
+        ValueError: the loss or its gradient is not finite, in float16 with the lowest loss scale; the steps are named,
+            and nothing has been saved since.
         OSError: a file of the data is not there any more, or a checkpoint cannot be written.
         KeyboardInterrupt: Ctrl-C; the step in progress has been finished and saved.
     """

@@ -1,4 +1,4 @@
-"""The factor that keeps small gradients from vanishing in float16 (Micikevicius et al. 2018, "Mixed Precision Training").
+"""The factor that keeps small gradients from vanishing in float16 (Micikevicius et al. 2018, "Mixed Precision").
 
 The gradients are computed of a loss that is multiplied by it, and divided by it again. They overflow where it is too
 large, so it is found by trying: an overflow halves it, and many steps without one double it.

@@ -66,6 +66,12 @@ class Report:
             seconds: float; how long it took.
         """
         totals = {**tf.nest.map_structure(float, totals), "steps": float(num_steps)}
+        if totals.get("num_skipped"):
+            log.info(
+                "%d step(s) up to step %d changed no weight, since the gradients did not fit into float16; the loss is "
+                "multiplied by %g from here on",
+                *(totals["num_skipped"], step, totals["loss_scale"]),
+            )
         self._since_row.append(totals)
         self._calls.append((num_steps, seconds))
         self._screen.show(step, {**self._metrics([totals]), "lr": self._rate_of(step)}, *self._speed())
@@ -76,12 +82,13 @@ class Report:
 
     def row(self, step):
         """Writes the averages since the last row."""
-        num_steps = sum(totals["steps"] for totals in self._since_row)
-        values = {
-            "learning_rate": self._rate_of(step),
-            **self._metrics(self._since_row),
-            "gradient_norm": sum(totals["gradient_norm"] for totals in self._since_row) / num_steps,
-        }
+        values = {"learning_rate": self._rate_of(step), **self._metrics(self._since_row)}
+        num_counted = sum(map(_num_counted, self._since_row))
+        if num_counted:
+            values["gradient_norm"] = sum(totals["gradient_norm"] for totals in self._since_row) / num_counted
+        if "loss_scale" in self._since_row[-1]:
+            values["loss_scale"] = self._since_row[-1]["loss_scale"]
+            values["skipped_steps"] = sum(totals["num_skipped"] for totals in self._since_row)
         if self._calls:
             values["examples_per_second"] = self._speed()[0]
         self._since_row = []
@@ -102,13 +109,23 @@ class Report:
 
     def _metrics(self, parts):
         totals = tf.nest.map_structure(lambda *values: sum(values), *parts)
+        if not _num_counted(totals):
+            return {}
         metrics = self._task.metrics(totals["numerators"], totals["denominators"])
-        return {"loss": totals["loss"] / totals["steps"], **{name: float(value) for name, value in metrics.items()}}
+        return {
+            "loss": totals["loss"] / _num_counted(totals),
+            **{name: float(value) for name, value in metrics.items()},
+        }
 
     def _speed(self):
         """Examples a second and steps a second."""
         steps_per_second = sum(steps for steps, _ in self._calls) / sum(seconds for _, seconds in self._calls)
         return steps_per_second * self._batch_size, steps_per_second
+
+
+def _num_counted(totals):
+    """Returns in how many steps what is told was measured: in float16 some are skipped."""
+    return totals["steps"] - totals.get("num_skipped", 0.0)
 
 
 class _Screen:

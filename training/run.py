@@ -6,6 +6,7 @@ import os
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from training.devices import distribute
 from training.loop import Pace, train
+from training.loss_scale import LossScale
 from training.metrics_log import MetricsFile, TensorBoardEvents
 from training.progress import Report
 from training.step import Trainer
@@ -37,7 +38,12 @@ def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
     """
     names = ("learning_rate", "num_train_steps", "num_warmup_steps", "smooth_learning_rate")
     optimizer = AdamWeightDecay(LearningRateSchedule(*(settings[name] for name in names)), rate_factor=rate_factor)
-    return Trainer(task, optimizer, strategy, settings["seed"], settings["gradient_accumulation_steps"], is_trained)
+    with strategy.scope():
+        loss_scale = LossScale() if settings.get("precision") == "float16" else None
+    return Trainer(
+        *(task, optimizer, strategy, settings["seed"], settings["gradient_accumulation_steps"], is_trained),
+        *(loss_scale, settings.get("jit", False)),
+    )
 
 
 def train_task(
@@ -106,7 +112,9 @@ def train_task(
         )
     if schedule.num_warmup_steps >= num_steps:
         log.warning("all of %d steps are warm-up: the learning rate never stops rising", num_steps)
-    metrics_logs = [MetricsFile(run_dir, [*task.metric_names, *eval_metric_names], step)]
+    names = [*task.metric_names, *eval_metric_names]
+    names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
+    metrics_logs = [MetricsFile(run_dir, names, step)]
     if TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))
     with Report(task, schedule, batch_size, step, num_steps, console, metrics_logs) as report:

@@ -5,7 +5,7 @@ import os
 
 from modeling.config import released_names
 from training.run_dir import RUN_CONFIG, RunDir, read_run_config
-from training.tpu import check_paths
+from training.tpu import check_computing, check_paths
 
 log = logging.getLogger("bert_keras")
 
@@ -72,7 +72,7 @@ def settings_of(flag_values, paths, path_lists=()):
         dict of flag values by name, without `run_config`; `num_tpu_cores` is None where it was not given.
 
     Raises:
-        ValueError: see `training.tpu.check_paths`.
+        ValueError: see `training.tpu.check_computing` and `training.tpu.check_paths`.
     """
     settings = {name: flag_values[name].value for name in sorted(flag_values) if name != "run_config"}
     if flag_values["num_tpu_cores"].using_default_value:
@@ -83,6 +83,7 @@ def settings_of(flag_values, paths, path_lists=()):
     for name in path_lists:
         if settings[name]:
             settings[name] = ",".join(path.strip() and _absolute(path.strip()) for path in settings[name].split(","))
+    check_computing(settings)
     check_paths(settings)
     return settings
 

@@ -226,11 +226,15 @@ class Evaluator:
     Args:
         task: as of `Trainer`.
         strategy: as of `Trainer`.
+        is_compiled: whether XLA compiles the network with its losses.
     """
 
-    def __init__(self, task, strategy):
+    def __init__(self, task, strategy, is_compiled=False):
         self.task = task
         self.strategy = strategy
+        self._numerators = task.numerators
+        if is_compiled:
+            self._numerators = tf.function(lambda features: task.numerators(features), jit_compile=True)
         self._run = tf.function(lambda features: self._sums(features))
 
     def evaluate(self, batches):
@@ -265,7 +269,7 @@ class Evaluator:
     def step(self, features):
         """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
         replica = tf.distribute.get_replica_context()
-        sums = (self.task.numerators(features), self.task.denominators(features))
+        sums = (self._numerators(features), self.task.denominators(features))
         numerators, denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, sums)
         loss = self.task.loss(numerators, denominators)
         return {"numerators": numerators, "denominators": denominators, "loss": loss}

@@ -36,6 +36,23 @@ def check_paths(settings):
             )
 
 
+def check_computing(settings):
+    """Refuses ways to compute that are not for a TPU.
+
+    Args:
+        settings: dict of flag values by name.
+
+    Raises:
+        ValueError: the run asks for a TPU and for such a way.
+    """
+    if not (settings.get("use_tpu") or settings.get("strategy") == "tpu"):
+        return
+    if settings.get("precision") == "float16":
+        raise ValueError("--precision=float16 is not for a TPU, whose numbers of 16 bits are others; give bfloat16")
+    if settings.get("jit"):
+        raise ValueError("--jit is not for a TPU, for which all is compiled as it is; leave it out")
+
+
 def connect(target, zone=None, project=None, num_cores=None):
     """Connects to a TPU and initialises it, which loses whatever was on it; once in a process.
 

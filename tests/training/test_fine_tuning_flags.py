@@ -43,6 +43,7 @@ FLAGS = {
     "deterministic": False,
     "precision": "float32",
     "recompute": False,
+    "jit": False,
     "run_config": None,
 }
 

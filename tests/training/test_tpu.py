@@ -7,7 +7,7 @@ import training.tpu
 from modeling import ClassifierModel
 from tests.training.made_up_task import MadeUp, run, write_start
 from training.devices import create_strategy
-from training.tpu import check_paths, connect, is_tpu
+from training.tpu import check_computing, check_paths, connect, is_tpu
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 
@@ -107,6 +107,17 @@ def test_files_are_refused_before_anything_else(tmp_path, fake_tpu):
     with pytest.raises(ValueError, match=r"is in another one"):
         run(MadeUp(), tmp_path / "run", init_checkpoint=tmp_path / "not_there", use_tpu=True, tpu_name="mine")
     assert fake_tpu == []
+
+
+@pytest.mark.parametrize("asked", [{"use_tpu": True}, {"strategy": "tpu"}])
+def test_what_is_not_for_a_tpu_is_refused(tmp_path, fake_tpu, asked):
+    with pytest.raises(ValueError, match=r"^--precision=float16 is not for a TPU, .*; give bfloat16$"):
+        run(MadeUp(), tmp_path / "run", precision="float16", **asked)
+    with pytest.raises(ValueError, match=r"^--jit is not for a TPU, .*; leave it out$"):
+        run(MadeUp(), tmp_path / "run", jit=True, **asked)
+    assert fake_tpu == []
+    check_computing({**asked, "precision": "bfloat16", "jit": False})
+    check_computing({"use_tpu": False, "strategy": "auto", "precision": "float16", "jit": True})
 
 
 def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(tmp_path, monkeypatch):

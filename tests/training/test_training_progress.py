@@ -84,6 +84,31 @@ def test_a_row_averages_the_steps_since_the_one_before(screen):
     assert "evaluation after step 5: loss 1.5" in screen.getvalue()
 
 
+def test_steps_that_were_skipped_are_told_and_count_for_nothing(screen):
+    rows = Rows()
+
+    def with_scale(sums, num_skipped, scale):
+        return {**sums, "num_skipped": float(num_skipped), "loss_scale": scale}
+
+    with make_report(screen, rows, False) as report:
+        report.steps(1, 1, with_scale(totals(0.0, steps=0), 1, 8.0), seconds=1.0)
+        report.row(1)
+        report.steps(4, 3, with_scale(totals(2.0, steps=1), 2, 2.0), seconds=1.0)
+        report.steps(6, 2, with_scale(totals(3.0, steps=2), 0, 2.0), seconds=1.0)
+        report.row(6)
+    [(_, _, first), (_, _, second), _] = rows.rows
+    assert first == {"learning_rate": 0.0, "loss_scale": 8.0, "skipped_steps": 1.0}
+    assert second["loss"] == pytest.approx((2.0 + 2 * 3.0) / 3)
+    assert second["gradient_norm"] == pytest.approx(3.0)
+    assert (second["loss_scale"], second["skipped_steps"]) == (2.0, 2.0)
+    end = "changed no weight, since the gradients did not fit into float16; the loss is multiplied by"
+    lines = screen.getvalue().splitlines()
+    assert [line for line in lines if "changed" in line] == [
+        f"1 step(s) up to step 1 {end} 8 from here on",
+        f"2 step(s) up to step 4 {end} 2 from here on",
+    ]
+
+
 def test_figures_in_words():
     assert in_words({"loss": 1.23456, "x_accuracy": 0.875}) == "loss 1.235, x_accuracy 87.5 %"
 

@@ -1,0 +1,118 @@
+"""Run by `test_scaled_devices.py`: two devices, each with a compiler of its own, in float16 and in float32."""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from modeling import (
+    AdamWeightDecay,
+    BertConfig,
+    LearningRateSchedule,
+    PretrainingModel,
+    PretrainingTask,
+    weights_by_name,
+)
+from modeling.precision import dtype_policy
+from training.devices import create_strategy, distribute
+from training.loss_scale import LossScale
+from training.step import Evaluator, Trainer
+
+CONFIG = BertConfig(
+    vocab_size=40,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=12,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+NUM_ROWS = 8
+
+
+def make_examples():
+    """Examples of which the first half, which is the first device's, has no label at all and so no gradient."""
+    random = np.random.default_rng(1)
+    has_labels = np.arange(NUM_ROWS)[:, None] >= NUM_ROWS // 2
+    return {
+        "input_ids": random.integers(1, 40, (NUM_ROWS, 12)).astype(np.int32),
+        "input_mask": np.ones((NUM_ROWS, 12), np.int32),
+        "segment_ids": np.zeros((NUM_ROWS, 12), np.int32),
+        "masked_lm_positions": random.integers(0, 12, (NUM_ROWS, 3)).astype(np.int32),
+        "masked_lm_ids": random.integers(1, 40, (NUM_ROWS, 3)).astype(np.int32),
+        "masked_lm_weights": np.repeat(has_labels, 3, axis=1).astype(np.float32),
+        "next_sentence_labels": np.where(has_labels, random.integers(0, 2, (NUM_ROWS, 1)), -1).astype(np.int32),
+    }
+
+
+def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
+    with strategy.scope():
+        with dtype_policy(policy):
+            task = PretrainingTask(PretrainingModel(CONFIG))
+        loss_scale = LossScale(start) if start else None
+    random = np.random.default_rng(2)
+    for name, weight in weights_by_name(task.model).items():
+        weight.assign(0.3 * random.standard_normal(weight.shape) + name.endswith("gamma"))
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100))
+    return Trainer(task, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled)
+
+
+def batches_for(strategy):
+    batches = tf.data.Dataset.from_tensors(make_examples()).repeat()
+    batches = batches.map(lambda rows: {name: tf.ensure_shape(v, [NUM_ROWS, *v.shape[1:]]) for name, v in rows.items()})
+    return distribute(strategy, batches, is_endless=True)
+
+
+def state_of(trainer):
+    return {name: variable.numpy() for name, variable in trainer.state.items()}
+
+
+def overflow(devices):
+    """Trains with gradients that overflow at first, on the second device alone."""
+    trainer = make_trainer(devices, "mixed_float16", 2.0**24)
+    before, iterator = state_of(trainer), iter(batches_for(devices))
+    totals = trainer.train(iterator, tf.constant(2))
+    assert (float(totals["num_skipped"]), float(totals["loss_scale"])) == (2, 2**22), totals
+    after = state_of(trainer)
+    assert (after.pop("global_step"), after.pop("loss_scale")) == (2, 2**22)
+    for name, value in after.items():
+        assert value.tobytes() == before[name].tobytes(), name
+    for name, variable in trainer.state.items():
+        first, second = (value.numpy() for value in devices.experimental_local_results(variable))
+        assert first.tobytes() == second.tobytes(), name
+    totals = trainer.train(iterator, tf.constant(12))
+    assert 1 <= float(totals["num_skipped"]) < 12, totals
+    assert np.abs(state_of(trainer)["cls/predictions/output_bias"]).max() > 0.01
+    print("what overflows on one device is left out on both")
+
+
+def compile_passes(one_device, devices):
+    """Trains and evaluates, as it is and compiled by XLA."""
+    plain, compiled = make_trainer(one_device), make_trainer(devices, start=2.0**15, is_compiled=True)
+    states, losses = [], []
+    for trainer, strategy in ((plain, one_device), (compiled, devices)):
+        losses.append(float(trainer.train(iter(batches_for(strategy)), tf.constant(3))["loss"]))
+        examples = tf.data.Dataset.from_tensor_slices(make_examples()).batch(NUM_ROWS, drop_remainder=True)
+        metrics = Evaluator(trainer.task, strategy, trainer is compiled).evaluate(distribute(strategy, examples))
+        losses.append(metrics["loss"])
+        states.append(state_of(trainer))
+    np.testing.assert_allclose(losses[2:], losses[:2], rtol=1e-5)
+    for name, value in states[0].items():
+        if name.endswith("adam_m"):
+            np.testing.assert_allclose(states[1][name], value, rtol=0, atol=1e-6, err_msg=name)
+    print("compiled on two devices as on one without a compiler")
+
+
+def main(does_compile):
+    [processor] = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+    one_device, devices = create_strategy("one"), create_strategy("mirrored")
+    if does_compile:
+        compile_passes(one_device, devices)
+    else:
+        overflow(devices)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] == ["compile"])

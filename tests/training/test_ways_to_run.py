@@ -1,0 +1,130 @@
+"""Runs in float16 and runs that XLA compiles: they learn what others do, and go on where they stopped."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_prep.feature_batches import training_batches
+from modeling import ClassificationTask, ClassifierModel, SquadModel, load_weights, open_checkpoint, weights_by_name
+from modeling.layers import Dropout
+from tests.training.made_up_task import MadeUp, assert_bit_equal, make_features, rows_of, run, weights_in, write_start
+from training.inference import Inference, length_step
+from training.loss_scale import LossScale
+from training.run import make_trainer
+
+STRATEGY = tf.distribute.get_strategy()
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    return write_start(tmp_path_factory.mktemp("start") / "tiny")
+
+
+@pytest.fixture
+def without_dropout(monkeypatch):
+    """XLA draws other masks than the rest of TensorFlow."""
+    monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
+
+
+def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_path, monkeypatch, capsys):
+    # So large that the first steps overflow, and growing so fast that later ones do.
+    monkeypatch.setattr("training.run.LossScale", functools.partial(LossScale, 2.0**20, 7))
+    flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
+    flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
+    run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)
+    text = (
+        "1 step(s) up to step 1 changed no weight, since the gradients did not fit into float16; the loss is multiplied"
+    )
+    assert text in capsys.readouterr().out
+    with pytest.raises(OSError, match="stop"):
+        run(MadeUp(scores=[OSError("stop")]), tmp_path / "run", **flags)
+    halfway = weights_in(tmp_path / "run")
+    assert halfway["global_step"] == 30
+    run(MadeUp(scores=[0.5, 0.6]), tmp_path / "run", **flags)
+    assert_bit_equal(weights_in(tmp_path / "run"), weights_in(tmp_path / "whole"))
+    assert rows_of(tmp_path / "run") == rows_of(tmp_path / "whole")
+
+    rows = [row for row in rows_of(tmp_path / "whole") if row["split"] == "train"]
+    assert len(rows) == 60
+    skipped = [row for row in rows if row["skipped_steps"] == "1"]
+    assert {row["step"] for row in skipped} > {"1", "2"}
+    assert all(row["loss"] == row["gradient_norm"] == "" for row in skipped)
+    assert any(int(row["step"]) > 30 for row in skipped)
+    assert float(rows[-1]["loss_scale"]) == weights_in(tmp_path / "whole")["loss_scale"] < 2**20
+    losses = [float(row["loss"]) for row in rows if row["loss"]]
+    assert losses[0] > 0.5
+    assert np.mean(losses[-6:]) < 0.7 * losses[0]
+
+    # What training kept is no weight: whoever loads the checkpoint passes it over.
+    checkpoint = open_checkpoint(str(tmp_path / "whole"))
+    assert {"loss_scale", "loss_scale_steps"} < set(checkpoint.names)
+    report = load_weights(weights_by_name(ClassifierModel(checkpoint.config, 2)), checkpoint)
+    assert report.unused == []
+
+
+@pytest.mark.slow  # XLA compiles four programs; the same network in short is below
+def test_a_run_that_is_compiled_trains_the_same_weights(start, tmp_path, without_dropout):
+    flags = {"init_checkpoint": start, "eval_steps": 3, "gradient_accumulation_steps": 2, "do_predict": True}
+    expected = run(MadeUp(does_predict=True), tmp_path / "plain", **flags)
+    compiled = run(MadeUp(does_predict=True), tmp_path / "compiled", **flags, jit=True)
+    assert compiled == pytest.approx(expected, rel=1e-5)
+    assert_near(weights_in(tmp_path / "compiled"), weights_in(tmp_path / "plain"))
+
+
+def assert_near(weights, expected):
+    assert weights.keys() == expected.keys()
+    for name, value in weights.items():
+        # The softmax takes no notice of the keys' biases: of their gradients, which are rounding, Adam makes steps.
+        if "self/key/bias" not in name:
+            np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=2e-6, err_msg=name)
+
+
+def make_rows(num_tokens):
+    """Rows of made-up features, some of them a good deal longer than the others."""
+    features = make_features(24, 1)
+    padding = [(0, 0), (0, num_tokens - features["input_ids"].shape[1])]
+    features = {name: np.pad(value, padding) if value.ndim == 2 else value for name, value in features.items()}
+    features["input_mask"][::5, : num_tokens // 2] = 1
+    features["input_ids"] += features["input_mask"] * (features["input_ids"] == 0)
+    return features
+
+
+def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, without_dropout):
+    features, states, losses, shapes = make_rows(128), [], [], []
+    config = tiny_config.__class__(**{**tiny_config.to_dict(), "max_position_embeddings": 128})
+    settings = {"learning_rate": 1e-3, "num_train_steps": 9, "num_warmup_steps": 0, "smooth_learning_rate": False}
+    settings |= {"seed": 0, "gradient_accumulation_steps": 1}
+    for jit in (False, True):
+        keras.utils.set_random_seed(1)
+        trainer = make_trainer(ClassificationTask(ClassifierModel(config, 2)), STRATEGY, {**settings, "jit": jit})
+        batches = training_batches(features, 4, 0, is_trimmed=jit, length_step=length_step(128, jit))
+        shapes.append({batch["input_ids"].shape[1] for batch in batches.take(6)})
+        losses.append(float(trainer.train(iter(batches), tf.constant(6))["loss"]))
+        states.append({name: variable.numpy() for name, variable in trainer.state.items()})
+    assert shapes == [{128}, {16, 64}]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    assert_near(*states)
+
+
+def test_answers_of_compiled_models_are_those_of_others(tiny_config):
+    config = tiny_config.__class__(**{**tiny_config.to_dict(), "max_position_embeddings": 128})
+    model, features = SquadModel(config), make_rows(128)
+    outputs = Inference(model, STRATEGY, 5, is_trimmed=True, is_compiled=True).outputs(features)
+    expected = Inference(model, STRATEGY, 5).outputs(features)
+    tokens = features["input_mask"] == 1
+    for name, values in outputs.items():
+        np.testing.assert_allclose(values[tokens], expected[name][tokens], rtol=0, atol=1e-6)
+        assert not values[:, 64:].any()
+
+
+@pytest.mark.parametrize(
+    ("longest", "lengths"),
+    [(128, range(16, 129, 16)), (384, range(48, 385, 48)), (100, [16, 32, 48, 64, 80, 96, 100]), (8, [8])],
+)
+def test_there_are_eight_lengths_to_compile_at_most(longest, lengths):
+    step = length_step(longest, is_compiled=True)
+    assert sorted({min(-(-length // step) * step, longest) for length in range(1, longest + 1)}) == list(lengths)
+    assert length_step(longest, is_compiled=False) == 8
