@@ -46,6 +46,7 @@ from training.demo import prepare_demo
 from training.devices import distribute, strategy_of
 from training.flags import PRECISIONS, define_device_flags, given_flags, parse, require, run_main
 from training.metrics_log import draw_learning_curves
+from training.packing import PackedTask, check_record_packing, pack_examples
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
 from training.settings import settings_of, take_run_config
@@ -87,6 +88,7 @@ def define_flags():
     )
     flags.DEFINE_bool("smooth_learning_rate", False, "Let the rate fall from the end of the warm-up on.", **define)
     flags.DEFINE_bool("allow_partial_checkpoint", False, "Accept an init_checkpoint that lacks weights.", **define)
+    flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", **define)
     flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
     flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
     return values
@@ -124,6 +126,7 @@ def run(settings, console):
     """
     if not settings["do_train"] and not settings["do_eval"]:
         raise ValueError("nothing to do: give --do_train, --do_eval or both")
+    check_record_packing(settings)
     strategy = strategy_of(settings)
     workers = Workers(strategy)
     with open_run_dir(settings["output_dir"], PROGRAM, workers, settings) as run_dir:
@@ -153,10 +156,10 @@ def _run(settings, strategy, workers, run_dir, console):
     step, metrics = run_dir.latest_step(), None
     if settings["do_train"]:
         step, metrics = train_task(
-            make_trainer(task, strategy, settings),
+            make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings),
             run_dir,
             settings,
-            lambda start: training_batches(records, settings["train_batch_size"], settings["seed"], start),
+            lambda start: _batches(settings, strategy, records, start),
             records.total_examples,
             console,
             evaluate,
@@ -240,6 +243,14 @@ def _load(model, checkpoint, allow_partial):
             "numbers and those left over are not used"
         ) from None
     log.info("%s", report)
+
+
+def _batches(settings, strategy, records, start_step):
+    batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
+    try:
+        return pack_examples(batches, settings, strategy.num_replicas_in_sync) if settings["pack"] else batches
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        raise explain_failure(records, error) from error
 
 
 def _evaluation(settings, task, strategy, records, eval_records):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data_prep.feature_batches import LENGTH_STEP, training_batches
+from data_prep.feature_batches import LENGTH_STEP
 from data_prep.packing import first_fit, pack
 
 
@@ -93,26 +93,24 @@ class Filling(NamedTuple):
     unpacked_padding_share: float
 
 
-def measure_filling(features, batch_size, seed, num_batches, is_trimmed=False):
+def measure_filling(lengths, row_length, is_trimmed=False):
     """Measures how full the rows of packed batches are.
 
     Args:
-        features, batch_size, seed, is_trimmed: as of `training_batches`; of its batches, before they are packed.
-        num_batches: int; so many from the first on are looked at.
+        lengths: iterable of int [B], the tokens of the examples of a batch, batch by batch.
+        row_length: int, T.
+        is_trimmed: whether batches would be cut to their longest example if they were not packed.
 
     Returns:
         A `Filling`.
     """
-    mask = features["input_mask"]
-    lengths, row_length = mask.sum(-1, dtype=np.int32), mask.shape[1]
-    batches = training_batches({"input_mask": mask[:, :1], "lengths": lengths}, batch_size, seed)
     counts, num_tokens, num_places, num_unpacked_places = [], 0, 0, 0
-    for batch in batches.take(num_batches).as_numpy_iterator():
-        taken = np.sort(batch["lengths"])[::-1]
-        counts.append(len(first_fit(taken.tolist(), row_length)))
-        num_tokens += int(taken.sum())
-        num_places += counts[-1] * _cut(taken.sum(), row_length)
-        num_unpacked_places += batch_size * (_cut(taken[0], row_length) if is_trimmed else row_length)
+    for of_batch in lengths:
+        of_batch = np.sort(of_batch)[::-1]
+        counts.append(len(first_fit(of_batch.tolist(), row_length)))
+        num_tokens += int(of_batch.sum())
+        num_places += counts[-1] * _cut(of_batch.sum(), row_length)
+        num_unpacked_places += len(of_batch) * (_cut(of_batch[0], row_length) if is_trimmed else row_length)
     return Filling(
         sum(counts) / len(counts), max(counts), 1 - num_tokens / num_places, 1 - num_tokens / num_unpacked_places
     )

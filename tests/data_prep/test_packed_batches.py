@@ -87,13 +87,13 @@ def test_what_is_fixed_of_the_shape_is_known_beforehand(features):
 
 def test_how_full_rows_are(features):
     for batch_size, is_trimmed in ((2, True), (4, False), (11, True)):
-        filling = measure_filling(features, batch_size, 3, 5, is_trimmed)
+        unpacked = take(training_batches(features, batch_size, 3, is_trimmed=is_trimmed), 5)
+        filling = measure_filling([batch["input_mask"].sum(-1) for batch in unpacked], 40, is_trimmed)
         batches = take(packed(features, batch_size), 5)
         counts = [batch["input_mask"].shape[1] for batch in batches]
         assert filling.mean_rows == pytest.approx(np.mean(counts))
         assert filling.most_rows == max(counts)
         is_token = np.concatenate([batch["input_mask"].ravel() for batch in batches])
         assert filling.padding_share == pytest.approx(1 - is_token.mean())
-        unpacked = take(training_batches(features, batch_size, 3, is_trimmed=is_trimmed), 5)
         is_token = np.concatenate([batch["input_mask"].ravel() for batch in unpacked])
         assert filling.unpacked_padding_share == pytest.approx(1 - is_token.mean())
