@@ -105,9 +105,10 @@ class AdamWeightDecay:
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
         self.rate_factor = rate_factor
 
-    def uses_weight_decay(self, name):
-        """Returns whether the weight of that name is decayed."""
-        return bool(self.weight_decay_rate) and not any(re.search(p, name) for p in self.exclude_from_weight_decay)
+    def rule(self, name):
+        """Returns what may differ between two weights: the rate of decay, and the factor of the learning rate."""
+        is_excluded = any(re.search(pattern, name) for pattern in self.exclude_from_weight_decay)
+        return 0.0 if is_excluded else self.weight_decay_rate, self.rate_factor(name) if self.rate_factor else 1.0
 
     def update(self, name, value, gradient, m, v, learning_rate):
         """Computes one update of one weight; changes nothing.
@@ -120,13 +121,14 @@ class AdamWeightDecay:
         Returns:
             The new value, m and v.
         """
+        weight_decay_rate, rate_factor = self.rule(name)
         m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
         step = m / (ops.sqrt(v) + self.epsilon)
-        if self.uses_weight_decay(name):
-            step = step + self.weight_decay_rate * value
-        if self.rate_factor is not None:
-            learning_rate = learning_rate * self.rate_factor(name)
+        if weight_decay_rate:
+            step = step + weight_decay_rate * value
+        if rate_factor != 1.0:
+            learning_rate = learning_rate * rate_factor
         return value - learning_rate * step, m, v
 
 

@@ -7,6 +7,8 @@ divided by the weight of the whole global batch, so that neither the number of d
 what is computed.
 """
 
+import functools
+
 import tensorflow as tf
 
 from modeling.checkpoint import weights_by_name
@@ -14,6 +16,8 @@ from modeling.optimization import clip_by_global_norm
 
 # Of the gradient, over all weights together (the release's constant).
 _CLIP_NORM = 1.0
+# Elements of a weight from which on a program for its update is worth the time that it takes to compile.
+_COMPILED_SIZE = 2**18
 
 
 class Trainer:
@@ -58,6 +62,7 @@ class Trainer:
         self._gradients = self._forward_and_backward
         if is_compiled:
             self._gradients = tf.function(lambda *arguments: self._forward_and_backward(*arguments), jit_compile=True)
+        self._updates = _updates(optimizer, self._weights)
         with strategy.scope():
             self.global_step = tf.Variable(
                 0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -176,15 +181,29 @@ class Trainer:
     def _update_weights(self, strategy, gradients, learning_rate):
         for (name, weight), gradient in zip(self._weights.items(), gradients, strict=True):
 
-            def update(weight, gradient, m, v, learning_rate, name=name):
-                new_weight, new_m, new_v = self.optimizer.update(name, weight, gradient, m, v, learning_rate)
-                m.assign(new_m)
-                v.assign(new_v)
-                weight.assign(new_weight)
+            def update(weight, gradient, m, v, learning_rate, compute=self._updates[name]):
+                values = (weight.read_value(), gradient, m.read_value(), v.read_value(), learning_rate)
+                for variable, value in zip((weight, m, v), compute(*values), strict=True):
+                    variable.assign(value)
 
             strategy.extended.update(
                 weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False
             )
+
+
+def _updates(optimizer, weights):
+    """Returns for each weight the function that computes its update.
+
+    That of a large one is compiled by XLA into one pass over its memory instead of a dozen. Those that are updated
+    alike share a function, of which there is a program for each shape.
+    """
+    compiled, updates = {}, {}
+    for name, weight in weights.items():
+        update = updates[name] = functools.partial(optimizer.update, name)
+        if weight.shape.num_elements() >= _COMPILED_SIZE:
+            jitted = tf.function(lambda *values, update=update: update(*values), jit_compile=True)
+            updates[name] = compiled.setdefault(optimizer.rule(name), jitted)
+    return updates
 
 
 def dropout_seed(seed, step, replica_id, micro_batch):

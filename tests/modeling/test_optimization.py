@@ -148,9 +148,9 @@ class TestAdamWeightDecay:
         ],
     )
     def test_decay_is_decided_by_the_name(self, name, is_decayed):
-        assert AdamWeightDecay(None).uses_weight_decay(name) is is_decayed
-        assert AdamWeightDecay(None, exclude_from_weight_decay=()).uses_weight_decay(name) is True
-        assert AdamWeightDecay(None, weight_decay_rate=0.0).uses_weight_decay(name) is False
+        assert AdamWeightDecay(None).rule(name) == (0.01 if is_decayed else 0.0, 1.0)
+        assert AdamWeightDecay(None, exclude_from_weight_decay=()).rule(name) == (0.01, 1.0)
+        assert AdamWeightDecay(None, weight_decay_rate=0.0).rule(name) == (0.0, 1.0)
 
     def test_rows_that_occur_twice_are_squared_as_a_sum(self):
         """The gradient of a gather comes in slices, here with row 0 three times; squared one by one, v would be 2/3."""

@@ -47,8 +47,12 @@ def assert_equal(first, second, tolerance=0.0):
         np.testing.assert_allclose(value, second[name], rtol=0, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["pretraining_a", "pretraining_b"])
-def test_thirty_updates_equal_the_release(golden_dir, name):
+@pytest.mark.parametrize(
+    ("name", "is_compiled"), [("pretraining_a", False), ("pretraining_b", False), ("pretraining_b", True)]
+)
+def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeypatch):
+    if is_compiled:
+        monkeypatch.setattr("training.step._COMPILED_SIZE", 0)
     golden = np.load(golden_dir / name / "training.npz")
     task = PretrainingTask(PretrainingModel(BertConfig.from_json_file(golden_dir / name / "bert_config.json")))
     load_weights(weights_by_name(task.model), golden_dir / name / "bert_model.ckpt")
