@@ -132,7 +132,7 @@ def test_several_labels(flags, out, tmp_path, capsys, ending):
             (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     files = {"train_file": tmp_path / f"train.{ending}", "eval_file": tmp_path / f"dev.{ending}"}
     separator = {"label_separator": "|"} if ending == "csv" else {}
-    metrics = run({**flags, **files, **separator}, "do_train", "do_eval", kind="multi_label")
+    metrics = run({**flags, **files, **separator}, "do_train", "do_eval", kind="multi_label", pack=ending == "jsonl")
     counts = {name: sum(name in text.split() for text, _ in texts(16, 0)) for name in ("film", "good", "left")}
     told = ", ".join(f"{name} ({count})" for name, count in counts.items())
     assert f"3 labels, with their examples to train on: {told}" in capsys.readouterr().out
@@ -160,6 +160,8 @@ def test_choices_of_ones_own(flags, out, tmp_path):
         write_rows(tmp_path / f"{name}.csv", "text,one,two,label", rows(count, seed), ",")
     files = {"train_file": tmp_path / "train.csv", "eval_file": tmp_path / "dev.csv"}
     choices = {"kind": "multiple_choice", "choice_columns": "one,two"}
+    with pytest.raises(ValueError, match="^--pack puts several examples into a row, but the choices of an example are"):
+        run({**flags, **files, **choices}, "do_train", pack=True)
     metrics = run({**flags, **files, **choices}, "do_train", "do_eval")
     assert (task_of(out)["task"], task_of(out)["labels"]) == ("multiple_choice", ["0", "1"])
     assert open_checkpoint(out / "model").shape("output_weights") == (1, 16)

@@ -186,6 +186,7 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
         (["do_train"], {"init_checkpoint": None}, "^missing: --init_checkpoint, the model to start from"),
         (["do_train"], {"max_seq_length": 64}, "^--max_seq_length=64 is more than the 40 positions that the model"),
         (["do_train"], {"output_dir": None}, "^missing: --output_dir"),
+        (["do_train"], {"pack": True, "tagger": "bilstm"}, "^--pack puts .* row, but the LSTMs of --tagger=bilstm"),
         (["do_eval"], {}, "^there are no tags to tell apart; train with --do_train, or give a model of run_ner$"),
         (["do_eval"], {"init_checkpoint": None}, "^there is no model: --output_dir=.*out holds none; train one with"),
     ],
