@@ -19,6 +19,7 @@ from modeling import (
     weights_by_name,
 )
 from tests.training.made_up_task import MadeUp, rows_of, run, weights_in, write_start
+from training.hlo import find_faults, lower
 from training.packing import PackedTask, packed_training_batches
 from training.step import Trainer
 
@@ -48,8 +49,8 @@ def make_features(kind):
     }
 
 
-def train(kind, num_parts=1, is_packed=False, is_fixed=False):
-    """Trains a few steps and returns their metrics and the weights at the end."""
+def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
+    """A trainer of known weights, and its batches."""
     model = {"tokens": TokenClassifierModel, "classes": ClassifierModel}[kind](CONFIG, 3)
     task = TokenClassificationTask(model) if kind == "tokens" else ClassificationTask(model, [0.5, 4.0, 0.25])
     model.head.dropout.rate = 0.0
@@ -63,7 +64,12 @@ def train(kind, num_parts=1, is_packed=False, is_fixed=False):
     else:
         batches = training_batches(features, 6, seed=4, is_trimmed=True)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-4, 100))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_parts)
+    return Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_parts), batches
+
+
+def train(*arguments, **more):
+    """Trains a few steps and returns their metrics and the weights at the end."""
+    trainer, batches = make_trainer(*arguments, **more)
     totals = trainer.train(iter(batches), tf.constant(NUM_STEPS))
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
 
@@ -84,6 +90,11 @@ def test_packed_steps_have_the_losses_gradients_and_weights_of_unpacked_ones(kin
         # The softmax takes no notice of the keys' biases: of their gradients, which are rounding, Adam makes steps.
         if "self/key/bias" not in name:
             np.testing.assert_allclose(value, expected_state[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_batches_of_one_shape_make_a_program_that_a_tpu_takes():
+    trainer, batches = make_trainer("tokens", 2, is_packed=True, is_fixed=True)
+    assert find_faults(lower(trainer.step, batches.element_spec).text) == []
 
 
 @pytest.fixture(scope="module")
