@@ -24,7 +24,8 @@ class FaintTask(ClassificationTask):
 
 
 def make_trainer(config, policy, loss_scale=None, task=ClassificationTask):
-    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    changes = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = dataclasses.replace(config, **changes)
     keras.utils.set_random_seed(3)
     with dtype_policy(policy):
         task = task(ClassifierModel(config, 3))
@@ -82,7 +83,10 @@ def test_a_step_that_overflows_changes_no_weight_and_halves_the_scale(tiny_confi
     totals, after = train(trainer, batches, 1)
     assert totals == {
         **{name: {"loss": 0, "accuracy": 0} for name in ("numerators", "denominators")},
-        **{"loss": 0, "gradient_norm": 0, "num_skipped": 1, "loss_scale": 2**21},
+        "loss": 0,
+        "gradient_norm": 0,
+        "num_skipped": 1,
+        "loss_scale": 2**21,
     }
     assert (after.pop("loss_scale"), after.pop("loss_scale_steps"), after.pop("global_step")) == (2**21, 0, 1)
     for name, value in after.items():
