@@ -7,6 +7,8 @@ the seed and the pass, so that a run that was interrupted reads on exactly where
 import numpy as np
 import tensorflow as tf
 
+from data_prep.pipeline import prefetched
+
 # A cut batch has a multiple of so many tokens, which keeps the number of different shapes small.
 LENGTH_STEP = 8
 
@@ -39,7 +41,7 @@ def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False,
     batches = numbers.map(row_of).batch(batch_size, drop_remainder=True)
     step = length_step if is_trimmed else None
     batches = batches.map(lambda rows: _rows_of(tensors, rows, step, batch_size), tf.data.AUTOTUNE)
-    return batches.prefetch(tf.data.AUTOTUNE)
+    return prefetched(batches)
 
 
 def prediction_batches(features, batch_size, is_trimmed=False, length_step=LENGTH_STEP):
@@ -60,7 +62,7 @@ def prediction_batches(features, batch_size, is_trimmed=False, length_step=LENGT
     batches = tf.data.Dataset.from_tensor_slices(padded.reshape(-1, batch_size))
     step = length_step if is_trimmed else None
     batches = batches.map(lambda rows: _rows_of(tensors, rows, step, batch_size), tf.data.AUTOTUNE)
-    return batches.prefetch(tf.data.AUTOTUNE), order
+    return prefetched(batches), order
 
 
 def _tensors(features):

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from data_prep.feature_batches import LENGTH_STEP
 from data_prep.packing import first_fit, pack
+from data_prep.pipeline import prefetched
 
 
 class PackedShape(NamedTuple):
@@ -67,7 +68,7 @@ def pack_batches(batches, shape):
             name: tf.ensure_shape(value, spec.shape) for (name, spec), value in zip(specs.items(), values, strict=True)
         }
 
-    return batches.map(packed, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    return prefetched(batches.map(packed, tf.data.AUTOTUNE))
 
 
 def _spec(values, shape):

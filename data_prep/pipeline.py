@@ -14,6 +14,7 @@ from data_prep.pretraining_records import example_features, feature_ranges
 # here the buffer is larger and the interleaving fixed, because the order must be the same again after a restart.
 _SHUFFLE_BUFFER = 10_000
 _FILES_AT_ONCE = 4
+_BATCHES_AHEAD = 2
 
 
 def training_batches(records, batch_size, seed, start_step=0):
@@ -33,7 +34,7 @@ def training_batches(records, batch_size, seed, start_step=0):
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max, output_type=tf.int64)
     dataset = epochs.flat_map(lambda epoch: _shuffled_epoch(records, seed, epoch))
     dataset = dataset.skip(offset).batch(batch_size, drop_remainder=True)
-    return _parsed(dataset, records, batch_size, seed, start_step).prefetch(tf.data.AUTOTUNE)
+    return prefetched(_parsed(dataset, records, batch_size, seed, start_step))
 
 
 def evaluation_batches(records, batch_size, num_batches=None):
@@ -63,7 +64,18 @@ def evaluation_batches(records, batch_size, num_batches=None):
         padded["is_real_example"] = tf.sequence_mask(num_real, batch_size, dtype=tf.float32)
         return padded
 
-    return _parsed(dataset, records, None).map(pad).prefetch(tf.data.AUTOTUNE)
+    return prefetched(_parsed(dataset, records, None).map(pad))
+
+
+def prefetched(batches):
+    """Returns a `tf.data.Dataset` that makes its next two batches while one is worked on.
+
+    Without TensorFlow's tuning: its thread sleeps for longer and longer, up to a minute, and does not always hear that
+    the reading has ended, which then waits until it wakes (2.21). Untuned, AUTOTUNE stands for all cores.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.prefetch(_BATCHES_AHEAD).with_options(options)
 
 
 def _files(records):

@@ -173,3 +173,8 @@ def test_predictions_of_choices_are_sorted_by_the_longest_choice():
     dataset, order = prediction_batches(features, 2, is_trimmed=True)
     assert order.tolist() == [1, 0, 2]
     assert_batches_hold_the_rows(take(dataset, 9), features)
+
+
+def test_no_batches_are_tuned_by_a_thread_that_the_end_may_have_to_wait_for(features):
+    for batches in (training_batches(features, 2, seed=1), prediction_batches(features, 2)[0]):
+        assert batches.options().autotune.enabled is False
