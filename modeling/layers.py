@@ -83,6 +83,8 @@ class SelfAttention(keras.layers.Layer):
             self.key = dense(config.hidden_size, config.hidden_size, config, name="key")
             self.value = dense(config.hidden_size, config.hidden_size, config, name="value")
         self.dropout = Dropout(config.attention_probs_dropout_prob, dropout_index)
+        # Else Keras would run the encoder layer twice when it is traced, to see what there is to build.
+        self.built = True
 
     def call(self, hidden, mask_scores, dropout_seed=None):
         """Lets every token look at every token that is not padding.
@@ -127,6 +129,7 @@ class AddAndNorm(keras.layers.Layer):
             self.dense = dense(input_size, config.hidden_size, config)
             self.layer_norm = layer_norm(config)
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
+        self.built = True  # as above
 
     def call(self, x, residual, dropout_seed=None):
         return self.layer_norm(residual + self.dropout(self.dense(x), dropout_seed))

@@ -33,7 +33,7 @@ class Inference:
         self._is_compiled = is_compiled
         self._answer = tf.function(lambda features: model(features), jit_compile=True) if is_compiled else model
         # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
-        self._run = tf.function(lambda iterator: self._next_outputs(iterator))
+        self._run = tf.function(lambda iterator: self._next_outputs(iterator), autograph=False)
 
     def outputs(self, features):
         """Returns what the model gives for each row.

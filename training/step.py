@@ -58,10 +58,13 @@ class Trainer:
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
         # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
-        self._train = tf.function(lambda iterator, num_steps: self._steps(iterator, num_steps))
+        # Without AutoGraph, which would rewrite every function that is called from here: half the time of tracing.
+        self._train = tf.function(lambda iterator, num_steps: self._steps(iterator, num_steps), autograph=False)
         self._gradients = self._forward_and_backward
         if is_compiled:
-            self._gradients = tf.function(lambda *arguments: self._forward_and_backward(*arguments), jit_compile=True)
+            self._gradients = tf.function(
+                lambda *arguments: self._forward_and_backward(*arguments), autograph=False, jit_compile=True
+            )
         self._updates = _updates(optimizer, self._weights)
         with strategy.scope():
             self.global_step = tf.Variable(
@@ -102,11 +105,14 @@ class Trainer:
         totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
         if self._loss_scale:
             totals["num_skipped"] = tf.zeros([])
-        for _ in tf.range(num_steps):
+
+        def one_more(number, totals):
             result = self.strategy.run(self.step, args=(next(iterator),))
             # After the reduction every replica holds the same.
             result = tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
-            totals = tf.nest.map_structure(tf.add, totals, result)
+            return number + 1, tf.nest.map_structure(tf.add, totals, result)
+
+        _, totals = tf.while_loop(lambda number, totals: number < num_steps, one_more, (tf.constant(0), totals))
         if self._loss_scale:
             totals["loss_scale"] = self._loss_scale.value.read_value()
         return totals
@@ -254,7 +260,7 @@ class Evaluator:
         self._numerators = task.numerators
         if is_compiled:
             self._numerators = tf.function(lambda features: task.numerators(features), jit_compile=True)
-        self._run = tf.function(lambda features: self._sums(features))
+        self._run = tf.function(lambda features: self._sums(features), autograph=False)
 
     def evaluate(self, batches):
         """Goes over all batches once.
