@@ -104,10 +104,18 @@ def test_another_seed_gives_another_model(files, tmp_path):
     assert (weights_in(files["output_dir"])[name] != weights_in(tmp_path / "other")[name]).any()
 
 
-def test_16_bits_and_recomputed_layers_come_near_to_32_bits(files, tmp_path):
+@pytest.mark.parametrize(
+    "ways",
+    [
+        {"precision": "bfloat16", "recompute": True},
+        # XLA takes its time to compile training and evaluation.
+        pytest.param({"precision": "float16", "jit": True}, marks=pytest.mark.slow),
+    ],
+)
+def test_16_bits_and_recomputed_or_compiled_layers_come_near_to_32_bits(files, tmp_path, ways):
     flags = {"do_train": True, "do_eval": True, "num_train_steps": 4}
     expected = run(files, **flags)["loss"]
-    loss = run({**files, "output_dir": tmp_path / "other"}, **flags, precision="bfloat16", recompute=True)["loss"]
+    loss = run({**files, "output_dir": tmp_path / "other"}, **flags, **ways)["loss"]
     assert loss == pytest.approx(expected, rel=0.02)
     assert loss != expected
 
