@@ -62,7 +62,7 @@ def _glue(name, folder, figures, num_seeds=(3, 1), recipe=_RECIPE, how=""):
 _EVAL = "--do_train --do_eval --eval_batch_size=32"
 ROWS = (
     _glue("mrpc", "MRPC", ("f1", "accuracy")),
-    _glue("mrpc", "MRPC", ("f1", "accuracy"), (1, 0), _SEARCH, ", the best of a search"),
+    _glue("mrpc", "MRPC", ("f1", "accuracy"), (1, 0), _SEARCH, " by the paper's search"),
     _glue("rte", "RTE", ("accuracy",)),
     _glue("sts-b", "STS-B", ("spearman", "pearson")),
     _glue("cola", "CoLA", ("matthews", "accuracy")),
