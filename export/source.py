@@ -25,7 +25,8 @@ class Source:
         predictor: an object of `prediction` that has loaded the model.
         settings: dict; its task.json.
         run: dict, see `training.reopening.read_run`; None where the run is not known or there was none.
-        work: the `training.fine_tuning.FineTuning` that judges what quantising costs, prepared; None: nothing does.
+        work: the `training.fine_tuning_task.FineTuning` that judges what quantising costs, prepared; None: nothing
+            does.
     """
 
     name: str

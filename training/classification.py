@@ -24,7 +24,7 @@ from modeling import (
 from training.classification_data import digest_of, facts_of, read_classification_data
 from training.classification_reports import write_evaluation, write_predictions
 from training.classification_settings import TASK_NAMES
-from training.fine_tuning import FineTuning
+from training.fine_tuning_task import FineTuning
 
 
 class Classification(FineTuning):

@@ -25,7 +25,7 @@ def write_model(run_dir, work, files, model, step, metrics):
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
-        work: a `training.fine_tuning.FineTuning`.
+        work: a `training.fine_tuning_task.FineTuning`.
         files: a `prediction.model_files.ModelFiles`, what training started from.
         model: the network.
         step: int, of its weights.

@@ -13,7 +13,7 @@ from data_prep.squad import SquadExample, make_examples, make_features
 from data_prep.squad_files import read_articles, unanswered_ids
 from evaluation.squad import squad_v1_metrics, squad_v2_metrics
 from modeling import SquadModel, SquadTask
-from training.fine_tuning import FineTuning
+from training.fine_tuning_task import FineTuning
 from training.progress import in_words
 
 log = logging.getLogger("bert_keras")

@@ -48,7 +48,7 @@ def reopen_evaluation(run, stored, files, eval_file=None):
         eval_file: path of other data in the place of those of the run; None: the run's own.
 
     Returns:
-        a `training.fine_tuning.FineTuning` that judges answers to these data alone; it is to be prepared.
+        a `training.fine_tuning_task.FineTuning` that judges answers to these data alone; it is to be prepared.
 
     Raises:
         FileNotFoundError: the data are not there.

@@ -10,7 +10,7 @@ from data_prep.ner import collect_tags, confidences_from_logits, make_features, 
 from evaluation.entities import entity_metrics, entity_report
 from modeling import TokenClassificationTask, TokenClassifierModel
 from modeling.tagger import FeatureBasedTagger
-from training.fine_tuning import FineTuning
+from training.fine_tuning_task import FineTuning
 from training.progress import in_words
 
 log = logging.getLogger("bert_keras")

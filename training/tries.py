@@ -54,7 +54,7 @@ def try_all(tries, settings, run_dir, work, train):
         tries: what `list_tries` gave.
         settings: dict of flag values by name.
         run_dir: a `training.run_dir.RunDir`, claimed.
-        work: a `training.fine_tuning.FineTuning` with data to evaluate on.
+        work: a `training.fine_tuning_task.FineTuning` with data to evaluate on.
         train: function of the settings and the RunDir of a try, giving its `training.selection.Selection`.
 
     Returns:

@@ -10,8 +10,9 @@ from known_models import TOKENS, write_model
 from modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel, open_checkpoint
 from training.console import open_console
 from training.devices import strategy_of
-from training.fine_tuning import FineTuning, fine_tune
+from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
+from training.fine_tuning_task import FineTuning
 from training.flags import parse
 from training.metrics_log import read_metrics
 from training.opening import open_fine_tuning
