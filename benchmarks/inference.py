@@ -6,6 +6,7 @@ From word-piece ids to the vectors of all tokens. bfloat16 is as fast as each li
 transformers the whole model. Prints tables in Markdown. Needs pip install '.[peers]'.
 """
 
+import functools
 import os
 import pathlib
 import sys
@@ -31,14 +32,14 @@ def main(argv):
 
 
 def make_programs(config, batch):
-    """Returns what takes turns: functions without arguments by name."""
+    """Returns by name what makes the programs that take turns."""
     return {
-        "bert-keras float32": ours(config, batch, "float32"),
-        "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
-        "transformers float32": of_transformers(config, batch, torch.float32),
-        "transformers bfloat16": of_transformers(config, batch, torch.bfloat16),
-        "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
-        "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
+        "bert-keras float32": functools.partial(ours, config, batch, "float32"),
+        "bert-keras bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16"),
+        "transformers float32": functools.partial(of_transformers, config, batch, torch.float32),
+        "transformers bfloat16": functools.partial(of_transformers, config, batch, torch.bfloat16),
+        "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
+        "keras-hub XLA float32": functools.partial(of_keras_hub, config, batch, is_compiled=True),
     }
 
 

@@ -33,6 +33,9 @@ def define_flags():
     )
     flags.DEFINE_list("num_tokens", ["128", "512"], "Lengths of the sequences.", flag_values=values)
     flags.DEFINE_integer("batch_size", 8, "Sequences at a time.", flag_values=values)
+    flags.DEFINE_list(
+        "programs", [], "Which take turns, by how their names begin; none: all, if they fit.", flag_values=values
+    )
     flags.DEFINE_integer("rounds", 5, "How often each program has its turn.", flag_values=values)
     flags.DEFINE_float("seconds", 5.0, "How long a turn lasts, at least.", flag_values=values)
     return values
@@ -44,7 +47,8 @@ def compare(argv, description, make_programs, operations):
     Args:
         argv: list of str; the program's name, then its flags.
         description: str, the program's docstring.
-        make_programs: function of a BertConfig and a batch of it, giving programs as `take_turns` takes them.
+        make_programs: function of a BertConfig and a batch of it, giving by name functions that make programs as
+            `take_turns` takes them.
         operations: function of the same, giving the operations of one call, an int.
     """
     values = define_flags()
@@ -54,7 +58,12 @@ def compare(argv, description, make_programs, operations):
         config = read_config(name)
         for num_tokens in map(int, values.num_tokens):
             batch = make_batch(config, values.batch_size, num_tokens)
-            programs = {**make_programs(config, batch), **peak_programs()}
+            makers = make_programs(config, batch)
+            chosen = [program for program in makers if program.startswith(tuple(values.programs or ("",)))]
+            if not chosen:
+                raise ValueError(f"--programs={','.join(values.programs)} begins none of {', '.join(makers)}")
+            made = {program: makers[program]() for program in chosen}
+            programs = {**made, **peak_programs()}
             times = take_turns(programs, values.rounds, values.seconds)
             print(f"{name}, length {num_tokens}, batch {values.batch_size}:\n")
             print_table(times, values.batch_size, operations(config, batch))

@@ -7,6 +7,7 @@ sentence, with dropout. bfloat16 is mixed precision everywhere: weights and opti
 next-sentence head and gets one. Prints tables in Markdown. Needs pip install '.[peers]'.
 """
 
+import functools
 import os
 import pathlib
 import sys
@@ -38,14 +39,14 @@ def main(argv):
 
 
 def make_programs(config, batch):
-    """Returns what takes turns: functions without arguments by name."""
+    """Returns by name what makes the programs that take turns."""
     return {
-        "bert-keras float32": ours(config, batch, "float32"),
-        "bert-keras bfloat16": ours(config, batch, "mixed_bfloat16"),
-        "transformers float32": of_transformers(config, batch, is_mixed=False),
-        "transformers bfloat16": of_transformers(config, batch, is_mixed=True),
-        "keras-hub graph float32": of_keras_hub(config, batch, is_compiled=False),
-        "keras-hub XLA float32": of_keras_hub(config, batch, is_compiled=True),
+        "bert-keras float32": functools.partial(ours, config, batch, "float32"),
+        "bert-keras bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16"),
+        "transformers float32": functools.partial(of_transformers, config, batch, is_mixed=False),
+        "transformers bfloat16": functools.partial(of_transformers, config, batch, is_mixed=True),
+        "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
+        "keras-hub XLA float32": functools.partial(of_keras_hub, config, batch, is_compiled=True),
     }
 
 

@@ -107,14 +107,16 @@ def test_sizes_and_lengths_each_have_a_table(capsys, monkeypatch):
 
     def make_programs(config, batch):
         shapes.append((config.hidden_size, *batch["input_ids"].shape))
-        return {"bert-keras float32": lambda: None}
+        return {"bert-keras float32": lambda: lambda: None, "slow float32": lambda: pytest.fail("was not asked for")}
 
     flags = ["--bert_config_file=tiny,mini", "--num_tokens=8,16", "--batch_size=2", "--rounds=1", "--seconds=0"]
-    speed.compare(["some.py", *flags], "Some.", make_programs, lambda config, batch: 1)
+    speed.compare(["some.py", *flags, "--programs=bert-keras"], "Some.", make_programs, lambda config, batch: 1)
     assert shapes == [(128, 2, 8), (128, 2, 16), (256, 2, 8), (256, 2, 16)]
     titles = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":")]
     assert titles[1] == "tiny, length 16, batch 2:"
     assert len(titles) == 4
+    with pytest.raises(ValueError, match="--programs=fast begins none of bert-keras float32, slow float32"):
+        speed.compare(["some.py", *flags, "--programs=fast"], "Some.", make_programs, lambda config, batch: 1)
 
 
 def test_fine_tuning_is_set_beside_the_trainer(capsys, tmp_path):
