@@ -32,7 +32,6 @@ from data_prep.pretraining_records import open_records
 from data_prep.tokenization import FullTokenizer
 from training.flags import parse, require, run_main
 
-_PREDICTIONS = {128: 20, 512: 77}
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -55,7 +54,7 @@ def main(argv):
     speed.print_machine(" ".join(argv), ("tensorflow",))
     print("| | length | examples/s | lowest to highest |")
     print("| --- | ---: | ---: | ---: |")
-    for num_tokens in _PREDICTIONS:
+    for num_tokens in speed.PREDICTIONS:
         with tempfile.TemporaryDirectory() as folder:
             for name, batches in datasets(values, num_tokens, folder).items():
                 rates = [measure(batches, values.batch_size, values.seconds) for _ in range(values.rounds)]
@@ -84,14 +83,14 @@ def build_records(values, num_tokens, folder, is_dynamic):
     """Builds four files of examples and returns them as `PretrainingRecords`."""
     settings = PretrainingDataSettings(
         max_seq_length=num_tokens,
-        max_predictions_per_seq=_PREDICTIONS[num_tokens],
+        max_predictions_per_seq=speed.PREDICTIONS[num_tokens],
         dupe_factor=1,
         dynamic_masking=is_dynamic,
     )
     files = [os.path.join(folder, f"{is_dynamic}-{number}.tfrecord") for number in range(4)]
     tokenizer = FullTokenizer(values.vocab_file)
     build_pretraining_data(values.corpus, files, tokenizer, settings, values.vocab_file)
-    return open_records(",".join(files), num_tokens, _PREDICTIONS[num_tokens], len(tokenizer.vocab))
+    return open_records(",".join(files), num_tokens, speed.PREDICTIONS[num_tokens], len(tokenizer.vocab))
 
 
 def measure(batches, batch_size, seconds):

@@ -19,7 +19,7 @@ from training.flags import parse
 # A long way beyond the caches, so that it is the speed of the arithmetic.
 _PEAK_SIZE = 4096
 # Of the pieces of a sequence, the share that the release predicts at most.
-_PREDICTIONS = {128: 20, 512: 77}
+PREDICTIONS = {128: 20, 512: 77}
 
 
 def define_flags():
@@ -78,7 +78,7 @@ def read_config(name):
 def make_batch(config, batch_size, num_tokens):
     """Makes pre-training examples without padding, a dict of arrays as `modeling.PretrainingTask` takes it."""
     random = np.random.default_rng(0)
-    num_predictions = _PREDICTIONS.get(num_tokens, max(1, round(0.15 * num_tokens)))
+    num_predictions = PREDICTIONS.get(num_tokens, max(1, round(0.15 * num_tokens)))
     shape, predictions = (batch_size, num_tokens), (batch_size, num_predictions)
     positions = [np.sort(random.choice(num_tokens, num_predictions, replace=False)) for _ in range(batch_size)]
     return {
