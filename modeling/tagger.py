@@ -7,8 +7,9 @@ import keras
 from keras import ops
 
 from modeling.bert import BertModel
+from modeling.dropout import Dropout
 from modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
-from modeling.layers import Dropout, EncoderLayer, truncated_normal
+from modeling.layers import EncoderLayer, truncated_normal
 
 NUM_FEATURE_LAYERS = 4
 NUM_RECURRENT_LAYERS = 2

@@ -1,4 +1,4 @@
-"""The parts: activations, initial values, dropout, attention, masks."""
+"""The parts: activations, initial values, attention, masks, where they drop."""
 
 import keras
 import numpy as np
@@ -6,7 +6,6 @@ import pytest
 from keras import ops
 
 from modeling.layers import (
-    Dropout,
     Embeddings,
     EncoderLayer,
     SelfAttention,
@@ -17,10 +16,6 @@ from modeling.layers import (
 )
 from tests.modeling.tiny_bert import make_config
 from tests.reference_bert import ACTIVATIONS
-
-
-def seed(*numbers):
-    return np.array(numbers, np.int32)
 
 
 def test_gelu_is_the_tanh_form_of_the_release():
@@ -88,49 +83,24 @@ def test_a_segment_without_a_row_adds_nothing():
     np.testing.assert_array_equal(beyond, layer(ids, np.array([[0]], np.int32)))
 
 
-class TestDropout:
-    def test_without_a_seed_nothing_is_dropped(self):
-        x = np.ones((3, 4), np.float32)
-        assert Dropout(0.9, index=0)(x, None) is x
+def test_the_layers_of_a_model_have_places_of_their_own():
+    config = make_config(num_hidden_layers=3)
+    layers = [EncoderLayer(config, 1 + i * EncoderLayer.NUM_DROPOUTS, name=f"layer_{i}") for i in range(3)]
+    parts = [(x.self_attention, x.attention_output, x.feed_forward_output) for x in layers]
+    assert [part.dropout.index for layer in parts for part in layer] == list(range(1, 10))
 
-    def test_a_rate_of_zero_drops_nothing(self):
-        x = np.ones((3, 4), np.float32)
-        assert Dropout(0.0, index=0)(x, seed(1, 2)) is x
 
-    def test_the_share_dropped_is_the_rate_and_the_rest_is_scaled(self):
-        out = ops.convert_to_numpy(Dropout(0.25, index=0)(np.ones((400, 500), np.float32), seed(1, 2)))
-        assert sorted(set(out.ravel().tolist())) == pytest.approx([0.0, 4 / 3])
-        assert (out == 0).mean() == pytest.approx(0.25, abs=0.005)
-
-    def test_the_same_seed_gives_the_same_mask(self):
-        x = np.ones((20, 30), np.float32)
-        np.testing.assert_array_equal(Dropout(0.5, index=3)(x, seed(1, 2)), Dropout(0.5, index=3)(x, seed(1, 2)))
-
-    @pytest.mark.parametrize("other", [(3, seed(9, 2)), (3, seed(1, 9)), (4, seed(1, 2))])
-    def test_another_seed_or_place_gives_an_unrelated_mask(self, other):
-        x = np.ones((200, 300), np.float32)
-        index, other_seed = other
-        first = ops.convert_to_numpy(Dropout(0.5, index=3)(x, seed(1, 2)))
-        second = ops.convert_to_numpy(Dropout(0.5, index=index)(x, other_seed))
-        assert (first == second).mean() == pytest.approx(0.5, abs=0.01)
-
-    def test_the_layers_of_a_model_have_places_of_their_own(self):
-        config = make_config(num_hidden_layers=3)
-        layers = [EncoderLayer(config, 1 + i * EncoderLayer.NUM_DROPOUTS, name=f"layer_{i}") for i in range(3)]
-        parts = [(x.self_attention, x.attention_output, x.feed_forward_output) for x in layers]
-        assert [part.dropout.index for layer in parts for part in layer] == list(range(1, 10))
-
-    def test_an_encoder_layer_drops_in_three_places(self):
-        config = make_config(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
-        hidden = np.random.default_rng(0).standard_normal((2, 5, 8)).astype(np.float32)
-        scores = padding_scores(np.ones((2, 5), np.int32))
-        keras.utils.set_random_seed(0)
-        layer = EncoderLayer(config, 0, name="layer_0")
-        plain = ops.convert_to_numpy(layer(hidden, scores))
-        for part in (layer.self_attention, layer.attention_output, layer.feed_forward_output):
-            others = [x for x in (layer.self_attention, layer.attention_output, layer.feed_forward_output) if x != part]
-            for other in others:
-                other.dropout.rate = 0.0
-            part.dropout.rate = 0.5
-            dropped = ops.convert_to_numpy(layer(hidden, scores, dropout_seed=seed(1, 2)))
-            assert np.abs(dropped - plain).max() > 1e-5
+def test_an_encoder_layer_drops_in_three_places():
+    config = make_config(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    hidden = np.random.default_rng(0).standard_normal((2, 5, 8)).astype(np.float32)
+    scores = padding_scores(np.ones((2, 5), np.int32))
+    keras.utils.set_random_seed(0)
+    layer = EncoderLayer(config, 0, name="layer_0")
+    plain = ops.convert_to_numpy(layer(hidden, scores))
+    for part in (layer.self_attention, layer.attention_output, layer.feed_forward_output):
+        others = [x for x in (layer.self_attention, layer.attention_output, layer.feed_forward_output) if x != part]
+        for other in others:
+            other.dropout.rate = 0.0
+        part.dropout.rate = 0.5
+        dropped = ops.convert_to_numpy(layer(hidden, scores, dropout_seed=np.array([1, 2], np.int32)))
+        assert np.abs(dropped - plain).max() > 1e-5

@@ -19,7 +19,7 @@ from modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from modeling.layers import Dropout
+from modeling.dropout import Dropout
 from tests.training.made_up_task import MadeUp, assert_bit_equal, make_features, rows_of, run, weights_in, write_start
 from training.inference import Inference, length_step
 from training.loss_scale import LossScale
@@ -35,7 +35,7 @@ def start(tmp_path_factory):
 
 @pytest.fixture
 def without_dropout(monkeypatch):
-    """XLA draws other masks than the rest of TensorFlow."""
+    """Batches of another length are given other masks."""
     monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
 
 
@@ -78,7 +78,7 @@ def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_pa
 
 
 @pytest.mark.slow  # XLA compiles four programs; the same network in short is below
-def test_a_run_that_is_compiled_trains_the_same_weights(start, tmp_path, without_dropout):
+def test_a_run_that_is_compiled_trains_the_same_weights(start, tmp_path):
     flags = {"init_checkpoint": start, "eval_steps": 3, "gradient_accumulation_steps": 2, "do_predict": True}
     expected = run(MadeUp(does_predict=True), tmp_path / "plain", **flags)
     compiled = run(MadeUp(does_predict=True), tmp_path / "compiled", **flags, jit=True)

@@ -1,0 +1,55 @@
+"""Dropout: what it drops, and what its masks depend on."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from modeling.dropout import Dropout
+
+
+def seed(*numbers):
+    return np.array(numbers, np.int32)
+
+
+def test_without_a_seed_nothing_is_dropped():
+    x = np.ones((3, 4), np.float32)
+    assert Dropout(0.9, index=0)(x, None) is x
+
+
+def test_a_rate_of_zero_drops_nothing():
+    x = np.ones((3, 4), np.float32)
+    assert Dropout(0.0, index=0)(x, seed(1, 2)) is x
+
+
+def test_the_share_dropped_is_the_rate_and_the_rest_is_scaled():
+    out = ops.convert_to_numpy(Dropout(0.25, index=0)(np.ones((400, 500), np.float32), seed(1, 2)))
+    assert sorted(set(out.ravel().tolist())) == pytest.approx([0.0, 4 / 3])
+    assert (out == 0).mean() == pytest.approx(0.25, abs=0.005)
+
+
+def test_the_same_seed_gives_the_same_mask():
+    x = np.ones((20, 30), np.float32)
+    np.testing.assert_array_equal(Dropout(0.5, index=3)(x, seed(1, 2)), Dropout(0.5, index=3)(x, seed(1, 2)))
+
+
+@pytest.mark.parametrize("other", [(3, seed(9, 2)), (3, seed(1, 9)), (4, seed(1, 2))])
+def test_another_seed_or_place_gives_an_unrelated_mask(other):
+    x = np.ones((200, 300), np.float32)
+    index, other_seed = other
+    first = ops.convert_to_numpy(Dropout(0.5, index=3)(x, seed(1, 2)))
+    second = ops.convert_to_numpy(Dropout(0.5, index=index)(x, other_seed))
+    assert (first == second).mean() == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("numbers", [(1, 2), (-5, 0), (2**31 - 1, -(2**31))])
+@pytest.mark.parametrize("shape", [(7,), (33, 5), (2, 4, 16, 16)])
+def test_xla_draws_the_same_masks(shape, numbers):
+    def drop(x, seed):
+        return Dropout(0.5, index=3)(x, seed)
+
+    expected = drop(tf.ones(shape), tf.constant(numbers))
+    assert set(np.unique(expected)) == {0.0, 2.0}
+    for is_compiled in (False, True):
+        dropped = tf.function(drop, jit_compile=is_compiled)(tf.ones(shape), tf.constant(numbers))
+        np.testing.assert_array_equal(dropped, expected)
