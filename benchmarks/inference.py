@@ -34,8 +34,9 @@ def main(argv):
 def make_programs(config, batch):
     """Returns by name what makes the programs that take turns."""
     return {
-        "bert-keras float32": functools.partial(ours, config, batch, "float32"),
-        "bert-keras bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16"),
+        "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
+        "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),
+        "bert-keras XLA float32": functools.partial(ours, config, batch, "float32", is_compiled=True),
         "transformers float32": functools.partial(of_transformers, config, batch, torch.float32),
         "transformers bfloat16": functools.partial(of_transformers, config, batch, torch.bfloat16),
         "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
@@ -43,12 +44,12 @@ def make_programs(config, batch):
     }
 
 
-def ours(config, batch, policy):
+def ours(config, batch, policy, is_compiled):
     """Returns a function that encodes a batch with this project's network."""
     with dtype_policy(policy):
         model = BertModel(config)
     inputs = [tf.constant(batch[name]) for name in ("input_ids", "input_mask", "segment_ids")]
-    encode = tf.function(lambda *inputs: model(*inputs)["sequence_output"])
+    encode = tf.function(lambda *inputs: model(*inputs)["sequence_output"], jit_compile=is_compiled)
     return lambda: encode(*inputs).numpy()
 
 

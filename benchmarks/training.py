@@ -41,8 +41,9 @@ def main(argv):
 def make_programs(config, batch):
     """Returns by name what makes the programs that take turns."""
     return {
-        "bert-keras float32": functools.partial(ours, config, batch, "float32"),
-        "bert-keras bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16"),
+        "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
+        "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),
+        "bert-keras XLA float32": functools.partial(ours, config, batch, "float32", is_compiled=True),
         "transformers float32": functools.partial(of_transformers, config, batch, is_mixed=False),
         "transformers bfloat16": functools.partial(of_transformers, config, batch, is_mixed=True),
         "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
@@ -50,12 +51,12 @@ def make_programs(config, batch):
     }
 
 
-def ours(config, batch, policy):
+def ours(config, batch, policy, is_compiled):
     """Returns a function that takes one step of this project's training."""
     with dtype_policy(policy):
         task = PretrainingTask(PretrainingModel(config))
     optimizer = AdamWeightDecay(LearningRateSchedule(_LEARNING_RATE, num_train_steps=10**6))
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), seed=1)
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), seed=1, is_compiled=is_compiled)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(1))
     one = tf.constant(1)
     return lambda: float(trainer.train(batches, one)["loss"])

@@ -98,7 +98,7 @@ def files(tmp_path_factory, start):
         "max_seq_length": 12,
         "train_batch_size": 16,
         "learning_rate": 0.003,
-        "num_train_epochs": 5,
+        "num_train_epochs": 10,
     }
 
 
@@ -129,10 +129,10 @@ def test_the_flags_and_their_defaults_are_fixed():
 def test_training_learns_and_leaves_what_it_promises(trained, files):
     results = results_in(trained)
     assert list(results) == ["eval_accuracy", "eval_f1_macro", "eval_loss", "global_step", "loss"]
-    assert (results["eval_accuracy"], results["global_step"]) == ("1.0", "50")
+    assert (results["eval_accuracy"], results["global_step"]) == ("1.0", "100")
     assert {path.name for path in trained.iterdir()} >= {
         *("checkpoint", "class_report.txt", "confusion_matrix.png", "confusion_matrix.tsv", "eval.tf_record"),
-        *("eval_errors.tsv", "eval_predictions.tsv", "evaluation.json", "metrics.csv", "model", "model.ckpt-50.index"),
+        *("eval_errors.tsv", "eval_predictions.tsv", "evaluation.json", "metrics.csv", "model", "model.ckpt-100.index"),
         *("learning_curves.png", "run_config.json", "train.tf_record"),
     }
     assert (trained / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG")
@@ -148,12 +148,12 @@ def test_training_learns_and_leaves_what_it_promises(trained, files):
         "is_pair": False,
         "max_seq_length": 12,
         "doc_stride": None,
-        "step": 50,
+        "step": 100,
     }
     assert open_checkpoint(trained / "model").shape("output_weights") == (2, 16)
     with open(trained / "metrics.csv", newline="") as file:
         last = list(csv.DictReader(file))[-1]
-    assert (last["step"], last["split"], last["accuracy"]) == ("50", "eval", "1")
+    assert (last["step"], last["split"], last["accuracy"]) == ("100", "eval", "1")
 
 
 def test_the_folder_of_a_run_is_all_that_prediction_and_evaluation_need(out, tmp_path, files, capsys):
@@ -272,7 +272,7 @@ def test_long_texts_are_answered_by_the_mean_over_their_windows(out, tmp_path):
 
 
 def test_of_several_settings_the_best_is_kept(files, tmp_path):
-    flags = {**files, "output_dir": tmp_path / "out", "num_train_epochs": 3}
+    flags = {**files, "output_dir": tmp_path / "out", "num_train_epochs": 6}
     metrics = run(flags, "do_train", "do_eval", learning_rate="1e-9,0.003")
     rows = table_in(tmp_path / "out" / "tries.tsv")
     assert [row["learning_rate"] for row in rows] == ["1e-09", "0.003"]
