@@ -33,12 +33,6 @@ def start(tmp_path_factory):
     return write_start(tmp_path_factory.mktemp("start") / "tiny")
 
 
-@pytest.fixture
-def without_dropout(monkeypatch):
-    """Batches of another length are given other masks."""
-    monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
-
-
 def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_path, monkeypatch, capsys):
     # So large that the first steps overflow, and growing so fast that later ones do.
     monkeypatch.setattr("training.run.LossScale", functools.partial(LossScale, 2.0**20, 7))
@@ -104,7 +98,9 @@ def make_rows(num_tokens):
     return features
 
 
-def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, without_dropout):
+def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatch):
+    # Batches of another length are given other masks.
+    monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
     features, states, losses, shapes = make_rows(128), [], [], []
     config = dataclasses.replace(tiny_config, num_hidden_layers=1, max_position_embeddings=128)
     settings = {"learning_rate": 1e-3, "num_train_steps": 9, "num_warmup_steps": 0, "smooth_learning_rate": False}
