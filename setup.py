@@ -44,7 +44,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=["modeling", "data_prep", "evaluation", "export", "prediction", "training"],
+    packages=["modeling", "data_prep", "evaluation", "export", "prediction", "storage", "training"],
     py_modules=[
         "check_tpu",
         "convert_checkpoint",

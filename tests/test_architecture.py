@@ -42,7 +42,7 @@ FLOORS = {
     "data_prep.create_pretraining_data_beam": 5,
     "data_prep.build_vocab": 5,
 }
-FOLDERS = {"modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4, "export": 4}
+FOLDERS = {"storage": -1, "modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4, "export": 4}
 
 
 def modules():
@@ -120,7 +120,13 @@ def test_the_network_needs_tensorflow_only_in_functions_for_its_files_and_its_ra
     assert bool(in_functions) == may_need_it
 
 
-@pytest.mark.parametrize("module", [name for name, floor in FLOORS.items() if floor == 0 and "data_prep" in name])
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("storage.paths", "storage.writing", "storage.checks"),
+        *(name for name, floor in FLOORS.items() if floor == 0 and "data_prep" in name),
+    ],
+)
 def test_the_ground_floor_of_data_preparation_needs_neither_tensorflow_nor_keras(module):
     code = f"import sys, {module}; assert not {{'tensorflow', 'keras', 'numpy'}} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

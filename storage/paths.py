@@ -1,0 +1,241 @@
+"""Paths that may be remote: `gs://bucket/file` works wherever `folder/file` does.
+
+Local paths go through Python's own functions, so that a program which reads local files never loads TensorFlow. Every
+other path goes through `tf.io.gfile`, which knows the same addresses as the TensorFlow operations that read records and
+checkpoints. Failures of both are raised as `OSError` and its subclasses.
+"""
+
+import contextlib
+import glob as local_glob
+import io
+import os
+import posixpath
+import shutil
+
+_BUFFER_SIZE = 1 << 20  # a remote read costs a request
+
+
+def is_remote(path):
+    """Returns whether a path is an address such as `gs://bucket/file`."""
+    return "://" in os.fspath(path)
+
+
+def join(folder, *names):
+    """Joins names to a folder; a str."""
+    folder = os.fspath(folder)
+    return posixpath.join(folder, *names) if is_remote(folder) else os.path.join(folder, *names)
+
+
+def parent(path):
+    """Returns the folder that holds a file, a str: "." for a bare name."""
+    path = os.fspath(path)
+    if is_remote(path):
+        scheme, rest = path.split("://", 1)
+        return f"{scheme}://{posixpath.dirname(rest)}"
+    return os.path.dirname(path) or "."
+
+
+def name(path):
+    """Returns the last part of a path, a str."""
+    path = os.fspath(path)
+    return posixpath.basename(path) if is_remote(path) else os.path.basename(path)
+
+
+def real(path):
+    """Returns the absolute path of a local file with all links followed; a remote path as it is."""
+    return os.fspath(path) if is_remote(path) else os.path.realpath(path)
+
+
+def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
+    """Opens a file as the built-in `open` does.
+
+    Args:
+        path: str or path object.
+        mode: "rb", "r", "wb", "w", "ab" or "a". A remote file appears when it is closed. Appending to a remote file
+            copies it, so append rarely.
+        encoding, newline, errors: as of the built-in `open`; text is UTF-8 unless another encoding is given.
+
+    Returns:
+        A file object. Files that are read can be sought in.
+
+    Raises:
+        OSError: as of the built-in `open`.
+    """
+    is_text = "b" not in mode
+    if not is_remote(path):
+        return open(path, mode, encoding=(encoding or "utf-8") if is_text else None, newline=newline, errors=errors)
+    raw = _RemoteFile(os.fspath(path), mode.replace("b", "") + "b")
+    buffered = (io.BufferedReader if mode[0] == "r" else io.BufferedWriter)(raw, _BUFFER_SIZE)
+    if not is_text:
+        return buffered
+    return io.TextIOWrapper(buffered, encoding=encoding or "utf-8", newline=newline, errors=errors)
+
+
+def read_bytes(path):
+    """Returns the content of a file, bytes."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def read_text(path, encoding="utf-8", errors=None):
+    """Returns the content of a text file, a str."""
+    with open_file(path, "r", encoding=encoding, errors=errors) as file:
+        return file.read()
+
+
+def exists(path):
+    """Returns whether there is a file or folder."""
+    return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
+
+
+def is_dir(path):
+    """Returns whether there is a folder."""
+    return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
+
+
+def is_file(path):
+    """Returns whether there is a file."""
+    return exists(path) and not is_dir(path) if is_remote(path) else os.path.isfile(path)
+
+
+def size(path):
+    """Returns the bytes of a file, an int."""
+    return _gfile("stat", path).length if is_remote(path) else os.path.getsize(path)
+
+
+def modified(path):
+    """Returns when a file was last changed, int nanoseconds since 1970."""
+    return _gfile("stat", path).mtime_nsec if is_remote(path) else os.stat(path).st_mtime_ns
+
+
+def list_dir(path):
+    """Returns the names in a folder, sorted list of str without slashes at their ends."""
+    names = _gfile("listdir", path) if is_remote(path) else os.listdir(path)
+    return sorted(each.rstrip("/") for each in names)
+
+
+def glob(pattern):
+    """Returns the paths that match a pattern with `*`, `?` and `[...]`, sorted list of str."""
+    return sorted(_gfile("glob", pattern) if is_remote(pattern) else local_glob.glob(os.fspath(pattern)))
+
+
+def find(pattern):
+    """Returns the paths that a user means: the file of exactly this name, or else those that match it as a pattern."""
+    return [os.fspath(pattern)] if exists(pattern) else glob(pattern)
+
+
+def make_dirs(path):
+    """Creates a folder and those above it; a folder that exists already is left as it is."""
+    if is_remote(path):
+        _gfile("makedirs", path)
+    else:
+        os.makedirs(path, exist_ok=True)
+
+
+def remove(path):
+    """Removes a file, if it exists."""
+    with contextlib.suppress(FileNotFoundError):
+        _gfile("remove", path) if is_remote(path) else os.remove(path)
+
+
+def remove_dir(path):
+    """Removes a folder with everything in it, if it exists."""
+    with contextlib.suppress(FileNotFoundError):
+        _gfile("rmtree", path) if is_remote(path) else shutil.rmtree(path)
+
+
+def move(source, target):
+    """Renames a file, and replaces a file that has the new name.
+
+    Locally this happens in one moment. An object store copies the file and then removes the old one, so a program that
+    is killed in between leaves both.
+    """
+    if is_remote(source):
+        _gfile("rename", source, os.fspath(target), overwrite=True)
+    else:
+        os.replace(source, target)
+
+
+def copy(source, target):
+    """Copies a file, also between this machine and an object store; a file that has the new name is replaced."""
+    with open_file(source) as original, open_file(target, "wb") as written:
+        shutil.copyfileobj(original, written, _BUFFER_SIZE)
+
+
+class _RemoteFile(io.RawIOBase):
+    """A remote file as Python's buffered readers and writers want it."""
+
+    def __init__(self, path, mode):
+        super().__init__()
+        import tensorflow as tf
+
+        self._path, self._mode = path, mode
+        self._file = tf.io.gfile.GFile(path, mode)
+        with _as_os_errors(path):
+            if mode == "rb":
+                self._file.size()  # a missing file fails here, as it does with the built-in open
+            else:
+                self._file.write(b"")
+
+    def readable(self):
+        return self._mode == "rb"
+
+    def writable(self):
+        return self._mode != "rb"
+
+    def seekable(self):
+        return self._mode == "rb"
+
+    def readinto(self, buffer):
+        with _as_os_errors(self._path):
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        with _as_os_errors(self._path):
+            start = {io.SEEK_SET: 0, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._file.size()}[whence]
+            self._file.seek(start + offset)
+        return start + offset
+
+    def tell(self):
+        with _as_os_errors(self._path):
+            return self._file.tell()
+
+    def write(self, data):
+        with _as_os_errors(self._path):
+            self._file.write(bytes(data))
+        return len(data)
+
+    def close(self):
+        if not self.closed:
+            try:
+                with _as_os_errors(self._path):
+                    self._file.close()
+            finally:
+                super().close()
+
+
+def _gfile(function, path, *args, **kwargs):
+    import tensorflow as tf
+
+    with _as_os_errors(path):
+        return getattr(tf.io.gfile, function)(os.fspath(path), *args, **kwargs)
+
+
+@contextlib.contextmanager
+def _as_os_errors(path):
+    """Raises what TensorFlow says of a file as the OSError that Python raises for a local one."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        kinds = {
+            tf.errors.NotFoundError: FileNotFoundError,
+            tf.errors.PermissionDeniedError: PermissionError,
+            tf.errors.UnauthenticatedError: PermissionError,
+            tf.errors.UnimplementedError: ValueError,
+        }
+        reason = error.message.splitlines()[0] if error.message else type(error).__name__
+        raise kinds.get(type(error), OSError)(f"{os.fspath(path)}: {reason}") from error

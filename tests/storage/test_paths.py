@@ -1,0 +1,117 @@
+"""Local and remote paths behave alike. TensorFlow's file system in memory, `ram://`, stands for an object store."""
+
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from storage import paths
+
+
+@pytest.fixture(params=["local", "remote"])
+def folder(request, tmp_path):
+    folder = str(tmp_path) if request.param == "local" else f"ram://{uuid.uuid4().hex}"
+    paths.make_dirs(folder)
+    return folder
+
+
+def write(path, data):
+    with paths.open_file(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def test_bytes_and_text_come_back(folder):
+    file = write(paths.join(folder, "a.txt"), "Grüße\r\nzweite\n".encode())
+    assert paths.read_bytes(file) == "Grüße\r\nzweite\n".encode()
+    assert paths.read_text(file) == "Grüße\nzweite\n"
+    with paths.open_file(file, "r", newline="\n") as lines:
+        assert list(lines) == ["Grüße\r\n", "zweite\n"]
+    assert paths.size(file) == len("Grüße\r\nzweite\n".encode())
+    assert paths.modified(file) > 0 or folder.startswith("ram://")  # which notes no times
+
+
+def test_a_file_can_be_sought_in_and_read_in_parts(folder):
+    content = bytes(range(256)) * 8192  # two blocks of the buffer
+    with paths.open_file(write(paths.join(folder, "a.bin"), content)) as file:
+        file.seek(1_500_000)
+        assert file.read(300) == content[1_500_000:1_500_300]
+        assert file.tell() == 1_500_300
+        file.seek(-5, 2)
+        assert file.read() == content[-5:]
+        file.seek(10)
+        file.seek(5, 1)
+        assert file.read(1) == content[15:16]
+
+
+def test_a_file_can_be_appended_to(folder):
+    file = write(paths.join(folder, "a.txt"), b"one\n")
+    with paths.open_file(file, "ab") as more:
+        more.write(b"two\n")
+    assert paths.read_bytes(file) == b"one\ntwo\n"
+
+
+def test_what_is_there(folder):
+    paths.make_dirs(paths.join(folder, "sub", "deep"))
+    paths.make_dirs(paths.join(folder, "sub"))
+    for name in ("b-2.txt", "b-1.txt", "c.txt"):
+        write(paths.join(folder, name), b"x")
+    assert paths.list_dir(folder) == ["b-1.txt", "b-2.txt", "c.txt", "sub"]
+    assert paths.glob(paths.join(folder, "b-*.txt")) == [paths.join(folder, f"b-{n}.txt") for n in (1, 2)]
+    assert paths.find(paths.join(folder, "c.txt")) == [paths.join(folder, "c.txt")]
+    assert paths.exists(folder)
+    assert paths.is_dir(paths.join(folder, "sub"))
+    assert not paths.is_file(paths.join(folder, "sub"))
+    assert paths.is_file(paths.join(folder, "c.txt"))
+    assert not paths.exists(paths.join(folder, "d.txt"))
+
+
+def test_files_are_moved_copied_and_removed(folder, tmp_path):
+    old, new = write(paths.join(folder, "old"), b"1"), write(paths.join(folder, "new"), b"2")
+    paths.move(old, new)
+    assert paths.read_bytes(new) == b"1"
+    assert not paths.exists(old)
+    paths.copy(new, str(tmp_path / "copy"))
+    paths.copy(tmp_path / "copy", old)
+    assert paths.read_bytes(old) == b"1"
+    paths.remove(old)
+    paths.remove(old)
+    assert not paths.exists(old)
+    write(paths.join(folder, "sub", "file") if paths.is_remote(folder) else new, b"3")
+    paths.remove_dir(folder)
+    assert not paths.exists(new)
+
+
+def test_a_missing_file_is_the_error_of_python(folder):
+    missing = paths.join(folder, "missing.txt")
+    for function in (paths.read_bytes, paths.size, paths.modified):
+        with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
+            function(missing)
+    with pytest.raises(FileNotFoundError):
+        paths.move(missing, paths.join(folder, "new"))
+    with pytest.raises(OSError, match="missing"):
+        paths.list_dir(paths.join(folder, "missing"))
+
+
+def test_names_of_addresses_keep_their_slashes():
+    assert paths.join("gs://bucket", "a", "b") == "gs://bucket/a/b"
+    assert paths.parent("gs://bucket/a/b") == "gs://bucket/a"
+    assert paths.name("gs://bucket/a/b") == "b"
+    assert paths.real("gs://bucket/a/../b") == "gs://bucket/a/../b"
+    assert (paths.parent("file"), paths.parent("folder/file")) == (".", "folder")
+
+
+def test_a_scheme_that_tensorflow_does_not_know_is_named():
+    with pytest.raises((OSError, ValueError), match="nonsense"):
+        paths.read_bytes("nonsense://bucket/file")
+
+
+def test_local_files_need_no_tensorflow():
+    code = (
+        "import sys; from storage import checks, paths, writing; writing.write_text(sys.argv[1], 'x');"
+        "assert paths.read_text(sys.argv[1]) == 'x'; paths.remove(sys.argv[1]);"
+        "assert not {'tensorflow', 'numpy'} & set(sys.modules)"
+    )
+    file = f"/tmp/{uuid.uuid4().hex}"
+    assert subprocess.run([sys.executable, "-c", code, file], check=False).returncode == 0

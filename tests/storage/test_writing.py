@@ -1,0 +1,102 @@
+"""A file is the old one or the whole new one; locks; what cannot be flushed."""
+
+import errno
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from storage import paths, writing
+
+
+@pytest.fixture(params=["local", "remote"])
+def folder(request, tmp_path):
+    folder = str(tmp_path) if request.param == "local" else f"ram://{uuid.uuid4().hex}"
+    paths.make_dirs(folder)
+    return folder
+
+
+def test_a_file_is_replaced_only_when_the_block_ends_well(folder):
+    file = paths.join(folder, "notes.txt")
+    writing.write_text(file, "old\n")
+    with pytest.raises(RuntimeError), writing.replace_file(file, "w") as new:
+        new.write("half")
+        raise RuntimeError
+    assert paths.read_text(file) == "old\n"
+    assert paths.list_dir(folder) == ["notes.txt"]
+    with writing.replace_file(file, "w") as new:
+        new.write("new\n")
+        assert paths.read_text(file) == "old\n"
+    assert paths.read_text(file) == "new\n"
+    assert paths.list_dir(folder) == ["notes.txt"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    writing.write_text(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_errors_have_the_name_that_was_given(tmp_path):
+    with pytest.raises(FileNotFoundError) as raised:
+        writing.write_text(tmp_path / "missing" / "a.txt", "x")
+    assert raised.value.filename == str(tmp_path / "missing" / "a.txt")
+    with pytest.raises(OSError, match="No space left") as raised, writing.replace_file(tmp_path / "a.txt"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert raised.value.filename == str(tmp_path / "a.txt")
+    assert not list(tmp_path.iterdir())
+
+
+def test_file_systems_that_cannot_flush_are_used_without_it(tmp_path, monkeypatch):
+    def fail(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for number in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
+        writing.write_text(tmp_path / "a.txt", str(number))
+        assert (tmp_path / "a.txt").read_text() == str(number)
+    number = errno.EIO
+    with pytest.raises(OSError, match="Input/output error"):
+        writing.write_text(tmp_path / "a.txt", "lost")
+    assert (tmp_path / "a.txt").read_text() == str(errno.ENOSYS)
+
+
+def test_a_lock_is_held_against_other_processes(tmp_path):
+    code = "import sys; from storage import writing; writing.lock(sys.argv[1])"
+    file = writing.lock(str(tmp_path / ".lock"))
+    other = [sys.executable, "-c", code, str(tmp_path / ".lock")]
+    held = subprocess.run(other, capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in held.stderr
+    file.close()
+    assert subprocess.run(other, check=False).returncode == 0
+    assert writing.lock("ram://folder/.lock") is None
+
+
+def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog):
+    import fcntl
+
+    def fail(*arguments):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    assert writing.lock(str(tmp_path / ".lock")) is None
+    assert "has no locks" in caplog.text
+
+
+def test_what_a_dead_process_left_is_removed_and_nothing_else(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (tmp_path / f".unfinished-{ended.pid}").mkdir()
+    for name in (f".a.unfinished-{ended.pid}", f".b.unfinished-{os.getpid()}", "c", f".d.unfinished-{ended.pid}.index"):
+        (tmp_path / name).write_text("x")
+    writing.remove_left_over(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [f".b.unfinished-{os.getpid()}", "c"]
+
+
+def test_sha256(folder):
+    writing.write_bytes(paths.join(folder, "a"), b"abc")
+    assert writing.sha256(paths.join(folder, "a")).startswith("ba7816bf8f01cfea")
