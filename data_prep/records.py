@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 
 from data_prep.tfrecords import TFRecordFile, frame
+from storage import paths, writing
 
 log = logging.getLogger("bert_keras")
 
@@ -82,15 +83,7 @@ def metadata_file(record_file: str) -> str:
 
 def write_metadata(record_file: str, metadata: dict) -> None:
     """Writes the metadata of a record file; it appears as a whole or not at all."""
-    partial = _partial_name(metadata_file(record_file))
-    try:
-        with open(partial, "x", encoding="utf-8") as file:
-            json.dump(metadata, file, indent=2)
-            file.write("\n")
-            os.fsync(file.fileno())
-        os.replace(partial, metadata_file(record_file))
-    finally:
-        _remove(partial)
+    writing.write_text(metadata_file(record_file), json.dumps(metadata, indent=2) + "\n")
 
 
 def read_metadata(record_file: str) -> dict | None:
@@ -103,8 +96,7 @@ def read_metadata(record_file: str) -> dict | None:
         ValueError: the metadata file is damaged.
     """
     try:
-        with open(metadata_file(record_file), encoding="utf-8") as file:
-            metadata = json.load(file)
+        metadata = json.loads(paths.read_text(metadata_file(record_file)))
     except FileNotFoundError:
         return None
     except ValueError:

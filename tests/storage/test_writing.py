@@ -21,9 +21,13 @@ def folder(request, tmp_path):
 def test_a_file_is_replaced_only_when_the_block_ends_well(folder):
     file = paths.join(folder, "notes.txt")
     writing.write_text(file, "old\n")
-    with pytest.raises(RuntimeError), writing.replace_file(file, "w") as new:
-        new.write("half")
-        raise RuntimeError
+
+    def fail():
+        with writing.replace_file(file, "w") as new:
+            new.write("half")
+            raise RuntimeError
+
+    pytest.raises(RuntimeError, fail)
     assert paths.read_text(file) == "old\n"
     assert paths.list_dir(folder) == ["notes.txt"]
     with writing.replace_file(file, "w") as new:
