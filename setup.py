@@ -13,6 +13,8 @@ EXTRAS = {
     "onnx": ONNX,
     "litert": LITERT,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
+    # With the CUDA libraries that TensorFlow was built for; for Linux alone.
+    "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
     # The compiler of the TPU (200 MB), which check_tpu.py asks; for Linux alone. With an underscore, the pip that comes
     # with Python 3.11 would not find it: what is built has the hyphen in any case.
     "tpu-check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
