@@ -242,7 +242,7 @@ class RecordWriter:
         What had these names before is replaced, which the log says.
 
         Args:
-            metadata: is written beside every file, with "num_examples" for that file added.
+            metadata: is written beside every file, with "num_examples" and "num_bytes" of that file added.
 
         Raises:
             OSError: they cannot be completed, as on a full disk.
@@ -270,7 +270,7 @@ def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence
         files: the final names, no links.
         partials: the present ones, on the same file systems.
         num_records: of each file.
-        metadata: is written beside every file, with "num_examples" for that file added.
+        metadata: is written beside every file, with "num_examples" and "num_bytes" of that file added.
     """
     for partial in partials:
         with open(partial, "rb+") as file:
@@ -281,7 +281,7 @@ def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence
         # In this order, so that a kill in between leaves records without metadata, never with those of others.
         _remove(metadata_file(file))
         os.replace(partial, file)
-        write_metadata(file, {**metadata, "num_examples": count})
+        write_metadata(file, {**metadata, "num_examples": count, "num_bytes": paths.size(file)})
 
 
 def create_folder(folder: str) -> None:

@@ -139,6 +139,7 @@ def test_files_and_metadata(tmp_path, letters_vocab_file, letters_tokenizer):
             "kind": "pretraining",
             "format_version": 1,
             "num_examples": len(examples),
+            "num_bytes": os.path.getsize(output),
             "max_seq_length": 16,
             "max_predictions_per_seq": 4,
             "vocab_size": 57,

@@ -84,8 +84,8 @@ def test_records_go_to_the_files_in_turn_and_metadata_beside_them(tmp_path):
     assert records_of(files[0]) == [b"record 0", b"record 2", b"record 4"]
     assert records_of(files[1]) == [b"record 1", b"record 3"]
     assert [read_metadata(file) for file in files] == [
-        {"kind": "test", "num_examples": 3},
-        {"kind": "test", "num_examples": 2},
+        {"kind": "test", "num_examples": 3, "num_bytes": 72},
+        {"kind": "test", "num_examples": 2, "num_bytes": 48},
     ]
     assert entries(tmp_path / "new") == ["a", "a.json", "b", "b.json"]
 
