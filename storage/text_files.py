@@ -1,0 +1,150 @@
+"""Text files that users bring: their encoding, their compression, and files that are not text."""
+
+import bz2
+import codecs
+import gzip
+import io
+import logging
+import lzma
+import os
+import zipfile
+import zlib
+
+from storage import paths
+
+log = logging.getLogger("bert_keras")
+
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz")
+
+_DECOMPRESS = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ\x00": lzma.decompress}
+# How files begin that are not text: what to call them, and how to turn them into text.
+_NOT_TEXT = {
+    b"PK\x03\x04": ("a zip archive", "unpack it and give a file from it"),
+    b"\xd0\xcf\x11\xe0": ("an old Microsoft Office file", "in Excel, save it with File > Save As > CSV UTF-8"),
+    b"PAR1": ("a Parquet file", "with pandas: pandas.read_parquet(file).to_csv('data.csv', index=False)"),
+    b"ARROW1": ("an Arrow file", "with pandas: pandas.read_feather(file).to_csv('data.csv', index=False)"),
+    b"\x89HDF": ("an HDF5 file", "export it as CSV"),
+    b"SQLite format 3": ("an SQLite database", "export a table: sqlite3 -header -csv FILE 'select * from TABLE'"),
+    b"\x28\xb5\x2f\xfd": ("compressed with Zstandard", "unpack it: zstd -d FILE"),
+    b"%PDF": ("a PDF file", "export its text"),
+    b"\x80\x02": ("a Python pickle", "export it as CSV"),
+    b"\x80\x03": ("a Python pickle", "export it as CSV"),
+    b"\x80\x04": ("a Python pickle", "export it as CSV"),
+    b"\x80\x05": ("a Python pickle", "export it as CSV"),
+}
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # begins as the mark of UTF-16 does, so it goes first
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_SAVE_AS_UTF8 = "save it as UTF-8 (in Excel: File > Save As > CSV UTF-8)"
+_EXPORT_SHEET = "export the sheet as text: File > Save As > CSV UTF-8"
+_HEAD = 4096
+
+
+def read_text(path, needed="give a text file"):
+    """Reads a whole text file that a user brings; it may be compressed with gzip, bzip2 or xz.
+
+    Args:
+        path: str or path object, local or remote.
+        needed: str; what to do where there is no such text, for messages.
+
+    Returns:
+        Its text, without a byte order mark.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is a folder, empty, not text (the format is named), or its encoding is not known.
+    """
+    name = os.fspath(path)
+    if paths.is_dir(name):
+        raise ValueError(f'"{name}" is a folder; {needed}')
+    try:
+        content = paths.read_bytes(name)
+    except FileNotFoundError:
+        raise FileNotFoundError(f'there is no file "{name}"; check the path, and {needed}') from None
+    text = decode(decompress(content, name), paths.name(name))
+    if not text.strip():
+        raise ValueError(f"{name} is empty; {needed}")
+    return text
+
+
+def decompress(content, name):
+    """Returns the content of a file, unpacked if it is compressed with gzip, bzip2 or xz.
+
+    Raises:
+        ValueError: the compressed content is damaged.
+    """
+    unpack = next((unpack for magic, unpack in _DECOMPRESS.items() if content.startswith(magic)), None)
+    if unpack is None:
+        return content
+    try:
+        return unpack(content)
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{name} cannot be unpacked ({error}); it may be cut short, so copy it again") from None
+
+
+def decode(content, name):
+    """Returns the text of a file: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
+
+    Args:
+        content: bytes of the whole file.
+        name: str; what to call it in messages.
+
+    Raises:
+        ValueError: it is not text, or is text of another encoding; names the line, or the format.
+    """
+    mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
+    if not mark:
+        check_is_text(content[:_HEAD], name, content)
+    encoding = _BYTE_ORDER_MARKS.get(mark, "utf-8")
+    if encoding != "utf-8":
+        log.info("%s: read as %s, as its byte order mark says", name, encoding[:6].upper())
+    try:
+        return content[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start + len(mark)) + 1
+        byte = content[error.start + len(mark)]
+        raise ValueError(
+            f"{name} line {line}: not {encoding[:6].upper().rstrip('-')} (byte 0x{byte:02x}); {_SAVE_AS_UTF8}"
+        ) from None
+
+
+def check_is_text(head, name, content=None):
+    """Refuses what is not text that can be read, by the first bytes of a file.
+
+    Args:
+        head: bytes; a few thousand are enough.
+        name: str; what to call the file in messages.
+        content: bytes of the whole file, where they are known: they tell Excel's workbooks from other zip archives.
+
+    Raises:
+        ValueError: it is of a known format, or UTF-16 or UTF-32 without a byte order mark.
+    """
+    found = next(((what, advice) for magic, (what, advice) in _NOT_TEXT.items() if head.startswith(magic)), None)
+    if found is not None:
+        what, advice = _in_zip(content) if content and head.startswith(b"PK\x03\x04") else found
+        raise ValueError(f"{name} is not text but {what}; {advice}")
+    # In the UTF-16 of European languages every second byte is 0, in UTF-32 of all languages every fourth.
+    if head.count(0) > len(head) / 5:
+        raise ValueError(
+            f"{name} is not UTF-8: {head.count(0):,} of its first {len(head):,} bytes are 0, as in UTF-16 without a "
+            f"byte order mark; {_SAVE_AS_UTF8}"
+        )
+
+
+def _in_zip(content):
+    """Returns what a zip archive is and what to do."""
+    try:
+        names = zipfile.ZipFile(io.BytesIO(content)).namelist()
+    except (zipfile.BadZipFile, ValueError):
+        names = []
+    if any(name.startswith("xl/") for name in names):
+        return "an Excel workbook (.xlsx)", _EXPORT_SHEET
+    if any(name.startswith("word/") for name in names):
+        return "a Word document", "save it as plain text in UTF-8"
+    if "content.xml" in names:
+        return "an OpenDocument file (.ods)", _EXPORT_SHEET
+    return _NOT_TEXT[b"PK\x03\x04"]

@@ -1,0 +1,83 @@
+"""Text files that users bring."""
+
+import bz2
+import gzip
+import io
+import logging
+import lzma
+import pickle
+import zipfile
+
+import pytest
+
+from storage.text_files import decode, read_text
+
+TEXT = "text,label\nGrüße aus 北京,1\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_encodings_that_a_byte_order_mark_tells_are_read(tmp_path, caplog, encoding):
+    caplog.set_level(logging.INFO)
+    (tmp_path / "a.csv").write_bytes(TEXT.encode(encoding))
+    assert read_text(tmp_path / "a.csv") == TEXT
+    assert ("byte order mark" in caplog.text) == (encoding in ("utf-16", "utf-32"))
+
+
+@pytest.mark.parametrize(("mark", "encoding"), [(b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")])
+def test_both_byte_orders_of_utf_16_are_read(mark, encoding):
+    assert decode(mark + TEXT.encode(encoding), "a.csv") == TEXT
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_compressed_text_is_unpacked_whatever_its_name(tmp_path, compress):
+    (tmp_path / "a.csv").write_bytes(compress(TEXT.encode()))
+    assert read_text(tmp_path / "a.csv") == TEXT
+    (tmp_path / "a.csv").write_bytes(compress(TEXT.encode() * 100)[:60])
+    with pytest.raises(ValueError, match="cannot be unpacked .* copy it again"):
+        read_text(tmp_path / "a.csv")
+
+
+def test_a_text_with_some_zeros_is_a_text():
+    assert decode(b"one\x00two words and more\n", "a.txt") == "one\x00two words and more\n"
+
+
+def zipped(*names):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty; give a table"),
+        (b" \n\r\n", "is empty; give a table"),
+        (b"\xef\xbb\xbf\n", "is empty; give a table"),
+        (b"one\ntw\xfc\n", r"a.csv line 2: not UTF-8 \(byte 0xfc\); save it as UTF-8 \(in Excel: File > Save As"),
+        (b"\xff\xfea", r"a.csv line 1: not UTF-16 \(byte 0x61\); save it as UTF-8"),
+        ("text,label\n".encode("utf-16-le"), "11 of its first 22 bytes are 0, as in UTF-16 without .*in Excel"),
+        ("text,label\n".encode("utf-32-be"), "33 of its first 44 bytes are 0"),
+        (zipped("[Content_Types].xml", "xl/workbook.xml"), r"is not text but an Excel workbook .*; export the sheet"),
+        (zipped("mimetype", "content.xml"), r"an OpenDocument file \(.ods\); export the sheet"),
+        (zipped("word/document.xml"), "a Word document"),
+        (zipped("train.csv"), "a zip archive; unpack it"),
+        (b"PK\x03\x04broken", "a zip archive; unpack it"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Microsoft Office file"),
+        (b"PAR1abc", "a Parquet file; with pandas"),
+        (pickle.dumps({"a": 1}), "a Python pickle"),
+        (b"\x28\xb5\x2f\xfd..", "compressed with Zstandard; unpack it: zstd -d"),
+    ],
+)
+def test_other_content_is_named_with_what_to_do(tmp_path, content, sentence):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=sentence):
+        read_text(tmp_path / "a.csv", "give a table")
+
+
+def test_folders_and_missing_files_are_named(tmp_path):
+    with pytest.raises(ValueError, match="is a folder; give a table"):
+        read_text(tmp_path, "give a table")
+    with pytest.raises(FileNotFoundError, match='no file ".*b.csv"; check the path, and give a table'):
+        read_text(tmp_path / "b.csv", "give a table")
