@@ -12,6 +12,7 @@ from modeling.checkpoint import (
 from modeling.checkpoint_names import HEAD_PATTERNS, POOLER_PATTERNS
 from modeling.config import BertConfig
 from modeling.hugging_face_config import read_config
+from modeling.layers import weights_to_load
 from modeling.models import (
     ClassifierModel,
     MultipleChoiceModel,
@@ -63,4 +64,5 @@ __all__ = [
     "save_checkpoint",
     "save_safetensors",
     "weights_by_name",
+    "weights_to_load",
 ]

@@ -11,12 +11,17 @@ follows is then one operation on TensorFlow, which it is not for [B, T, H].
 Axes: B batch, T tokens, H hidden, I intermediate, N heads, D head size (H / N), S segment types.
 """
 
+import contextlib
+import contextvars
 import math
 
 import keras
 from keras import ops
 
 from modeling.dropout import Dropout
+
+# Whether weights are made to be overwritten by those of a checkpoint.
+_is_loading = contextvars.ContextVar("is_loading", default=False)
 
 # Added to the score of a padding token before the softmax: finite, so a row that is all padding stays defined.
 PADDING_SCORE = -10000.0
@@ -248,4 +253,17 @@ def truncated_normal(stddev):
 
     One for each weight: a Keras initialiser that is used twice gives the same numbers twice.
     """
-    return keras.initializers.TruncatedNormal(stddev=stddev)
+    return keras.initializers.Zeros() if _is_loading.get() else keras.initializers.TruncatedNormal(stddev=stddev)
+
+
+@contextlib.contextmanager
+def weights_to_load():
+    """Makes all weights 0 within the block, for a model whose weights a checkpoint then gives.
+
+    Random numbers for BERT-Base take seconds. Only this thread is affected.
+    """
+    token = _is_loading.set(True)
+    try:
+        yield
+    finally:
+        _is_loading.reset(token)

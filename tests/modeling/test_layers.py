@@ -1,10 +1,13 @@
 """The parts: activations, initial values, attention, masks, where they drop."""
 
+import threading
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
+from modeling import BertModel
 from modeling.layers import (
     Embeddings,
     EncoderLayer,
@@ -13,6 +16,7 @@ from modeling.layers import (
     layer_norm,
     padding_scores,
     truncated_normal,
+    weights_to_load,
 )
 from tests.modeling.tiny_bert import make_config
 from tests.reference_bert import ACTIVATIONS
@@ -52,6 +56,18 @@ def test_initial_values_are_cut_at_two_standard_deviations():
     # The deviation named is that of the curve before it is cut; what is left has 0.8796 of it.
     assert values.std() == pytest.approx(0.02 * 0.8796, rel=5e-3)
     assert values.mean() == pytest.approx(0.0, abs=2e-4)
+
+
+def test_weights_that_are_to_be_loaded_are_not_drawn():
+    with weights_to_load():
+        weights = BertModel(make_config()).weights
+        in_another_thread = []
+        thread = threading.Thread(target=lambda: in_another_thread.append(truncated_normal(0.02)))
+        thread.start()
+        thread.join()
+    assert all(np.all(weight.numpy() == weight.path.endswith("gamma")) for weight in weights)
+    assert isinstance(in_another_thread[0], keras.initializers.TruncatedNormal)
+    assert np.any(BertModel(make_config()).weights[0].numpy() != 0)
 
 
 def test_padding_scores_hide_padding_only():
