@@ -27,12 +27,15 @@ class PretrainingTask:
 
     Args:
         model: PretrainingModel, or any function of the same arguments and results.
+        has_sentence_task: False if no example has a label of the sentence task. Then the loss does not depend on the
+            pooler and the head of that task, so training leaves their weights as they are.
     """
 
     metric_names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
 
-    def __init__(self, model):
+    def __init__(self, model, has_sentence_task=True):
         self.model = model
+        self.has_sentence_task = has_sentence_task
 
     def denominators(self, features):
         """Returns what each metric is divided by, a dict of float32 scalars: numbers of masked pieces and examples."""
@@ -62,11 +65,13 @@ class PretrainingTask:
         }
 
     def loss(self, numerators, denominators):
-        """Returns what is minimised, a float32 scalar: the sum of the two mean losses.
+        """Returns what is minimised, a float32 scalar: the sum of the mean losses.
 
         With the denominators of the whole batch, the losses of its parts add up to the loss of the whole.
         """
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
+        if not self.has_sentence_task:
+            return masked_lm
         # At least one example, so that a part that only fills up a batch is defined.
         return masked_lm + numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
 

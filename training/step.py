@@ -134,8 +134,9 @@ class Trainer:
         )
         gradients, numerators = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, numerators))
         if self._loss_scale:
-            gradients = [gradient / scale for gradient in gradients]
-        gradients, norm = clip_by_global_norm(gradients, _CLIP_NORM)
+            gradients = {name: gradient / scale for name, gradient in gradients.items()}
+        clipped, norm = clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
+        gradients = dict(zip(gradients, clipped, strict=True))
         learning_rate = self.optimizer.learning_rate(self.global_step)
         loss = self.task.loss(numerators, denominators)
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
@@ -169,10 +170,12 @@ class Trainer:
         with tf.GradientTape() as tape:
             numerators = self.task.numerators(features, dropout_seed=seed)
             loss = self.task.loss(numerators, denominators)
-        gradients = tape.gradient(loss, list(self._weights.values()), scale, unconnected_gradients="zero")
-        # A lookup's gradient is a list of rows in which a row may stand twice; squared as it is, Adam's second moment
-        # would be wrong in silence. Dense, the rows are summed.
-        return [tf.convert_to_tensor(gradient) for gradient in gradients], numerators
+        gradients = tape.gradient(loss, self._weights, scale)
+        # A weight that the loss does not depend on has no gradient. The update leaves it out, as in the release: weight
+        # decay alone would shrink it. The gradient of a lookup is a list of rows in which a row may occur twice. Dense,
+        # these rows are summed; their squares would make Adam's second moment wrong without any error.
+        gradients = {name: tf.convert_to_tensor(each) for name, each in gradients.items() if each is not None}
+        return gradients, numerators
 
     def _apply(self, strategy, gradients, learning_rate, is_finite=None):
         if is_finite is None:
@@ -185,7 +188,8 @@ class Trainer:
         strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
 
     def _update_weights(self, strategy, gradients, learning_rate):
-        for (name, weight), gradient in zip(self._weights.items(), gradients, strict=True):
+        for name, gradient in gradients.items():
+            weight = self._weights[name]
 
             def update(weight, gradient, m, v, learning_rate, compute=self._updates[name]):
                 values = (weight.read_value(), gradient, m.read_value(), v.read_value(), learning_rate)

@@ -14,6 +14,8 @@ from modeling import (
     LearningRateSchedule,
     PretrainingModel,
     PretrainingTask,
+    SquadModel,
+    SquadTask,
     TokenClassificationTask,
     TokenClassifierModel,
     weights_by_name,
@@ -105,6 +107,20 @@ def train_packed(strategy):
     return {name: value.numpy() for name, value in trainer.state.items()}
 
 
+def train_squad(strategy):
+    """Trains SQuAD, whose loss does not depend on the pooler; returns the pooler before, and the state after."""
+    with strategy.scope():
+        task = SquadTask(set_weights(SquadModel(CONFIG)))
+    features = make_features(16)
+    del features["label_ids"]
+    features |= {name: np.arange(16, dtype=np.int32) % 3 for name in ("start_positions", "end_positions")}
+    trainer = make_trainer(task, strategy, 1e-3, num_micro_batches=2)
+    pooler = [trainer.state[f"bert/pooler/dense/{part}"].numpy() for part in ("kernel", "bias")]
+    batches = training_batches(features, 8, seed=5)
+    trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(3))
+    return pooler, {name: value.numpy() for name, value in trainer.state.items()}
+
+
 def train_on_copies(strategy, num_rows):
     """Trains a step on copies of one example with dropout, and one in which a copy counts without end."""
     with strategy.scope():
@@ -135,6 +151,13 @@ def main(count):
     for name, value in state.items():
         np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
     print("packed as one")
+    (_, expected), (pooler, state) = train_squad(one_device), train_squad(devices)
+    for name, value in state.items():
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-5, err_msg=name)
+    assert pooler[0].tobytes() == state["bert/pooler/dense/kernel"].tobytes()
+    assert pooler[1].tobytes() == state["bert/pooler/dense/bias"].tobytes()
+    assert np.abs(state["bert/encoder/layer_0/output/dense/kernel/adam_m"]).min() > 0
+    print("without a gradient nothing moves")
     loss_of_one_mask = train_on_copies(one_device, 1)[0]
     loss, norm, norm_without_end = train_on_copies(devices, count)
     assert math.isfinite(norm)

@@ -16,10 +16,14 @@ from modeling import (
     LearningRateSchedule,
     PretrainingModel,
     PretrainingTask,
+    SquadModel,
+    SquadTask,
     load_weights,
     open_checkpoint,
     weights_by_name,
 )
+from modeling.precision import dtype_policy
+from training.loss_scale import LossScale
 from training.step import Evaluator, Trainer, dropout_seed
 
 
@@ -172,6 +176,75 @@ def test_rows_that_a_batch_names_twice_are_summed_before_they_are_squared():
     gradient = -np.array([4, 1, 1, 0]) / 6  # six ids, four of them 0
     np.testing.assert_allclose(m[:, 0], 0.1 * gradient, rtol=1e-5)
     np.testing.assert_allclose(v[:, 0], 0.001 * gradient**2, rtol=1e-4)
+
+
+def make_squad_trainer(config, policy="float32", **arguments):
+    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    keras.utils.set_random_seed(3)
+    with dtype_policy(policy):
+        task = SquadTask(SquadModel(config))
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
+    return Trainer(task, optimizer, tf.distribute.get_strategy(), 7, **arguments)
+
+
+@pytest.fixture
+def squad_batches(make_examples):
+    features = {name: make_examples(32)[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    random = np.random.default_rng(0)
+    features |= {name: random.integers(0, 6, 32) for name in ("start_positions", "end_positions")}
+    return tf.data.Dataset.from_tensor_slices(features_of(features)).batch(8, drop_remainder=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policy"),
+    [
+        ({}, "float32"),
+        ({"num_micro_batches": 4}, "float32"),
+        ({"is_compiled": True}, "float32"),
+        ({"num_micro_batches": 2, "loss_scale": 2.0**15}, "mixed_float16"),
+    ],
+)
+def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, squad_batches, arguments, policy):
+    if "loss_scale" in arguments:
+        arguments = {**arguments, "loss_scale": LossScale(arguments["loss_scale"])}
+    trainer = make_squad_trainer(tiny_config, policy, **arguments)
+    before = state_of(trainer)
+    totals = trainer.train(iter(squad_batches), tf.constant(4))
+    assert float(totals.get("num_skipped", 0)) == 0
+    after = state_of(trainer)
+    for name in after.keys() - {"loss_scale"}:
+        assert (after[name].tobytes() == before[name].tobytes()) == name.startswith("bert/pooler/"), name
+    # A checkpoint holds slots for all weights, as one of the pre-training that comes before does.
+    assert {"bert/pooler/dense/kernel/adam_m", "bert/pooler/dense/bias/adam_v"} <= after.keys()
+
+
+def test_a_weight_without_a_gradient_does_not_change_how_the_others_are_trained(tiny_config, squad_batches):
+    every = make_squad_trainer(tiny_config)
+    others = make_squad_trainer(tiny_config, is_trained=lambda name: not name.startswith("bert/pooler/"))
+    norms = [float(trainer.train(iter(squad_batches), tf.constant(4))["gradient_norm"]) for trainer in (every, others)]
+    assert norms[0] == norms[1]
+    expected, state = state_of(others), state_of(every)
+    assert_equal(expected, {name: state[name] for name in expected})
+
+
+@pytest.mark.parametrize("has_sentence_task", [True, False])
+def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_examples, has_sentence_task):
+    keras.utils.set_random_seed(3)
+    task = PretrainingTask(PretrainingModel(tiny_config), has_sentence_task)
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches=2)
+    before = state_of(trainer)
+    examples = make_examples(16)
+    examples["next_sentence_labels"][:] = -1
+    dataset = tf.data.Dataset.from_tensor_slices(features_of(examples)).batch(4, drop_remainder=True)
+    totals = trainer.train(iter(dataset), tf.constant(4))
+    assert float(totals["numerators"]["next_sentence_loss"]) == 0
+    after = state_of(trainer)
+    same = {name for name in trainer.state if after[name].tobytes() == before[name].tobytes() and "/adam_" not in name}
+    scopes = ("bert/pooler/dense/kernel", "cls/seq_relationship/output_weights")
+    # A task whose labels are merely missing in a batch still decays its weights.
+    assert {name for name in scopes if name in same} == (set() if has_sentence_task else set(scopes))
+    assert "bert/embeddings/word_embeddings" not in same
 
 
 @pytest.mark.parametrize("num_micro_batches", [1, 2])
