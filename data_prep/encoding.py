@@ -3,6 +3,7 @@
 Imports without TensorFlow.
 """
 
+import collections
 import itertools
 import logging
 from collections.abc import Sequence
@@ -70,6 +71,7 @@ def make_features(
     max_seq_length: int,
     doc_stride: int | None = None,
     what: str = "the data",
+    counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
     """Turns examples into the features of a model; the log says what share of them was cut.
 
@@ -85,6 +87,8 @@ def make_features(
         max_seq_length: T, pieces of a row, [CLS] and [SEP] included.
         doc_stride: pieces between the starts of windows; None: texts are cut.
         what: what to call the examples in the log.
+        counts: where it is given, the number of examples that are read through windows is added to its "windows", and
+            that of examples that are cut to its "cut", instead of being logged.
 
     Returns:
         input_ids int32 [N, T], input_mask int8 [N, T], segment_ids int8 [N, T], padded with 0; example_index int32 [N],
@@ -101,9 +105,15 @@ def make_features(
         raise ValueError(f"the vocabulary lacks {', '.join(missing)}; give that of the model")
     if not examples:
         raise ValueError(f"{what} holds no examples; give at least one")
-    rows, share_long, told = _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride)
-    if share_long:
-        share = f"{100 * share_long:.1f} % of the {len(examples):,} examples of {what}"
+    rows, num_long, num_cut = _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride)
+    if counts is not None:
+        counts.update(windows=num_long if doc_stride else 0, cut=num_cut)
+    elif num_long:
+        told = "cut"
+        if doc_stride:
+            told = f"read through windows: {len(rows):,} in all, {doc_stride} pieces apart"
+            told += f"; the second text of {num_cut:,} was cut" if num_cut else ""
+        share = f"{100 * num_long / len(examples):.1f} % of the {len(examples):,} examples of {what}"
         log.info("%s were longer than %d pieces and are %s", share, max_seq_length, told)
     else:
         log.info("all %s examples of %s fit into %d pieces", f"{len(examples):,}", what, max_seq_length)
@@ -134,16 +144,12 @@ def _join(vocab, pieces_a, pieces_b):
 
 
 def _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride):
-    """Returns rows, the share of examples that were too long, and what became of those, for the log."""
+    """Returns rows, and the numbers of examples that were too long and of those that lost pieces."""
     if doc_stride is not None:
-        rows, num_long, num_cut = _window_rows(examples, tokenizer, max_seq_length, doc_stride)
-        told = f"read through windows: {len(rows):,} in all, {doc_stride} pieces apart"
-        if num_cut:
-            told += f"; the second text of {num_cut:,} was cut"
-        return rows, num_long / len(examples), told
+        return _window_rows(examples, tokenizer, max_seq_length, doc_stride)
     make = _choice_rows if kind == "multiple_choice" else _pair_rows
     rows, num_cut = make(examples, tokenizer, max_seq_length)
-    return rows, num_cut / len(examples), "cut"
+    return rows, num_cut, num_cut
 
 
 def _pair_rows(examples, tokenizer, max_seq_length):

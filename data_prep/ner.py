@@ -7,6 +7,7 @@ Axes: N windows, T tokens, C tags.
 """
 
 import bisect
+import collections
 import dataclasses
 import itertools
 import logging
@@ -61,6 +62,7 @@ def make_features(
     tokenizer: FullTokenizer,
     max_seq_length: int,
     document_context: bool = False,
+    counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
     """Turns sentences into windows of pieces: one for each sentence, several that overlap for one that is too long.
 
@@ -74,6 +76,8 @@ def make_features(
         max_seq_length: T, with [CLS] and [SEP].
         document_context: fills the room beside each sentence with its neighbours in the document, as many pieces on
             the left as on the right where there are (paper: "the maximal document context provided by the data").
+        counts: where it is given, the number of sentences with several windows is added to its "windows", and that of
+            words that are cut to its "cut", instead of being logged.
 
     Returns:
         dict of int32 [N, T] "input_ids", int8 [N, T] "input_mask" and "segment_ids", int32 [N, T] "label_ids" (the tag
@@ -93,7 +97,11 @@ def make_features(
     windows = []
     for first, document in _texts(sentences, document_context):
         windows += _windows_of_text(first, document, pieces, room, document_context)
-    _report(sentences, windows, pieces, room, document_context)
+    if counts is None:
+        _report(sentences, windows, pieces, room, document_context)
+    else:
+        num_windows = np.bincount([window.sentence for window in windows], minlength=1)
+        counts.update(windows=int((num_windows > 1).sum()), cut=len(pieces.cut_words))
 
     shape = (len(windows), max_seq_length)
     features = {

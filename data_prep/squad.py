@@ -5,6 +5,7 @@ question. What the windows say is put together again in `data_prep.answers`.
 """
 
 import bisect
+import collections
 import dataclasses
 import logging
 import re
@@ -211,6 +212,7 @@ def make_features(
     doc_stride: int,
     max_query_length: int,
     is_training: bool,
+    counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
     """Turns questions into the features of their windows: [CLS] question [SEP] window [SEP] and padding.
 
@@ -226,6 +228,8 @@ def make_features(
         doc_stride: pieces from the start of one window to that of the next.
         max_query_length: a question is cut to that many pieces.
         is_training: whether to give the labels, too.
+        counts: where it is given, the number of questions with several windows is added to its "windows", and that of
+            questions that are cut to its "cut", instead of being logged.
 
     Returns:
         dict of arrays, N windows in the order of the questions: `input_ids` int32 [N, T], `input_mask` and
@@ -265,7 +269,10 @@ def make_features(
             num_outside += of_example.label({name: values[rows] for name, values in features.items()}, span)
             features["is_impossible"][rows] = example.is_impossible
         row = rows.stop
-    report(windows, max_seq_length, num_cut, max_query_length, num_outside)
+    if counts is None:
+        report(windows, max_seq_length, num_cut, max_query_length, num_outside)
+    else:
+        counts.update(windows=sum(len(of_example.starts) > 1 for of_example in windows), cut=num_cut)
     return features
 
 
