@@ -5,10 +5,12 @@ where it stopped: example number n of the endless stream lies in pass n // N at 
 is seeded by its number.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from data_prep.dynamic_masking import mask_batch
-from data_prep.pretraining_records import example_features, feature_ranges
+from data_prep.pretraining_records import PLACE_PREFIX, PLACES_PER_FILE, example_features, feature_ranges
+from data_prep.progress import Progress
 
 # Differs from the release: it shuffles within 100 records and lets files overtake each other as the disk pleases;
 # here the buffer is larger and the interleaving fixed, because the order must be the same again after a restart.
@@ -24,7 +26,8 @@ def training_batches(records, batch_size, seed, start_step=0):
         records: a `PretrainingRecords`.
         batch_size: int, B.
         seed: int.
-        start_step: int; the first `start_step` batches are passed over, unparsed.
+        start_step: int; the first batch is that of this step. The batches before it, as far as they belong to the same
+            pass over the records, are read and skipped, with a line in the log every ten seconds.
 
     Returns:
         A `tf.data.Dataset` of dicts: input_ids, input_mask, segment_ids int32 [B, T]; masked_lm_positions,
@@ -33,8 +36,11 @@ def training_batches(records, batch_size, seed, start_step=0):
     first_epoch, offset = divmod(start_step * batch_size, records.total_examples)
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max, output_type=tf.int64)
     dataset = epochs.flat_map(lambda epoch: _shuffled_epoch(records, seed, epoch))
-    dataset = dataset.skip(offset).batch(batch_size, drop_remainder=True)
-    return prefetched(_parsed(dataset, records, batch_size, seed, start_step))
+    num_skipped, rest = divmod(offset, batch_size)
+    batches = dataset.skip(rest).batch(batch_size, drop_remainder=True).enumerate(start_step - num_skipped)
+    if num_skipped:
+        batches = _skip(batches, start_step, num_skipped)
+    return prefetched(_parsed(batches, records, batch_size, seed))
 
 
 def evaluation_batches(records, batch_size, num_batches=None):
@@ -49,7 +55,7 @@ def evaluation_batches(records, batch_size, num_batches=None):
     Returns:
         A `tf.data.Dataset` as of `training_batches`, with is_real_example float32 [B] in addition: 0 for padding.
     """
-    dataset = _files(records).flat_map(tf.data.TFRecordDataset)
+    dataset = _files(records).flat_map(_read_file)
     if num_batches is not None:
         dataset = dataset.repeat().batch(batch_size, drop_remainder=True).take(num_batches)
     else:
@@ -64,7 +70,7 @@ def evaluation_batches(records, batch_size, num_batches=None):
         padded["is_real_example"] = tf.sequence_mask(num_real, batch_size, dtype=tf.float32)
         return padded
 
-    return prefetched(_parsed(dataset, records, None).map(pad))
+    return prefetched(_parsed(dataset.enumerate(), records, None).map(pad))
 
 
 def prefetched(batches):
@@ -79,8 +85,33 @@ def prefetched(batches):
 
 
 def _files(records):
-    """Returns the files with their compression, which are the first two arguments of a dataset of records."""
-    return tf.data.Dataset.from_tensor_slices((list(records.files), records.compression_types))
+    """Returns the arguments of `_read_file` for each file, in the order of the files."""
+    places = np.arange(len(records.files), dtype=np.int64) * PLACES_PER_FILE
+    return tf.data.Dataset.from_tensor_slices((list(records.files), list(records.compression_types), places))
+
+
+def _read_file(path, compression_type, first_place):
+    """Returns the records of a file, each with its place, which errors tell."""
+    places = tf.data.Dataset.range(first_place, tf.int64.max, output_type=tf.int64)
+    return tf.data.Dataset.zip(tf.data.TFRecordDataset(path, compression_type), places)
+
+
+def _skip(batches, start_step, num_skipped):
+    """Leaves out numbered batches before a step, and logs how far that has come."""
+    progress = Progress()
+    is_begun = []
+
+    def advance(step):
+        if not is_begun:
+            is_begun.append(True)
+            progress.start(f"reading up to step {start_step + 1}", num_skipped, "batches")
+        progress.advance()
+        return np.bool_(False)
+
+    def is_wanted(step, batch):
+        return tf.cond(step < start_step, lambda: tf.numpy_function(advance, [step], tf.bool), lambda: True)
+
+    return batches.filter(is_wanted)
 
 
 def _shuffled_epoch(records, seed, epoch):
@@ -94,7 +125,7 @@ def _shuffled_epoch(records, seed, epoch):
         _files(records)
         .shuffle(len(records.files), seed=seed)
         .interleave(
-            tf.data.TFRecordDataset,
+            _read_file,
             cycle_length=min(_FILES_AT_ONCE, len(records.files)),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
@@ -103,17 +134,22 @@ def _shuffled_epoch(records, seed, epoch):
     return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=seed + 1)
 
 
-def _parsed(dataset, records, batch_size, seed=0, start_step=0):
-    def parse(step, serialized):
-        batch = tf.io.parse_example(serialized, example_features(records))
+def _parsed(batches, records, batch_size, seed=0):
+    """Parses and checks numbered batches of serialised examples and their places."""
+    features, ranges = example_features(records), feature_ranges(records)
+
+    def parse(step, batch):
+        serialized, places = batch
+        names = tf.strings.join([PLACE_PREFIX, tf.strings.as_string(places)])
+        batch = tf.io.parse_example(serialized, features, names)
         batch = {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in batch.items()}
-        # Out of range, the CPU stops without naming a file, and a GPU or TPU reads something else in silence.
-        for name, (first, end) in feature_ranges(records).items():
-            tf.debugging.assert_less(batch[name], end)
-            tf.debugging.assert_greater_equal(batch[name], first)
+        # An id out of range stops a CPU without a word on the file; a GPU or TPU computes with another id.
+        is_valid = [(batch[name] >= first) & (batch[name] < end) for name, (first, end) in ranges.items()]
+        is_valid = tf.reduce_all(tf.concat(is_valid, axis=1), axis=1)
+        tf.debugging.Assert(tf.reduce_all(is_valid), [names[tf.argmin(tf.cast(is_valid, tf.int8))]])
         if records.masking:
             seeds = tf.stack([tf.constant(seed & 0x7FFFFFFF, tf.int64), step])
             batch = mask_batch(batch, records.masking, records.max_predictions_per_seq, seeds)
         return {name: tf.ensure_shape(value, [batch_size, *value.shape[1:]]) for name, value in batch.items()}
 
-    return dataset.enumerate(start_step).map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

@@ -1,28 +1,26 @@
 """Record files of pre-training examples: found, counted, and checked before and after they are read.
 
-What is cheap is checked at the start: names, lengths, the notes of the builder, the framing of the records, the first
-example of each file. The rest is checked in every batch (`data_prep.pipeline`), and `explain_failure` then finds the
-file.
+The start checks what is cheap: names, lengths, the notes of the builder, the first example of each file. The rest is
+checked in every batch (`data_prep.pipeline`), whose errors say which example they are about.
 """
 
-import contextlib
 import dataclasses
-import gzip
 import logging
-import struct
-import sys
-import zlib
+import re
 
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 
-from data_prep.records import metadata_file, read_metadata
-from data_prep.tfrecords import is_gzip_file
+from data_prep.progress import Progress
+from data_prep.record_checks import check_example, count_records, find_damage, is_gzip
+from data_prep.records import read_metadata
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
-_LENGTH_AND_ITS_CHECKSUM = 12
-_CHECKSUM = 4
+# The place of an example is one number: that of its file, times this, plus its number in the file.
+PLACES_PER_FILE = 1 << 40
+# Comes before the place in errors of reading.
+PLACE_PREFIX = "record-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +30,8 @@ class PretrainingRecords:
     Attributes:
         files: tuple of str, the paths.
         num_examples: tuple of int, how many examples each file holds.
+        compression_types: tuple of str; of each file what `tf.data.TFRecordDataset` calls its compression: "GZIP" or
+            nothing.
         max_seq_length: int, T of every example.
         max_predictions_per_seq: int, P of every example.
         vocab_size: int; every word id is below it.
@@ -40,6 +40,7 @@ class PretrainingRecords:
 
     files: tuple
     num_examples: tuple
+    compression_types: tuple
     max_seq_length: int
     max_predictions_per_seq: int
     vocab_size: int
@@ -54,11 +55,6 @@ class PretrainingRecords:
     def masking(self):
         """dict, what `mask_batch` needs for records without masks; None where they have masks."""
         return self.metadata.get("masking")
-
-    @property
-    def compression_types(self):
-        """list of str; of each file what `tf.data.TFRecordDataset` calls its compression: "GZIP", or nothing."""
-        return ["GZIP" if _is_gzip(path) else "" for path in self.files]
 
 
 def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size):
@@ -77,33 +73,31 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
         ValueError, FileNotFoundError: nothing matches, a file is damaged, holds no examples or others than asked for.
     """
     files = _find_files(input_file)
-    counts, metadata, noted_file = [], {}, files[0]
-    for path in files:
-        stored = read_metadata(path) or {}
-        _check_metadata(path, stored, max_seq_length, max_predictions_per_seq, vocab_size)
-        # A compressed file is not read through where a note says how many examples it holds.
-        is_noted = "num_examples" in stored and _is_gzip(path)
-        counts.append(stored["num_examples"] if is_noted else _count_records(path))
-        if stored.get("num_examples", counts[-1]) != counts[-1]:
+    stored = [read_metadata(path) or {} for path in files]
+    first = next((number for number, metadata in enumerate(stored) if metadata), 0)
+    for path, metadata in zip(files, stored, strict=True):
+        _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, vocab_size)
+        check_same_vocabulary(files[first], stored[first], path, metadata)
+        if metadata.get("masking") != stored[first].get("masking"):
             raise ValueError(
-                f"{path} holds {counts[-1]} examples, but {stored['num_examples']} were written to it; build it again"
+                f"{files[first]} and {path} were built with different --dynamic_masking or --masked_lm_prob; build "
+                "them with the same"
             )
-        check_same_vocabulary(noted_file, metadata, path, stored)
-        if stored.get("masking") != (metadata if counts[1:] else stored).get("masking"):
-            raise ValueError(
-                f"{noted_file} and {path} were built with different --dynamic_masking or --masked_lm_prob; build them "
-                "with the same"
-            )
-        if not metadata:
-            metadata, noted_file = stored, path
+    compression_types = tuple("GZIP" if is_gzip(path) else "" for path in files)
     records = PretrainingRecords(
-        tuple(files), tuple(counts), max_seq_length, max_predictions_per_seq, vocab_size, metadata
+        files=tuple(files),
+        num_examples=_count_examples(files, compression_types, stored),
+        compression_types=compression_types,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions_per_seq,
+        vocab_size=vocab_size,
+        metadata=stored[first],
     )
     if not records.total_examples:
         raise ValueError(f"{input_file} holds no examples; the text it was built from may have been empty")
-    for path, count in zip(files, counts, strict=True):
+    for number, count in enumerate(records.num_examples):
         if count:
-            _check_examples(records, path, limit=1)
+            _check(records, number, 0)
     return records
 
 
@@ -124,19 +118,21 @@ def check_same_vocabulary(file, metadata, other_file, other_metadata):
 
 
 def explain_failure(records, error):
-    """Finds which file made reading fail.
+    """Says which file and example made reading fail. Takes seconds, at most a minute, however many examples there are.
 
     Args:
         records: the `PretrainingRecords` that were being read.
-        error: the `tf.errors.OpError` that reading raised.
+        error: the `tf.errors.OpError` of a step.
 
     Returns:
-        A ValueError whose sentence names the file and the example; `error` itself if all files are in order.
+        A ValueError that names the file; `error` itself if it is not about the records.
     """
-    for path in records.files:
+    if isinstance(error, tf.errors.DataLossError):
+        return find_damage(records.files, records.compression_types, error)
+    place = re.search(rf"{PLACE_PREFIX}(\d+)", error.message)
+    if place:
         try:
-            _count_records(path)
-            _check_examples(records, path)
+            _check(records, *divmod(int(place[1]), PLACES_PER_FILE))
         except ValueError as found:
             return found
     return error
@@ -151,6 +147,17 @@ def example_features(records):
         features["masked_lm_positions"] = features["masked_lm_ids"] = predictions
         features["masked_lm_weights"] = tf.io.FixedLenFeature([records.max_predictions_per_seq], tf.float32)
     return {**features, "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64)}
+
+
+def feature_ranges(records):
+    """Returns what the values of a feature must not be below and what they must be below, pairs of int by name."""
+    ranges = {
+        "input_ids": (0, records.vocab_size),
+        "masked_lm_ids": (0, records.vocab_size),
+        "masked_lm_positions": (0, records.max_seq_length),
+        "next_sentence_labels": (-1, 2),  # -1: there is no such task
+    }
+    return {name: ends for name, ends in ranges.items() if name in example_features(records)}
 
 
 def _find_files(patterns):
@@ -193,93 +200,31 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
         )
 
 
-def _is_gzip(path):
-    with _open(path) as file:
-        return is_gzip_file(file.read(3))
-
-
-def _open(path):
-    # Python's own file is the quicker one to seek in; the other reads remote paths as well.
-    return tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
-
-
-def _count_records(path):
-    """Walks over the lengths that frame the records, reading none of them: each is length, checksum, data, checksum."""
-    count, position = 0, 0
-    with _open(path) as stored, gzip.open(stored) if _is_gzip(path) else contextlib.nullcontext(stored) as file:
-        size = sys.maxsize if file is not stored else tf.io.gfile.stat(path).length
-        try:
-            while position < size:
-                file.seek(position)
-                header = file.read(_LENGTH_AND_ITS_CHECKSUM)
-                if not header and file is not stored:
-                    break
-                if len(header) == _LENGTH_AND_ITS_CHECKSUM:
-                    position += _LENGTH_AND_ITS_CHECKSUM + struct.unpack("<Q", header[:8])[0] + _CHECKSUM
-                if len(header) < _LENGTH_AND_ITS_CHECKSUM or position > size:
-                    raise EOFError
-                count += 1
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+def _count_examples(files, compression_types, stored):
+    """Returns how many examples each file holds; counts them only where no note says so for a file of this size."""
+    is_noted = [
+        "num_examples" in metadata and (metadata.get("num_bytes") == paths.size(path) or bool(compression))
+        for path, compression, metadata in zip(files, compression_types, stored, strict=True)
+    ]
+    progress = Progress()
+    num_bytes = sum(paths.size(path) for path, noted in zip(files, is_noted, strict=True) if not noted)
+    progress.start("counting the examples of record files without notes", num_bytes, "bytes")
+    counts = []
+    for path, compression, metadata, noted in zip(files, compression_types, stored, is_noted, strict=True):
+        count = metadata["num_examples"] if noted else count_records(path, bool(compression), progress)
+        if metadata.get("num_examples", count) != count:
             raise ValueError(
-                f"{path} is no whole TFRecord file: it ends or is damaged in example {count + 1}; build it again"
-            ) from None
-    return count
+                f"{path} holds {count} examples, but {metadata['num_examples']} were written to it; build it again"
+            )
+        counts.append(count)
+    return tuple(counts)
 
 
-def _check_examples(records, path, limit=None):
-    lengths = example_features(records)
-    number = 0
-    dataset = tf.data.TFRecordDataset(path, "GZIP" if _is_gzip(path) else "")
-    try:
-        for number, serialized in enumerate(dataset.take(limit or -1).as_numpy_iterator(), 1):
-            features = _read_example(path, number, serialized, lengths)
-            for name, expected in lengths.items():
-                values = features[name].float_list if expected.dtype == tf.float32 else features[name].int64_list
-                if len(values.value) != expected.shape[0]:
-                    raise ValueError(
-                        f"{path} example {number}: {name} has {len(values.value)} values, but {expected.shape[0]} are "
-                        "needed; give the --max_seq_length and --max_predictions_per_seq of the records"
-                    )
-            for name, (first, end) in feature_ranges(records).items():
-                values = features[name].int64_list.value
-                if not first <= min(values) <= max(values) < end:
-                    wrong = max(values) if max(values) >= end else min(values)
-                    raise ValueError(f"{path} example {number}: {_out_of_range(name, wrong, end)}")
-    except tf.errors.DataLossError as error:
-        raise ValueError(f"{path} is damaged in example {number + 1}: its checksum is wrong; build it again") from error
-
-
-def feature_ranges(records):
-    """Returns what the values of a feature must not be below and what they must be below, pairs of int by name."""
-    ranges = {
-        "input_ids": (0, records.vocab_size),
-        "masked_lm_ids": (0, records.vocab_size),
-        "masked_lm_positions": (0, records.max_seq_length),
-        "next_sentence_labels": (-1, 2),  # -1: there is no such task
-    }
-    return {name: ends for name, ends in ranges.items() if name in example_features(records)}
-
-
-def _out_of_range(name, value, end):
-    if name in ("input_ids", "masked_lm_ids"):
-        return (
-            f"id {value} is outside the vocabulary of {end} entries; "
-            "use the bert_config_file that belongs to the vocabulary of the records"
-        )
-    return f"{name} has {value}, but needs numbers from 0 to {end - 1}; build the file again"
-
-
-def _read_example(path, number, serialized, names):
-    try:
-        features = tf.train.Example.FromString(serialized).features.feature
-    except DecodeError as error:
-        raise ValueError(f"{path} holds no pre-training examples: record {number} is no tf.train.Example") from error
-    missing = [name for name in names if name not in features]
-    if missing and all(name.startswith("masked_lm_") for name in missing):
-        raise ValueError(
-            f"{path} holds examples without masks (--dynamic_masking), which can only be read with the note that was "
-            f"written beside it, {metadata_file(path)}; put it there, or build the records again"
-        )
-    if missing:
-        raise ValueError(f"{path} holds no pre-training examples: record {number} has no {', '.join(missing)}")
-    return features
+def _check(records, number_of_file, number):
+    check_example(
+        records.files[number_of_file],
+        bool(records.compression_types[number_of_file]),
+        number,
+        example_features(records),
+        feature_ranges(records),
+    )

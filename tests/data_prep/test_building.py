@@ -197,5 +197,5 @@ def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_pa
     assert open_records(str(tmp_path / "small.gz"), 16, 4, 57).num_examples == plain.num_examples
     content = (tmp_path / "small.gz").read_bytes()
     (tmp_path / "small.gz").write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="small.gz is no whole TFRecord file: it ends or is damaged in example"):
+    with pytest.raises(ValueError, match="small.gz is not a whole TFRecord file: it ends or is damaged in example"):
         open_records(str(tmp_path / "small.gz"), 16, 4, 57)

@@ -144,6 +144,6 @@ def test_records_without_masks_need_their_note_and_are_not_mixed_with_others(rec
         open_records(f"{tmp_path}/others,{tmp_path}/records", 32, 5, 57)
     (tmp_path / "records.json").unlink()
     with pytest.raises(
-        ValueError, match="without masks .--dynamic_masking., which can only be read with the note that"
+        ValueError, match="without masks .--dynamic_masking., which can only be read with their note"
     ):
         open_records(str(tmp_path / "records"), 32, 5, 57)

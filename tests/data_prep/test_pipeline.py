@@ -1,14 +1,19 @@
 """Reading records: an order that a seed and a step give, and files that are told apart when they are wrong."""
 
 import json
+import pathlib
+import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from data_prep import pretraining_records
 from data_prep.pipeline import evaluation_batches, training_batches
 from data_prep.pretraining_records import explain_failure, open_records
-from data_prep.records import serialize_example
+from data_prep.progress import Progress
+from data_prep.record_checks import find_damage
+from data_prep.records import RecordWriter, read_metadata, serialize_example, write_metadata
 
 
 @pytest.fixture
@@ -99,24 +104,26 @@ def test_a_file_that_was_cut_short_is_named(tmp_path, write_records, cut):
     path = tmp_path / "cut.tfrecord"
     write_records(path, 4)
     path.write_bytes(path.read_bytes()[: -path.stat().st_size // 4 - cut])
-    with pytest.raises(ValueError, match=r"cut.tfrecord is no whole TFRecord file: it ends or is damaged in example 3"):
+    with pytest.raises(
+        ValueError, match=r"cut.tfrecord is not a whole TFRecord file: it ends or is damaged in example 3"
+    ):
         open_records(str(path), 12, 3, 40)
 
 
 def test_a_file_of_something_else_is_named(tmp_path):
     (tmp_path / "text.txt").write_text("A sentence that is no record.\n" * 20)
-    with pytest.raises(ValueError, match="text.txt is no whole TFRecord file"):
+    with pytest.raises(ValueError, match="text.txt is not a whole TFRecord file"):
         open_records(str(tmp_path / "text.txt"), 12, 3, 40)
 
 
 def test_records_of_another_task_are_named(tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "other.tfrecord")) as writer:
         writer.write(serialize_example({"input_ids": [1, 2]}))
-    with pytest.raises(ValueError, match="other.tfrecord holds no pre-training examples: record 1 has no input_mask"):
+    with pytest.raises(ValueError, match="other.tfrecord does not hold pre-training examples: record 1 has no inpu"):
         open_records(str(tmp_path / "other.tfrecord"), 12, 3, 40)
     with tf.io.TFRecordWriter(str(tmp_path / "bytes.tfrecord")) as writer:
         writer.write(b"\xff\xff\xff")
-    with pytest.raises(ValueError, match="bytes.tfrecord holds no pre-training examples: record 1 is no tf.train.Exam"):
+    with pytest.raises(ValueError, match="bytes.tfrecord does not hold pre-training examples: record 1 is not a t"):
         open_records(str(tmp_path / "bytes.tfrecord"), 12, 3, 40)
 
 
@@ -145,9 +152,7 @@ def test_records_of_another_length_are_named(tmp_path, write_records, length, pr
 def test_numbers_that_mean_nothing_are_named(tmp_path, make_examples, name, value, message, row):
     examples = make_examples(4)
     examples[name][row, -1] = value
-    with tf.io.TFRecordWriter(str(tmp_path / "odd.tfrecord")) as writer:
-        for number in range(4):
-            writer.write(serialize_example({key: values[number].tolist() for key, values in examples.items()}))
+    _write(tmp_path / "odd.tfrecord", examples)
 
     def read():
         records = open_records(str(tmp_path / "odd.tfrecord"), 12, 3, 40)
@@ -230,18 +235,165 @@ def test_ids_outside_the_vocabulary_are_named(tmp_path, write_records):
     assert f"second.tfrecord example {culprit + 1}: id {highest[culprit]} is outside the vocabulary" in str(explained)
 
 
-def test_a_record_whose_bytes_changed_is_named(tmp_path, write_records):
-    path = tmp_path / "damaged.tfrecord"
-    write_records(path, 6)
-    data = bytearray(path.read_bytes())
-    data[-20] ^= 1  # inside the last example; the lengths that frame the records stay right
-    path.write_bytes(data)
-    records = open_records(str(path), 12, 3, 40)
-    with pytest.raises(tf.errors.DataLossError) as caught:
-        take(evaluation_batches(records, 6), 1)
-    assert "damaged.tfrecord is damaged in example 6" in str(explain_failure(records, caught.value))
+@pytest.fixture
+def damaged_records(tmp_path, write_records):
+    """Makes three files and damages one byte of the second, after they were opened: a function of where it is."""
+
+    def make(position):
+        for number in range(3):
+            write_records(tmp_path / f"{number}.tfrecord", 6 - number, seed=number)
+        records = open_records(f"{tmp_path}/*.tfrecord", 12, 3, 40)
+        data = bytearray((tmp_path / "1.tfrecord").read_bytes())
+        data[position % len(data)] ^= 1
+        (tmp_path / "1.tfrecord").write_bytes(data)
+        return records, len(data) // 5
+
+    return make
 
 
-def test_an_error_that_no_file_explains_is_handed_on(records):
-    error = tf.errors.InternalError(None, None, "something else")
+def failure(records):
+    with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.DataLossError)) as caught:
+        take(evaluation_batches(records, 15), 1)
+    return caught.value
+
+
+def test_a_record_whose_bytes_changed_is_named_without_reading_the_files(damaged_records, monkeypatch):
+    records, length = damaged_records(-20)
+    error = failure(records)
+    monkeypatch.setattr(tf.data, "TFRecordDataset", None)
+    assert f"1.tfrecord is damaged at byte {4 * length + 12}; build it again" in str(explain_failure(records, error))
+
+
+def test_a_record_whose_length_changed_is_named(damaged_records):
+    records, length = damaged_records(-1)
+    records, length = damaged_records(2 * length + 1)
+    assert f"1.tfrecord is damaged at byte {2 * length}; build it again" in str(
+        explain_failure(records, failure(records))
+    )
+
+
+def test_looking_for_a_damaged_file_ends_in_time_and_says_what_was_read(damaged_records):
+    records, length = damaged_records(1)
+    found = find_damage(records.files, records.compression_types, failure(records), seconds=0)
+    assert re.search(
+        r"a record file is damaged at byte 0, and TensorFlow does not say which; the first 0 of 3 files were read "
+        r"again and are whole, so build .*0.tfrecord and those after it again",
+        str(found),
+    )
+
+
+def test_a_damaged_file_that_is_whole_again_leaves_the_error_as_it_is(damaged_records, tmp_path, write_records):
+    records, _ = damaged_records(1)
+    error = failure(records)
+    write_records(tmp_path / "1.tfrecord", 5, seed=1)
     assert explain_failure(records, error) is error
+
+
+@pytest.mark.parametrize("kind", [tf.errors.InvalidArgumentError, tf.errors.InternalError])
+def test_an_error_that_is_not_about_records_is_handed_on_at_once(records, tmp_path, kind):
+    for file in tmp_path.iterdir():
+        file.unlink()  # reading them would fail
+    error = kind(None, None, "Incompatible shapes: [2,3] vs. [2,4]")
+    assert explain_failure(records, error) is error
+
+
+def test_of_many_files_only_the_one_in_the_error_is_read_again(tmp_path, write_records, make_examples):
+    for number in range(2):
+        write_records(tmp_path / f"{number}.tfrecord", 3)
+    examples = make_examples(5)
+    examples["masked_lm_ids"][3, 1] = 77
+    _write(tmp_path / "2.tfrecord", examples)
+    records = open_records(f"{tmp_path}/*.tfrecord", 12, 3, 40)
+    error = failure(records)
+    (tmp_path / "0.tfrecord").unlink()
+    (tmp_path / "1.tfrecord").write_bytes(b"")
+    assert "2.tfrecord example 4: id 77 is outside the vocabulary" in str(explain_failure(records, error))
+    (tmp_path / "2.tfrecord").write_bytes(b"")
+    assert "2.tfrecord has only 3 examples or fewer now; it changed" in str(explain_failure(records, error))
+
+
+def _write(path, examples):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for row in range(len(examples["input_ids"])):
+            writer.write(serialize_example({name: values[row].tolist() for name, values in examples.items()}))
+
+
+@pytest.fixture
+def noted_file(tmp_path, make_examples):
+    """A file of four examples with a note, as the programs write it."""
+    path, examples = str(tmp_path / "noted.tfrecord"), make_examples(4)
+    with RecordWriter([path]) as writer:
+        for row in range(4):
+            writer.write(serialize_example({name: values[row].tolist() for name, values in examples.items()}))
+        writer.commit({"vocab_sha256": "a", "do_lower_case": True})
+    return path
+
+
+def test_a_file_with_a_note_is_not_read_through_to_count_it(noted_file, monkeypatch):
+    monkeypatch.setattr(pretraining_records, "count_records", None)
+    assert open_records(noted_file, 12, 3, 40).num_examples == (4,)
+
+
+def test_a_file_that_is_not_as_large_as_noted_is_counted(noted_file):
+    data = pathlib.Path(noted_file).read_bytes()
+    pathlib.Path(noted_file).write_bytes(data[: len(data) * 3 // 4])
+    with pytest.raises(ValueError, match="noted.tfrecord holds 3 examples, but 4 were written to it; build it again"):
+        open_records(noted_file, 12, 3, 40)
+
+
+def test_counting_tells_how_far_it_is(tmp_path, write_records, messages, monkeypatch):
+    monkeypatch.setattr(Progress, "seconds_between", 0.0)
+    write_records(tmp_path / "a.tfrecord", 3)
+    write_records(tmp_path / "b.tfrecord", 3)
+    open_records(f"{tmp_path}/*.tfrecord", 12, 3, 40)
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert f"counting the examples of record files without notes: {size:,} of {size:,} bytes" in messages[-1]
+
+
+def test_resuming_tells_how_far_it_has_read(records, messages, monkeypatch):
+    monkeypatch.setattr(Progress, "seconds_between", 0.0)
+    take(training_batches(records, 2, seed=9, start_step=5), 1)
+    lines = [f"reading up to step 6: {number} of 5 batches" for number in range(1, 6)]
+    assert [line.rsplit(" (", 1)[0] for line in messages] == lines
+
+
+def _to_object_store(path, name):
+    address = f"ram://{pathlib.Path(path).parent.name}/{name}"
+    tf.io.gfile.makedirs(f"ram://{pathlib.Path(path).parent.name}")
+    for end in ("", ".json"):
+        tf.io.gfile.copy(path + end, address + end, overwrite=True)
+    return address
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocab_sha256": "b"}, "were built with different vocabularies"),
+        ({"do_lower_case": False}, "were built with different values of --do_lower_case"),
+        ({"num_examples": 5, "num_bytes": 1}, "holds 4 examples, but 5 were written to it"),
+        ({"max_seq_length": 64}, "was built with --max_seq_length=64, but --max_seq_length=12 was asked for"),
+        ({"masking": {"cls_id": 2}}, "were built with different --dynamic_masking or --masked_lm_prob"),
+    ],
+)
+def test_the_notes_of_remote_records_are_checked(noted_file, change, message):
+    first, second = (_to_object_store(noted_file, name) for name in ("a.tfrecord", "b.tfrecord"))
+    assert open_records(first.replace("a.", "*."), 12, 3, 40).num_examples == (4, 4)
+    write_metadata(second, {**read_metadata(second), **change})
+    with pytest.raises(ValueError, match=message):
+        open_records(f"{first},{second}", 12, 3, 40)
+
+
+def test_remote_records_are_read_and_failures_explained_as_local_ones(noted_file):
+    address = _to_object_store(noted_file, "c.tfrecord")
+    expected = take(training_batches(open_records(noted_file, 12, 3, 40), 2, seed=3, start_step=3), 4)
+    records = open_records(address, 12, 3, 40)
+    for batch, local in zip(take(training_batches(records, 2, seed=3, start_step=3), 4), expected, strict=True):
+        for name, value in local.items():
+            np.testing.assert_array_equal(batch[name], value)
+    tf.io.gfile.remove(f"{address}.json")
+    assert open_records(address, 12, 3, 40).num_examples == (4,)  # counted
+    data = bytearray(pathlib.Path(noted_file).read_bytes())
+    data[-20] ^= 1
+    with tf.io.gfile.GFile(address, "wb") as file:
+        file.write(bytes(data))
+    assert "c.tfrecord is damaged at byte" in str(explain_failure(records, failure(records)))
