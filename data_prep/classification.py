@@ -10,7 +10,7 @@ import os
 from data_prep.columns import Columns, find_columns, list_columns
 from data_prep.examples import KINDS, Example, Label, check_labels, learn_labels, to_number
 from data_prep.glue import Column, GlueFile, GlueTask
-from data_prep.own_files import read_own_file
+from data_prep.own_files import iterate_own_file, read_own_file
 from data_prep.tables import BadRows, Row, read_csv_rows, read_tsv_rows
 from data_prep.tfds_examples import read_tfds
 
@@ -21,6 +21,7 @@ __all__ = [
     "Label",
     "check_labels",
     "find_columns",
+    "iterate_own_file",
     "learn_labels",
     "read_glue",
     "read_glue_file",

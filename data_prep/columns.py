@@ -3,14 +3,20 @@
 Imports without TensorFlow.
 """
 
+import collections
 import dataclasses
+import itertools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from data_prep.tables import JSON_ENDINGS, BadRows, Row, ending_of, name_of, read_json_rows, read_rows
+from data_prep.examples import to_number
+from data_prep.tables import JSON_ENDINGS, BadRows, Row, ending_of, iterate_rows, name_of, read_json_rows
 
 log = logging.getLogger("bert_keras")
+
+# What the user says of the first row.
+HEADERS = ("auto", "true", "false")
 
 # Names under which the columns of other people's files are found, in lower case.
 TEXT_NAMES = (
@@ -101,12 +107,12 @@ class Table:
     Attributes:
         name: the name of the file without its folder, as in messages.
         places: the place in the cells of a row of each column that was asked for and is there.
-        rows: all with the same number of cells.
+        rows: all with the same number of cells; to be gone through once.
     """
 
     name: str
     places: dict[str, int]
-    rows: list[Row]
+    rows: Iterable[Row]
 
 
 def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
@@ -116,25 +122,36 @@ def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
         FileNotFoundError, ValueError: the file cannot be read, or its name has none of ENDINGS.
     """
     if ending_of(path) not in JSON_ENDINGS:
-        return tuple(map(str.strip, read_rows(path)[0].cells))
+        return tuple(map(str.strip, next(iterate_rows(path)).cells))
     keys, rows = read_json_rows(path, BadRows(name_of(path), is_skipping=True))
     if not rows:
         read_json_rows(path, BadRows(name_of(path)))  # says what is wrong with the first of them
     return keys
 
 
-def read_table(path: str | os.PathLike, needed: Sequence[str], optional: Sequence[str], bad_rows: BadRows) -> Table:
+def read_table(
+    path: str | os.PathLike,
+    needed: Sequence[str],
+    optional: Sequence[str],
+    bad_rows: BadRows,
+    has_header: str = "auto",
+    label: str | None = None,
+) -> Table:
     """Reads a user's own file; the ending of its name says what it is.
 
     Columns that are named are looked for in the first row, the header. Where all needed ones are numbers, they count
-    columns from 0, and the first row is data unless it has an optional name, or numbers or usual names of columns in
-    their places; the log says which.
+    columns from 0, and `has_header` says whether the first row names columns. "auto" takes it for a header if it has an
+    optional name, or numbers or usual names of columns in their places, or if its label is unlike all others: not a
+    number where they are numbers, or in no other row where each of the others is in several. The log says which.
 
     Args:
-        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line).
+        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line); compressed ones end with .gz and the
+            like.
         needed: names of columns, or their numbers from 0.
         optional: the same of columns that may be absent.
-        bad_rows: is told of rows with a wrong number of cells, and of lines that are no JSON object.
+        bad_rows: is told of rows with a wrong number of cells, and of lines that are not a JSON object.
+        has_header: one of HEADERS.
+        label: which of the columns has the labels, if any.
 
     Returns:
         Table; it may be without rows only if bad_rows was told of one.
@@ -145,18 +162,31 @@ def read_table(path: str | os.PathLike, needed: Sequence[str], optional: Sequenc
     if ending_of(path) in JSON_ENDINGS:
         columns, rows = read_json_rows(path, bad_rows)
         places = {name: place for place, name in enumerate(columns)}
+        if has_header != "auto":
+            raise ValueError(f"{os.fspath(path)} is JSON lines, which have no header; give --has_header=auto")
         if rows:
             _check_needed(path, needed, places, columns)
         return Table(name_of(path), places, rows)
-    rows = read_rows(path)
-    columns = list(map(str.strip, rows[0].cells))
-    places = _find_places([*needed, *optional], columns, is_counting=all(map(str.isdecimal, needed)))
+    if has_header == "false" and not all(map(str.isdecimal, [*needed, *optional])):
+        raise ValueError(
+            f"{os.fspath(path)}: with --has_header=false columns have no names; give their numbers, counted from 0"
+        )
+    is_counting = all(map(str.isdecimal, needed))
+    rows = iterate_rows(path)
+    first = next(rows)
+    columns = list(map(str.strip, first.cells))
+    places = _find_places([*needed, *optional], columns, is_counting)
     _check_needed(path, needed, places, columns)
-    if _has_header(columns, places, needed, name_of(path)):
-        rows = rows[1:]
-        if not rows:
+    if has_header == "auto":
+        if is_counting and label in places:
+            rows = list(rows)  # all labels together tell whether the first one is a label
+        has_header = "true" if _is_header(columns, rows, places, needed, label, name_of(path)) else "false"
+    rows = iter(rows)
+    if has_header == "true":
+        first = next(rows, None)
+        if first is None:
             raise ValueError(f"{os.fspath(path)} has a header and no rows; give a file with at least one")
-    return Table(name_of(path), places, _of_same_length(rows, len(columns), bad_rows))
+    return Table(name_of(path), places, _of_same_length(itertools.chain([first], rows), len(columns), bad_rows))
 
 
 def list_columns(columns: Sequence[str]) -> str:
@@ -185,7 +215,7 @@ def _find_one(source, names, known, what, taken):
     count = "several columns" if matches else "no column"
     raise ValueError(
         f"{source}: {count} could be the {what} among {list_columns(names)}; name it with --{what}_column "
-        "(where there is no header, give its number from 0)"
+        "(without a header, give its number, counted from 0)"
     )
 
 
@@ -205,33 +235,60 @@ def _check_needed(path, needed, places, columns):
         if name not in places:
             raise ValueError(
                 f'{os.fspath(path)} has no column "{name}"; its columns are {list_columns(columns)} '
-                "(where there is no header, give the numbers of columns from 0)"
+                "(without a header, give the numbers of columns, counted from 0)"
             )
         if not name.isdecimal() and columns.count(name) > 1:
             raise ValueError(f'{os.fspath(path)} has more than one column "{name}"; rename all but one of them')
 
 
-def _has_header(first, places, needed, name):
-    """Whether the first row of a file names its columns."""
+def _is_header(first, rows, places, needed, label, name):
+    """Whether the first row of a file names its columns; the log tells a decision that the flags leave open.
+
+    Args:
+        first: list of str, the first row.
+        rows: the others; a list if the place of the label is known by its number.
+    """
     if any(not column.isdecimal() for column in places):
         return True
+    counted, shown = f"{name}: columns are counted from 0", list_columns(first)
     cells = [first[places[column]] for column in needed]
     if cells == list(needed) or all(cell.lower() in _KNOWN_NAMES for cell in cells):
-        log.info("%s: columns are counted from 0; the first row names them: %s", name, list_columns(first))
+        log.info("%s; the first row names them: %s", counted, shown)
         return True
-    log.info("%s: columns are counted from 0; there is no header, the first row is %s", name, list_columns(first))
+    reason = _why_no_label(first[places[label]], _labels(rows, places[label])) if label in places else None
+    if reason:
+        log.warning(
+            "%s; the first row is taken for the header, because %s: %s (--has_header=false reads it as data)",
+            *(counted, reason, shown),
+        )
+        return True
+    log.info("%s; there is no header, the first row is %s (--has_header=true skips it)", counted, shown)
     return False
 
 
+def _labels(rows, place):
+    return [row.cells[place].strip() for row in rows if len(row.cells) > place]
+
+
+def _why_no_label(first, labels):
+    """Returns why a cell is not a label as the others are, a str; None where it may be one."""
+    if len(labels) < 2 or not first:
+        return None
+    if to_number(first) is None and all(to_number(label) is not None for label in labels):
+        return f'"{first}" is not a number, as all labels below it are'
+    counts = collections.Counter(labels)
+    if first not in counts and len(counts) > 1 and min(counts.values()) > 1:
+        return f'"{first}" is in no other row, but every other label is in several'
+    return None
+
+
 def _of_same_length(rows, num_cells, bad_rows):
-    kept = []
     for row in rows:
         if len(row.cells) == num_cells:
-            kept.append(row)
+            yield row
         else:
             cells = f"{len(row.cells)} {'cell' if len(row.cells) == 1 else 'cells'}"
             bad_rows.add(
                 row.line,
                 f"{cells}, but the first row has {num_cells}; look for a missing separator, or one that needs quotes",
             )
-    return kept

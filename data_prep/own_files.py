@@ -4,11 +4,14 @@ Imports without TensorFlow.
 """
 
 import json
+import math
 import os
+import re
+from collections.abc import Iterator
 
 from data_prep.columns import Columns, read_table
 from data_prep.examples import Example, to_number
-from data_prep.tables import BadRows
+from data_prep.tables import BadRows, name_of
 
 
 def read_own_file(
@@ -17,6 +20,7 @@ def read_own_file(
     kind: str,
     needs_label: bool,
     skip_bad_rows: bool = False,
+    has_header: str = "auto",
 ) -> list[Example]:
     """Reads a user's file of texts.
 
@@ -26,6 +30,7 @@ def read_own_file(
         kind: one of KINDS.
         needs_label: whether every row must have a label; otherwise an absent column or an empty cell means no label.
         skip_bad_rows: leaves out rows that cannot be read, and counts them in the log.
+        has_header: one of `data_prep.columns.HEADERS`.
 
     Returns:
         The examples, in the order of the file.
@@ -34,16 +39,34 @@ def read_own_file(
         FileNotFoundError: there is no such file.
         ValueError: the file or a row cannot be read (names file and line).
     """
+    return list(iterate_own_file(path, columns, kind, needs_label, skip_bad_rows, has_header))
+
+
+def iterate_own_file(
+    path: str | os.PathLike,
+    columns: Columns,
+    kind: str = "single_label",
+    needs_label: bool = False,
+    skip_bad_rows: bool = False,
+    has_header: str = "auto",
+) -> Iterator[Example]:
+    """Yields the examples of a user's file of texts one by one; see `read_own_file`.
+
+    Only the text of the file is kept in memory, not its rows. `Example.source` names file and line.
+    """
     if needs_label and columns.label is None:
-        raise ValueError(f"{os.fspath(path)}: examples need labels here; say with --label_column where they are")
-    bad_rows = BadRows(os.path.basename(os.fspath(path)), skip_bad_rows)
+        raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
+    bad_rows = BadRows(name_of(path), skip_bad_rows)
     needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
     label = [] if columns.label is None else [columns.label]
     needed, optional = (needed + label, []) if needs_label else (needed, label)
-    table = read_table(path, needed, optional, bad_rows)
-    lines_of_ids, examples = {}, []
+    table = read_table(path, needed, optional, bad_rows, has_header, columns.label)
+    _check_places(path, columns, table.places)
+    lines_of_ids, types, count = {}, _Types(), 0
     for number, row in enumerate(table.rows):
         try:
+            if columns.label in table.places:
+                types.check(row.cells[table.places[columns.label]], row.line)
             example = _own_example(row, number, table.places, columns, kind, needs_label, table.name)
             if columns.id is not None and example.id in lines_of_ids:
                 other = lines_of_ids[example.id]
@@ -51,12 +74,49 @@ def read_own_file(
         except ValueError as error:
             bad_rows.add(row.line, str(error))
             continue
-        lines_of_ids[example.id] = row.line
-        examples.append(example)
+        if columns.id is not None:
+            lines_of_ids[example.id] = row.line
+        count += 1
+        yield example
     bad_rows.report()
-    if not examples:
+    if not count:
         raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
-    return examples
+
+
+def _check_places(path, columns, places):
+    """Refuses a column that is used twice: a model that reads the label learns nothing else."""
+    roles = {"text": columns.text, "text_pair": columns.pair, "label": columns.label}
+    roles |= {f"choice {number}": choice for number, choice in enumerate(columns.choices)}
+    taken = {}
+    for role, column in roles.items():
+        if column in places:
+            other = taken.setdefault(places[column], role)
+            if other != role:
+                raise ValueError(
+                    f'{os.fspath(path)}: the column "{column}" is both the {other} and the {role}; '
+                    "give each its own column"
+                )
+
+
+class _Types:
+    """The types of JSON that the labels of a file are of: a mixture of true and 1 is a mistake in the data."""
+
+    def __init__(self):
+        self._lines = {}
+
+    def check(self, value, line):
+        """Raises ValueError where one label is a boolean and an earlier one is a number, or the other way round."""
+        for each in value if isinstance(value, list) else [value]:
+            if not isinstance(each, (bool, int, float)):
+                continue
+            is_boolean = isinstance(each, bool)
+            if (not is_boolean) in self._lines:
+                other, other_line = self._lines[not is_boolean]
+                raise ValueError(
+                    f"the label is {json.dumps(each)}, but that of line {other_line} is {json.dumps(other)}; "
+                    "write all labels as numbers, or all as true and false"
+                )
+            self._lines.setdefault(is_boolean, (each, line))
 
 
 def _own_example(row, number, places, columns, kind, needs_label, name):
@@ -96,6 +156,10 @@ def _to_name(value, column):
         raise ValueError(f'the column "{column}" is empty; every row needs one')
     if isinstance(value, (list, dict)):
         raise ValueError(f'the column "{column}" is {json.dumps(value)[:40]}, but a name or a number is needed')
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f'the column "{column}" is {json.dumps(value)}, but a name or a finite number is needed')
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)  # JSON knows one kind of number: 1 and 1.0 are the same
     return json.dumps(value)
 
 
@@ -108,8 +172,13 @@ def _to_label(value, columns, kind):
         return _to_name(value, columns.label)
     number = None if isinstance(value, bool) else to_number(value)
     if number is None:
-        raise ValueError(f'the label "{value}" is no finite number, as regression needs')
+        raise ValueError(f'the label "{value}" is not a finite number, as regression needs{_comma_hint(value)}')
     return number
+
+
+def _comma_hint(value):
+    is_decimal_comma = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9.]*[0-9],[0-9]+", value.strip())
+    return "; write a decimal point instead of the comma" if is_decimal_comma else ""
 
 
 def _to_labels(value, columns):

@@ -3,24 +3,22 @@
 Imports without TensorFlow.
 """
 
-import codecs
 import csv
 import io
-import json
 import logging
 import os
-import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from data_prep.table_format import find_delimiter, is_quoted_tsv, next_row, separator_line, unify_line_ends
+from storage import paths, text_files
+from storage.json_files import parse_json
 
 log = logging.getLogger("bert_keras")
 
 TSV_ENDINGS = (".tsv", ".txt")
 JSON_ENDINGS = (".jsonl", ".json")
 ENDINGS = (".csv", *TSV_ENDINGS, *JSON_ENDINGS)
-
-_LARGEST_CELL = 2**31 - 1
-# A cell of a TSV file between quotes, in which quotes are doubled.
-_QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
 
 
 class Row(NamedTuple):
@@ -63,93 +61,56 @@ class BadRows:
 
 
 def read_text(path: str | os.PathLike) -> str:
-    """Reads a file as UTF-8, without the byte order mark that some programs begin it with.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is a folder, empty, or not UTF-8 (names the line).
-    """
-    name = os.fspath(path)
-    if os.path.isdir(name):
-        raise ValueError(f'"{name}" is a folder; give the file itself')
-    try:
-        with open(name, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        raise FileNotFoundError(f'there is no file "{name}"; check the path') from None
-    if not content.removeprefix(codecs.BOM_UTF8).strip():
-        raise ValueError(f"{name} is empty; look at how it was made")
-    return decode_utf8(content, name_of(name))
+    """Reads the text of a table; see `storage.text_files.read_text`."""
+    return text_files.read_text(path, "give a file with rows")
 
 
-def decode_utf8(content: bytes, name: str) -> str:
-    """Returns the text of a file, without the byte order mark that some programs begin it with.
-
-    Args:
-        content: of the file.
-        name: what to call it in an error.
-
-    Raises:
-        ValueError: it is not UTF-8; names the line.
-    """
-    content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{name} line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
-        ) from None
+# The name that other modules know it by.
+decode_utf8 = text_files.decode
 
 
 def read_tsv_rows(path: str | os.PathLike) -> list[Row]:
     """Reads rows whose cells are separated by tabs, with quotes as ordinary characters, as GLUE is distributed.
 
-    Blank lines are no rows; the log says how many there were. Differs from the release: there a blank line ends the
+    Blank lines are not rows; the log says how many there are. Differs from the original: there a blank line ends the
     program, and so does a cell of more than 131,072 characters.
 
     Raises:
         FileNotFoundError, ValueError: see `read_text`.
     """
-    return _split_tsv(read_text(path), name_of(path))
+    name = name_of(path)
+    return list(_split_tsv(unify_line_ends(read_text(path), name), name))
 
 
 def read_csv_rows(path: str | os.PathLike) -> list[Row]:
     """Reads rows of a CSV file: cells between quotes may hold the delimiter, line ends, and doubled quotes.
 
-    The delimiter is a comma; where the first line has none, the semicolon or tab that it has (said in the log).
+    The delimiter is the one of comma, semicolon, tab and vertical bar that fits most rows, or the one that a first line
+    such as `sep=;` names. The log names every one but the comma.
 
     Raises:
         FileNotFoundError, ValueError: see `read_text`; or a quote that is not closed, or closed too early.
     """
-    text, name = read_text(path), name_of(path)
-    first_line = text.lstrip("\r\n").split("\n", 1)[0]
-    delimiter = ","
-    if "," not in first_line:
-        delimiter = next((other for other in ";\t" if other in first_line), ",")
-    if delimiter != ",":
-        log.info("%s: cells are separated by %s", name, {";": "semicolons", "\t": "tabs"}[delimiter])
-    return _split_quoted(text, name, delimiter)
+    name = name_of(path)
+    return list(_split_csv(unify_line_ends(read_text(path), name), name))
 
 
-def read_rows(path: str | os.PathLike) -> list[Row]:
-    """Reads the rows of a user's CSV or TSV file, by the ending of its name.
+def iterate_rows(path: str | os.PathLike) -> Iterator[Row]:
+    """Yields the rows of a user's CSV or TSV file, by the ending of its name.
 
-    In a TSV file quotes are ordinary characters, unless every one of them belongs to a cell that stands between quotes;
-    then they are taken off, and the log says so.
-
-    Returns:
-        The rows, at least one.
+    In a TSV file quotes are ordinary characters, unless every one of them belongs to a cell that is between quotes;
+    then they are taken off, and the log says so. The file is read at the first row; the rows are split one by one.
 
     Raises:
         FileNotFoundError, ValueError: see `read_csv_rows`.
     """
-    if ending_of(path) not in TSV_ENDINGS:
-        return read_csv_rows(path)
-    text, name = read_text(path), name_of(path)
-    if '"' not in text or not _is_quoted(text):
+    ending, name = ending_of(path), name_of(path)
+    text = unify_line_ends(read_text(path), name)
+    if ending not in TSV_ENDINGS or separator_line(text)[0]:
+        return _split_csv(text, name)
+    if not is_quoted_tsv(text):
         return _split_tsv(text, name)
-    log.info("%s: cells stand between quotes, which are taken off", name)
+    log.info("%s: cells are between quotes, which are taken off", name)
     return _split_quoted(text, name, "\t")
 
 
@@ -166,7 +127,7 @@ def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[st
     Raises:
         FileNotFoundError, ValueError: see `read_text`; or the file is one list.
     """
-    text = read_text(path)
+    text = unify_line_ends(read_text(path), name_of(path))
     if text.lstrip().startswith("["):
         raise ValueError(
             f"{name_of(path)} is a JSON list; write each of its objects into a line of its own, as jq -c .[]"
@@ -191,45 +152,51 @@ def name_of(path: str | os.PathLike) -> str:
 
 
 def ending_of(path: str | os.PathLike) -> str:
-    """Returns how the name of a file ends, one of ENDINGS.
+    """Returns how the name of a file ends, one of ENDINGS; an ending that says how it is compressed does not count.
 
     Raises:
         ValueError: it ends otherwise.
     """
-    ending = os.path.splitext(os.fspath(path))[1].lower()
+    name = os.fspath(path)
+    for compressed in text_files.COMPRESSED_ENDINGS:
+        name = name.removesuffix(compressed)
+    ending = os.path.splitext(name)[1].lower()
     if ending not in ENDINGS:
+        if paths.is_file(path):
+            read_text(path)  # names the format of an Excel workbook and the like
         raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
     return ending
 
 
-def _is_quoted(text):
-    """Whether quotes in a TSV file are there to protect cells: every one of them belongs to a cell that is quoted.
-
-    A quoted cell with both a line end and a tab is more likely two cells that each have one quote of their own.
-    """
-    if "\t" not in text or '"' in _QUOTED_CELL.sub("", text):
-        return False
-    return not any("\n" in cell and "\t" in cell for cell in _QUOTED_CELL.findall(text))
-
-
 def _split_tsv(text, name):
-    lines = text.removesuffix("\n").split("\n")
-    rows = [Row(number, line.removesuffix("\r").split("\t")) for number, line in enumerate(lines, 1) if line.strip()]
-    _tell_blank_lines(name, len(lines) - len(rows))
-    return rows
+    num_blank = 0
+    for number, line in enumerate(io.StringIO(text, newline="\n"), 1):
+        if line.strip():
+            yield Row(number, line.removesuffix("\n").removesuffix("\r").split("\t"))
+        else:
+            num_blank += 1
+    _tell_blank_lines(name, num_blank)
 
 
-def _split_quoted(text, name, delimiter):
+def _split_csv(text, name):
+    delimiter, length = separator_line(text)
+    if delimiter is None:
+        return _split_quoted(text, name, find_delimiter(text, name))
+    log.info('%s: cells are separated by "%s", as its first line says', name, delimiter)
+    return _split_quoted(text[length:], name, delimiter, lines_before=1)
+
+
+def _split_quoted(text, name, delimiter, lines_before=0):
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, start, num_blank = [], 1, 0
-    limit = csv.field_size_limit(_LARGEST_CELL)
+    start, num_rows, num_blank = 1 + lines_before, 0, 0
     try:
-        for cells in reader:
+        while (cells := next_row(reader)) is not None:
             if any(map(str.strip, cells)):
-                rows.append(Row(start, cells))
+                num_rows += 1
+                yield Row(start, cells)
             else:
                 num_blank += 1
-            start = reader.line_num + 1
+            start = reader.line_num + 1 + lines_before
     except csv.Error as error:
         if "end of data" in str(error):
             raise ValueError(
@@ -238,24 +205,22 @@ def _split_quoted(text, name, delimiter):
         raise ValueError(
             f'{name} line {start}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c"'
         ) from None
-    finally:
-        csv.field_size_limit(limit)
-    if not rows:
+    if not num_rows:
         raise ValueError(f"{name} has only empty cells; look at how it was made")
     _tell_blank_lines(name, num_blank)
-    return rows
 
 
 def _tell_blank_lines(name, count):
     if count:
-        log.info("%s: %s blank %s passed over", name, f"{count:,}", "line is" if count == 1 else "lines are")
+        log.info("%s: %s blank %s skipped", name, f"{count:,}", "line is" if count == 1 else "lines are")
 
 
 def _read_json_line(line, number, bad_rows):
+    needed = "write one object in a line"
     try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        bad_rows.add(number, f"not valid JSON ({error.msg} at character {error.pos + 1}); write one object in a line")
+        value = parse_json(line, bad_rows.name, needed, number)
+    except ValueError as error:
+        bad_rows.add(number, str(error).removeprefix(f"{bad_rows.name} line {number}: "))
         return None
     if not isinstance(value, dict):
         bad_rows.add(number, f"a JSON {type(value).__name__}, but one object in each line is needed")

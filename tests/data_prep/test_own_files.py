@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from data_prep.classification import Columns, Example, find_columns, read_own_file
+from data_prep.classification import Columns, Example, find_columns, iterate_own_file, read_own_file
 
 
 @pytest.fixture
@@ -74,8 +74,18 @@ def test_labels_may_be_absent_where_they_are_not_needed(write):
 @pytest.mark.parametrize(
     ("content", "columns", "texts", "message"),
     [
-        ("1,a\n0,b\n", Columns("1", label="0"), ["a", "b"], "there is no header, the first row is 1, a"),
-        ("1,a\n0,b\n", Columns("1"), ["a", "b"], "there is no header, the first row is 1, a"),
+        (
+            "1,a\n0,b\n",
+            Columns("1", label="0"),
+            ["a", "b"],
+            "there is no header, the first row is 1, a (--has_header=true skips it)",
+        ),
+        (
+            "1,a\n0,b\n",
+            Columns("1"),
+            ["a", "b"],
+            "there is no header, the first row is 1, a (--has_header=true skips it)",
+        ),
         ("0,1\n0,b\n", Columns("1", label="0"), ["b"], "the first row names them: 0, 1"),
         ("Label,Text\n0,b\n", Columns("1", label="0"), ["b"], "the first row names them: Label, Text"),
         ("label,b\n0,a\n", Columns("1", label="label"), ["a"], None),
@@ -215,14 +225,14 @@ def test_columns_that_cannot_be_found_are_named_with_the_flag(write, name, conte
             "text,label\na,high\n",
             TEXT_AND_LABEL,
             "regression",
-            'own.csv line 2: the label "high" is no finite number, as regression needs',
+            'own.csv line 2: the label "high" is not a finite number, as regression needs',
         ),
         (
             "own.csv",
             "text,label\na,nan\n",
             TEXT_AND_LABEL,
             "regression",
-            'own.csv line 2: the label "nan" is no finite',
+            'own.csv line 2: the label "nan" is not a finite',
         ),
         (
             "own.csv",
@@ -238,12 +248,114 @@ def test_columns_that_cannot_be_found_are_named_with_the_flag(write, name, conte
             "single_label",
             'own.csv line 4: the id "x" is that of line 2 too; ids must differ',
         ),
-        ("own.csv", "text\na\n", Columns("text"), "single_label", "examples need labels here; say with --label_column"),
+        ("own.csv", "text\na\n", Columns("text"), "single_label", "examples need labels here; name their column with"),
     ],
 )
 def test_what_cannot_be_an_example_is_refused_with_file_and_line(write, name, content, columns, kind, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         read_own_file(write(name, content), columns, kind, needs_label=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "label", "reason"),
+    [
+        ("Text;Klasse\na;gut\nb;schlecht\nc;gut\nd;schlecht\n", "1", '"Klasse" is in no other row'),
+        ("Beschreibung;Preis\na;1\nb;2.5\n", "1", '"Preis" is not a number, as all labels below it are'),
+    ],
+)
+def test_a_header_in_another_language_is_seen_by_its_label(write, messages, content, label, reason):
+    file, columns = write("own.csv", content), Columns("0", label=label)
+    rows = content.splitlines()[1:]
+    examples = read_own_file(file, columns, "single_label", needs_label=True)
+    assert [example.text_a for example in examples] == [row[0] for row in rows]
+    assert examples[0].source == "own.csv line 2"
+    assert messages[-1].startswith(
+        f"own.csv: columns are counted from 0; the first row is taken for the header, because {reason}"
+    )
+    assert messages[-1].endswith("(--has_header=false reads it as data)")
+    examples = read_own_file(file, columns, "single_label", needs_label=True, has_header="false")
+    assert len(examples) == 1 + len(rows)
+
+
+def test_the_user_says_whether_there_is_a_header(write, messages):
+    file = write("own.csv", "a,1\nb,0\n")
+    columns = Columns("0", label="1")
+    for has_header, texts in (("auto", ["a", "b"]), ("false", ["a", "b"]), ("true", ["b"])):
+        examples = read_own_file(file, columns, "single_label", needs_label=True, has_header=has_header)
+        assert [example.text_a for example in examples] == texts
+    assert messages == [
+        "own.csv: columns are counted from 0; there is no header, the first row is a, 1 (--has_header=true skips it)"
+    ]
+    with pytest.raises(ValueError, match="with --has_header=false columns have no names; give their numbers"):
+        read_own_file(write("own.csv", "text,1\n"), Columns("text", label="1"), "single_label", True, False, "false")
+    with pytest.raises(ValueError, match="own.jsonl is JSON lines, which have no header; give --has_header=auto"):
+        read_own_file(write("own.jsonl", '{"0": "a"}\n'), Columns("0"), "single_label", False, False, "true")
+
+
+@pytest.mark.parametrize(
+    ("columns", "content", "sentence"),
+    [
+        (Columns("text", label="text"), "text,label\na,1\n", 'the column "text" is both the text and the label'),
+        (Columns("0", label="0"), "a,1\nb,0\n", 'the column "0" is both the text and the label'),
+        (Columns("text", label="0"), "text,label\na,1\n", 'the column "0" is both the text and the label'),
+        (Columns("text", "text", "label"), "text,label\na,1\n", 'the column "text" is both the text and the text_pair'),
+        (
+            Columns("text", label="label", choices=("label", "b")),
+            "text,b,label\na,1,0\n",
+            'the column "label" is both the label and the choice 0',
+        ),
+    ],
+)
+def test_a_column_has_one_part(write, columns, content, sentence):
+    with pytest.raises(ValueError, match=re.escape(f"own.csv: {sentence}; give each its own column")):
+        read_own_file(write("own.csv", content), columns, "single_label", needs_label=True)
+
+
+def labels_of(file, kind="single_label"):
+    return [example.label for example in read_own_file(file, TEXT_AND_LABEL, kind, needs_label=True)]
+
+
+def test_numbers_of_json_that_are_equal_are_one_class(write):
+    lines = [f'{{"text": "a", "label": {label}}}\n' for label in ("1", "1.0", "1e0", "-0.0", '"1"', "1.5", "2e300")]
+    assert labels_of(write("own.jsonl", "".join(lines))) == ["1", "1", "1", "0", "1", "1.5", "2e+300"]
+    assert labels_of(write("own.jsonl", '{"text": "a", "label": [1, 1.0, 2]}\n'), "multi_label") == [("1", "2")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        ("1", "NaN", 'line 2: the column "label" is NaN, but a name or a finite number is needed'),
+        ("1", "-Infinity", 'line 2: the column "label" is -Infinity, but a name or a finite number is needed'),
+        (
+            "1",
+            "true",
+            "line 2: the label is true, but that of line 1 is 1; write all labels as numbers, or all as true",
+        ),
+        ("false", "0.0", "line 2: the label is 0.0, but that of line 1 is false"),
+    ],
+)
+def test_labels_of_json_that_are_not_classes_are_refused(write, first, second, sentence):
+    file = write("own.jsonl", f'{{"text": "a", "label": {first}}}\n{{"text": "b", "label": {second}}}\n')
+    with pytest.raises(ValueError, match=re.escape(f"own.jsonl {sentence}")):
+        labels_of(file)
+
+
+def test_a_decimal_comma_is_named(write):
+    file = write("own.csv", 'text;label\na;"1.234,5"\n')
+    with pytest.raises(
+        ValueError, match=r'line 2: the label "1.234,5" is not a finite number, .*; write a decimal point'
+    ):
+        labels_of(file, "regression")
+    with pytest.raises(ValueError, match=r'the label "many" is not a finite number, as regression needs \(--skip'):
+        labels_of(write("own.csv", "text;label\na;many\n"), "regression")
+
+
+def test_examples_can_be_read_one_by_one(write):
+    file = write("own.csv", "text,label\na,1\nb,0\nc\n")
+    examples = iterate_own_file(file, Columns("text"))
+    assert [next(examples).text_a, next(examples).text_a] == ["a", "b"]
+    with pytest.raises(ValueError, match="own.csv line 4: 1 cell, but the first row has 2"):
+        next(examples)
 
 
 def test_bad_rows_can_be_left_out_and_are_counted(write, messages):
