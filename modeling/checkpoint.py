@@ -8,19 +8,21 @@ import dataclasses
 import fnmatch
 import glob
 import os
-import pathlib
 import re
 
 from modeling.checkpoint_files import PICKLE_ENDINGS, contents_of, find_in_folder, pickle_refusal
 from modeling.checkpoint_names import find_heads, is_training_state
 from modeling.hugging_face_config import HUGGING_FACE_FILE, RELEASED_FILE, read_architecture, read_config, read_labels
 from modeling.safetensors_checkpoint import INDEX_ENDING, SafetensorsReader
-from modeling.tensorflow_checkpoint import TensorFlowReader
+from modeling.tensorflow_checkpoint import DATA_FILES, TensorFlowReader
+from storage import paths
 
 VOCABULARY_FILE = "vocab.txt"
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# Items of a list in an error.
+_NUM_SHOWN = 8
 _FLOATING_TYPES = ("float64", "float32", "float16", "bfloat16")
 # What a config says about the weights without its showing in their shapes.
 _FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads")
@@ -46,7 +48,7 @@ class Checkpoint:
         self.prefix = str(prefix)
         self.names = reader.names
         self._reader = reader
-        self._folder = pathlib.Path(prefix).parent
+        self._folder = paths.parent(self.prefix)
 
     def shape(self, name):
         """Returns the shape of an entry, a tuple of ints; kernels are [in, out]."""
@@ -90,8 +92,8 @@ class Checkpoint:
         return self._beside(VOCABULARY_FILE)
 
     def _beside(self, name):
-        path = self._folder / name
-        return str(path) if path.is_file() else None
+        path = paths.join(self._folder, name)
+        return path if paths.is_file(path) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +122,7 @@ class LoadReport:
 
 
 def open_checkpoint(path):
-    """Opens a checkpoint, whatever its kind.
+    """Opens a checkpoint of any kind, local or remote; one of safetensors must be local.
 
     Args:
         path: a TensorFlow checkpoint (its prefix or one of its files), a safetensors file or the index of its shards,
@@ -134,20 +136,21 @@ def open_checkpoint(path):
         FileNotFoundError: there is no checkpoint, or a part of it is missing.
         ValueError: a folder holds several checkpoints, a file is damaged, or it is a pickle.
     """
-    path = pathlib.Path(os.fspath(path))
-    if path.is_dir():
+    path = os.fspath(path)
+    # The file system in memory takes the beginning of a file's name for a folder.
+    if not paths.is_file(f"{path}.index") and paths.is_dir(path):
         path = find_in_folder(path)
-    if path.name.endswith((".safetensors", INDEX_ENDING)):
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no checkpoint {path}; {contents_of(path.parent)}")
+    if path.endswith((".safetensors", INDEX_ENDING)):
+        if not paths.is_file(path):
+            raise FileNotFoundError(f"there is no checkpoint {path}; {contents_of(paths.parent(path))}")
         return Checkpoint(path, SafetensorsReader(path))
-    prefix = _FILE_SUFFIX.sub("", str(path))
-    folder = pathlib.Path(prefix).parent
-    if not pathlib.Path(f"{prefix}.index").is_file():
-        if path.is_file() and path.name.endswith(PICKLE_ENDINGS):
+    prefix = _FILE_SUFFIX.sub("", path)
+    folder = paths.parent(prefix)
+    if not paths.is_file(f"{prefix}.index"):
+        if path.endswith(PICKLE_ENDINGS) and paths.is_file(path):
             raise pickle_refusal(path)
         raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {contents_of(folder)}")
-    if not list(folder.glob(f"{glob.escape(pathlib.Path(prefix).name)}.data-*-of-*")):
+    if not fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"):
         raise FileNotFoundError(f"{prefix}.index is there, but {prefix}.data-00000-of-00001 is not; copy both files")
     return Checkpoint(prefix, TensorFlowReader(prefix))
 
@@ -244,7 +247,7 @@ def _check_shapes(report, checkpoint, variables_by_name):
     ]
     if mismatches:
         raise ValueError(
-            f"{checkpoint.prefix} does not fit the config: {'; '.join(mismatches)}; "
+            f"{checkpoint.prefix} does not fit the config: {_some(mismatches, '; ')}; "
             "take the config file that belongs to the checkpoint"
         )
 
@@ -254,7 +257,7 @@ def _check_types(report, checkpoint):
     wrong = [f"{name} is {dtype}" for name in report.loaded if (dtype := checkpoint.dtype(name)) not in _FLOATING_TYPES]
     if wrong:
         raise ValueError(
-            f"{checkpoint.prefix} cannot be loaded: {', '.join(wrong)}, and a weight "
+            f"{checkpoint.prefix} cannot be loaded: {_some(wrong)}, and a weight "
             f"must be one of {', '.join(_FLOATING_TYPES)}; get the checkpoint in one of these types"
         )
 
@@ -263,14 +266,20 @@ def _check_complete(report, num_weights, new_allowed, ignored):
     """Refuses a partial match that the caller did not allow."""
     if missing := _unmatched(report.new, new_allowed):
         raise IncompleteMatchError(
-            f"{report.prefix} lacks {len(missing)} of the model's {num_weights} weights: {', '.join(missing)}; "
-            "take a checkpoint that has them"
+            f"{report.prefix} lacks {len(missing)} of the model's {num_weights} weights: {_some(missing)}; "
+            "take a checkpoint that has them, or the config file that belongs to this one"
         )
     if left := _unmatched(report.unused, ignored):
         raise IncompleteMatchError(
-            f"{report.prefix} has {len(left)} weights that the model lacks: {', '.join(left)}; "
+            f"{report.prefix} has {len(left)} weights that the model lacks: {_some(left)}; "
             "take the config file that belongs to the checkpoint"
         )
+
+
+def _some(items, separator=", "):
+    """Returns the first of a list of str, and how many more there are."""
+    more = [f"and {len(items) - _NUM_SHOWN} more"] if len(items) > _NUM_SHOWN else []
+    return separator.join(items[:_NUM_SHOWN] + more)
 
 
 def _unmatched(names, patterns):

@@ -1,10 +1,10 @@
 """Checkpoints among the files of a folder: which one is meant, and what is there instead of one."""
 
 import logging
-import pathlib
 import re
 
 from modeling.safetensors_checkpoint import INDEX_ENDING
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -20,10 +20,10 @@ def find_in_folder(folder):
     """Finds the checkpoint that a folder's `checkpoint` file names, or the only one there.
 
     Args:
-        folder: pathlib.Path of a folder.
+        folder: str, local or remote.
 
     Returns:
-        pathlib.Path of a safetensors file, the index of its shards, or the prefix of a TensorFlow checkpoint.
+        str; the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
 
     Raises:
         FileNotFoundError: there is none.
@@ -32,7 +32,7 @@ def find_in_folder(folder):
     prefixes = _prefixes(folder)
     newest = _named_by_state_file(folder)
     if newest in prefixes:
-        return folder / newest
+        return paths.join(folder, newest)
     stale = f"its file checkpoint names {newest}, which is not there" if newest is not None else ""
     if len(prefixes) > 1:
         held = f"{', '.join(prefixes)}{', and ' if stale else ''}{stale}"
@@ -41,37 +41,39 @@ def find_in_folder(folder):
         raise _nothing_to_open(folder, stale)
     if stale:
         log.warning("%s: %s; taking %s", folder, stale, prefixes[0])
-    return folder / prefixes[0]
+    return paths.join(folder, prefixes[0])
 
 
 def _named_by_state_file(folder):
     """Returns the name of the checkpoint that the `checkpoint` file of a folder names; None where none does."""
-    state_file = folder / "checkpoint"
-    if not state_file.is_file():
+    state_file = paths.join(folder, "checkpoint")
+    if not paths.is_file(state_file):
         return None
-    named = _STATE_LINE.search(state_file.read_text(encoding="utf-8", errors="replace"))
+    named = _STATE_LINE.search(paths.read_text(state_file, errors="replace"))
     # The path in the file may be that of a folder which has been moved since.
-    return pathlib.Path(named[1]).name if named else None
+    return paths.name(named[1]) if named else None
 
 
 def _nothing_to_open(folder, stale):
     """Makes the error for a folder without a checkpoint that can be read."""
-    paths = sorted(folder.iterdir())
-    for path in paths:
-        if _SHARD.search(path.name):
+    names = paths.list_dir(folder)
+    for name in names:
+        if _SHARD.search(name):
             return FileNotFoundError(
-                f"{path} is a part of a checkpoint, but model{INDEX_ENDING} is not beside it; copy that too"
+                f"{paths.join(folder, name)} is a part of a checkpoint, but model{INDEX_ENDING} is not beside it; copy "
+                "that too"
             )
-    pickles = [path for path in paths if path.name.endswith(PICKLE_ENDINGS)]
+    pickles = [name for name in names if name.endswith(PICKLE_ENDINGS)]
     if pickles:
-        return pickle_refusal(min(pickles, key=lambda path: not _PICKLED_MODEL.match(path.name)))
+        name = min(pickles, key=lambda name: not _PICKLED_MODEL.match(name))
+        return pickle_refusal(paths.join(folder, name))
     reason = f"{stale}; " if stale else ""
     return FileNotFoundError(f"there is no checkpoint in the folder {folder}; {reason}{contents_of(folder)}")
 
 
 def _prefixes(folder):
     """Returns the names of the checkpoints of a folder: prefixes, safetensors files and indexes of shards."""
-    names = [path.name for path in folder.iterdir() if path.name[0] != "."]
+    names = [name for name in paths.list_dir(folder) if name[0] != "."]
     prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
     files = [name for name in names if name.endswith((".safetensors", INDEX_ENDING)) and not _SHARD.search(name)]
     return sorted(prefixes + files)
@@ -79,8 +81,9 @@ def _prefixes(folder):
 
 def pickle_refusal(path):
     """Makes the error for a file of PyTorch; its remedy makes safetensors of it and of the other shards."""
-    match = _PICKLED_MODEL.match(path.name)
-    files = "glob.glob('pytorch_model-*-of-*.bin')" if match and match[1] else f"['{path.name}']"
+    name = paths.name(path)
+    match = _PICKLED_MODEL.match(name)
+    files = "glob.glob('pytorch_model-*-of-*.bin')" if match and match[1] else f"['{name}']"
     return ValueError(
         f"{path} is a pickle, which can run any program when it is opened, so it is not read; where PyTorch is "
         f'installed, run in its folder: python -c "import glob, torch, safetensors.torch as s; '
@@ -92,10 +95,10 @@ def pickle_refusal(path):
 
 def contents_of(folder):
     """Says what a folder holds, as the end of an error."""
-    if not folder.is_dir():
+    if not paths.is_dir(folder):
         return f"there is no folder {folder}"
     if prefixes := _prefixes(folder):
         return f"the checkpoints in {folder} are {', '.join(prefixes)}"
-    names = sorted(path.name for path in folder.iterdir())
+    names = paths.list_dir(folder)
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     return f"{folder} holds {shown}" if names else f"{folder} is empty"

@@ -5,7 +5,8 @@ import difflib
 import json
 import logging
 import os
-import pathlib
+
+from storage import json_files, text_files, writing
 
 log = logging.getLogger("bert_keras")
 
@@ -159,6 +160,12 @@ class BertConfig:
                 TYPE_VOCAB_SIZE_OF_SILENT_FILES,
             )
             known["type_vocab_size"] = TYPE_VOCAB_SIZE_OF_SILENT_FILES
+        # Most often somebody deleted a line; the model that results fits no checkpoint.
+        silent = [f"{name} (read as {getattr(cls, name)})" for name in _SIZES if name not in known]
+        if silent:
+            log.warning(
+                "%s has no %s; add what the model has, unless these defaults are right", source, ", ".join(silent)
+            )
         extras = tuple((key, values[key]) for key in RELEASED_EXTRA_KEYS if key in values)
         try:
             return cls(**known, released_extras=extras)
@@ -173,7 +180,7 @@ class BertConfig:
             FileNotFoundError: there is no such file.
             ValueError: the file is no JSON object, or its contents are refused by `from_dict`.
         """
-        return cls.from_dict(read_json_object(json_file), source=str(pathlib.Path(json_file)))
+        return cls.from_dict(read_json_object(json_file), source=os.fspath(json_file))
 
     @classmethod
     def from_name(cls, name):
@@ -209,31 +216,26 @@ class BertConfig:
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
     def to_json_file(self, json_file):
-        """Writes `bert_config.json`."""
-        pathlib.Path(os.fspath(json_file)).write_text(self.to_json_string(), encoding="utf-8")
+        """Writes `bert_config.json`, as a whole."""
+        writing.write_text(json_file, self.to_json_string())
 
 
 def read_json_object(json_file):
-    """Reads a config file of any kind.
+    """Reads a config file of any kind, local or remote.
 
     Returns:
         dict: the JSON object that the file is.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not UTF-8 or no JSON object.
+        ValueError: the file is not UTF-8, or not a JSON object.
     """
-    path = pathlib.Path(json_file)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there; give the bert_config.json that belongs to the model")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); a config is a JSON file") from None
+    needed = "give the file that belongs to the model"
+    values = json_files.parse_json(text_files.read_text(json_file, needed), os.fspath(json_file), needed)
     if not isinstance(values, dict):
-        raise ValueError(f"{path} line 1: a JSON {type(values).__name__} where an object {{...}} is needed")
+        raise ValueError(
+            f"{os.fspath(json_file)} line 1: a JSON {type(values).__name__} where an object {{...}} is needed"
+        )
     return values
 
 

@@ -7,7 +7,6 @@ import collections.abc
 import dataclasses
 import fnmatch
 import logging
-import pathlib
 import re
 
 import numpy as np
@@ -19,6 +18,7 @@ from modeling.config import LAYER_NORM_EPS, BertConfig
 from modeling.heads import MaskedLmHead
 from modeling.safetensors_checkpoint import save_safetensors
 from modeling.tensorflow_checkpoint import save_checkpoint
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -144,8 +144,8 @@ def write_contents(contents, folder, format_):
     if format_ == "safetensors":
         save_safetensors(folder, tensors, config, architecture_of(contents.heads), labels=contents.labels)
         return
-    save_checkpoint(pathlib.Path(folder) / "bert_model.ckpt", tensors)
-    config.to_json_file(pathlib.Path(folder) / "bert_config.json")
+    save_checkpoint(paths.join(folder, "bert_model.ckpt"), tensors)
+    config.to_json_file(paths.join(folder, "bert_config.json"))
     if config.hidden_act == "gelu_erf" or config.layer_norm_eps != LAYER_NORM_EPS:
         log.warning(
             "hidden_act is %s and layer_norm_eps %g: the release's own code has gelu in its tanh form and 1e-12 alone, "

@@ -5,9 +5,9 @@ They look alike and differ in silence: "gelu" is the tanh form in the first and 
 
 import dataclasses
 import os
-import pathlib
 
 from modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object
+from storage import paths
 
 RELEASED_FILE = "bert_config.json"
 HUGGING_FACE_FILE = "config.json"
@@ -37,7 +37,7 @@ _MARKS = ("model_type", "architectures", "transformers_version")
 
 
 def read_config(path):
-    """Reads the config of a model, of the release or of the Hugging Face layout.
+    """Reads the config of a model, local or remote, of the original BERT or of the Hugging Face layout.
 
     Args:
         path: a `bert_config.json`, a `config.json`, or the folder of one of them.
@@ -49,10 +49,11 @@ def read_config(path):
         FileNotFoundError: there is no such file.
         ValueError: it is no config, or that of another kind of network; or the two files of a folder disagree.
     """
-    path = pathlib.Path(os.fspath(path))
-    if not path.is_dir():
+    path = os.fspath(path)
+    if not paths.is_dir(path):
         return _read_file(path)
-    files = [path / name for name in (RELEASED_FILE, HUGGING_FACE_FILE) if (path / name).is_file()]
+    files = [paths.join(path, name) for name in (RELEASED_FILE, HUGGING_FACE_FILE)]
+    files = [file for file in files if paths.is_file(file)]
     if not files:
         raise FileNotFoundError(
             f"the folder {path} has no {RELEASED_FILE} or {HUGGING_FACE_FILE}; put that of the model there"
@@ -66,7 +67,7 @@ def read_config(path):
     ]
     if differing:
         raise ValueError(
-            f"{files[0]} and {files[-1].name} disagree ({'; '.join(differing)}); take out the one that is wrong"
+            f"{files[0]} and {paths.name(files[-1])} disagree ({'; '.join(differing)}); take out the one that is wrong"
         )
     return configs[0]
 
@@ -123,8 +124,8 @@ def to_hugging_face_config(config, architecture, labels=None):
 
 def _read_file(path):
     values = read_json_object(path)
-    if path.name != HUGGING_FACE_FILE and not any(mark in values for mark in _MARKS):
-        return BertConfig.from_dict(values, source=str(path))
+    if paths.name(path) != HUGGING_FACE_FILE and not any(mark in values for mark in _MARKS):
+        return BertConfig.from_dict(values, source=path)
     for key, needed in _NEEDED.items():
         if values.get(key) not in (None, needed):
             raise ValueError(f"{path} is not of a BERT: {key} is {values[key]!r}, and only {needed!r} can be read")
@@ -133,4 +134,4 @@ def _read_file(path):
     hidden_act = str(known["hidden_act"])
     if hidden_act not in _ACTIVATIONS:
         raise ValueError(f'{path}: hidden_act is "{hidden_act}", but must be one of {", ".join(_ACTIVATIONS)}')
-    return BertConfig.from_dict(known | {"hidden_act": _ACTIVATIONS[hidden_act]}, source=str(path))
+    return BertConfig.from_dict(known | {"hidden_act": _ACTIVATIONS[hidden_act]}, source=path)

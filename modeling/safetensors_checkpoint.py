@@ -6,7 +6,7 @@ Entries have the release's names here, and the release's orientation; modeling/c
 import contextlib
 import json
 import os
-import pathlib
+import re
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -24,6 +24,7 @@ from modeling.checkpoint_names import (
 )
 from modeling.config import read_json_object
 from modeling.hugging_face_config import HUGGING_FACE_FILE, to_hugging_face_config
+from storage import paths, writing
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_ENDING = ".safetensors.index.json"
@@ -43,17 +44,18 @@ class SafetensorsReader:
     otherwise it keeps the name it has in the file, as does what the release knows nothing of.
 
     Args:
-        path: pathlib.Path; the file, or the index of its shards. It is there.
+        path: str; the file, or the index of its shards. It is there.
 
     Attributes:
         names: release names of its entries, sorted.
 
     Raises:
         FileNotFoundError: a shard is not there.
-        ValueError: a file is damaged.
+        ValueError: a file is damaged, or remote.
     """
 
     def __init__(self, path):
+        _check_local(path)
         self._entries = {}  # release name -> (file, name in the file)
         self._headers = {}  # release name -> (type, shape in the file)
         for (file, stored), header in _stored_tensors(path).items():
@@ -109,9 +111,11 @@ def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=
         The path of `model.safetensors`, a string.
 
     Raises:
-        ValueError: a name is not known there, no class has these heads, weights of the class's head are missing, or the
-            number of labels is not that of the head's rows.
+        OSError: the disk is full, or the folder cannot be written to.
+        ValueError: the folder is remote, a name is not known there, no class has these heads, weights of the class's
+            head are missing, or the number of labels is not that of the head's rows.
     """
+    _check_local(folder)
     heads = find_heads(tensors_by_name, architecture)
     architecture = architecture or architecture_of(heads)
     missing = [head for head in heads_of(architecture) if head not in heads]
@@ -128,20 +132,37 @@ def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=
     }
     values = to_hugging_face_config(config, architecture, labels)
 
-    folder = pathlib.Path(os.fspath(folder))
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = {name: folder / f".{name}.unfinished-{os.getpid()}" for name in (WEIGHTS_FILE, HUGGING_FACE_FILE)}
+    os.makedirs(folder, exist_ok=True)
+    weights_file = paths.join(folder, WEIGHTS_FILE)
+    unfinished = writing.unfinished_name(weights_file)
     try:
-        save_file(arrays, unfinished[WEIGHTS_FILE], metadata={"format": "pt"})
-        unfinished[HUGGING_FACE_FILE].write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        # Old weights must not meet a new config.
-        (folder / WEIGHTS_FILE).unlink(missing_ok=True)
-        os.replace(unfinished[HUGGING_FACE_FILE], folder / HUGGING_FACE_FILE)
-        os.replace(unfinished[WEIGHTS_FILE], folder / WEIGHTS_FILE)
+        with writing.replace_file(paths.join(folder, HUGGING_FACE_FILE)) as config_file:
+            config_file.write(f"{json.dumps(values, indent=2, sort_keys=True)}\n".encode())
+            config_file.flush()
+            _save_file(arrays, unfinished, weights_file)
+            # Old weights must not meet a new config.
+            paths.remove(weights_file)
+        writing.publish(unfinished, weights_file)
     finally:
-        for path in unfinished.values():
-            path.unlink(missing_ok=True)
-    return str(folder / WEIGHTS_FILE)
+        paths.remove(unfinished)
+    return weights_file
+
+
+def _save_file(arrays, path, final_path):
+    try:
+        save_file(arrays, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        # It says what the system said in the form of another language.
+        reason = re.search(r'message: "([^"]*)"', str(error))
+        raise OSError(f"{final_path} cannot be written ({reason[1] if reason else error})") from None
+
+
+def _check_local(path):
+    if paths.is_remote(path):
+        raise ValueError(
+            f"{path} is remote, and a safetensors checkpoint is read and written on a local disk only; copy the folder "
+            "to this machine"
+        )
 
 
 def _dtype_name(stored):
@@ -186,18 +207,20 @@ def _stored_tensors(path):
     Returns:
         dict of a file and a name in it to type and shape; of two names for one weight, that of the tied one comes last.
     """
-    shards = _read_index(path) if path.name.endswith(INDEX_ENDING) else {path: None}
+    shards = _read_index(path) if path.endswith(INDEX_ENDING) else {path: None}
     headers = {}
     for file, names in shards.items():
         with _opened(file) as tensors:
             held = list(tensors.keys())
             lacking = sorted(set(names or ()) - set(held))
             if lacking:
-                raise ValueError(f"{path} finds {', '.join(lacking)} in {file.name}, which lacks it; get both again")
+                raise ValueError(
+                    f"{path} finds {', '.join(lacking)} in {paths.name(file)}, which lacks it; get both again"
+                )
             if names is not None and (
                 unlisted := sorted(name for name in set(held) - set(names) if not _is_computed(name))
             ):
-                raise ValueError(f"{path} does not list {', '.join(unlisted)} of {file.name}; get both again")
+                raise ValueError(f"{path} does not list {', '.join(unlisted)} of {paths.name(file)}; get both again")
             for name in held if names is None else names:
                 header = tensors.get_slice(name)
                 headers[file, name] = (header.get_dtype(), tuple(header.get_shape()))
@@ -216,8 +239,8 @@ def _read_index(path):
         raise ValueError(f'{path} has no "weight_map" of names to files; get it again')
     shards = {}
     for name, shard in weight_map.items():
-        shards.setdefault(path.parent / str(shard), []).append(name)
-    missing = sorted(shard.name for shard in shards if not shard.is_file())
+        shards.setdefault(paths.join(paths.parent(path), str(shard)), []).append(name)
+    missing = sorted(paths.name(shard) for shard in shards if not paths.is_file(shard))
     if missing:
         raise FileNotFoundError(f"{path} names {', '.join(missing)}, not there; copy all files of the checkpoint")
     return shards

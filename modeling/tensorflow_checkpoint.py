@@ -4,12 +4,17 @@ A checkpoint called PREFIX is two files, `PREFIX.index` and `PREFIX.data-00000-o
 them; it is imported when that happens, so that the rest of the package runs without it.
 """
 
-import contextlib
+import fnmatch
+import glob
 import os
-import pathlib
 
 import keras
 import numpy as np
+
+from storage import paths, writing
+
+# How the files of values end; the original release saved some models in several.
+DATA_FILES = ".data-*-of-*"
 
 
 class TensorFlowReader:
@@ -34,7 +39,8 @@ class TensorFlowReader:
 
         self._prefix = prefix
         try:
-            self._reader = tf.train.load_checkpoint(prefix)
+            # Of a remote path `tf.train.load_checkpoint` asks whether it is a folder, and some file systems say yes.
+            self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
             raise ValueError(f"{prefix}.index cannot be read ({error}); the file is damaged, get it again") from None
         self._shapes = self._reader.get_variable_to_shape_map()
@@ -65,41 +71,89 @@ class TensorFlowReader:
             ) from None
         return value.astype(np.float32, copy=False) if self._dtypes[name].is_floating else value
 
+    @property
+    def num_bytes(self):
+        """The size of all values together, an int: the files of values have no fewer."""
+        return sum(
+            int(np.prod(self._shapes[name], dtype=np.int64)) * self._dtypes[name].size
+            for name in self.names
+            if self._dtypes[name].size
+        )
 
-def save_checkpoint(prefix, tensors_by_name):
-    """Writes a checkpoint; its files get their names only when they are whole.
+
+def find_damage(prefix):
+    """Finds out whether a checkpoint is whole.
 
     Args:
-        prefix: path without an ending, such as "out/bert_model.ckpt". A checkpoint of that name is replaced.
+        prefix: str; as of `TensorFlowReader`. The index is there.
+
+    Returns:
+        None where it is whole; else a str that says what is wrong with it. Of a remote checkpoint only the sizes are
+        compared, because object stores check the content of their files themselves.
+    """
+    try:
+        reader = TensorFlowReader(prefix)
+        folder, pattern = paths.parent(prefix), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"
+        size = sum(paths.size(paths.join(folder, name)) for name in fnmatch.filter(paths.list_dir(folder), pattern))
+        if size < reader.num_bytes:
+            return f"{prefix}.data-* has {size:,} bytes, and {reader.num_bytes:,} are needed"
+        if not paths.is_remote(prefix):
+            for name in reader.names:
+                reader.read(name)  # compares checksums
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def save_checkpoint(prefix, tensors_by_name):
+    """Writes a checkpoint; its files get their names only when they are whole, its index last.
+
+    Args:
+        prefix: path without an ending, such as "out/bert_model.ckpt", local or remote. A checkpoint of that name is
+            replaced.
         tensors_by_name: dict of str to keras.Variable, tensor or array, written under these very names. What is an
             int64 number in the release (`global_step`) must be given as one.
 
     Returns:
         The prefix, a string.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk.
     """
+    prefix = os.fspath(prefix)
+    paths.make_dirs(paths.parent(prefix))
+    data, index = ".data-00000-of-00001", ".index"
+    # Without its index a checkpoint is not there: an old index must not meet new data.
+    if paths.is_remote(prefix):
+        # A remote file appears when it is whole, and TensorFlow writes the index last. A rename would copy it.
+        paths.remove(f"{prefix}{index}")
+        _save(prefix, tensors_by_name, prefix)
+        return prefix
+    unfinished = writing.unfinished_name(prefix)
+    try:
+        _save(unfinished, tensors_by_name, prefix)
+        paths.remove(f"{prefix}{index}")
+        for suffix in (data, index):
+            writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
+    finally:
+        for suffix in (data, index):
+            paths.remove(f"{unfinished}{suffix}")
+    return prefix
+
+
+def _save(prefix, tensors_by_name, final_prefix):
     import tensorflow as tf
 
-    prefix = pathlib.Path(os.fspath(prefix))
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = prefix.with_name(f".{prefix.name}.unfinished-{os.getpid()}")
-    data, index = ".data-00000-of-00001", ".index"
     try:
         with tf.device("CPU"):
             tf.raw_ops.SaveV2(
-                prefix=str(unfinished),
+                prefix=prefix,
                 tensor_names=list(tensors_by_name),
                 shape_and_slices=[""] * len(tensors_by_name),
                 tensors=[_to_tensor(value) for value in tensors_by_name.values()],
             )
-        # Without its index a checkpoint is not there: an old index must not meet new data.
-        pathlib.Path(f"{prefix}{index}").unlink(missing_ok=True)
-        os.replace(f"{unfinished}{data}", f"{prefix}{data}")
-        os.replace(f"{unfinished}{index}", f"{prefix}{index}")
-    finally:
-        for suffix in (data, index):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{unfinished}{suffix}")
-    return str(prefix)
+    except tf.errors.OpError as error:
+        raise OSError(f"the checkpoint {final_prefix} cannot be written ({paths.reason_of(error)})") from error
 
 
 def _to_tensor(value):

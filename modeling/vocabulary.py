@@ -2,9 +2,10 @@
 
 import logging
 import os
-import pathlib
 import re
 import unicodedata
+
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -34,7 +35,7 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
     """
     vocab_file = os.fspath(vocab_file)
     try:
-        lines = pathlib.Path(vocab_file).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = paths.read_text(vocab_file).removesuffix("\n").split("\n")
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no {vocab_file}; give the vocab.txt that came with the model") from None
     except UnicodeDecodeError as error:
@@ -47,12 +48,12 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
     if do_lower_case and is_cased(lines, strip_accents):
         raise ValueError(
             f"{vocab_file} is of a cased model, whose pieces with capitals or accents lower-cased text never meets; "
-            "set do_lower_case to False"
+            "give --do_lower_case=False (from Python: do_lower_case=False)"
         )
     if do_lower_case is False and _has_lower_case_alone(lines):
         log.warning(
             "%s has no pieces with capitals, but the text keeps its capitals: such words will be unknown; if the model "
-            "was trained on lower-cased text, set do_lower_case to True",
+            "was trained on lower-cased text, give --do_lower_case (from Python: do_lower_case=True)",
             vocab_file,
         )
 

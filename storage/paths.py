@@ -10,6 +10,7 @@ import glob as local_glob
 import io
 import os
 import posixpath
+import re
 import shutil
 
 _BUFFER_SIZE = 1 << 20  # a remote read costs a request
@@ -162,6 +163,12 @@ def copy(source, target):
         shutil.copyfileobj(original, written, _BUFFER_SIZE)
 
 
+def reason_of(error):
+    """Returns the first line of what a `tf.errors.OpError` says, without TensorFlow's names of operations; str."""
+    message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message or "").strip()
+    return message.splitlines()[0].rstrip(":") if message else type(error).__name__
+
+
 class _RemoteFile(io.RawIOBase):
     """A remote file as Python's buffered readers and writers want it."""
 
@@ -237,5 +244,4 @@ def _as_os_errors(path):
             tf.errors.UnauthenticatedError: PermissionError,
             tf.errors.UnimplementedError: ValueError,
         }
-        reason = error.message.splitlines()[0] if error.message else type(error).__name__
-        raise kinds.get(type(error), OSError)(f"{os.fspath(path)}: {reason}") from error
+        raise kinds.get(type(error), OSError)(f"{os.fspath(path)}: {reason_of(error)}") from error

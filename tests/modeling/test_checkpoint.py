@@ -2,6 +2,8 @@
 
 import os
 import re
+import resource
+import uuid
 
 import keras
 import numpy as np
@@ -19,6 +21,8 @@ from modeling import (
     save_safetensors,
     weights_by_name,
 )
+from modeling.tensorflow_checkpoint import find_damage
+from storage import paths, writing
 from tests.modeling.tiny_bert import make_config, make_model
 
 DATA, INDEX = ".data-00000-of-00001", ".index"
@@ -92,6 +96,58 @@ class TestWriting:
         checkpoint = open_checkpoint(tmp_path / "model.ckpt")
         assert checkpoint.names == ["y"]
         np.testing.assert_array_equal(checkpoint.read("y"), [1, 1, 1])
+
+    def test_a_disk_that_is_full_is_told(self, tmp_path):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            with pytest.raises(OSError, match=r"the checkpoint .*/model.ckpt cannot be written \(.*File too large\)$"):
+                save_checkpoint(tmp_path / "model.ckpt", {"x": np.zeros(1000, np.float32)})
+            with pytest.raises(OSError, match=r"/model.safetensors cannot be written \(.*File too large.*\)$"):
+                save_safetensors(tmp_path, weights_by_name(make_model(make_config())), make_config())
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert os.listdir(tmp_path) == []
+
+
+class TestRemote:
+    """Paths of an object store, for which `ram://` stands."""
+
+    def test_a_checkpoint_is_written_and_opened(self, prefix):
+        folder = f"ram://{uuid.uuid4().hex}/deep"
+        for value in (0, 1):
+            written = save_checkpoint(f"{folder}/model.ckpt-3", {"x": np.full(5, value, np.float32)})
+        assert written == f"{folder}/model.ckpt-3"
+        assert paths.list_dir(folder) == ["model.ckpt-3" + DATA, "model.ckpt-3" + INDEX]
+        for path in (folder, written, written + INDEX, written + DATA):
+            checkpoint = open_checkpoint(path)
+            assert checkpoint.prefix == written
+            np.testing.assert_array_equal(checkpoint.read("x"), np.ones(5))
+        assert (checkpoint.config, checkpoint.vocab_file, checkpoint.labels) == (None, None, None)
+        config = make_config()
+        config.to_json_file(f"{folder}/bert_config.json")
+        paths.copy(__file__, f"{folder}/vocab.txt")
+        assert open_checkpoint(folder).config == config
+        assert open_checkpoint(folder).vocab_file == f"{folder}/vocab.txt"
+
+    def test_what_is_missing_is_told_with_the_whole_address(self):
+        folder = f"ram://{uuid.uuid4().hex}"
+        paths.make_dirs(folder)
+        with pytest.raises(
+            FileNotFoundError, match=rf"there is no checkpoint in the folder {folder}; {folder} is empty"
+        ):
+            open_checkpoint(folder)
+        with pytest.raises(FileNotFoundError, match=rf"no checkpoint {folder}/a.ckpt \(no {folder}/a.ckpt.index\)"):
+            open_checkpoint(f"{folder}/a.ckpt")
+
+    def test_safetensors_are_for_a_local_disk(self):
+        folder = f"ram://{uuid.uuid4().hex}"
+        with pytest.raises(ValueError, match=f"^{folder} is remote, .*; copy the folder to this machine$"):
+            save_safetensors(folder, {}, make_config())
+        paths.make_dirs(folder)
+        paths.copy(__file__, f"{folder}/model.safetensors")
+        with pytest.raises(ValueError, match=f"^{folder}/model.safetensors is remote, "):
+            open_checkpoint(folder)
 
 
 class TestFinding:
@@ -200,6 +256,25 @@ class TestDamage:
         with pytest.raises(ValueError, match=r"\.index cannot be read \(.*\); the file is damaged, get it again"):
             open_checkpoint(prefix)
 
+    @pytest.mark.parametrize("damage", ["nothing", "cut data", "cut index", "changed byte", "no data"])
+    def test_damage_is_found(self, prefix, damage):
+        if damage == "cut data":
+            os.truncate(prefix + DATA, os.path.getsize(prefix + DATA) - 1)
+        elif damage == "cut index":
+            os.truncate(prefix + INDEX, 10)
+        elif damage == "no data":
+            os.remove(prefix + DATA)
+        elif damage == "changed byte":
+            content = bytearray(paths.read_bytes(prefix + DATA))
+            content[40] ^= 1
+            writing.write_bytes(prefix + DATA, content)
+        assert (find_damage(prefix) is None) == (damage == "nothing")
+        if "data" in damage:
+            assert re.search(r"bert_model.ckpt.data-\* has [\d,]+ bytes, and [\d,]+ are needed", find_damage(prefix))
+
+    def test_a_checkpoint_of_the_original_is_whole(self, golden_dir):
+        assert find_damage(str(golden_dir / "pretraining_a" / "trained" / "model.ckpt-30")) is None
+
     def test_an_entry_that_is_not_there_is_refused(self, prefix):
         with pytest.raises(ValueError, match=re.escape(f"{prefix} has no entry x; its 46 entries are in `names`")):
             open_checkpoint(prefix).read("x")
@@ -259,7 +334,9 @@ class TestLoading:
         model = make_model(make_config())
         before = values(model)
         sentence = f"{prefix} lacks 7 of the model's 46 weights: cls/"
-        with pytest.raises(ValueError, match=re.escape(sentence) + ".*; take a checkpoint that has them$"):
+        with pytest.raises(
+            ValueError, match=re.escape(sentence) + ".*; take a checkpoint that has them, or the config"
+        ):
             load_weights(weights_by_name(model), prefix)
         assert_same(values(model), before)
         with pytest.raises(ValueError, match="lacks 2 of the model's 46 weights: cls/seq_relationship/"):

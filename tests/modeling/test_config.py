@@ -59,6 +59,26 @@ def test_a_file_without_segment_types_keeps_the_releases_sixteen(messages):
     assert "my.json has no type_vocab_size; read as 16" in "\n".join(messages)
 
 
+def test_sizes_that_a_file_lacks_are_named(messages):
+    values = BertConfig(vocab_size=7).to_dict()
+    assert BertConfig.from_dict(values).hidden_size == 768
+    assert messages == []
+    del values["num_hidden_layers"], values["hidden_size"]
+    assert BertConfig.from_dict(values, source="my.json").num_hidden_layers == 12
+    assert messages == [
+        "my.json has no hidden_size (read as 768), num_hidden_layers (read as 12); add what the model has, unless "
+        "these defaults are right"
+    ]
+
+
+def test_nested_brackets_and_endless_numbers_are_refused(tmp_path):
+    path = tmp_path / "bert_config.json"
+    for text, sentence in (("[" * 100_000, "too many levels"), ('{"vocab_size": ' + "1" * 5000 + "}", "4,300 digits")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=f"{path}.*{sentence}"):
+            BertConfig.from_json_file(path)
+
+
 @pytest.mark.parametrize("value", [None, "", "linear", "LINEAR"])
 def test_no_activation_is_linear(value):
     assert BertConfig(vocab_size=7, hidden_act=value).hidden_act == "linear"
@@ -137,7 +157,7 @@ def test_impossible_values_are_refused(changes, sentence):
         ('{"released_extras": []}', '{path} has an unknown key "released_extras"; known are vocab_size'),
         ('{"hidden_size": 8}', "{path} has no vocab_size; give it the number of lines of the vocabulary file"),
         ('{"vocab_size": -1}', "{path}: vocab_size is -1, but must be a whole number of at least 1"),
-        ('{\n"vocab_size": 9\n"hidden_size": 8}', "{path} line 3: not valid JSON (Expecting ',' delimiter)"),
+        ('{\n"vocab_size": 9\n"hidden_size": 8}', "{path} line 3: not valid JSON (Expecting ',' delimiter, column 1)"),
         ("[1]", "{path} line 1: a JSON list where an object {{...}} is needed"),
     ],
 )
@@ -151,12 +171,14 @@ def test_bad_files_are_refused_by_name(tmp_path, text, sentence):
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     path = tmp_path / "bert_config.json"
     path.write_bytes(b'{"\xff')
-    with pytest.raises(ValueError, match=r"is not UTF-8 text \(byte 2\); a config is a JSON file"):
+    with pytest.raises(ValueError, match=r"bert_config.json line 1: not UTF-8 \(byte 0xff\); save it as UTF-8"):
         BertConfig.from_json_file(path)
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.json is not there; give the bert_config\.json that belongs"):
+    with pytest.raises(
+        FileNotFoundError, match=r"none\.json\"; check the path, and give the file that belongs to the model"
+    ):
         BertConfig.from_json_file(tmp_path / "none.json")
 
 

@@ -110,7 +110,7 @@ class TestReading:
     def test_a_missing_file_is_refused(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"has no bert_config\.json or config\.json; put that of the model"):
             read_config(tmp_path)
-        with pytest.raises(FileNotFoundError, match=r"none\.json is not there; give the bert_config\.json that belong"):
+        with pytest.raises(FileNotFoundError, match=r"none\.json\"; check the path, and give the file that belongs"):
             read_config(tmp_path / "none.json")
 
 

@@ -38,7 +38,7 @@ def test_a_cased_model_is_refused_under_lower_casing(write):
     path = write(CASED)
     check_vocabulary(path, make_config(), do_lower_case=False)
     check_vocabulary(path, make_config())
-    with pytest.raises(ValueError, match=r"vocab\.txt is of a cased model, .*; set do_lower_case to False"):
+    with pytest.raises(ValueError, match=r"vocab\.txt is of a cased model, .*; give --do_lower_case=False"):
         check_vocabulary(path, make_config(), do_lower_case=True)
 
 
@@ -70,7 +70,9 @@ def test_pieces_with_accents_are_cased_unless_accents_are_kept(write):
     assert is_cased(CASED, strip_accents=False)
     path = write(ACCENTED)
     check_vocabulary(path, make_config(), do_lower_case=True, strip_accents=False)
-    with pytest.raises(ValueError, match=r"pieces with capitals or accents lower-cased text never meets; set do_lower"):
+    with pytest.raises(
+        ValueError, match=r"pieces with capitals or accents lower-cased text never meets; give --do_lower"
+    ):
         check_vocabulary(path, make_config(), do_lower_case=True)
 
 

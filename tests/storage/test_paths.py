@@ -115,3 +115,12 @@ def test_local_files_need_no_tensorflow():
     )
     file = f"/tmp/{uuid.uuid4().hex}"
     assert subprocess.run([sys.executable, "-c", code, file], check=False).returncode == 0
+
+
+def test_what_tensorflow_says_is_told_without_its_names_of_operations():
+    import tensorflow as tf
+
+    error = tf.errors.UnavailableError(None, None, "{{function_node step}} Socket closed:\nmore")
+    assert paths.reason_of(error) == "Socket closed"
+    assert paths.reason_of(tf.errors.UnknownError(None, None, "a; No space [Op:SaveV2]")) == "a; No space"
+    assert paths.reason_of(tf.errors.UnknownError(None, None, "")) == "UnknownError"
