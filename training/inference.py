@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from data_prep.feature_batches import LENGTH_STEP, prediction_batches
 from training.devices import distribute
+from training.step import graph_function
 
 log = logging.getLogger("bert_keras")
 
@@ -32,8 +33,7 @@ class Inference:
         self._is_trimmed = is_trimmed
         self._is_compiled = is_compiled
         self._answer = tf.function(lambda features: model(features), jit_compile=True) if is_compiled else model
-        # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
-        self._run = tf.function(lambda iterator: self._next_outputs(iterator), autograph=False)
+        self._run = graph_function(self, "_next_outputs")
 
     def outputs(self, features):
         """Returns what the model gives for each row.

@@ -8,14 +8,22 @@ what is computed.
 """
 
 import functools
+import logging
+import weakref
 
 import tensorflow as tf
 
 from modeling.checkpoint import weights_by_name
 from modeling.optimization import clip_by_global_norm
+from training.tpu import is_tpu
+
+log = logging.getLogger("bert_keras")
 
 # Of the gradient, over all weights together (the release's constant).
 _CLIP_NORM = 1.0
+# Devices exchange gradients in parts of this size, so that the exchange starts before the backward pass ends. Without
+# this, TensorFlow copies all gradients into one part.
+_COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=50 * 2**20)
 # Elements of a weight from which on a program for its update is worth the time that it takes to compile.
 _COMPILED_SIZE = 2**18
 
@@ -57,15 +65,11 @@ class Trainer:
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
-        # A function of its own: of one that all objects share TensorFlow would say that it is traced too often.
-        # Without AutoGraph, which would rewrite every function that is called from here: half the time of tracing.
-        self._train = tf.function(lambda iterator, num_steps: self._steps(iterator, num_steps), autograph=False)
-        self._gradients = self._forward_and_backward
-        if is_compiled:
-            self._gradients = tf.function(
-                lambda *arguments: self._forward_and_backward(*arguments), autograph=False, jit_compile=True
-            )
-        self._updates = _updates(optimizer, self._weights)
+        self._train = graph_function(self, "_steps")
+        self._compiled_gradients = (
+            graph_function(self, "_forward_and_backward", jit_compile=True) if is_compiled else None
+        )
+        self._updates = _updates(optimizer, self._weights, strategy)
         with strategy.scope():
             self.global_step = tf.Variable(
                 0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -132,7 +136,9 @@ class Trainer:
         gradients, numerators = self._sum_over_micro_batches(
             features, denominators, replica.replica_id_in_sync_group, scale
         )
-        gradients, numerators = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, numerators))
+        gradients, numerators = replica.all_reduce(
+            tf.distribute.ReduceOp.SUM, (gradients, numerators), options=_COMMUNICATION
+        )
         if self._loss_scale:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
         clipped, norm = clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
@@ -153,7 +159,8 @@ class Trainer:
         def of_micro_batch(index):
             part = {name: _rows(value, index * size, size) for name, value in features.items()}
             seed = dropout_seed(self._seed, self.global_step, replica_id, index)
-            return self._gradients(part, denominators, seed, scale)
+            compute = self._compiled_gradients or self._forward_and_backward
+            return compute(part, denominators, seed, scale)
 
         totals = of_micro_batch(tf.constant(0))
         if self.num_micro_batches == 1:
@@ -174,7 +181,12 @@ class Trainer:
         # A weight that the loss does not depend on has no gradient. The update leaves it out, as in the release: weight
         # decay alone would shrink it. The gradient of a lookup is a list of rows in which a row may occur twice. Dense,
         # these rows are summed; their squares would make Adam's second moment wrong without any error.
-        gradients = {name: tf.convert_to_tensor(each) for name, each in gradients.items() if each is not None}
+        # Only gradients of known shapes are exchanged in parts.
+        gradients = {
+            name: tf.ensure_shape(tf.convert_to_tensor(gradient), self._weights[name].shape)
+            for name, gradient in gradients.items()
+            if gradient is not None
+        }
         return gradients, numerators
 
     def _apply(self, strategy, gradients, learning_rate, is_finite=None):
@@ -201,19 +213,53 @@ class Trainer:
             )
 
 
-def _updates(optimizer, weights):
+def _updates(optimizer, weights, strategy):
     """Returns for each weight the function that computes its update.
 
-    That of a large one is compiled by XLA into one pass over its memory instead of a dozen. Those that are updated
-    alike share a function, of which there is a program for each shape.
+    XLA compiles the update of a large weight into one pass over its memory instead of a dozen. Weights with the same
+    rule share a function, of which there is a program for each shape.
     """
-    compiled, updates = {}, {}
-    for name, weight in weights.items():
-        update = updates[name] = functools.partial(optimizer.update, name)
-        if weight.shape.num_elements() >= _COMPILED_SIZE:
-            jitted = tf.function(lambda *values, update=update: update(*values), jit_compile=True)
-            updates[name] = compiled.setdefault(optimizer.rule(name), jitted)
+    updates = {name: functools.partial(optimizer.update, name) for name in weights}
+    large = [name for name, weight in weights.items() if weight.shape.num_elements() >= _COMPILED_SIZE]
+    compiled = {}
+    for name in large:
+        jitted = tf.function(lambda *values, update=updates[name]: update(*values), jit_compile=True)
+        compiled.setdefault(optimizer.rule(name), jitted)
+    if large and _is_compilable(compiled[optimizer.rule(large[0])], strategy):
+        updates.update({name: compiled[optimizer.rule(name)] for name in large})
     return updates
+
+
+def _is_compilable(update, strategy):
+    """Returns whether XLA can compile an update for the devices; if not, the log says why."""
+    if is_tpu(strategy):  # where XLA compiles the whole step
+        return True
+    try:
+        strategy.run(lambda: update(*[tf.zeros([1])] * 4, tf.zeros([])))
+    except tf.errors.OpError as error:
+        log.warning(
+            "XLA cannot compile the update of large weights (%s); TensorFlow computes it without XLA, which is slower",
+            error.message.strip().split("\n")[0],
+        )
+        return False
+    return True
+
+
+def graph_function(owner, name, jit_compile=None):
+    """Returns a method of an object as a `tf.function` that the object may hold without keeping itself alive.
+
+    It is a new function for each object: TensorFlow warns of too many traces of a function that objects share. It does
+    without AutoGraph, which would rewrite every function that is called from it and double the time of tracing.
+
+    Args:
+        owner: the object.
+        name: str; its method.
+        jit_compile: as of `tf.function`.
+    """
+    weak_owner = weakref.ref(owner)
+    return tf.function(
+        lambda *arguments: getattr(weak_owner(), name)(*arguments), autograph=False, jit_compile=jit_compile
+    )
 
 
 def dropout_seed(seed, step, replica_id, micro_batch):
@@ -264,7 +310,7 @@ class Evaluator:
         self._numerators = task.numerators
         if is_compiled:
             self._numerators = tf.function(lambda features: task.numerators(features), jit_compile=True)
-        self._run = tf.function(lambda features: self._sums(features), autograph=False)
+        self._run = graph_function(self, "_sums")
 
     def evaluate(self, batches):
         """Goes over all batches once.

@@ -1,7 +1,9 @@
 """The training step: equal to the release, and free of what Keras gets silently wrong."""
 
 import dataclasses
+import gc
 import itertools
+import weakref
 
 import keras
 import numpy as np
@@ -49,6 +51,17 @@ def assert_equal(first, second, tolerance=0.0):
     assert first.keys() == second.keys()
     for name, value in first.items():
         np.testing.assert_allclose(value, second[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+def assert_close(state, expected, tolerance, slot_tolerance):
+    """Compares two states: weights by their values, each slot by the length of what differs against its own length."""
+    assert state.keys() == expected.keys()
+    for name, value in expected.items():
+        if "/adam_" in name:
+            distance = np.linalg.norm((state[name] - value).astype(np.float64)) / np.linalg.norm(value)
+            assert distance < slot_tolerance, (name, distance)
+        else:
+            np.testing.assert_allclose(state[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -178,13 +191,13 @@ def test_rows_that_a_batch_names_twice_are_summed_before_they_are_squared():
     np.testing.assert_allclose(v[:, 0], 0.001 * gradient**2, rtol=1e-4)
 
 
-def make_squad_trainer(config, policy="float32", **arguments):
+def make_squad_trainer(config, policy="float32", optimizer=AdamWeightDecay, **arguments):
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
     with dtype_policy(policy):
         task = SquadTask(SquadModel(config))
-    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
-    return Trainer(task, optimizer, tf.distribute.get_strategy(), 7, **arguments)
+    schedule = LearningRateSchedule(1e-2, 100, 0)
+    return Trainer(task, optimizer(schedule), tf.distribute.get_strategy(), 7, **arguments)
 
 
 @pytest.fixture
@@ -269,6 +282,44 @@ def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_conf
     ]
     losses = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
     assert result["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+class UncompilableAdam(AdamWeightDecay):
+    """An optimizer that XLA cannot compile, as none can be on a GPU machine that lacks a file of CUDA."""
+
+    def update(self, name, value, *arguments):
+        value = tf.numpy_function(lambda array: array, [value], tf.float32)
+        return super().update(name, tf.ensure_shape(value, arguments[0].shape), *arguments)
+
+
+def test_what_xla_cannot_compile_is_updated_without_it(tiny_config, squad_batches, monkeypatch, messages):
+    states = []
+    for optimizer, compiled_size in ((AdamWeightDecay, 2**18), (UncompilableAdam, 0)):
+        monkeypatch.setattr("training.step._COMPILED_SIZE", compiled_size)
+        trainer = make_squad_trainer(tiny_config, optimizer=optimizer)
+        trainer.train(iter(squad_batches), tf.constant(2))
+        states.append(state_of(trainer))
+    assert_equal(*states)
+    [message] = messages
+    assert message.startswith("XLA cannot compile the update of large weights (")
+    assert message.endswith("); TensorFlow computes it without XLA, which is slower")
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_trainer_and_its_slots_are_freed_without_a_search_for_garbage(tiny_config, squad_batches, is_compiled):
+    def references():
+        trainer = make_squad_trainer(tiny_config, is_compiled=is_compiled)
+        trainer.train(iter(squad_batches), tf.constant(2))
+        evaluator = Evaluator(trainer.task, trainer.strategy, is_compiled)
+        evaluator.evaluate(squad_batches.take(1))
+        slots = [variable for name, variable in trainer.state.items() if "/adam_" in name]
+        return [weakref.ref(value) for value in (trainer, evaluator, trainer.global_step, *slots)]
+
+    gc.disable()
+    try:
+        assert all(reference() is None for reference in references())
+    finally:
+        gc.enable()
 
 
 def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
