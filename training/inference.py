@@ -35,11 +35,12 @@ class Inference:
         self._answer = tf.function(lambda features: model(features), jit_compile=True) if is_compiled else model
         self._run = graph_function(self, "_next_outputs")
 
-    def outputs(self, features):
+    def outputs(self, features, before_batch=lambda: None):
         """Returns what the model gives for each row.
 
         Args:
             features: dict of arrays with the rows as first axis, among them those that the model takes.
+            before_batch: function to call before each batch; what it raises ends the work.
 
         Returns:
             dict of float32 arrays [N, ...] in the order of the rows; where the model gives something for each token, 0
@@ -52,6 +53,7 @@ class Inference:
         collected, started, row = {}, time.monotonic(), 0
         iterator = iter(distribute(self._strategy, batches))
         while row < num_rows:
+            before_batch()
             rows = order[row : row + self._batch_size]
             for name, values in self._run(iterator).items():
                 values = values.numpy()[: len(rows)]
