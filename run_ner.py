@@ -3,7 +3,7 @@
     python run_ner.py --do_train --do_eval --do_predict --data_dir=conll2003 \\
         --init_checkpoint=cased_L-12_H-768_A-12 --output_dir=ner_model
 
-Files are CoNLL columns, a word on each line with its tag last, or JSON lines of words and tags. The same command again
+Files are CoNLL columns, a word and its tag on each line, or JSON lines of words and tags. The same command again
 resumes a run that was interrupted; without --do_train the model in --output_dir is evaluated, or predicts.
 """
 
@@ -16,11 +16,12 @@ start_tensorflow()
 
 from absl import flags
 
+from data_prep.sentences import is_json_lines
 from training.console import open_console
 from training.devices import strategy_of
 from training.fine_tuning import fine_tune
 from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
-from training.flags import parse, run_main, tell_unused
+from training.flags import given_flags, parse, run_main, tell_unused
 from training.opening import open_fine_tuning
 from training.token_classification import TAGGERS, TokenClassification
 
@@ -41,11 +42,17 @@ def define_flags():
     flags.DEFINE_string("data_dir", None, "Folder with train.txt, dev.txt and test.txt.", **define)
     flags.DEFINE_string("train_file", None, "Sentences to train on: CoNLL columns, or JSON lines (.jsonl).", **define)
     flags.DEFINE_string("eval_file", None, "Sentences to evaluate on.", **define)
-    flags.DEFINE_string("predict_file", None, "Sentences to tag, with or without tags of their own.", **define)
+    flags.DEFINE_string("predict_file", None, "Sentences to tag, with or without tags.", **define)
     define_fine_tuning_flags(values)
     define_packing_flag(values)
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
     flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
+    flags.DEFINE_integer(
+        "word_column", None, "Column of the words, from 0; not given: the first that does not count words.", **define
+    )
+    flags.DEFINE_integer(
+        "tag_column", None, "Column of the tags, from 0, or from the end as -2; not given: the last.", **define
+    )
     flags.DEFINE_bool("document_context", False, "Show each sentence with its neighbours in the document.", **define)
     flags.DEFINE_enum(
         "tagger", "linear", TAGGERS, "A layer trained with the encoder, or LSTMs on the encoder as it is.", **define
@@ -75,14 +82,18 @@ def main(argv):
         fixed=("tagger",),
     )
     settings, stored = opened.settings, opened.stored
+    paths = _find_files(settings)
+    _check_columns(paths, given_flags(flag_values))
     strategy = strategy_of(settings)
     work = TokenClassification(
         opened.files.tokenizer,
         settings["max_seq_length"],
-        **_find_files(settings),
+        **paths,
         tags=stored and stored["labels"],
         document_context=settings["document_context"],
         tagger=settings["tagger"],
+        word_column=settings["word_column"],
+        tag_column=settings["tag_column"],
     )
     return fine_tune(work, opened.files, settings, strategy, console)
 
@@ -97,6 +108,13 @@ def _find_files(settings):
             raise ValueError(f"--{action} needs --{name}, or --data_dir with a {usual_name}")
         paths[name] = settings[name] or os.path.join(settings["data_dir"], usual_name)
     return paths
+
+
+def _check_columns(paths, given):
+    """Refuses flags of columns where no file has columns."""
+    for name in ("word_column", "tag_column"):
+        if name in given and all(map(is_json_lines, paths.values())):
+            raise ValueError(f"--{name} is for files of columns, but {', '.join(paths.values())} are JSON lines")
 
 
 def run_program():

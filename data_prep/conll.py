@@ -4,84 +4,67 @@ Needs the standard library only.
 """
 
 import dataclasses
-import itertools
 import json
 import logging
 import os
 import re
 from collections.abc import Sequence
 
-from data_prep.tables import decode_utf8
+from data_prep.conll_columns import BLANKS, DOCUMENT_START, read_columns
+from data_prep.sentences import Sentence, is_json_lines
+from data_prep.tag_schemes import NEEDED_TAGS, find_scheme, is_tag, to_bio
+from storage import text_files
+from storage.json_files import parse_json
 
 log = logging.getLogger("bert_keras")
 
-JSON_ENDINGS = (".jsonl", ".json")
-
-_DOCUMENT_START = "-DOCSTART-"
-_BLANKS = " \t"
-_TAG = re.compile(r"O|[BI]-.+", re.DOTALL)
-_NEEDED_TAGS = "tags O, B-<type> and I-<type>"
+_NEEDED_JSON = 'it needs {"words": [...], "tags": [...]}'
 
 
-@dataclasses.dataclass(frozen=True)
-class Sentence:
-    """A sentence as it stands in a file; only its words are needed where it comes from elsewhere.
-
-    Attributes:
-        words: list of str.
-        tags: list of str, one for each word, in the scheme BIO whatever the file has; None where it has none.
-        document: number of the document that it is part of.
-        path: the file.
-        line_numbers: the line of each word, from 1.
-        lines: the lines of the words as they are: one for each word, or one of JSON.
-        before: the lines between the sentence before and this one.
-        after: the lines after the last sentence of a file, else empty.
-    """
-
-    words: Sequence[str]
-    tags: Sequence[str] | None = None
-    document: int = 0
-    path: str = ""
-    line_numbers: Sequence[int] = ()
-    lines: Sequence[str] = ()
-    before: Sequence[str] = ()
-    after: Sequence[str] = ()
-
-    def place(self, word: int = 0) -> str:
-        """Returns where a word stands, for messages: file and line, and in JSON lines the number of the word."""
-        if not self.path:
-            return f'word {word + 1} of "{" ".join(self.words[:8])}"'
-        place = f"{self.path} line {self.line_numbers[word]}"
-        return f"{place} word {word + 1}" if is_json_lines(self.path) else place
-
-
-def read_conll(path: str | os.PathLike, needs_tags: bool = True) -> list[Sentence]:
+def read_conll(
+    path: str | os.PathLike,
+    needs_tags: bool = True,
+    word_column: int | None = None,
+    tag_column: int | None = None,
+    is_bio: bool = True,
+) -> list[Sentence]:
     """Reads the sentences of a file, and says in a line of the log how many there are and how they are tagged.
 
-    Columns: a word on each line, first its text and last its tag, between them as many columns as there are; separated
-    by tabs where every line has one, else by blanks; a blank line ends a sentence and a line -DOCSTART- begins a
-    document. JSON lines (`.jsonl`, `.json`): an object on each line with "words", "tags" and optionally "document",
-    whatever stays the same from line to line within a document.
+    Columns: a word on each line, with as many columns as there are; separated by tabs where every line has one, else by
+    blanks. A blank line ends a sentence; a line -DOCSTART- or `# newdoc` begins a document. Other lines before a
+    sentence that begin with # and do not look like its first word are comments. Where the first column counts the words
+    of each sentence, as in CoNLL-U and GermEval, ranges such as 1-2 in it are skipped. JSON lines (`.jsonl`, `.json`):
+    an object on each line with "words", "tags" and optionally "document", the same for all sentences of a document.
 
-    Tags may be BIO (IOB2: every entity begins with B-) or IOB1 (only one that follows another of its type does); IOB1,
-    and tags that mix the two, are turned into BIO, which keeps every entity that conlleval finds.
+    Tags may be BIO (IOB2: every entity begins with B-), IOB1 (only one that follows another of its type does), IOBES or
+    BILOU, also without types (B, I, O). All become BIO, which keeps every entity that conlleval finds.
 
     Args:
-        path: the file, in UTF-8.
-        needs_tags: whether it must be tagged. A file to predict need not be: where the last column is no column of
-            tags, or there is only one, its sentences have none.
+        path: the file; UTF-8, or UTF-16 with a byte order mark.
+        needs_tags: whether it must be tagged. A file to predict need not be: where the last column does not hold tags,
+            or there is only one, its sentences have none.
+        word_column: number of the column of the words, from 0, or from the end where negative; None: the first, or the
+            second where the first counts the words.
+        tag_column: the same of the tags; None: the last.
+        is_bio: whether to turn the tags into BIO.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not UTF-8, has no sentence or lines of other columns, lacks a tag or has one that is neither
-            BIO nor IOB1; the line is named.
+        ValueError: it is not text, has no sentence or lines of other columns, lacks a tag or has one of another scheme;
+            the line is named.
     """
     path = os.fspath(path)
-    text = _read_text(path)
-    sentences = _read_json_lines(path, text) if is_json_lines(path) else _read_columns(path, text)
+    text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
+    text = re.sub("\r+\n|\r", "\n", text)
+    if is_json_lines(path):
+        if word_column is not None or tag_column is not None:
+            raise ValueError(f"{path} is JSON lines, which have no columns; leave out --word_column and --tag_column")
+        sentences = _read_json_lines(path, text)
+    else:
+        sentences = read_columns(path, text, word_column, tag_column, needs_tags)
     if not sentences:
         needed = "one object of words and tags on a line" if is_json_lines(path) else "one word and its tag on a line"
-        raise ValueError(f"{path} holds no sentence; it needs {needed}")
+        raise ValueError(f"{path} has no sentence; it needs {needed}")
     problem = _problem_with_tags(sentences)
     if problem and needs_tags:
         raise ValueError(f"{path} {'; '.join(problem)}")
@@ -89,7 +72,7 @@ def read_conll(path: str | os.PathLike, needs_tags: bool = True) -> list[Sentenc
         sentences = [dataclasses.replace(sentence, tags=None) for sentence in sentences]
         scheme = f"taken to have no tags: {problem[0]}"
     else:
-        sentences, scheme = _to_bio(sentences)
+        sentences, scheme = _to_bio(sentences, is_bio)
     log.info(
         "%s: %s sentences, %s words, documents: %d; %s",
         path,
@@ -101,21 +84,10 @@ def read_conll(path: str | os.PathLike, needs_tags: bool = True) -> list[Sentenc
     return sentences
 
 
-def find_scheme(sentences: Sequence[Sentence]) -> str:
-    """Returns the scheme of the tags: "BIO", "IOB1", or "mixed" where some entities begin as in one, some as in other.
-
-    Where no entity tells them apart it is BIO.
-    """
-    beginnings = {sentence.tags[word][0] for sentence in sentences for word in _beginnings(sentence.tags)}
-    if "I" not in beginnings:
-        return "BIO"
-    return "mixed" if "B" in beginnings else "IOB1"
-
-
 def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]]) -> str:
     """Returns the file that the sentences were read from with the predicted tags as one more column, the last.
 
-    Blank lines and -DOCSTART- lines stay; the latter get the tag O, so that all lines have as many columns.
+    Blank lines, comments and -DOCSTART- lines stay; the latter get the tag O, so that all lines have as many columns.
 
     Args:
         sentences: all of one file, from `read_conll`.
@@ -125,7 +97,10 @@ def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Seque
     for sentence, tags in zip(sentences, predicted_tags, strict=True):
         blank = "\t" if "\t" in sentence.lines[0] else " "
         lines += [_format_separator(line, blank) for line in sentence.before]
-        lines += [line.rstrip(_BLANKS) + blank + tag for line, tag in zip(sentence.lines, tags, strict=True)]
+        for word, (line, tag) in enumerate(zip(sentence.lines, tags, strict=True)):
+            lines += [f"{other}{blank}_" for other in sentence.skipped.get(word, ())]
+            lines.append(line.rstrip(BLANKS) + blank + tag)
+        lines += [f"{other}{blank}_" for other in sentence.skipped.get(len(sentence.lines), ())]
         lines += [_format_separator(line, blank) for line in sentence.after]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -147,82 +122,12 @@ def format_json_lines(
     return "".join(lines)
 
 
-def is_json_lines(path: str) -> bool:
-    """Returns whether a file is read as JSON lines: by the end of its name."""
-    return path.lower().endswith(JSON_ENDINGS)
-
-
-def _read_text(path):
-    if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder; give the file of sentences itself")
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {path}; give a file of CoNLL columns or JSON lines") from None
-    return decode_utf8(content, path).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _read_columns(path, text):
-    lines = text.split("\n")
-    is_word = [bool(line.strip(_BLANKS)) and not line.startswith(_DOCUMENT_START) for line in lines]
-    is_tabbed = all("\t" in line for line in itertools.compress(lines, is_word))
-    sentences, between, document, expected = [], [], 0, None
-    start = 0
-    for is_sentence, group in itertools.groupby(is_word):
-        end = start + len(list(group))
-        if is_sentence:
-            rows = [_split(line, is_tabbed) for line in lines[start:end]]
-            expected = expected or (start + 1, len(rows[0]))
-            _check_rows(path, rows, start + 1, expected)
-            sentences.append(
-                Sentence(
-                    words=[row[0] for row in rows],
-                    tags=[row[-1] for row in rows] if expected[1] > 1 else None,
-                    document=document,
-                    path=path,
-                    line_numbers=range(start + 1, end + 1),
-                    lines=lines[start:end],
-                    before=between,
-                )
-            )
-        else:
-            between = lines[start:end]
-            document += any(line.startswith(_DOCUMENT_START) for line in between)
-        start = end
-    if sentences and not is_word[-1]:
-        sentences[-1] = dataclasses.replace(sentences[-1], after=between)
-    return sentences
-
-
-def _split(line, is_tabbed):
-    if is_tabbed:
-        return [column.strip(" ") for column in line.rstrip(_BLANKS).split("\t")]
-    return re.split(f"[{_BLANKS}]+", line.strip(_BLANKS))
-
-
-def _check_rows(path, rows, first_line, expected):
-    """Refuses lines of other columns than the first line of the file, a pair of its number and of theirs."""
-    for number, row in enumerate(rows, first_line):
-        if len(row) != expected[1]:
-            raise ValueError(
-                f"{path} line {number} has {_in_columns(len(row))}, but line {expected[0]} has "
-                f"{_in_columns(expected[1])}; all lines need as many, first the word and last its tag"
-            )
-        if not row[0]:
-            raise ValueError(f"{path} line {number} begins with a tab, so that it has no word; put the word there")
-
-
-def _in_columns(count):
-    return f"{count} column{'s' * (count != 1)}"
-
-
 def _read_json_lines(path, text):
     sentences, document, last_key = [], 0, None
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        values = _parse_json_line(f"{path} line {number}", line)
+        values = _parse_json_line(path, number, line)
         key = values.get("document")
         document += int(bool(sentences) and key != last_key)
         last_key = key
@@ -232,16 +137,10 @@ def _read_json_lines(path, text):
     return sentences
 
 
-def _parse_json_line(place, line):
-    try:
-        values = json.loads(line)
-        json.dumps(values, ensure_ascii=False).encode("utf-8")  # where half of a surrogate pair shows
-    except ValueError as error:
-        raise ValueError(
-            f'{place} is not JSON of Unicode text ({error}); it needs {{"words": [...], "tags": [...]}}'
-        ) from None
+def _parse_json_line(path, number, line):
+    values, place = parse_json(line, path, _NEEDED_JSON, number), f"{path} line {number}"
     if not isinstance(values, dict) or "words" not in values:
-        raise ValueError(f'{place} has no "words"; it needs {{"words": [...], "tags": [...]}}')
+        raise ValueError(f'{place} has no "words"; {_NEEDED_JSON}')
     for name in ("words", "tags"):
         texts = values.get(name)
         if texts is None and name == "tags":
@@ -260,41 +159,36 @@ def _problem_with_tags(sentences):
     for sentence in sentences:
         line = f"line {sentence.line_numbers[0]}"
         if sentence.tags is None:
-            needed = "a list of as many tags" if is_json_lines(sentence.path) else "the tag as last column"
-            return f"{line} has words alone", f"put beside them {needed}"
+            needed = "a list of as many tags" if is_json_lines(sentence.path) else "a column of tags"
+            return f"{line} has words alone", f"add {needed}"
         for word, tag in enumerate(sentence.tags):
-            if not _TAG.fullmatch(tag):
+            if not is_tag(tag):
                 line = sentence.place(word).removeprefix(f"{sentence.path} ")
-                return f'{line}: the tag "{tag}" is neither of BIO nor of IOB1', f"convert the file to {_NEEDED_TAGS}"
+                advice = f"convert the file to {NEEDED_TAGS}"
+                if not is_json_lines(sentence.path):
+                    advice += ", or name the column of the tags with --tag_column"
+                return f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU', advice
     return None
 
 
-def _beginnings(tags):
-    """Yields the places of the tags that differ from the one before in being an entity, or in its type."""
-    for place, (previous, tag) in enumerate(zip(["O", *tags], tags, strict=False)):
-        if tag != "O" and previous[2:] != tag[2:]:
-            yield place
-
-
-def _to_bio(sentences):
+def _to_bio(sentences, is_bio):
     """Turns the tags of a file into BIO; also returns what there is to say of them."""
-    scheme = find_scheme(sentences)
-    if scheme == "BIO":
-        return sentences, "tags are BIO"
+    scheme = find_scheme([sentence.tags for sentence in sentences])
+    if scheme == "BIO" or not is_bio:
+        return sentences, "tags are BIO and IOB1 mixed" if scheme == "mixed" else f"tags are {scheme}"
     converted, num_changed, first = [], 0, ""
     for sentence in sentences:
-        tags = list(sentence.tags)
-        for word in _beginnings(sentence.tags):
-            if tags[word][0] == "I":
+        tags = to_bio(sentence.tags)
+        for word, (old, new) in enumerate(zip(sentence.tags, tags, strict=True)):
+            if old != new:
                 num_changed += 1
-                first = first or f'{sentence.place(word)} has "{tags[word]}" where an entity begins'
-                tags[word] = "B" + tags[word][1:]
+                first = first or f'{sentence.place(word)} has "{old}" where an entity begins'
         converted.append(dataclasses.replace(sentence, tags=tags))
-    if scheme == "IOB1":
-        return converted, "tags are IOB1, turned into BIO"
+    if scheme != "mixed":
+        return converted, f"tags are {scheme}, turned into BIO"
     return converted, f"tags are BIO and IOB1 mixed ({first}), turned into BIO at {num_changed:,} words"
 
 
 def _format_separator(line, blank):
-    is_row = line.startswith(_DOCUMENT_START) and len(line.split()) > 1
-    return line.rstrip(_BLANKS) + blank + "O" if is_row else line
+    is_row = line.startswith(DOCUMENT_START) and len(line.split()) > 1
+    return line.rstrip(BLANKS) + blank + "O" if is_row else line

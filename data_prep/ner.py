@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import scipy.special
 
-from data_prep.conll import Sentence
+from data_prep.sentences import Sentence
 from data_prep.tokenization import FullTokenizer, convert_tokens_to_ids
 
 log = logging.getLogger("bert_keras")
@@ -27,7 +27,7 @@ _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[UNK]")
 
 
 def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
-    """Returns the tags to learn, O first and the others sorted: B- and I- of every type that occurs.
+    """Returns the tags to learn, O first and the others sorted: B- and I- of every type that occurs, or B and I alone.
 
     Both of them, so that a type whose entities all have one word in a small file can be met with two in another.
 
@@ -37,7 +37,7 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
     types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"})
     if not types:
         raise ValueError(f"{sentences[0].path} has no entity: the tag of every word is O; training needs some entities")
-    return ["O", *(f"{beginning}-{kind}" for beginning in "BI" for kind in types)]
+    return ["O", *(f"{mark}-{kind}" if kind else mark for mark in "BI" for kind in types)]
 
 
 def check_tags(sentences: Sequence[Sentence], tags: Sequence[str]) -> None:

@@ -55,6 +55,7 @@ FLAGS = {
     "seed": 12345,
     "smooth_learning_rate": False,
     "strategy": "auto",
+    "tag_column": None,
     "tagger": "linear",
     "tpu_name": None,
     "tpu_zone": None,
@@ -63,6 +64,7 @@ FLAGS = {
     "use_tpu": False,
     "vocab_file": None,
     "warmup_proportion": 0.1,
+    "word_column": None,
 }
 TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "france": "B-LOC", "he": "B-PER", "she": "B-PER"}
 WORDS = [*TAG_OF, "is", "the", "was", "walking", "so", "capital"]
@@ -182,9 +184,19 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
         ([], {}, "^nothing to do: give one or more of --do_train, --do_eval, --do_predict$"),
         (["do_train"], {"data_dir": None}, "^--do_train needs --train_file, or --data_dir with a train.txt$"),
         (["do_predict"], {"data_dir": None}, "^--do_predict needs --predict_file, or --data_dir with a test.txt$"),
-        (["do_train"], {"train_file": "none.txt"}, "^there is no file .*none.txt; give a file of CoNLL columns or"),
+        (["do_train"], {"train_file": "none.txt"}, "^there is no file .*none.txt.; check the path"),
         (["do_train"], {"init_checkpoint": None}, "^missing: --init_checkpoint, the model to start from"),
         (["do_train"], {"max_seq_length": 64}, "^--max_seq_length=64 is more than the 40 positions that the model"),
+        (
+            ["do_train"],
+            {"tag_column": 7},
+            "train.txt line 1 has 3 columns, counted from 0, so --tag_column=7 is not one",
+        ),
+        (
+            ["do_train"],
+            {"tag_column": 1, "train_file": "a.jsonl"},
+            "^--tag_column is for files of columns, but .*a.jsonl are JSON lines$",
+        ),
         (["do_train"], {"output_dir": None}, "^missing: --output_dir"),
         (["do_train"], {"pack": True, "tagger": "bilstm"}, "^--pack puts .* row, but the LSTMs of --tagger=bilstm"),
         (["do_eval"], {}, "^there are no tags to tell apart; train with --do_train, or give a model of run_ner$"),

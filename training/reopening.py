@@ -105,6 +105,8 @@ def _open_tags(settings, stored, files):
         tags=stored["labels"],
         document_context=settings["document_context"],
         tagger=settings["tagger"],
+        word_column=settings.get("word_column"),  # which runs of earlier versions lack
+        tag_column=settings.get("tag_column"),
     )
 
 

@@ -5,8 +5,9 @@ import hashlib
 import json
 import logging
 
-from data_prep.conll import format_columns, format_json_lines, is_json_lines, read_conll
+from data_prep.conll import format_columns, format_json_lines, read_conll
 from data_prep.ner import collect_tags, confidences_from_logits, make_features, tags_from_logits
+from data_prep.sentences import is_json_lines
 from evaluation.entities import entity_metrics, entity_report
 from modeling import TokenClassificationTask, TokenClassifierModel
 from modeling.tagger import FeatureBasedTagger
@@ -31,6 +32,7 @@ class TokenClassification(FineTuning):
         document_context: bool, see `data_prep.ner.make_features`.
         tagger: "linear", a layer on top of the encoder, trained with it; or "bilstm", the feature-based approach, which
             leaves the encoder as it is.
+        word_column, tag_column: int, of the files that have columns; see `data_prep.conll.read_conll`.
 
     Raises:
         FileNotFoundError: a file is not there.
@@ -51,16 +53,23 @@ class TokenClassification(FineTuning):
         tags=None,
         document_context=False,
         tagger="linear",
+        word_column=None,
+        tag_column=None,
     ):
         self._settings = {"max_seq_length": max_seq_length, "document_context": document_context, "tagger": tagger}
         if tagger == "bilstm":
             self.cannot_pack = "the LSTMs of --tagger=bilstm read across the whole row"
-        train = read_conll(train_file) if train_file else None
+
+        def read(path, needs_tags=True):
+            columns = {} if is_json_lines(path) else {"word_column": word_column, "tag_column": tag_column}
+            return read_conll(path, needs_tags, **columns)
+
+        train = read(train_file) if train_file else None
         if tags is None and train is None:
             raise ValueError("there are no tags to tell apart; train with --do_train, or give a model of run_ner")
         self.tags = tags or collect_tags(train)
-        self._eval = read_conll(eval_file) if eval_file else None
-        self._predict = read_conll(predict_file, needs_tags=False) if predict_file else None
+        self._eval = read(eval_file) if eval_file else None
+        self._predict = read(predict_file, needs_tags=False) if predict_file else None
         self._predict_file = predict_file
         self._digests = {
             f"{name}_sha256": _digest(sentences)

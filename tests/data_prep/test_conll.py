@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from data_prep.conll import Sentence, find_scheme, format_columns, format_json_lines, read_conll
+from data_prep.conll import format_columns, format_json_lines, read_conll
+from data_prep.tag_schemes import find_scheme
 
 COLUMNS = """-DOCSTART- -X- -X- O
 
@@ -30,10 +31,6 @@ def write(tmp_path):
         return path
 
     return write
-
-
-def tags_of(*tags):
-    return [Sentence(words=["w"] * len(line.split()), tags=line.split()) for line in tags]
 
 
 def test_columns_are_read_with_their_documents_and_lines(write, messages):
@@ -98,10 +95,15 @@ def test_json_lines_are_read(write, messages):
         (["I-X I-Y"], "IOB1"),
         (["B-X I-X", "I-X O"], "mixed"),
         (["B-X I-Y"], "mixed"),
+        (["B I O B"], "BIO"),
+        (["O I I B"], "IOB1"),
+        (["B-X E-X O S-Y"], "IOBES"),
+        (["B-X M-X E-X"], "IOBES"),
+        (["B-X I-X L-X U-Y"], "BILOU"),
     ],
 )
 def test_schemes_are_told_apart(tags, scheme):
-    assert find_scheme(tags_of(*tags)) == scheme
+    assert find_scheme([line.split() for line in tags]) == scheme
 
 
 def test_iob1_becomes_bio_and_that_is_said(write, messages):
@@ -122,22 +124,133 @@ def test_mixed_tags_become_bio_and_the_first_is_named(write, messages):
 
 
 @pytest.mark.parametrize(
+    ("content", "tags", "scheme"),
+    [
+        ("a B\nb I\nc O\nd B\n", ["B", "I", "O", "B"], "BIO"),
+        ("a I\nb I\nc B\n", ["B", "I", "B"], "IOB1, turned into BIO"),
+        ("a B-X\nb I-X\nc E-X\nd S-X\ne O\n", ["B-X", "I-X", "I-X", "B-X", "O"], "IOBES, turned into BIO"),
+        ("a B\nb M\nc E\nd S\n", ["B", "I", "I", "B"], "IOBES, turned into BIO"),
+        ("a B-X\nb L-X\nc U-Y\nd U-Y\n", ["B-X", "I-X", "B-Y", "B-Y"], "BILOU, turned into BIO"),
+        # What follows an end begins an entity, as conlleval has it.
+        ("a B-X\nb E-X\nc I-X\nd E-X\n", ["B-X", "I-X", "B-X", "I-X"], "IOBES, turned into BIO"),
+    ],
+)
+def test_tags_of_all_schemes_become_bio(write, messages, content, tags, scheme):
+    [sentence] = read_conll(write(content))
+    assert sentence.tags == tags
+    assert messages[0].endswith(f"; tags are {scheme}")
+    [sentence] = read_conll(write(content), is_bio=False)
+    assert sentence.tags == [line.split()[1] for line in content.splitlines()]
+
+
+GERMEVAL = """#\tn-tv.de vom 26.02.2005 [2005-02-26]
+1\tSchartau\tB-PER\tO
+2\tsagte\tO\tB-ORG
+
+#\twelt.de vom 29.10.2005 [2005-10-29]
+1\t#\tO\tO
+2\tein\tO\tO
+"""
+CONLL_U = """# newdoc id = first
+# text = Du vin.
+1-2\tDu\t_\t_
+1\tde\tADP\tO
+2\tle\tDET\tO
+3\tvin\tNOUN\tB-X
+3.1\tbu\t_\t_
+
+# newdoc
+1\tOui\tINTJ\tO
+"""
+
+
+def test_germeval_has_its_words_in_the_second_column(write, messages):
+    path = write(GERMEVAL)
+    first, second = read_conll(path)
+    assert (first.words, first.tags) == (["Schartau", "sagte"], ["O", "B-ORG"])
+    assert (second.words, second.tags, second.place(1)) == (["#", "ein"], ["O", "O"], f"{path} line 7")
+    assert messages[:3] == [
+        f"{path}: of its 4 columns, counted from 0, column 1 has the words and column 3 the tags",
+        f"{path}: column 2 has tags, too; --tag_column=2 reads these",
+        f"{path}: 2 comment lines (#) are skipped",
+    ]
+    assert read_conll(path, tag_column=2)[0].tags == ["B-PER", "O"]
+    assert read_conll(path, tag_column=-2)[0].tags == ["B-PER", "O"]
+    assert read_conll(path, word_column=0)[0].words == ["1", "2"]
+    predicted = format_columns(read_conll(path), [["B-Z", "O"], ["O", "O"]]).splitlines()
+    assert predicted[:3] == [GERMEVAL.splitlines()[0], "1\tSchartau\tB-PER\tO\tB-Z", "2\tsagte\tO\tB-ORG\tO"]
+
+
+def test_conll_u_has_documents_and_lines_that_are_not_words(write):
+    path = write(CONLL_U)
+    first, second = read_conll(path)
+    assert (first.words, first.tags) == (["de", "le", "vin"], ["O", "O", "B-X"])
+    assert (second.words, second.document) == (["Oui"], first.document + 1)
+    predicted = format_columns([first, second], [["O", "O", "B-Y"], ["O"]])
+    assert predicted == (
+        "# newdoc id = first\n# text = Du vin.\n1-2\tDu\t_\t_\t_\n1\tde\tADP\tO\tO\n2\tle\tDET\tO\tO\n"
+        "3\tvin\tNOUN\tB-X\tB-Y\n3.1\tbu\t_\t_\t_\n\n# newdoc\n1\tOui\tINTJ\tO\tO\n"
+    )
+    assert [sentence.tags for sentence in read_conll(write(predicted))] == [["O", "O", "B-Y"], ["O"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("# O\nb O\n", ["#", "b"]),
+        ("#tag B-X\nb O\n", ["#tag", "b"]),
+        ("# comment\n# one more of them\nb O\n# O\n", ["b", "#"]),
+        ("a O\n# NN\n", None),
+    ],
+)
+def test_only_a_line_before_a_sentence_that_is_unlike_a_word_is_a_comment(write, content, words):
+    if words is None:
+        with pytest.raises(ValueError, match='line 2: the tag "NN" is not one of'):
+            read_conll(write(content))
+    else:
+        assert read_conll(write(content))[0].words == words
+
+
+def test_the_columns_are_those_that_are_named(write):
+    path = write("O a NN\nB-X b NN\n")
+    [sentence] = read_conll(path, word_column=1, tag_column=0)
+    assert (sentence.words, sentence.tags) == (["a", "b"], ["O", "B-X"])
+    for columns, message in (
+        ({"tag_column": 3}, "line 1 has 3 columns, counted from 0, so --tag_column=3 is not one of them"),
+        ({"word_column": -4}, "line 1 has 3 columns, counted from 0, so --word_column=-4 is not one of them"),
+        ({"word_column": 1, "tag_column": -2}, "--word_column and --tag_column are both column 1; give each its own"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_conll(path, **columns)
+    assert read_conll(write("a b\n"), needs_tags=False, tag_column=3)[0].tags is None
+    with pytest.raises(ValueError, match="is JSON lines, which have no columns; leave out --word_column"):
+        read_conll(write('{"words": ["a"]}', "train.jsonl"), tag_column=1)
+
+
+@pytest.mark.parametrize("line_end", ["\r\r\n", "\r"])
+def test_line_ends_of_other_systems(write, line_end):
+    sentences = read_conll(write(line_end.join(["a O", "b O", "", "c B-X", ""])))
+    assert [sentence.words for sentence in sentences] == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (
-            "a O\nb S-PER\n",
-            'train.txt line 2: the tag "S-PER" is neither of BIO nor of IOB1; convert the file to tags O',
+            "a O\nb Z-PER\n",
+            'train.txt line 2: the tag "Z-PER" is not one of BIO, IOB1, IOBES or BILOU; convert the file to tags O, .*'
+            "or name the column of the tags with --tag_column",
         ),
-        ("a O\n\nb PER\n", 'train.txt line 3: the tag "PER" is neither'),
-        ("a X-PER\n", 'train.txt line 1: the tag "X-PER" is neither'),
-        ("a B-\n", 'train.txt line 1: the tag "B-" is neither'),
-        ("a\nb\n", "train.txt line 1 has words alone; put beside them the tag as last column$"),
-        ("\na b O\nc O\n", "train.txt line 3 has 2 columns, but line 2 has 3 columns; all lines need as many, first"),
+        ("a O\n\nb PER\n", 'train.txt line 3: the tag "PER" is not one of'),
+        ("a X-PER\n", 'train.txt line 1: the tag "X-PER" is not one of'),
+        ("a B-\n", 'train.txt line 1: the tag "B-" is not one of'),
+        ("a\nb\n", "train.txt line 1 has words alone; add a column of tags$"),
+        ("\na b O\nc O\n", "train.txt line 3 has 2 columns, but line 2 has 3 columns; all lines need as many"),
         ("a O\nb\n", "train.txt line 2 has 1 column, but line 1 has 2 columns"),
-        ("\tO\n", "train.txt line 1 begins with a tab, so that it has no word; put the word there$"),
-        ("", "train.txt holds no sentence; it needs one word and its tag on a line$"),
-        ("-DOCSTART- -X- O\n\n \t\n", "train.txt holds no sentence"),
-        (b"a O\nb\xff O\n", r"train.txt line 2: not UTF-8 \(byte 0xff\); save it as UTF-8$"),
+        ("\tO\n", "train.txt line 1 has no word in column 0, counted from 0; put the word there$"),
+        ("", "train.txt is empty; give a file of CoNLL columns"),
+        ("-DOCSTART- -X- O\n\n \t\n", "train.txt has no sentence"),
+        (b"a O\nb\xff O\n", r"train.txt line 2: not UTF-8 \(byte 0xff\); save it as UTF-8"),
     ],
 )
 def test_mistakes_in_columns_are_named_by_line(write, content, message):
@@ -148,17 +261,18 @@ def test_mistakes_in_columns_are_named_by_line(write, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "train.jsonl line 1 is not JSON of Unicode text .*; it needs {"),
-        ('{"words": ["\\ud800"], "tags": ["O"]}', "train.jsonl line 1 is not JSON of Unicode text"),
+        ("{", "train.jsonl line 1: not valid JSON .*; it needs {"),
+        ('{"words": ["\\ud800"], "tags": ["O"]}', "train.jsonl line 1: .*ud800 is half of a surrogate pair"),
         ('\n["a"]', 'train.jsonl line 2 has no "words"; it needs {"words":'),
         ('{"word": ["a"]}', 'train.jsonl line 1 has no "words"'),
         ('{"words": "a"}', 'train.jsonl line 1: "words" is "a", but must be a list of at least one text$'),
         ('{"words": []}', r'train.jsonl line 1: "words" is \[\], but must be'),
         ('{"words": ["a"], "tags": [1]}', r'train.jsonl line 1: "tags" is \[1\], but must be'),
+        ("[" * 100_000, "train.jsonl line 1: JSON of too many levels of brackets; it needs {"),
         ('{"words": ["a", "b"], "tags": ["O"]}', "train.jsonl line 1 has 2 words but 1 tags; every word needs one tag"),
-        ('{"words": ["a"]}', "train.jsonl line 1 has words alone; put beside them a list of as many tags$"),
-        ('{"words": ["a", "b"], "tags": ["O", "E-X"]}', 'train.jsonl line 1 word 2: the tag "E-X" is neither'),
-        (" \n", "train.jsonl holds no sentence; it needs one object of words and tags on a line$"),
+        ('{"words": ["a"]}', "train.jsonl line 1 has words alone; add a list of as many tags$"),
+        ('{"words": ["a", "b"], "tags": ["O", "Z-X"]}', 'train.jsonl line 1 word 2: the tag "Z-X" is not one of'),
+        (" \n", "train.jsonl is empty; give a file of CoNLL columns or JSON lines$"),
     ],
 )
 def test_mistakes_in_json_lines_are_named_by_line(write, content, message):
@@ -167,9 +281,11 @@ def test_mistakes_in_json_lines_are_named_by_line(write, content, message):
 
 
 def test_files_that_are_none_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"^there is no file .*none.txt; give a file of CoNLL columns or JSON"):
+    with pytest.raises(
+        FileNotFoundError, match=r'^there is no file .*none.txt"; check the path, and give a file of CoNLL columns'
+    ):
         read_conll(tmp_path / "none.txt")
-    with pytest.raises(ValueError, match=r" is a folder; give the file of sentences itself$"):
+    with pytest.raises(ValueError, match=r" is a folder; give a file of CoNLL columns or JSON lines$"):
         read_conll(tmp_path)
 
 
@@ -177,7 +293,7 @@ def test_files_that_are_none_are_named(tmp_path):
     ("content", "name", "reason"),
     [
         ("a\nb\n\nc\n", "test.txt", "line 1 has words alone"),
-        ("a DT\nb NN\n\nc NN\n", "test.txt", 'line 1: the tag "DT" is neither'),
+        ("a DT\nb NN\n\nc NN\n", "test.txt", 'line 1: the tag "DT" is not one of'),
         ('{"words": ["a", "b"], "tags": ["O", "O"]}\n{"words": ["c"]}', "test.jsonl", "line 2 has words alone"),
     ],
 )
@@ -231,6 +347,6 @@ def test_the_sentences_of_conll_2003(shared_dir, name, count):
     path = shared_dir("data/conll2003") / f"{name}.txt"
     sentences = read_conll(path)
     assert len(sentences) == count
-    assert find_scheme(sentences) == "BIO"
+    assert find_scheme([sentence.tags for sentence in sentences]) == "BIO"
     lines = format_columns(sentences, [sentence.tags for sentence in sentences]).splitlines()
     assert [line.rsplit(" ", 1)[0] for line in lines] == path.read_text(encoding="utf-8").rstrip().splitlines()

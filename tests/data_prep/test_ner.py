@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.conll import Sentence, read_conll
+from data_prep.conll import read_conll
 from data_prep.ner import check_tags, collect_tags, confidences_from_logits, make_features, tags_from_logits
+from data_prep.sentences import Sentence
 from data_prep.tokenization import FullTokenizer
 
 TAGS = ["O", "B-X", "I-X"]
@@ -172,6 +173,11 @@ def test_tags_to_learn_are_both_of_every_type():
     assert collect_tags(sentences) == ["O", "B-X", "B-Y", "I-X", "I-Y"]
     with pytest.raises(ValueError, match=r"^train.txt has no entity: the tag of every word is O; training needs some"):
         collect_tags([Sentence(["a"], ["O"], path="train.txt")])
+
+
+def test_tags_without_types_are_learnt_as_they_are():
+    assert collect_tags([Sentence(["a", "b"], ["B", "O"])]) == ["O", "B", "I"]
+    assert collect_tags([Sentence(["a", "b"], ["B", "B-X"])]) == ["O", "B", "B-X", "I", "I-X"]
 
 
 def test_a_tag_that_training_does_not_know_is_named_by_line(letters_tokenizer, tmp_path):

@@ -53,6 +53,22 @@ def make(tokenizer, tmp_path):
     return make
 
 
+def test_columns_are_those_that_are_named_in_all_files(make):
+    germeval = "# a source of this text\n1\tparis\tB-LOC\tO\n2\tis\tO\tB-PER\n"
+    work = make(germeval, germeval, germeval)
+    assert work.tags == ["O", "B-PER", "I-PER"]
+    work = make(germeval, germeval, germeval, tag_column=2)
+    assert work.tags == ["O", "B-LOC", "I-LOC"]
+    assert work.predict_features["input_ids"].tolist() == work.train_features["input_ids"].tolist()
+    work = make(germeval, word_column=3, tag_column=2)
+    assert work.num_train_examples == 1
+    assert make('{"words": ["paris"], "tags": ["B-LOC"]}\n', ending="jsonl", tag_column=2).tags == [
+        "O",
+        "B-LOC",
+        "I-LOC",
+    ]
+
+
 def answers(features, tag_lists):
     """Logits by which each word has the given tag: what the network would give for these features."""
     logits = np.zeros((*features["input_ids"].shape, len(TAGS)), np.float32)
@@ -179,7 +195,7 @@ def test_a_model_that_is_there_needs_no_training_file(make):
         ),
         ({"train": "he O\nis O\n"}, "train_file.txt has no entity: the tag of every word is O; training needs some"),
         ({"dev": "he\n"}, "eval_file.txt line 1 has words alone"),
-        ({"test": ""}, "predict_file.txt holds no sentence"),
+        ({"test": ""}, "predict_file.txt is empty"),
     ],
 )
 def test_data_that_cannot_be_used_is_refused_at_once(make, arguments, message):
