@@ -18,6 +18,7 @@ from modeling import (
     open_checkpoint,
     weights_by_name,
 )
+from tests.modeling.states import assert_states_close
 
 
 def close(actual, expected, atol=1e-5):
@@ -110,10 +111,10 @@ def test_thirty_updates_equal_the_release(golden):
     trained = open_checkpoint(golden.folder / "trained")
     assert trained.read("global_step") == trainer.step == 30
     assert len(trained.names) == 3 * len(trainer.weights) + 1
-    for name, weight in trainer.weights.items():
-        close(weight, trained.read(name), atol=1e-4)
-        close(trainer.m[name], trained.read(f"{name}/adam_m"), atol=1e-4)
-        close(trainer.v[name], trained.read(f"{name}/adam_v"), atol=1e-4)
+    state = {name: np.asarray(weight) for name, weight in trainer.weights.items()}
+    state |= {f"{name}/adam_m": np.asarray(slot) for name, slot in trainer.m.items()}
+    state |= {f"{name}/adam_v": np.asarray(slot) for name, slot in trainer.v.items()}
+    assert_states_close(state, {name: trained.read(name) for name in state})
 
 
 def gradients_beside_the_kink(trainer, features):
@@ -227,6 +228,9 @@ def test_anchors_of_the_loss_and_the_updates(anchor_model):
                 weights["bert/encoder/layer_0/output/LayerNorm/gamma"][0],
             ]
         )
-    close(seen, anchors)
+    seen = np.array(seen)
+    # The length of the gradients has no fixed scale: processors differ by 1e-5 of it.
+    np.testing.assert_allclose(seen[:, 1], anchors[:, 1], rtol=1e-4)
+    close(np.delete(seen, 1, axis=1), np.delete(anchors, 1, axis=1))
     loss, _ = trainer.gradients(ANCHOR_FEATURES)
     close(loss, 1.711664)
