@@ -2,9 +2,8 @@
 
 import collections
 import json
-import os
 
-from data_prep.tables import decode_utf8
+from storage.json_files import read_json
 
 _SHAPE = 'SQuAD is {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ...}]}]}]}'
 
@@ -13,17 +12,17 @@ def read_articles(path: str) -> list[dict]:
     """Reads a SQuAD file of either version and checks that every question has what it needs.
 
     Args:
-        path: of a JSON file in UTF-8.
+        path: of a JSON file.
 
     Returns:
-        The articles of its "data", as they are: `paragraphs`, each with `context` and `qas`, each of these with `id`,
-        `question` and, where they are known, `answers` (`text`, `answer_start`) and `is_impossible`.
+        The articles of its "data", as they are, with ids as texts: `paragraphs`, each with `context` and `qas`, each of
+        these with `id`, `question` and, where they are known, `answers` (`text`, `answer_start`) and `is_impossible`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is a folder, empty, not UTF-8, not JSON, or not of this shape, or it has no question.
+        ValueError: it is not JSON (see `storage.json_files.read_json`), not of this shape, or has no question.
     """
-    content = _read_json(path)
+    content = read_json(path, "give a file of SQuAD's JSON")
     articles = content.get("data") if isinstance(content, dict) else None
     if not isinstance(articles, list):
         raise ValueError(f'{path} is JSON, but has no list "data" of articles; {_SHAPE}')
@@ -36,7 +35,7 @@ def read_articles(path: str) -> list[dict]:
         for place, paragraph in enumerate(paragraphs, 1):
             num_questions += _check_paragraph(paragraph, path, f"{where} paragraph {place}")
     if not num_questions:
-        raise ValueError(f"{path} holds no question; {_SHAPE}")
+        raise ValueError(f"{path} has no question; {_SHAPE}")
     return articles
 
 
@@ -76,15 +75,31 @@ def _check_paragraph(paragraph, path, where):
     _value(paragraph, "context", str, where)
     questions = _value(paragraph, "qas", list, where)
     for number, question in enumerate(questions, 1):
-        id_ = _value(question, "id", str, f"{where} question {number}")
+        id_ = _text_id(question, f"{where} question {number}")
         name = f'{path} question "{id_}"'
         _value(question, "question", str, name)
         for answer in _value(question, "answers", list, name) if "answers" in question else []:
             _value(answer, "text", str, f"{name}, in its answers,")
+            _whole_number(answer, "answer_start")
             _value(answer, "answer_start", int, f"{name}, in its answers,")
         if "is_impossible" in question:
             _value(question, "is_impossible", bool, name)
     return len(questions)
+
+
+def _text_id(question, where):
+    """Returns the id of a question, which becomes a text where it is a number: predictions have it as a key of JSON."""
+    if isinstance(question, dict):
+        _whole_number(question, "id")
+        if isinstance(question.get("id"), int) and not isinstance(question["id"], bool):
+            question["id"] = str(question["id"])
+    return _value(question, "id", str, where)
+
+
+def _whole_number(holder, key):
+    """Turns a value such as 3.0 into 3."""
+    if isinstance(holder, dict) and isinstance(holder.get(key), float) and holder[key].is_integer():
+        holder[key] = int(holder[key])
 
 
 _NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
@@ -105,23 +120,3 @@ def _value(holder, key, kind, where):
 def _shown(value):
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-def _read_json(path):
-    if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder; give a file of SQuAD's JSON")
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {path}; give a file of SQuAD's JSON") from None
-    if not content.strip():
-        raise ValueError(f"{path} is empty; give a file of SQuAD's JSON")
-    try:
-        return json.loads(decode_utf8(content, path))
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{path} line {error.lineno}: not JSON ({error.msg}, column {error.colno}); give a file of SQuAD's JSON"
-        ) from None
-    except RecursionError:
-        raise ValueError(f"{path} is JSON of too many levels; {_SHAPE}") from None

@@ -4,15 +4,12 @@ import collections
 import dataclasses
 import logging
 import math
-import re
-import string
 
 import numpy as np
 
-log = logging.getLogger("bert_keras")
+from evaluation.answer_texts import are_without_spaces, normalize_answer
 
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+log = logging.getLogger("bert_keras")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +25,14 @@ class Question:
     answers: tuple
 
 
-def squad_v1_metrics(dataset, predictions):
+def squad_v1_metrics(dataset, predictions, language=None):
     """The scores of SQuAD 1.1, where every question has an answer.
 
     Args:
         dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
         predictions: dict, the answer's text by the question's id. A question without one counts 0; the log says how
             many.
+        language: how texts are compared, see `evaluation.answer_texts.normalize_answer`.
 
     Returns:
         dict with `exact_match` and `f1`: the mean over all questions of the best over their gold answers, in percent.
@@ -51,11 +49,12 @@ def squad_v1_metrics(dataset, predictions):
                 "score it with version_2_with_negative"
             )
     answered = _answered(questions, predictions, "count 0")
-    exact, f1 = _scores([question.answers for question in answered], _texts(answered, predictions), 0)
+    gold = [question.answers for question in answered]
+    exact, f1 = _scores(gold, _texts(answered, predictions), 0, language)
     return {"exact_match": 100.0 * sum(exact) / len(questions), "f1": 100.0 * sum(f1) / len(questions)}
 
 
-def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0):
+def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, language=None):
     """The scores of SQuAD 2.0, where the right prediction for a question without an answer is an empty text.
 
     Args:
@@ -65,6 +64,7 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0):
         na_probs: dict, by the question's id how likely it is that there is no answer: any finite number that grows with
             it, as in null_odds.json. None: 0 for all, and no best thresholds.
         na_prob_thresh: float; questions above it are taken as answered with an empty text.
+        language: how texts are compared, see `evaluation.answer_texts.normalize_answer`.
 
     Returns:
         dict with `exact`, `f1` (percent) and `total` (int); the same with `HasAns_` and `NoAns_` before them, of the
@@ -81,8 +81,8 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0):
     """
     answered = _answered(read_questions(dataset), predictions, "are left out")
     texts = _texts(answered, predictions)
-    gold = [[text for text in question.answers if normalize_answer(text)] or [""] for question in answered]
-    exact, f1 = (np.array(scores, np.float64) for scores in _scores(gold, texts, 1))
+    gold = [[text for text in question.answers if normalize_answer(text, language)] or [""] for question in answered]
+    exact, f1 = (np.array(scores, np.float64) for scores in _scores(gold, texts, 1, language))
     has_answer = np.array([bool(question.answers) for question in answered])
     odds = np.zeros(len(answered)) if na_probs is None else _finite_odds(answered, na_probs)
     exact_kept, f1_kept = (np.where(odds > na_prob_thresh, ~has_answer, scores) for scores in (exact, f1))
@@ -110,6 +110,21 @@ def is_version_2(dataset):
     return any("is_impossible" in entry or not entry.get("answers") for entry in _entries(dataset))
 
 
+def warn_of_words(dataset, name):
+    """Warns that the official scripts split answers at spaces, where most gold answers are of scripts without them.
+
+    Args:
+        dataset: as of `squad_v1_metrics`.
+        name: str, the gold file.
+    """
+    if are_without_spaces(text for question in read_questions(dataset) for text in question.answers):
+        log.warning(
+            "%s: answers are split into words at spaces, as in the official script, but most of these have none, so an "
+            "answer that is right in part has F1 0; --answer_language=zh compares the characters of Chinese",
+            name,
+        )
+
+
 def read_questions(dataset):
     """Reads the questions of a gold file.
 
@@ -125,6 +140,8 @@ def read_questions(dataset):
     questions = {}
     for entry in _entries(dataset):
         id_, answers = entry.get("id"), entry.get("answers")
+        if isinstance(id_, int) and not isinstance(id_, bool):
+            id_ = str(id_)  # the keys of predictions are texts
         if not isinstance(id_, str):
             raise ValueError(f'the gold file has a question without an id ("{entry.get("question")}"); give it one')
         if id_ in questions:
@@ -138,11 +155,6 @@ def read_questions(dataset):
     if not questions:
         raise ValueError("the gold file has no questions; give one that has")
     return list(questions.values())
-
-
-def normalize_answer(text):
-    """Returns a text in lower case without ASCII punctuation, articles (a, an, the) and superfluous white space."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def _entries(dataset):
@@ -191,15 +203,15 @@ def _shown(value):
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _scores(gold, texts, f1_of_nothing):
+def _scores(gold, texts, f1_of_nothing, language):
     """Returns exact match and F1 of each text, the best over its gold answers.
 
     `f1_of_nothing` is the F1 of two texts that are both empty once normalised; the two scripts differ in it.
     """
     exact, f1 = [], []
     for answers, text in zip(gold, texts, strict=True):
-        predicted = normalize_answer(text)
-        answers = [normalize_answer(answer) for answer in answers]
+        predicted = normalize_answer(text, language)
+        answers = [normalize_answer(answer, language) for answer in answers]
         exact.append(int(predicted in answers))
         f1.append(max(_f1(answer.split(), predicted.split(), f1_of_nothing) for answer in answers))
     return exact, f1

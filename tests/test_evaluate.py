@@ -49,6 +49,9 @@ def test_the_flags_are_these():
         "na_prob_file": None,
         "na_prob_thresh": 1.0,
         "version_2_with_negative": None,
+        "answer_language": None,
+        "word_column": None,
+        "tag_column": None,
         "xnli_language": "zh",
         "json": False,
         "output_file": None,
@@ -108,6 +111,37 @@ def test_the_version_of_squad_is_found_or_given(score, write):
     assert score.log == ["gold.json: scored as SQuAD 1.1 (every question has an answer)"]
     assert "HasAns_exact" in score(*SQUAD, "--version_2_with_negative", "--json")
     assert score.log == ["gold.json: scored as SQuAD 2.0 (as the flag says)"]
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_the_arguments_of_the_official_scripts(score, write, tmp_path, is_v2):
+    gold = gold_file({"a": ["cat"], "b": []} if is_v2 else {"a": ["cat"]})
+    write(gold__json=gold, predictions__json={"a": "cat", "b": "x"}, odds__json={"a": 0.25, "b": 0.75})
+    expected = score(*SQUAD, "--json")
+    assert score("gold.json", "predictions.json") == expected
+    assert score("gold.json", "predictions.json", "--nojson") == score(*SQUAD)
+    if is_v2:
+        arguments = ("gold.json", "predictions.json", "--na-prob-file", "odds.json", "-t", "0.5", "--out-file=out.json")
+        official = score(*arguments)
+        assert official == score(*SQUAD, "--json", "--na_prob_file=odds.json", "--na_prob_thresh=0.5")
+        assert (tmp_path / "out.json").read_text() == official
+
+
+def test_answers_in_other_languages(score, write):
+    write(gold__json=gold_file({"a": ["北京大学"], "b": ["上海"]}), predictions__json={"a": "北京", "b": "上海。"})
+    assert json.loads(score("gold.json", "predictions.json")) == {"exact_match": 0.0, "f1": 0.0}
+    assert any("an answer that is right in part has F1 0; --answer_language=zh compares" in line for line in score.log)
+    expected = {"exact_match": 50.0, "f1": pytest.approx((200 / 3 + 100) / 2)}
+    assert json.loads(score("gold.json", "predictions.json", "zh")) == expected
+    assert json.loads(score(*SQUAD, "--answer_language=zh", "--json")) == expected
+    assert not any("right in part" in line for line in score.log)
+
+
+def test_ids_that_are_numbers(score, write):
+    gold = gold_file({"1": ["cat"]})
+    gold["data"][0]["paragraphs"][0]["qas"][0] |= {"id": 1, "answers": [{"text": "cat", "answer_start": 0.0}]}
+    write(gold__json=gold, predictions__json={"1": "cat"})
+    assert json.loads(score(*SQUAD, "--json")) == {"exact_match": 100.0, "f1": 100.0}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -247,6 +281,19 @@ def test_entities_of_two_files_and_of_json_lines(score, write):
     assert score("--task=ner", "--data_file=gold.txt", "--predictions_file=found.jsonl", "--json") == expected
 
 
+def test_entities_in_named_columns_and_other_schemes(score, write):
+    rows = ["1 Peter S-PER O", "2 of O O", "3 New B-LOC O", "4 York E-LOC O"]
+    predictions = ["B-PER", "O", "B-LOC", "O"]
+    write(
+        gold__txt="\n".join(rows),
+        found__txt="\n".join(f"{row} {tag}" for row, tag in zip(rows, predictions, strict=True)),
+    )
+    expected = entity_metrics([["B-PER", "O", "B-LOC", "I-LOC"]], [predictions])
+    for arguments in (("--data_file=gold.txt", "--tag_column=2"), ("--tag_column=2",), ("--tag_column=-3",)):
+        figures = json.loads(score("--task=ner", "--predictions_file=found.txt", *arguments, "--json"))
+        assert {name: figures[name] for name in expected} == expected
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Output and mistakes
 
@@ -297,7 +344,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             (*NER_FLAGS, "--output_file=gold.txt"),
             {"gold__txt": "a O\n"},
-            "^--output_file=gold.txt is the --data_file, which it would replace; give another name$",
+            "^--output_file=gold.txt is also --data_file, which would be lost; give another file$",
         ),
         (("--task=ax", "--data_file=x", "--predictions_file=x"), {}, "^--task=ax has no file with labels; only GLUE's"),
         (
@@ -308,19 +355,19 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             (*MRPC_FLAGS, "--output_file=nowhere/out.json"),
             {},
-            "^--output_file=nowhere/out.json cannot be written: give the name of a file in a folder that is there$",
+            "^--output_file=nowhere/out.json: there is no folder nowhere; create it, or give another file$",
         ),
-        (SQUAD, {}, "^there is no file gold.json"),
-        (SQUAD, SQUAD_FILES, '^there is no file "predictions.json"; check the path$'),
+        (SQUAD, {}, '^there is no file "gold.json"'),
+        (SQUAD, SQUAD_FILES, '^there is no file "predictions.json"; check the path'),
         (
             SQUAD,
             {**SQUAD_FILES, "predictions__json": '{"a": "cat",\n"b"}'},
-            r"^predictions.json line 2: not JSON \(Expecting .*\); it needs the answer to each question by its id$",
+            r"^predictions.json line 2: not valid JSON \(Expecting .*\); give the answer to each question by its id$",
         ),
         (
             SQUAD,
             {**SQUAD_FILES, "predictions__json": "[]"},
-            "^predictions.json is JSON, but no object; it needs the an",
+            "^predictions.json is JSON, but not an object; give the an",
         ),
         (
             SQUAD,
@@ -397,12 +444,39 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             ("--task=ner", "--predictions_file=p.txt"),
             {"p__txt": "EU B-ORG\nrejects O\n"},
-            '^p.txt line 1: "EU" is no tag; O, B-TYPE or I-TYPE is needed in the column before the last$',
+            "^p.txt has no column of right tags before the predicted ones; give them in --data_file$",
         ),
         (
             ("--task=ner", "--predictions_file=p.txt"),
             {"p__txt": "EU O B-ORG\nrejects O VBZ\n"},
-            '^p.txt line 2: the tag "VBZ" is neither of BIO nor of IOB1',
+            '^p.txt line 2: the tag "VBZ" is not one of BIO, IOB1, IOBES or BILOU',
+        ),
+        (
+            ("--task=ner", "--predictions_file=p.txt"),
+            {"p__txt": "EU x NNP B-ORG\n"},
+            '^p.txt line 1: the tag "NNP" is not one of BIO, .* or name the column of the tags with --tag_column$',
+        ),
+        (
+            ("--task=ner", "--predictions_file=p.jsonl", "--tag_column=1"),
+            {},
+            r"^--word_column and --tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
+        ),
+        (("--task=mrpc", "gold.json", "p.json"), {}, '^"gold.json" is not a flag; give flags alone, or as to SQuAD\'s'),
+        (("gold.json",), {}, '^"gold.json" is not a flag; give flags alone, or as to SQuAD\'s official script'),
+        (
+            ("gold.json", "p.json", "fr"),
+            {},
+            '^the third argument, "fr", is not one of MLQA\'s languages ar, de, en, es',
+        ),
+        (
+            SQUAD,
+            {**SQUAD_FILES, "predictions__json": "[" * 100_000},
+            "^predictions.json: JSON of too many levels of brackets; give the answer",
+        ),
+        (
+            SQUAD,
+            {**SQUAD_FILES, "predictions__json": "7" * 5000},
+            "^predictions.json line 1: a number of more than 4,300 digits; give the answer",
         ),
         (
             ("--task=ner", "--predictions_file=p.jsonl"),
@@ -412,7 +486,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             ("--task=ner", "--predictions_file=p.jsonl"),
             {"p__jsonl": '{"words": ["EU"], "tags": ["O"], "predicted_tags": [3]}'},
-            '^p.jsonl line 1 word 1: "3" is no tag; O, B-TYPE or I-TYPE is needed as "predicted_tags"$',
+            '^p.jsonl line 1 word 1: "3" in "predicted_tags" is not a tag; give tags O, B-<type> and I-<type>$',
         ),
         (
             NER_FLAGS,

@@ -190,7 +190,7 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
         (
             ["do_train"],
             {"tag_column": 7},
-            "train.txt line 1 has 3 columns, counted from 0, so --tag_column=7 is not one",
+            "train.txt line 3 has 3 columns, counted from 0, so --tag_column=7 is not one",
         ),
         (
             ["do_train"],

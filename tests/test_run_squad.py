@@ -295,7 +295,11 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(files, data, tmp_
             "^missing: --init_checkpoint, the model to start from",
         ),
         ({"do_train": True, "output_dir": None}, ValueError, "^missing: --output_dir"),
-        ({"do_train": True, "train_file": "none.json"}, FileNotFoundError, "there is no file .*none.json; give a file"),
+        (
+            {"do_train": True, "train_file": "none.json"},
+            FileNotFoundError,
+            "there is no file .*none.json.; check the path",
+        ),
         (
             {"do_train": True, "eval_file": "questions"},
             ValueError,

@@ -329,13 +329,13 @@ def test_an_id_that_is_there_twice_matters_where_answers_are_told_apart(read, me
     ("content", "message"),
     [
         (b" \n", "train.json is empty; give a file of SQuAD's JSON"),
-        (b'{"data":\n [}', r"train.json line 2: not JSON \(Expecting value, column 3\)"),
+        (b'{"data":\n [}', r"train.json line 2: not valid JSON \(Expecting value, column 3\)"),
         (b'{"data":\n\n"\xff"}', r"train.json line 3: not UTF-8 \(byte 0xff\); save it as UTF-8"),
-        (b"[" * 100_000, "train.json is JSON of too many levels; SQuAD is "),
+        (b"[" * 100_000, "train.json: JSON of too many levels of brackets; give a file of SQuAD's JSON"),
         ([], 'train.json is JSON, but has no list "data" of articles; SQuAD is {"data": '),
         ({"data": {}}, 'train.json is JSON, but has no list "data" of articles; '),
-        ({"data": []}, "train.json holds no question; SQuAD is "),
-        (squad(), "train.json holds no question; SQuAD is "),
+        ({"data": []}, "train.json has no question; SQuAD is "),
+        (squad(), "train.json has no question; SQuAD is "),
         ({"data": ["x"]}, 'train.json article 1 is "x" where an object with the key "paragraphs" is needed; '),
         ({"data": [{"title": "a"}]}, 'train.json article 1 lacks "paragraphs"; SQuAD is '),
         (
@@ -344,7 +344,11 @@ def test_an_id_that_is_there_twice_matters_where_answers_are_told_apart(read, me
         ),
         (squad(qas=5), r'train.json article 1 \("Letters"\) paragraph 1 has 5 for "qas", which must be a list'),
         (squad(question(id=None)), r'article 1 \("Letters"\) paragraph 1 question 1 lacks "id"; SQuAD is '),
-        (squad(question(id=5)), r'article 1 \("Letters"\) paragraph 1 question 1 has 5 for "id", which must be text'),
+        (
+            squad(question(id=True)),
+            r'article 1 \("Letters"\) paragraph 1 question 1 has true for "id", which must be text',
+        ),
+        (squad(question(id=1.5)), r'paragraph 1 question 1 has 1.5 for "id", which must be text'),
         (squad(question(question=None)), 'train.json question "q1" lacks "question"; SQuAD is '),
         (squad(question(answers="bb")), 'train.json question "q1" has "bb" for "answers", which must be a list'),
         (squad(question(answers=["bb"])), 'question "q1", in its answers, is "bb" where an object with the key "text"'),
@@ -389,7 +393,9 @@ def test_a_file_of_the_second_version_says_what_has_no_answer(read):
 
 
 def test_a_file_must_be_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file .*none.json; give a file of SQuAD's JSON"):
+    with pytest.raises(
+        FileNotFoundError, match='there is no file .*none.json"; check the path, and give a file of SQuAD' + "'s JSON"
+    ):
         read_squad(str(tmp_path / "none.json"), True, False)
     with pytest.raises(ValueError, match="is a folder; give a file of SQuAD's JSON"):
         read_squad(str(tmp_path), True, False)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.squad import is_version_2, normalize_answer, squad_v1_metrics, squad_v2_metrics
+from evaluation.answer_texts import normalize_answer
+from evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics
 
 
 def gold_file(answers, version="v2.0"):
