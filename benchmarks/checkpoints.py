@@ -33,6 +33,7 @@ from absl import flags
 
 import convert_checkpoint
 from benchmarks import peers
+from benchmarks.machine import use_device
 from modeling import BertConfig, PretrainingModel, load_weights, open_checkpoint, save_checkpoint, weights_by_name
 from modeling.config import released_names
 from training.flags import parse, require, run_main
@@ -82,6 +83,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("work_dir",))
+    use_device("cpu")  # so that all three compute on the same device
     name = values.bert_config_file
     config = BertConfig.from_name(name) if name in released_names() else BertConfig.from_json_file(name)
     work_dir = pathlib.Path(values.work_dir)

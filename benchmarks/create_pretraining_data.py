@@ -14,7 +14,6 @@ import glob
 import json
 import os
 import pathlib
-import platform
 import random
 import shlex
 import subprocess
@@ -24,7 +23,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs without installation
 
-from benchmarks.machine import processor_name
+from benchmarks.machine import describe_machine
 from data_prep.progress import Progress
 
 
@@ -121,7 +120,7 @@ def print_table(rows, arguments):
     """Prints the figures as a table in Markdown, and what they were measured with."""
     print(f"`python {shlex.join(['benchmarks/create_pretraining_data.py', *arguments])}`\n")
     load = f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
-    print(f"{processor_name()}, {os.cpu_count()} cores, {load}; Python {platform.python_version()}.\n")
+    print(f"{describe_machine()}; {load}.\n")
     print("| text | workers | instances | seconds (reading, building, writing) | CPU s | instances/s | peak memory |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in rows:

@@ -28,6 +28,7 @@ start_tensorflow()
 from absl import flags
 
 from benchmarks import speed
+from benchmarks.machine import DEVICES, use_device
 from training.flags import parse, require, run_main
 from training.metrics_log import METRICS_FILE, read_metrics
 
@@ -67,6 +68,7 @@ def define_flags():
     flags.DEFINE_list("programs", [*PROGRAMS][:-1], f"Which take turns: {', '.join(PROGRAMS)}.", flag_values=values)
     flags.DEFINE_integer("rounds", 3, "How often each has its turn.", lower_bound=1, flag_values=values)
     flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the examples.", flag_values=values)
+    flags.DEFINE_enum("device", "cpu", DEVICES, "Where all programs compute.", flag_values=values)
     return values
 
 
@@ -78,24 +80,28 @@ def main(argv):
     unknown = [name for name in values.programs if name not in PROGRAMS]
     if unknown:
         raise ValueError(f"--programs={unknown[0]} is none of {', '.join(PROGRAMS)}")
-    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "accelerate"))
+    device = use_device(values.device)
+    speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "accelerate"), device)
     turns = {name: [] for name in values.programs}
     for seed in range(1, values.rounds + 1):
         for name in values.programs:
             with tempfile.TemporaryDirectory() as folder:
                 arguments = [*PROGRAMS[name], *(f"--{flag}={values[flag].value}" for flag in _PASSED_ON)]
-                turns[name].append(run_once([*arguments, f"--seed={seed}", f"--output_dir={folder}/run"]))
+                turns[name].append(
+                    run_once([*arguments, f"--seed={seed}", f"--output_dir={folder}/run"], values.device)
+                )
     print_table(turns)
 
 
 _PASSED_ON = ("data_dir", "init_checkpoint", "num_train_epochs")
 
 
-def run_once(arguments):
+def run_once(arguments, device="cpu"):
     """Runs a program and returns its Turn.
 
     Args:
         arguments: list of str; the program's path within the project, then its flags, --output_dir last.
+        device: "cpu" or "gpu"; with "cpu" the program sees no GPU.
 
     Raises:
         ValueError: it failed; what it said is in the message.
@@ -103,7 +109,10 @@ def run_once(arguments):
     command = [sys.executable, str(_ROOT / arguments[0]), *arguments[1:]]
     print("+ python", " ".join(arguments), file=sys.stderr, flush=True)
     cpu_before, started = _cpu_seconds_of_children(), time.monotonic()
-    done = subprocess.run(command, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}, capture_output=True, text=True)
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"} | (
+        {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
+    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     seconds, cpu_seconds = time.monotonic() - started, _cpu_seconds_of_children() - cpu_before
     if done.returncode:
         raise ValueError(f"{arguments[0]} ended with {done.returncode}: {done.stderr.strip()}")

@@ -12,7 +12,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import platform
 import re
 import shlex
 import shutil
@@ -23,11 +22,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import keras
-import tensorflow as tf
 from absl import flags
 
-from benchmarks.machine import processor_name
+from benchmarks.machine import describe_machine
 from training.flags import parse, require, run_main
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -177,9 +174,9 @@ def results_table(work_dir):
             cells += [_shown(pretrained[0]["baseline"].get(figure)), f"{minutes:.1f}" if number == 0 else ""]
             lines.append("| " + " | ".join(cells) + " |")
         commands.append(re.sub(r"\{data\}", "data", row.command))
-    machine = f"{processor_name()}, {os.cpu_count()} cores; Python {platform.python_version()}"
-    versions = f"TensorFlow {tf.__version__}, Keras {keras.__version__}"
-    return "\n".join([*lines, "", f"{machine}, {versions}.", "", *(f"    python {c}" for c in commands), ""])
+    return "\n".join(
+        [*lines, "", f"{describe_machine(('tensorflow', 'keras'))}.", "", *(f"    python {c}" for c in commands), ""]
+    )
 
 
 def _results(work_dir, row, start):

@@ -20,6 +20,7 @@ import torch
 import transformers
 
 from benchmarks import peers, speed
+from benchmarks.machine import torch_device
 from modeling import BertModel
 from modeling.precision import dtype_policy
 from training.flags import run_main
@@ -31,14 +32,14 @@ def main(argv):
     speed.compare(argv, __doc__, make_programs, speed.encoder_operations)
 
 
-def make_programs(config, batch):
+def make_programs(config, batch, device):
     """Returns by name what makes the programs that take turns."""
     return {
         "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
         "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),
         "bert-keras XLA float32": functools.partial(ours, config, batch, "float32", is_compiled=True),
-        "transformers float32": functools.partial(of_transformers, config, batch, torch.float32),
-        "transformers bfloat16": functools.partial(of_transformers, config, batch, torch.bfloat16),
+        "transformers float32": functools.partial(of_transformers, config, batch, device, torch.float32),
+        "transformers bfloat16": functools.partial(of_transformers, config, batch, device, torch.bfloat16),
         "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
         "keras-hub XLA float32": functools.partial(of_keras_hub, config, batch, is_compiled=True),
     }
@@ -53,18 +54,20 @@ def ours(config, batch, policy, is_compiled):
     return lambda: encode(*inputs).numpy()
 
 
-def of_transformers(config, batch, dtype):
+def of_transformers(config, batch, device, dtype):
     """Returns a function that encodes a batch with transformers' BertModel."""
-    model = transformers.BertModel(peers.transformers_config(config)).eval().to(dtype)
+    device = torch_device(device)
+    model = transformers.BertModel(peers.transformers_config(config)).eval().to(device, dtype)
     inputs = {
         "input_ids": torch.tensor(batch["input_ids"], dtype=torch.long),
         "attention_mask": torch.tensor(batch["input_mask"], dtype=torch.long),
         "token_type_ids": torch.tensor(batch["segment_ids"], dtype=torch.long),
     }
+    inputs = {name: value.to(device) for name, value in inputs.items()}
 
     def encode():
         with torch.inference_mode():
-            return model(**inputs).last_hidden_state
+            return model(**inputs).last_hidden_state.cpu()
 
     return encode
 

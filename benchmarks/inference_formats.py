@@ -7,13 +7,10 @@ and take turns, so that what else the machine does meets them alike. Texts are m
 "text" is given text and tokenizes it too, the others are given ids. Prints a table in Markdown.
 """
 
-import os
 import pathlib
-import platform
 import statistics
 import sys
 import time
-from importlib import metadata
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -25,11 +22,10 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from benchmarks.machine import processor_name
+from benchmarks.machine import describe_machine, use_device
 from data_prep.graph_tokenization import GraphTokenizer
-from export.litert_format import write_litert
+from export.ids_formats import write_ids
 from export.networks import IdsNetwork
-from export.onnx_format import write_onnx
 from export.quantization import in_bfloat16
 from export.saved_model import make_text_model, write_saved_model
 from modeling import HEAD_PATTERNS, POOLER_PATTERNS, ClassifierModel, load_weights, weights_by_name
@@ -56,6 +52,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("init_checkpoint", "work_dir"))
+    use_device("cpu")  # where the other formats compute
     work_dir = pathlib.Path(values.work_dir)
     if work_dir.exists() and (not work_dir.is_dir() or any(work_dir.iterdir())):
         raise ValueError(f"--work_dir={work_dir} is not an empty folder; give one that is new or empty")
@@ -122,15 +119,15 @@ def write_all(model, files, network, work_dir):
         openers[name] = lambda path=path: of_ids(open_saved_model(path))
         openers[f"{name}, text"] = lambda path=path: of_text(path)
         sizes[f"{name}, text"] = sizes[name]
-    for name, write, opener, quantize in (
-        ("ONNX Runtime", write_onnx, open_onnx, None),
-        ("ONNX Runtime, int8", write_onnx, open_onnx, "int8"),
-        ("LiteRT", write_litert, open_litert, None),
-        ("LiteRT, int8", write_litert, open_litert, "int8"),
+    for name, format_, opener, quantize in (
+        ("ONNX Runtime", "onnx", open_onnx, None),
+        ("ONNX Runtime, int8", "onnx", open_onnx, "int8"),
+        ("LiteRT", "litert", open_litert, None),
+        ("LiteRT, int8", "litert", open_litert, "int8"),
     ):
         print(f"writing {name} ...", file=sys.stderr)
         path = work_dir / name.replace(", ", "_").replace(" ", "_")
-        write(IdsNetwork(model, "classification"), path, quantize)
+        write_ids(format_, IdsNetwork(model, "classification"), path, quantize)
         sizes[name] = path.stat().st_size
         openers[name] = lambda path=path, opener=opener: of_ids(opener(path))
     return sizes, openers
@@ -225,9 +222,7 @@ def spread(values, num_digits):
 
 def versions():
     """Returns what was measured with, as a sentence."""
-    packages = ("tensorflow", "keras", "onnxruntime", "ai-edge-litert")
-    listed = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
-    return f"{processor_name()}, {os.cpu_count()} cores; Python {platform.python_version()}, {listed}."
+    return f"{describe_machine(('tensorflow', 'keras', 'onnxruntime', 'ai-edge-litert'))}; all on the CPU."
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import pathlib
-import platform
 import sys
 import time
 
@@ -22,13 +21,11 @@ from training.start import start_tensorflow
 
 start_tensorflow()
 
-import keras
 import numpy as np
-import tensorflow as tf
 from absl import flags
 
 import run_pretraining
-from benchmarks.machine import processor_name
+from benchmarks.machine import describe_machine
 from data_prep.instances import PretrainingDataSettings
 from data_prep.pipeline import evaluation_batches
 from data_prep.pretraining import build_pretraining_data
@@ -168,8 +165,7 @@ def report(work_dir, baselines, command, minutes):
     summary = json.loads((work_dir / "train.tfrecord.json").read_text(encoding="utf-8"))["summary"]
     print(f"\nCommand: `python {command}`")
     print(
-        f"Machine: {os.cpu_count()} cores, {processor_name()}; Python {platform.python_version()}, TensorFlow "
-        f"{tf.__version__}, Keras {keras.__version__}; {minutes:.0f} minutes of training and evaluation\n"
+        f"Machine: {describe_machine(('tensorflow', 'keras'))}; {minutes:.0f} minutes of training and evaluation\n"
         f"Training text: {summary['documents']} documents, {summary['tokens']:,} pieces, "
         f"{summary['instances']:,} examples\n"
     )

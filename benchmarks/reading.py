@@ -24,6 +24,7 @@ import numpy as np
 from absl import flags
 
 from benchmarks import speed
+from benchmarks.machine import use_device
 from data_prep import feature_batches, pipeline
 from data_prep.instances import PretrainingDataSettings
 from data_prep.packed_batches import PackedShape, pack_batches
@@ -51,7 +52,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("corpus", "vocab_file"))
-    speed.print_machine(" ".join(argv), ("tensorflow",))
+    speed.print_machine(" ".join(argv), ("tensorflow",), use_device("cpu"))
     print("| | length | examples/s | lowest to highest |")
     print("| --- | ---: | ---: | ---: |")
     for num_tokens in speed.PREDICTIONS:

@@ -4,14 +4,13 @@ Several programs are timed in one process, in turns, so that a slow minute of th
 """
 
 import os
-import platform
 import statistics
 import time
 
 import numpy as np
 from absl import flags
 
-from benchmarks.machine import processor_name
+from benchmarks.machine import DEVICES, describe_machine, use_device
 from modeling import BertConfig
 from modeling.config import released_names
 from training.flags import parse
@@ -38,6 +37,7 @@ def define_flags():
     )
     flags.DEFINE_integer("rounds", 5, "How often each program has its turn.", flag_values=values)
     flags.DEFINE_float("seconds", 5.0, "How long a turn lasts, at least.", flag_values=values)
+    flags.DEFINE_enum("device", "cpu", DEVICES, "Where all programs compute.", flag_values=values)
     return values
 
 
@@ -47,18 +47,19 @@ def compare(argv, description, make_programs, operations):
     Args:
         argv: list of str; the program's name, then its flags.
         description: str, the program's docstring.
-        make_programs: function of a BertConfig and a batch of it, giving by name functions that make programs as
-            `take_turns` takes them.
-        operations: function of the same, giving the operations of one call, an int.
+        make_programs: function of a BertConfig, a batch of it and a device ("cpu" or "gpu"), giving by name functions
+            that make programs as `take_turns` takes them.
+        operations: function of config and batch, giving the operations of one call, an int.
     """
     values = define_flags()
     parse(values, argv, description)
-    print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"))
+    device = use_device(values.device)
+    print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "keras-hub"), device)
     for name in values.bert_config_file:
         config = read_config(name)
         for num_tokens in map(int, values.num_tokens):
             batch = make_batch(config, values.batch_size, num_tokens)
-            makers = make_programs(config, batch)
+            makers = make_programs(config, batch, values.device)
             chosen = [program for program in makers if program.startswith(tuple(values.programs or ("",)))]
             if not chosen:
                 raise ValueError(f"--programs={','.join(values.programs)} begins none of {', '.join(makers)}")
@@ -172,11 +173,9 @@ def _rounded(rate):
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def print_machine(command, packages):
+def print_machine(command, packages, device="CPU"):
     """Prints what was run, on what, with which versions, and how busy the machine was."""
-    import importlib.metadata
-
-    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
     print(f"Command: `python {command}`\n")
-    print(f"Machine: {os.cpu_count()} cores, {processor_name()}; Python {platform.python_version()}, {versions}")
+    print(f"Device of all programs: {device}\n")
+    print(f"Machine: {describe_machine(packages)}")
     print(f"Load before: {', '.join(f'{load:.1f}' for load in os.getloadavg())} (1, 5, 15 minutes)\n")

@@ -12,7 +12,6 @@ import argparse
 import glob
 import os
 import pathlib
-import platform
 import random
 import shlex
 import statistics
@@ -22,7 +21,7 @@ import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs without installation
 
-from benchmarks.machine import processor_name
+from benchmarks.machine import describe_machine
 from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
 
 RELEASE, PLAIN, OURS = "the release", "BasicTokenizer + WordpieceTokenizer", "FullTokenizer.encode"
@@ -139,8 +138,7 @@ def print_table(speeds, differences, repeats):
     """Prints the figures as a table in Markdown, and what they were measured with."""
     base = RELEASE if any(name == RELEASE for _, name in speeds) else PLAIN
     print(f"`python {shlex.join(['benchmarks/tokenization.py', *sys.argv[1:]])}`\n")
-    python = f"Python {platform.python_version()}"
-    print(f"{processor_name()}, one core; {python}; median (lowest to highest) of {repeats} runs.")
+    print(f"{describe_machine()}; one core used; median (lowest to highest) of {repeats} runs.")
     if base == PLAIN:
         print("The release is not measured: pip install --no-deps bert-tensorflow==1.0.1 six")
     print(f"\n| text | tokenizer | MB/s | times {base} | sentences with other ids |")

@@ -24,6 +24,7 @@ import torch
 import transformers
 
 from benchmarks import peers, speed
+from benchmarks.machine import torch_device
 from modeling import AdamWeightDecay, LearningRateSchedule, PretrainingModel, PretrainingTask
 from modeling.precision import dtype_policy
 from training.flags import run_main
@@ -38,14 +39,14 @@ def main(argv):
     speed.compare(argv, __doc__, make_programs, speed.pretraining_operations)
 
 
-def make_programs(config, batch):
+def make_programs(config, batch, device):
     """Returns by name what makes the programs that take turns."""
     return {
         "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
         "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),
         "bert-keras XLA float32": functools.partial(ours, config, batch, "float32", is_compiled=True),
-        "transformers float32": functools.partial(of_transformers, config, batch, is_mixed=False),
-        "transformers bfloat16": functools.partial(of_transformers, config, batch, is_mixed=True),
+        "transformers float32": functools.partial(of_transformers, config, batch, device, is_mixed=False),
+        "transformers bfloat16": functools.partial(of_transformers, config, batch, device, is_mixed=True),
         "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
         "keras-hub XLA float32": functools.partial(of_keras_hub, config, batch, is_compiled=True),
     }
@@ -62,9 +63,10 @@ def ours(config, batch, policy, is_compiled):
     return lambda: float(trainer.train(batches, one)["loss"])
 
 
-def of_transformers(config, batch, is_mixed):
+def of_transformers(config, batch, device, is_mixed):
     """Returns a function that takes one step of transformers' BertForPreTraining with PyTorch's AdamW."""
-    model = transformers.BertForPreTraining(peers.transformers_config(config)).train()
+    device = torch_device(device)
+    model = transformers.BertForPreTraining(peers.transformers_config(config)).train().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
     labels = np.full(batch["input_ids"].shape, -100, np.int64)
     np.put_along_axis(labels, batch["masked_lm_positions"].astype(np.int64), batch["masked_lm_ids"], 1)
@@ -75,9 +77,10 @@ def of_transformers(config, batch, is_mixed):
         "labels": torch.tensor(labels),
         "next_sentence_label": torch.tensor(batch["next_sentence_labels"][:, 0], dtype=torch.long),
     }
+    inputs = {name: value.to(device) for name, value in inputs.items()}
 
     def step():
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_mixed):
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):
             loss = model(**inputs).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -37,7 +37,7 @@ def main(argv):
         per_device_eval_batch_size=values.train_batch_size,
         num_train_epochs=values.num_train_epochs,
         bf16=values.precision == "bfloat16",
-        use_cpu=True,
+        use_cpu=os.environ.get("CUDA_VISIBLE_DEVICES") == "",
         seed=values.seed,
     )
     transformers.set_seed(values.seed)  # the head's random numbers

@@ -4,7 +4,9 @@ import platform
 import sys
 import types
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from benchmarks import machine
 
@@ -19,6 +21,49 @@ def test_the_processor_is_named_or_else_the_kind_of_machine(tmp_path, monkeypatc
     assert machine.processor_name() == "fast64"
     info.write_text("processor\t: 0\nmodel name\t: Chip: 5 GHz\nprocessor\t: 1\nmodel name\t: Chip: 5 GHz\n")
     assert machine.processor_name() == "Chip: 5 GHz"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("flags\t\t: fpu avx avx2 avx512f avx512_bf16 amx_tile sse", "avx2, avx512f, avx512_bf16, amx_tile"),
+        ("Features\t: fp asimd sve i8mm bf16", "asimd, sve, i8mm, bf16"),
+        ("bugs\t\t: avx2", "instruction sets unknown"),
+    ],
+)
+def test_the_machine_is_described_with_its_instruction_sets(tmp_path, monkeypatch, line, expected):
+    info = tmp_path / "cpuinfo"
+    info.write_text(f"model name\t: Chip\n{line}\n")
+    monkeypatch.setattr(machine, "CPU_INFO", str(info))
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 2)
+    start = f"2 cores, Chip ({expected}); Python {platform.python_version()}"
+    assert machine.describe_machine() == start
+    assert machine.describe_machine(["numpy"]) == f"{start}, numpy {np.__version__}"
+
+
+def test_tensorflow_uses_the_device_that_is_asked_for(monkeypatch):
+    gpus, hidden = [], []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *arguments: hidden.append(arguments))
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": f"Chip {gpu}"})
+    with pytest.raises(ValueError, match="--device=gpu: TensorFlow finds no GPU; install bert-keras.gpu., or give"):
+        machine.use_device("gpu")
+    gpus.append("A")
+    assert machine.use_device("gpu") == "GPU, Chip A"
+    assert not hidden
+    assert machine.use_device("cpu") == "CPU"
+    assert hidden == [([], "GPU")]
+
+
+def test_pytorch_uses_the_device_that_is_asked_for_or_refuses(monkeypatch):
+    torch = types.ModuleType("torch")
+    torch.cuda = types.SimpleNamespace(is_available=lambda: False)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert machine.torch_device("cpu") == "cpu"
+    with pytest.raises(ValueError, match="--device=gpu: PyTorch finds no GPU; install a build of it for CUDA"):
+        machine.torch_device("gpu")
+    torch.cuda.is_available = lambda: True
+    assert machine.torch_device("gpu") == "cuda"
 
 
 def test_records_of_another_text_are_not_trained_on(tmp_path):
@@ -101,20 +146,24 @@ def test_the_comparison_of_formats_deletes_nothing_of_others(tmp_path):
 def test_sizes_and_lengths_each_have_a_table(capsys, monkeypatch):
     from benchmarks import speed
 
-    monkeypatch.setattr(speed, "print_machine", lambda command, packages: None)
+    monkeypatch.setattr(speed, "print_machine", lambda command, packages, device: devices.append(device))
     monkeypatch.setattr(speed, "peak_programs", lambda: {"peak float32": lambda: None})
-    shapes = []
+    shapes, devices = [], []
+    monkeypatch.setattr(speed, "use_device", str.upper)
 
-    def make_programs(config, batch):
+    def make_programs(config, batch, device):
+        assert device == "gpu"
         shapes.append((config.hidden_size, *batch["input_ids"].shape))
         return {"bert-keras float32": lambda: lambda: None, "slow float32": lambda: pytest.fail("was not asked for")}
 
     flags = ["--bert_config_file=tiny,mini", "--num_tokens=8,16", "--batch_size=2", "--rounds=1", "--seconds=0"]
+    flags.append("--device=gpu")
     speed.compare(["some.py", *flags, "--programs=bert-keras"], "Some.", make_programs, lambda config, batch: 1)
     assert shapes == [(128, 2, 8), (128, 2, 16), (256, 2, 8), (256, 2, 16)]
     titles = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":")]
     assert titles[1] == "tiny, length 16, batch 2:"
     assert len(titles) == 4
+    assert devices == ["GPU"]
     with pytest.raises(ValueError, match="--programs=fast begins none of bert-keras float32, slow float32"):
         speed.compare(["some.py", *flags, "--programs=fast"], "Some.", make_programs, lambda config, batch: 1)
 
@@ -145,7 +194,7 @@ def test_fine_tuning_is_set_beside_the_trainer(capsys, tmp_path):
     program.write_text("raise SystemExit('no memory')")
     with pytest.raises(ValueError, match=f"^{program} ended with 1: no memory$"):
         fine_tuning_speed.run_once([str(program), f"--output_dir={tmp_path}"])
-    program.write_text("import sys; assert sys.argv[1] == '--seed=2'")
+    program.write_text("import os, sys; assert (sys.argv[1], os.environ['CUDA_VISIBLE_DEVICES']) == ('--seed=2', '')")
     (tmp_path / "evaluation.json").write_text('{"metrics": {"f1": 0.5, "accuracy": 0.25}}')
     turn = fine_tuning_speed.run_once([str(program), "--seed=2", f"--output_dir={tmp_path}"])
     assert (turn.examples_per_second, turn.f1, turn.accuracy) == (40, 0.5, 0.25)
