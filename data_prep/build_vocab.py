@@ -22,6 +22,8 @@ from data_prep.documents import check_text_files, find_text_files
 from data_prep.progress import Progress, ProgressBar
 from data_prep.tokenization import BasicTokenizer
 from data_prep.vocabulary_learning import count_words, cover, learn_vocabulary, write_vocabulary
+from storage import paths
+from storage.checks import check_output_file
 from training.console import open_console
 from training.flags import parse, require, run_main
 from training.start import start_tensorflow
@@ -33,11 +35,13 @@ def define_flags() -> flags.FlagValues:
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string("input_file", None, "Text files: names and patterns, separated by commas.", **define)
+    flags.DEFINE_string(
+        "input_file", None, "Text files: names and patterns, separated by commas; local or remote.", **define
+    )
     flags.DEFINE_string("vocab_file", None, "The vocabulary to write, one piece a line; must not exist.", **define)
     flags.DEFINE_integer("vocab_size", 30522, "Pieces of the vocabulary.", **define)
     flags.DEFINE_bool("do_lower_case", True, "Lower-case and strip accents.", **define)
-    flags.DEFINE_integer("num_unused", 994, "Places for words of one's own, [unusedN].", lower_bound=0, **define)
+    flags.DEFINE_integer("num_unused", 994, "Places for your own words, [unusedN].", lower_bound=0, **define)
     flags.DEFINE_integer("alphabet_size", 1000, "Characters that are pieces, at most.", lower_bound=1, **define)
     flags.DEFINE_integer("num_workers", 1, "Processes that count words; they change nothing else.", 1, **define)
     flags.DEFINE_bool("strict_utf8", False, "Refuse text that is not UTF-8 instead of dropping bytes.", **define)
@@ -60,8 +64,12 @@ def main(argv: list[str]) -> dict:
     parse(values, argv, __doc__)
     require(values, ("input_file", "vocab_file"))
     input_files = find_text_files(values.input_file)
+    check_output_file(values.vocab_file, "--vocab_file", {"--input_file": input_files})
+    if paths.exists(values.vocab_file):
+        raise ValueError(
+            f"--vocab_file={values.vocab_file} exists, and models may need it as it is; choose another name"
+        )
     check_text_files(input_files)
-    _check_output(values.vocab_file)
 
     console = open_console()
     tokenizer = BasicTokenizer(values.do_lower_case)
@@ -74,14 +82,6 @@ def main(argv: list[str]) -> dict:
     console.print(_table(summary))
     log.info("wrote %s; use it with --do_lower_case=%s", values.vocab_file, values.do_lower_case)
     return summary
-
-
-def _check_output(vocab_file: str) -> None:
-    if os.path.exists(vocab_file):
-        raise ValueError(f"--vocab_file={vocab_file} exists, and models may need it as it is; choose another name")
-    folder = os.path.dirname(os.path.abspath(vocab_file))
-    if not os.path.isdir(folder):
-        raise ValueError(f"--vocab_file={vocab_file}: there is no folder {folder}; create it, or choose another name")
 
 
 def _table(summary: dict) -> Table:

@@ -10,7 +10,8 @@ import numpy as np
 
 from data_prep.documents import Documents
 from data_prep.progress import Progress
-from data_prep.text_lines import Dropped, read_lines, warn_about_text
+from data_prep.text_lines import Dropped, TextFile, as_text_file, read_lines, text_warnings
+from data_prep.text_sources import local_texts
 from data_prep.workers import Workers, WorkFolder
 
 log = logging.getLogger("bert_keras")
@@ -23,7 +24,7 @@ _ARRAYS = ("tokens", "sentence_starts", "document_starts")
 class Chunk:
     """The lines of a file that begin at `start` or after it, and before `end`; whether the file ends with them."""
 
-    file: str
+    file: TextFile
     start: int
     end: int
     is_last: bool
@@ -41,7 +42,8 @@ def tokenize_corpus(
     """Reads and tokenizes text files as `read_documents` does, with several processes and onto disk.
 
     Args:
-        files, strict_utf8, progress: as of `read_documents`.
+        files: paths, local or remote, also of compressed text: see `local_texts`.
+        strict_utf8, progress: as of `read_documents`.
         tokenizer: the one that is the workers' context, or its first part.
         workers: they do it.
         folder: where the arrays go, and where those of an earlier try are found.
@@ -51,23 +53,27 @@ def tokenize_corpus(
         The documents in the order of the files; how many of their tokens are `[UNK]`.
 
     Raises:
-        ValueError: text that is not UTF-8, with `strict_utf8`, naming file and line.
+        UnusableTextError: text that is not UTF-8, with `strict_utf8`, naming file and line; or a damaged file.
+        OSError: a file cannot be read, or the folder cannot be written to.
     """
     progress = progress or Progress()
     vocab_size = max(tokenizer.vocab.values()) + 1
     if folder.result("corpus") is None:
-        chunks = cut(files, chunk_bytes)
+        chunks = cut(local_texts(files, folder, workers.run, progress), chunk_bytes)
         results = {}
         progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
         for name, result in workers.run(_tokenize_chunk, folder, {k: (c, strict_utf8) for k, c in chunks.items()}):
-            if "mistake" in result:
-                raise ValueError(result["mistake"])
+            if strict_utf8:
+                Dropped(**result["dropped"]).refuse_invalid()
             results[name] = result
             progress.advance(chunks[name].end - chunks[name].start)
         progress.finish()
         _join(chunks, results, folder)
     corpus = folder.result("corpus")
-    warn_about_text(Dropped(**corpus["dropped"]), [tuple(pair) for pair in corpus["continuing"]])
+    folder.remove("source-")
+    folder.remove("text-")
+    for warning in corpus["warnings"]:
+        log.warning("%s", warning)
     if not corpus["num_documents"]:
         return Documents(vocab_size), 0
     return open_corpus(folder, vocab_size), corpus["num_unknown"]
@@ -78,11 +84,12 @@ def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
-def cut(files: Sequence[str], chunk_bytes: int = CHUNK_BYTES) -> dict[str, Chunk]:
-    """Cuts files into tasks of about so many bytes; returns them by name, in their order."""
+def cut(files: Sequence[str | TextFile], chunk_bytes: int = CHUNK_BYTES) -> dict[str, Chunk]:
+    """Cuts local files of UTF-8 into tasks of about so many bytes; returns them by name, in their order."""
+    texts = [as_text_file(file) for file in files]
     chunks = [
-        Chunk(file, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
-        for file, size in ((file, os.path.getsize(file)) for file in files)
+        Chunk(text, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
+        for text, size in ((text, os.path.getsize(text.path)) for text in texts)
         for start in range(0, size, chunk_bytes)
     ]
     return {f"text-{number:06}": chunk for number, chunk in enumerate(chunks)}
@@ -92,36 +99,34 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
     tokenizer, (chunk, strict_utf8) = context[0], task
     documents, dropped = Documents(max(tokenizer.vocab.values()) + 1), Dropped()
     ends_a_document = False  # one that began in an earlier chunk
-    try:
-        for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
-            if line:
-                documents.add_sentence(tokenizer.encode(line))
-            else:
-                ends_a_document = ends_a_document or not documents.num_sentences
-                documents.end_document()
-    except ValueError as error:
-        return folder.finish(name, {"mistake": str(error)})
+    for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
+        if line:
+            documents.add_sentence(tokenizer.encode(line))
+        else:
+            ends_a_document = ends_a_document or not documents.num_sentences
+            documents.end_document()
+    files = []
     for array_name in _ARRAYS:
-        with open(folder.file(f"{name}.{array_name}"), "wb") as file:
-            getattr(documents, array_name).tofile(file)
-    return folder.finish(
-        name,
-        {
-            "num_unknown": documents.tokens.count(tokenizer.vocab["[UNK]"]),
-            "ends_a_document": ends_a_document,
-            "dropped": dataclasses.asdict(dropped),
-        },
-    )
+        with folder.create(f"{name}.{array_name}") as file:
+            file.write(getattr(documents, array_name))
+        files.append(file)
+    result = {
+        "num_unknown": documents.tokens.count(tokenizer.vocab["[UNK]"]),
+        "ends_a_document": ends_a_document,
+        "dropped": dataclasses.asdict(dropped),
+    }
+    return folder.finish(name, result, files)
 
 
 def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder) -> None:
-    """Joins the arrays of the chunks, each in turn, to those of the corpus, and deletes them."""
+    """Joins the arrays of the chunks, each in turn, to those of the corpus."""
     num_tokens = num_sentences = num_documents = last_end = 0
     dropped, continuing, names = Dropped(), [], list(chunks)
     with contextlib.ExitStack() as stack:
-        tokens, sentences, documents = (stack.enter_context(open(folder.file(name), "wb")) for name in _ARRAYS)
+        files = [stack.enter_context(folder.create(name)) for name in _ARRAYS]
+        tokens, sentences, documents = files
         for starts in (sentences, documents):
-            np.zeros(1, np.uint64).tofile(starts)
+            starts.write(np.zeros(1, np.uint64))
         for number, name in enumerate(names):
             content, sentence_starts, document_starts = _read_chunk(folder, name)
             ends = np.concatenate([[0] if results[name]["ends_a_document"] else [], document_starts[1:]])
@@ -133,10 +138,10 @@ def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder
                 ends = np.append(ends, np.uint64(num_sentences))
             last_end = int(ends[-1]) if len(ends) else last_end
             if chunks[name].is_last and not is_end and num_sentences > last_end:
-                continuing.append((chunks[name].file, chunks[names[number + 1]].file))
+                continuing.append((chunks[name].file.name, chunks[names[number + 1]].file.name))
             tokens.write(content)
-            (sentence_starts[1:] + np.uint64(num_tokens)).tofile(sentences)
-            ends.tofile(documents)
+            sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
+            documents.write(ends)
             num_tokens += int(sentence_starts[-1])
             num_documents += len(ends)
             dropped.add(Dropped(**results[name]["dropped"]))
@@ -145,14 +150,10 @@ def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder
         {
             "num_documents": num_documents,
             "num_unknown": sum(result["num_unknown"] for result in results.values()),
-            "dropped": dataclasses.asdict(dropped),
-            "continuing": continuing,
+            "warnings": text_warnings(dropped, continuing),
         },
+        files,
     )
-    for name in names:
-        for array_name in _ARRAYS:
-            os.remove(folder.file(f"{name}.{array_name}"))
-        os.remove(folder.file(f"{name}.json"))
 
 
 def _read_chunk(folder: WorkFolder, name: str) -> tuple[bytes, np.ndarray, np.ndarray]:

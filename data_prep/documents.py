@@ -1,7 +1,6 @@
 """Text files into documents of token ids: one sentence a line, a blank line between documents."""
 
 import collections
-import glob
 import logging
 import mmap
 import os
@@ -11,8 +10,9 @@ from collections.abc import Sequence
 
 from data_prep.masking import shuffle
 from data_prep.progress import Progress
-from data_prep.records import is_address
-from data_prep.text_lines import Dropped, read_lines, warn_about_text
+from data_prep.text_lines import Dropped, TextFile, as_text_file, read_lines, text_warnings
+from data_prep.text_sources import form_of
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -21,7 +21,7 @@ class Documents:
     """Documents as one flat array of token ids, with the places where sentences and documents start.
 
     A token takes two bytes (four where the vocabulary has more than 65,536 entries), a sentence and a document eight
-    each, so a corpus fits in memory at about a third of the size of its text.
+    each, together about 0.6 of the size of English text.
 
     Args:
         vocab_size: int; every id is below it.
@@ -53,6 +53,17 @@ class Documents:
         documents._order = range(len(documents.document_starts) - 1)
         return documents
 
+    def close(self) -> None:
+        """Closes the files of documents on disk, which can then be deleted on every system. Nothing can be read after.
+
+        Documents in memory stay as they are.
+        """
+        if self._maps:
+            for view in (self.tokens, self.sentence_starts, self.document_starts):
+                view.release()
+            for content in self._maps:
+                content.close()
+
     def release(self) -> None:
         """Gives back the memory that documents on disk take; what is asked for next is read again."""
         for content in self._maps:
@@ -74,7 +85,7 @@ class Documents:
         return self.num_sentences > self.document_starts[-1]
 
     def add_sentence(self, ids: list[int]) -> None:
-        """Adds a sentence to the current document; one without tokens is passed over."""
+        """Adds a sentence to the current document; one without tokens is left out."""
         if ids:
             self.tokens.fromlist(ids)
             self.sentence_starts.append(len(self.tokens))
@@ -86,7 +97,7 @@ class Documents:
             self.document_starts.append(self.num_sentences)
 
     def shuffle(self, rng: random.Random) -> None:
-        """Puts the documents into a random order, drawn as the release draws it."""
+        """Puts the documents into a random order, drawn as the original draws it."""
         shuffle(self._order, rng)
 
     def sentences(self, index: int) -> tuple[int, int]:
@@ -96,9 +107,9 @@ class Documents:
 
 
 def find_text_files(patterns: str) -> list[str]:
-    """Finds the files of a comma-separated list of globs.
+    """Finds the files of a comma-separated list of globs, local or remote.
 
-    Differs from the release: the files of one glob come sorted (the release leaves the order to the file system), and
+    Differs from the original: the files of one glob are sorted (the original leaves the order to the file system), and
     `*` does not match hidden files.
 
     Returns:
@@ -106,66 +117,60 @@ def find_text_files(patterns: str) -> list[str]:
 
     Raises:
         FileNotFoundError: a glob matches nothing.
-        ValueError: an empty name between two commas, or an address as gs://bucket/file.
+        ValueError: an empty name between two commas.
     """
     files = []
     for pattern in patterns.split(","):
         pattern = pattern.strip()
         if not pattern:
-            raise ValueError(f'--input_file="{patterns}" has an empty name beside a comma; remove the comma')
-        if is_address(pattern):
-            raise ValueError(
-                f'--input_file: "{pattern}" is an address, but text is read from local files; copy it to this machine'
-            )
-        matches = sorted(glob.glob(pattern))
-        if not matches and os.path.exists(pattern):
-            matches = [pattern]  # a name with characters that mean something in a pattern
+            raise ValueError(f'--input_file="{patterns}" has an empty name next to a comma; remove the comma')
+        matches = paths.glob(pattern) or paths.find(pattern)
         if not matches:
-            raise FileNotFoundError(f'--input_file: "{pattern}" matches no file (from the folder {os.getcwd()})')
+            where = "" if paths.is_remote(pattern) else f" (from the folder {os.getcwd()})"
+            raise FileNotFoundError(f'--input_file: "{pattern}" matches no file{where}')
         files += matches
     return files
 
 
 def check_text_files(files: list[str]) -> None:
-    """Checks that every file can be read and holds something; warns where one is named twice.
+    """Checks that every file can be read and holds text; warns where one is named twice.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: none is given, one is a folder, a pipe or a device, cannot be opened, or is empty.
+        ValueError: none is given, one is a folder, a pipe or a device, cannot be opened, is empty, or is not text.
     """
     if not files:
         raise ValueError("no input file is given; name at least one text file")
     for file in files:
-        if os.path.isdir(file):
-            raise ValueError(f'the input "{file}" is a folder; name its files, for example "{os.path.join(file, "*")}"')
-        if os.path.exists(file) and not os.path.isfile(file):
+        if paths.is_dir(file):
+            raise ValueError(f'the input "{file}" is a folder; name its files, for example "{paths.join(file, "*")}"')
+        if paths.exists(file) and not paths.is_file(file):
             raise ValueError(
                 f'the input "{file}" is not an ordinary file, but a pipe or a device; write its text to a file first'
             )
         try:
-            with open(file, "rb"):
-                is_empty = not os.path.getsize(file)
+            form = form_of(file)
         except FileNotFoundError:
             raise FileNotFoundError(f'there is no input file "{file}"; check the path') from None
         except OSError as error:
-            raise ValueError(f'the input file "{file}" cannot be read: {error.strerror}') from error
-        if is_empty:
-            raise ValueError(f'the input file "{file}" is empty; leave it out, or look at how it was made')
+            raise ValueError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
+        if form.encoding != "utf-8":
+            log.info("%s: read as %s, as its byte order mark says", file, form.encoding.upper())
     twice = [file for file, count in collections.Counter(files).items() if count > 1]
     if twice:
-        log.warning("%s is given more than once and read as often, as the release does", ", ".join(twice))
+        log.warning("%s is given more than once and read as often, as the original does", ", ".join(twice))
 
 
 def read_documents(
-    files: list[str], tokenizer, strict_utf8: bool = False, progress: Progress | None = None
+    files: Sequence[str | TextFile], tokenizer, strict_utf8: bool = False, progress: Progress | None = None
 ) -> Documents:
     """Reads and tokenizes text files: one sentence a line, a blank line after each document.
 
-    As in the release the end of a file does not end a document: without a blank line the last document of a file
+    As in the original the end of a file does not end a document: without a blank line the last document of a file
     continues in the next file; a line in the log says so.
 
     Args:
-        files: paths, read in this order.
+        files: local files of UTF-8 lines, read in this order.
         tokenizer: a `FullTokenizer`.
         strict_utf8: refuses text that is not UTF-8, instead of dropping the offending bytes.
         progress: is told of the bytes read.
@@ -174,24 +179,29 @@ def read_documents(
         The documents in the order of the files.
 
     Raises:
-        ValueError: text that is not UTF-8, with `strict_utf8`, naming file and line.
+        UnusableTextError: text that is not UTF-8, with `strict_utf8`, naming file and line.
+        OSError: a file cannot be read.
     """
     progress = progress or Progress()
     documents = Documents(max(tokenizer.vocab.values()) + 1)
     dropped, continuing = Dropped(), []
-    progress.start("reading", sum(map(os.path.getsize, files)), "bytes")
-    for number, file in enumerate(files):
+    texts = [as_text_file(file) for file in files]
+    progress.start("reading", sum(os.path.getsize(text.path) for text in texts), "bytes")
+    for number, file in enumerate(texts):
         for size, line in read_lines(file, dropped, strict_utf8):
             if line:
                 documents.add_sentence(tokenizer.encode(line))
             else:
                 documents.end_document()
             progress.advance(size)
-        if documents.is_open and number + 1 < len(files):
-            continuing.append((file, files[number + 1]))
+        if strict_utf8:
+            dropped.refuse_invalid()
+        if documents.is_open and number + 1 < len(texts):
+            continuing.append((file.name, texts[number + 1].name))
     documents.end_document()
     progress.finish()
-    warn_about_text(dropped, continuing)
+    for warning in text_warnings(dropped, continuing):
+        log.warning("%s", warning)
     return documents
 
 

@@ -65,8 +65,9 @@ def _write(path, features, notes):
     flat = {name: np.reshape(values, (num_rows, -1)) for name, values in features.items()}
     layout = {name: {"shape": values.shape[1:], "dtype": str(values.dtype)} for name, values in features.items()}
     with RecordWriter([path]) as writer:
-        for row in range(num_rows):
-            writer.write(serialize_example({name: values[row].tolist() for name, values in flat.items()}))
+        writer.write_file(
+            serialize_example({name: values[row].tolist() for name, values in flat.items()}) for row in range(num_rows)
+        )
         writer.commit({**notes, "features": layout})
 
 

@@ -1,25 +1,28 @@
-"""Text files in, record files of pre-training examples out: the release's create_pretraining_data as a function.
+"""Text files in, record files of pre-training examples out: the original create_pretraining_data as a function.
 
-With the same settings it makes the same examples in the same order and files as the release. Differs from it in
-memory: token ids lie in flat arrays and finished instances on disk, until they are written in their shuffled order.
+With the same settings it makes the same examples in the same order and files as the original. Differs from it in
+memory: token ids are in flat arrays and finished instances on disk, until they are written in their shuffled order.
 """
 
 import dataclasses
 import functools
 import hashlib
+import itertools
 import logging
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from data_prep.building import NUM_SHOWN, BuildingTools, build_with_workers, check_documents, show
+from data_prep.building import NUM_SHOWN, BuildingTools, build_with_workers, show, work_folder
+from data_prep.corpus_checks import check_documents, tell_room
 from data_prep.documents import Documents, check_text_files, read_documents
 from data_prep.instances import Instance, PretrainingDataSettings, instances_of_document
 from data_prep.masking import MaskingVocabulary
 from data_prep.progress import Progress
-from data_prep.records import RecordWriter, check_record_files, serialize_example
+from data_prep.records import RecordWriter, check_record_files, create_folders, serialize_example, tell_replaced
 from data_prep.spill import InstanceSpill
 from data_prep.summary import Summary
+from data_prep.text_sources import opened_texts
 from data_prep.workers import Workers
 
 log = logging.getLogger("bert_keras")
@@ -36,22 +39,26 @@ def build_pretraining_data(
     num_workers: int = 1,
     is_gzip: bool = False,
     start_workers: Callable | None = None,
+    work_dir: str | None = None,
 ) -> dict:
     """Builds pre-training examples from text files.
 
     Args:
-        input_files: text, one sentence a line and a blank line after each document.
-        output_files: TFRecord files; with one worker example number j goes to file j modulo their number, with more
-            each example to a random one. Beside each, NAME.json holds its metadata.
+        input_files: text, one sentence a line and a blank line after each document; UTF-8, or UTF-16 with a byte order
+            mark; it may be compressed (gzip, bzip2, xz, Zstandard) or remote, and is then copied to `work_dir` first.
+        output_files: TFRecord files, local or remote; with one worker example number j goes to file j modulo their
+            number, with more each example to a random one. NAME.json holds the metadata of the file NAME.
         tokenizer: a `FullTokenizer`.
         settings: see there.
         vocab_file: noted in the metadata, and not to be written over.
         progress: is told how far the work has come; None: lines in the log.
         rng: where all randomness is drawn from; None: `random.Random(settings.random_seed)`. Only for one worker.
-        num_workers: processes that share the work. With one the examples and their order are the release's. With more
-            each document of each pass draws from a stream of its own, so that the files are the same for every number.
+        num_workers: processes that share the work. With one the examples and their order are the original's. With more
+            each document of each pass draws from its own stream, so that the files are the same for every number.
         is_gzip: compresses the files.
         start_workers: starts those who do the work in place of `num_workers` processes: see `build_with_workers`.
+        work_dir: a local folder for unfinished work; None: that of the first output, or the system's folder for
+            temporary files where that is remote.
 
     Returns:
         The summary: see `Summary.as_dict`.
@@ -64,6 +71,7 @@ def build_pretraining_data(
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
     check_text_files(input_files)
     check_record_files(output_files, input_files, vocab_file)
+    tell_replaced(output_files)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
     if num_workers < 1:
@@ -77,29 +85,56 @@ def build_pretraining_data(
     tools = BuildingTools(tokenizer, vocabulary, settings)
     progress = progress or Progress()
     if start_workers is not None:
-        return build_with_workers(input_files, output_files, tools, start_workers, is_gzip, metadata, progress)
+        return build_with_workers(
+            input_files, output_files, tools, start_workers, is_gzip, metadata, progress, work_dir
+        )
+    return _build_in_order(input_files, output_files, tools, rng, is_gzip, metadata, progress, work_dir)
 
+
+def _build_in_order(
+    input_files: Sequence[str],
+    output_files: Sequence[str],
+    tools: BuildingTools,
+    rng: random.Random | None,
+    is_gzip: bool,
+    metadata: dict,
+    progress: Progress,
+    work_dir: str | None,
+) -> dict:
+    """Builds examples in this process, in the order of the original; returns the summary."""
+    tokenizer, settings = tools.tokenizer, tools.settings
     rng = rng or random.Random(settings.random_seed)
-    with RecordWriter(output_files, is_gzip) as writer:
-        documents = read_documents(input_files, tokenizer, settings.strict_utf8, progress)
-        check_documents(documents, input_files)
+    folder = work_folder(output_files[0], work_dir)
+    with RecordWriter(output_files, is_gzip, folder) as writer:
+        create_folders([os.path.join(folder, "any")])
+        with opened_texts(input_files, folder, progress) as texts:
+            documents = read_documents(texts, tokenizer, settings.strict_utf8, progress)
+        check_documents(documents, input_files, settings)
+        tell_room(documents, settings, folder, num_copies=2)
         summary = Summary.of_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
         largest = max(*tokenizer.vocab.values(), settings.max_seq_length)
-        with InstanceSpill(os.path.dirname(os.path.realpath(output_files[0])), largest) as spill:
-            for instance in draw_instances(documents, settings, vocabulary, rng, progress):
+        with InstanceSpill(folder, largest) as spill:
+            for instance in draw_instances(documents, settings, tools.vocabulary, rng, progress):
                 spill.append(instance)
                 summary.add(instance)
+            result = summary.as_dict(settings.max_seq_length)
             spill.shuffle(rng)
+            for number, instance in enumerate(itertools.islice(spill, NUM_SHOWN)):
+                show(number, instance, tools)
             progress.start("writing", len(spill), "instances")
-            for number, instance in enumerate(spill):
-                if number < NUM_SHOWN:
-                    show(number, instance, tools)
-                writer.write(serialize_example(instance.features(settings)))
-                progress.advance()
+            for number in range(len(output_files)):
+                writer.write_file(_records_of(spill, len(output_files), number, settings, progress))
             progress.finish()
-        result = summary.as_dict(settings.max_seq_length)
         writer.commit({**metadata, "summary": result})
     return result
+
+
+def _records_of(
+    spill: InstanceSpill, step: int, first: int, settings: PretrainingDataSettings, progress: Progress
+) -> Iterator[bytes]:
+    for instance in spill.every(step, first):
+        yield serialize_example(instance.features(settings))
+        progress.advance()
 
 
 def draw_instances(
@@ -184,7 +219,13 @@ def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_rele
         "vocab_size": vocab_size,
         "vocab_sha256": vocabulary_digest(tokenizer.vocab),
         "do_lower_case": do_lower_case,
+        "strip_accents": tokenizer.basic_tokenizer.strip_accents,
         **({"masking": masking} if settings.dynamic_masking else {}),
         "order": "release" if is_release_order else "of any number of workers from 2 on",
-        "settings": {**flags, "do_lower_case": do_lower_case, **dataclasses.asdict(settings)},
+        "settings": {
+            **flags,
+            "do_lower_case": do_lower_case,
+            "strip_accents": tokenizer.basic_tokenizer.strip_accents,
+            **dataclasses.asdict(settings),
+        },
     }

@@ -1,13 +1,15 @@
 """Numbers into record files: `tf.train.Example` in TFRecord files, and beside each a small JSON of what it holds."""
 
+import contextlib
 import functools
+import itertools
 import json
 import logging
 import os
 import pathlib
 import secrets
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from data_prep.tfrecords import TFRecordFile, frame
 from storage import paths, writing
@@ -109,45 +111,44 @@ def read_metadata(record_file: str) -> dict | None:
     return metadata
 
 
-def is_address(name: str) -> bool:
-    """Whether a name is that of something elsewhere, as gs://bucket/file; as a path it would be a local folder."""
-    return "://" in str(name)
-
-
 def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vocab_file: str | None = None) -> None:
     """Checks, before any work, that record files can be written. Nothing is created.
 
     Args:
-        files: the record files to write.
+        files: the record files to write, local or remote.
         input_files: files that must not be written over.
         vocab_file: one more of these; None: none.
 
     Raises:
-        ValueError: no name, an address, a name twice, one of the inputs, the vocabulary, not an ordinary file, or a
-            folder that cannot be used.
+        ValueError: no name, a name twice, one of the inputs, the vocabulary, not an ordinary file, or a folder that
+            cannot be used.
     """
     if not files or not all(files):
         raise ValueError("an output file has no name; give at least one, and no comma too many")
-    taken = {os.path.realpath(file): f'the input "{file}"' for file in input_files}
+    taken = {paths.real(file): f'the input "{file}"' for file in input_files}
     if vocab_file is not None:
-        taken[os.path.realpath(vocab_file)] = f'the vocabulary file "{vocab_file}"'
+        taken[paths.real(vocab_file)] = f'the vocabulary file "{vocab_file}"'
     seen = set()
     for record_file in files:
-        if is_address(record_file):
-            raise ValueError(
-                f'the output file "{record_file}" is an address, but records are written to local files; name a local '
-                "file and copy it there afterwards"
-            )
         for file in (record_file, metadata_file(record_file)):
-            path = os.path.realpath(file)
+            path = paths.real(file)
             if path in seen:
                 raise ValueError(f'the output file "{file}" is given twice; the outputs need different names')
             if path in taken:
                 raise ValueError(f'the output file "{file}" is {taken[path]}; choose another name')
-            if os.path.exists(path) and not os.path.isfile(path):
+            if paths.exists(path) and not paths.is_file(path):
                 raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
             seen.add(path)
-        _check_folder(os.path.dirname(os.path.realpath(record_file)))
+        if not paths.is_remote(record_file):
+            _check_folder(os.path.dirname(os.path.realpath(record_file)))
+
+
+def tell_replaced(files: Sequence[str]) -> None:
+    """Says in the log which record files exist and will be replaced."""
+    existing = [file for file in files if paths.exists(file)]
+    if existing:
+        more = f" and {len(existing) - 1:,} more files exist" if len(existing) > 1 else " exists"
+        log.warning("%s%s; the new records replace what is there as soon as they are complete", existing[0], more)
 
 
 def _check_folder(folder: str) -> None:
@@ -164,82 +165,69 @@ def _check_folder(folder: str) -> None:
 
 
 class RecordWriter:
-    """Writes records in turn to several TFRecord files, which appear under their names only when all are complete.
+    """Writes TFRecord files, one after the other, which appear under their names only when all are complete.
 
-    Until `commit` the records lie in hidden files beside the final ones, and what had these names before stays as it
-    was. Use it as a context manager: without a commit the hidden files are removed. Missing folders are created, and
-    removed again where nothing came into them.
-    Differs from the release: it writes under the final names, so that a run cut short leaves files that look complete.
+    Until `commit` the records are in hidden files, and what had the final names before stays as it was. Use it as a
+    context manager: without a commit the hidden files are removed. Missing folders are created, and removed again
+    where they stay empty.
+    Differs from the original: it writes under the final names, so that a run cut short leaves files that look complete.
 
     Args:
-        files: the record files; record number j goes to file j modulo their number.
+        files: the record files, local or remote.
         is_gzip: compresses the files.
+        work_dir: a local folder for the hidden files of remote outputs; those of local outputs are in the same folder
+            as the output.
 
     Attributes:
-        num_records: list of int, the records that have gone to each file.
+        num_records: list of int, the records of each file that is written.
 
     Raises:
         ValueError: a folder or file cannot be created.
     """
 
-    def __init__(self, files: Sequence[str], is_gzip: bool = False):
+    def __init__(self, files: Sequence[str], is_gzip: bool = False, work_dir: str = "."):
         # A link stays a link: the file it points to is the one to replace.
-        self._files = [os.path.realpath(file) for file in files]
-        self._partials = [_partial_name(file) for file in self._files]
+        self._files = [paths.real(file) for file in files]
+        self._partials = [_partial_name(file, work_dir) for file in self._files]
         self._is_gzip = is_gzip
         self._missing_folders = []
-        self.num_records = [0] * len(files)
-        self._writers = []
-        self._pending = []
+        self.num_records = []
 
     def __enter__(self) -> "RecordWriter":
+        self._missing_folders = missing_folders(self._files)
         try:
-            self._missing_folders = missing_folders(self._files)
-            for file, partial in zip(self._files, self._partials, strict=True):
-                create_folder(os.path.dirname(file))
-                self._writers.append(_open(partial, self._is_gzip))
+            create_folders(self._files)
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *exception) -> None:
-        try:
-            # A full disk shows here again; it has been told, or nothing of these files is kept.
-            self._close()
-        except OSError:
-            log.debug("closing a file that is thrown away failed", exc_info=True)
-        finally:
-            for partial in self._partials:
-                _remove(partial)
-            remove_empty(self._missing_folders)
+        for partial in self._partials:
+            paths.remove(partial)
+        remove_empty(self._missing_folders)
 
-    def write(self, record: bytes) -> None:
-        """Adds a record to the file whose turn it is.
+    def write_file(self, records: Iterable[bytes]) -> None:
+        """Writes the records of the next file.
 
         Raises:
-            OSError: those gathered so far cannot be written, as on a full disk.
+            OSError: they cannot be written, as on a full disk.
         """
-        self._pending.append(record)
-        if len(self._pending) >= _RECORDS_AT_ONCE:
-            self._flush()
-
-    def _flush(self) -> None:
-        pending, self._pending = list(frame(self._pending)), []
-        turn = sum(self.num_records) % len(self._files)
-        for place in range(min(len(pending), len(self._files))):
-            number = (turn + place) % len(self._files)
-            share = pending[place :: len(self._files)]
-            try:
-                self._writers[number].write(share)
-            except OSError as error:
-                raise OSError(f'cannot write "{self._files[number]}": {error.strerror}') from error
-            self.num_records[number] += len(share)
+        number, count = len(self.num_records), 0
+        file, records = self._files[number], iter(records)
+        with contextlib.ExitStack() as stack:
+            with _writing(file):
+                writer = TFRecordFile(self._partials[number], self._is_gzip)
+            stack.callback(_close, writer, file)
+            while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
+                framed = list(frame(batch))
+                with _writing(file):
+                    writer.write(framed)
+                count += len(batch)
+        self.num_records.append(count)
 
     def commit(self, metadata: dict) -> None:
-        """Closes the files and gives them their final names, each with its metadata beside it.
-
-        What had these names before is replaced, which the log says.
+        """Gives the files their final names, each with its metadata beside it.
 
         Args:
             metadata: is written beside every file, with "num_examples" and "num_bytes" of that file added.
@@ -247,79 +235,74 @@ class RecordWriter:
         Raises:
             OSError: they cannot be completed, as on a full disk.
         """
-        self._flush()
-        self._close()
         publish(self._files, self._partials, self.num_records, metadata)
-
-    def _close(self) -> None:
-        writers, self._writers = self._writers, []
-        failure = None
-        for file, writer in zip(self._files, writers, strict=False):
-            try:
-                writer.close()
-            except OSError as error:
-                failure = OSError(f'cannot write "{file}": {error.strerror}')
-        if failure:
-            raise failure
 
 
 def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict) -> None:
-    """Gives complete files their final names, each with its metadata beside it; the log says what they replace.
+    """Gives complete files their final names, each with its metadata beside it. What had these names is replaced.
 
     Args:
-        files: the final names, no links.
-        partials: the present ones, on the same file systems.
+        files: the final names, no links. To a remote place the file is copied.
+        partials: the present names, of local files; for a local file on the same file system.
         num_records: of each file.
         metadata: is written beside every file, with "num_examples" and "num_bytes" of that file added.
     """
     for partial in partials:
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
+        writing.flush(partial)
     for file, partial, count in zip(files, partials, num_records, strict=True):
-        if os.path.exists(file):
-            log.info("replacing the existing %s", file)
         # In this order, so that a kill in between leaves records without metadata, never with those of others.
-        _remove(metadata_file(file))
-        os.replace(partial, file)
+        paths.remove(metadata_file(file))
+        if paths.is_remote(file):
+            paths.copy(partial, file)
+        else:
+            paths.move(partial, file)
         write_metadata(file, {**metadata, "num_examples": count, "num_bytes": paths.size(file)})
 
 
-def create_folder(folder: str) -> None:
-    """Creates a folder where there is none, and says so in the log.
+def create_folders(files: Sequence[str]) -> None:
+    """Creates the folders of files where there are none, and says so in the log.
 
     Raises:
-        ValueError: it cannot be created.
+        ValueError: one cannot be created.
     """
+    for folder in dict.fromkeys(map(paths.parent, files)):
+        try:
+            if not paths.is_dir(folder):
+                paths.make_dirs(folder)
+                log.info("created the folder %s", folder)
+        except OSError as error:
+            raise ValueError(f'cannot write into the output folder "{folder}": {error.strerror or error}') from error
+
+
+def cannot_write(what: str, error: OSError) -> OSError:
+    """Returns the error to raise where writing failed: it names the place, and says what a full disk needs."""
+    needed = "; it needs room there" if error.errno in writing.FULL else ""
+    return OSError(f"cannot write {what}: {error.strerror or error}{needed}")
+
+
+@contextlib.contextmanager
+def _writing(file: str):
     try:
-        if not os.path.isdir(folder):
-            os.makedirs(folder)
-            log.info("created the folder %s", folder)
+        yield
     except OSError as error:
-        raise ValueError(f'cannot write into the output folder "{folder}": {error.strerror}') from error
+        raise cannot_write(f'"{file}"', error) from error
 
 
-def _open(partial: str, is_gzip: bool) -> TFRecordFile:
-    try:
-        return TFRecordFile(partial, is_gzip)
-    except OSError as error:
-        folder = os.path.dirname(partial)
-        raise ValueError(f'cannot write into the output folder "{folder}": {error.strerror}') from error
+def _close(writer: TFRecordFile, file: str) -> None:
+    with _writing(file):
+        writer.close()
 
 
-def _partial_name(file: str) -> str:
-    """Returns a name in the same folder that no pattern for record files matches."""
-    folder, name = os.path.split(file)
-    return os.path.join(folder, f".{name}.{secrets.token_hex(4)}.partial")
-
-
-def _remove(file: str) -> None:
-    if os.path.lexists(file):
-        os.remove(file)
+def _partial_name(file: str, work_dir: str) -> str:
+    """Returns a name that no pattern for record files matches, in the same folder, or for a remote file in work_dir."""
+    folder = work_dir if paths.is_remote(file) else os.path.dirname(file)
+    return os.path.join(folder, f".{paths.name(file)}.{secrets.token_hex(4)}.partial")
 
 
 def missing_folders(files: Sequence[str]) -> list[pathlib.Path]:
-    """Returns the folders that are missing for the files, at any depth."""
-    folders = dict.fromkeys(folder for file in files for folder in pathlib.Path(file).parents)
+    """Returns the folders that are missing for the local ones of the files, at any depth."""
+    local = [pathlib.Path(file) for file in files if not paths.is_remote(file)]
+    folders = dict.fromkeys(folder for file in local for folder in file.parents)
     return [folder for folder in folders if not folder.is_dir()]
 
 

@@ -1,6 +1,7 @@
 """Instances set aside in a temporary file, so that they can be written in a shuffled order without filling memory."""
 
 import contextlib
+import itertools
 import random
 import tempfile
 from array import array
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 
 from data_prep.instances import Instance
 from data_prep.masking import shuffle
+from data_prep.records import cannot_write
 
 _HEADER = 4
 
@@ -19,7 +21,7 @@ class InstanceSpill:
     bytes for an instance of 128 tokens. A context manager.
 
     Args:
-        folder: where the file lies; needs room for it.
+        folder: where the file is; needs room for it.
         largest: no id, length or position is larger than this.
     """
 
@@ -59,11 +61,15 @@ class InstanceSpill:
         self._longest = max(self._longest, len(encoded))
 
     def shuffle(self, rng: random.Random) -> None:
-        """Puts the instances into a random order, drawn as the release draws it."""
+        """Puts the instances into a random order, drawn as the original draws it."""
         shuffle(self._places, rng)
 
     def __iter__(self) -> Iterator[Instance]:
-        """Reads the instances in their present order.
+        """Reads the instances in their present order; see `every`."""
+        return self.every()
+
+    def every(self, step: int = 1, first: int = 0) -> Iterator[Instance]:
+        """Reads the instances number first, first + step and so on of the present order.
 
         Raises:
             OSError: the last of them cannot be written, as on a full disk.
@@ -74,7 +80,7 @@ class InstanceSpill:
             raise self._explain(error) from error
         # Unbuffered: a buffer would read kilobytes around each instance for nothing.
         file = self._file.raw
-        for place in self._places:
+        for place in itertools.islice(self._places, first, None, step):
             file.seek(place)
             values = array(self._typecode, file.read(self._longest))
             length, first_length, is_random_next, num_masked = values[:_HEADER]
@@ -90,4 +96,4 @@ class InstanceSpill:
             )
 
     def _explain(self, error: OSError) -> OSError:
-        return OSError(f'cannot write a temporary file in "{self._folder}": {error.strerror}; it needs room there')
+        return cannot_write(f'a temporary file in "{self._folder}"', error)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from data_prep.documents import Documents
 from data_prep.instances import Instance
+from data_prep.text_lines import UnusableTextError
 
 
 @dataclasses.dataclass
@@ -55,10 +56,10 @@ class Summary:
             tokens that are not padding, padding_share of all places, unknown_share of the corpus: float from 0 to 1.
 
         Raises:
-            ValueError: there is no instance.
+            UnusableTextError: there is no instance.
         """
         if not self.num_instances:
-            raise ValueError(
+            raise UnusableTextError(
                 "no example can be made of this text: its documents have one token each, in which there is no order; "
                 "give another text, or another --sentence_task"
             )

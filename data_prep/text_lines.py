@@ -1,21 +1,43 @@
-"""Lines of text files, as the release reads them, with an account of what is dropped on the way."""
+"""Lines of text files, as the original BERT reads them, with an account of what is dropped on the way."""
 
 import dataclasses
-import logging
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-log = logging.getLogger("bert_keras")
+
+class UnusableTextError(ValueError):
+    """This text can never be used with these settings, so that work which is finished is of no use either."""
+
+
+class TextFile(NamedTuple):
+    """A text: the name that the user gave, and the local file of UTF-8 lines that is read for it."""
+
+    name: str
+    path: str
+
+
+class Place(NamedTuple):
+    """A line by the byte that it begins at. Only `line_of` counts lines, since it has to read all that is before."""
+
+    name: str
+    path: str
+    offset: int
+    byte: int = 0  # the first byte that is not UTF-8
 
 
 @dataclasses.dataclass
 class Dropped:
-    """What was dropped from text, in numbers and with the place where it first was, as "FILE line NUMBER"."""
+    """What was dropped from text, in numbers and with the place where it first was; JSON has a list for a place."""
 
     num_invalid_lines: int = 0
     num_invalid_bytes: int = 0
     num_returns: int = 0
-    first_invalid: str = ""
-    first_return: str = ""
+    first_invalid: Place | None = None
+    first_return: Place | None = None
+
+    def __post_init__(self):
+        self.first_invalid = self.first_invalid and Place(*self.first_invalid)
+        self.first_return = self.first_return and Place(*self.first_return)
 
     def add(self, later: "Dropped") -> None:
         """Adds what was dropped from text that follows."""
@@ -25,96 +47,112 @@ class Dropped:
         self.first_invalid = self.first_invalid or later.first_invalid
         self.first_return = self.first_return or later.first_return
 
+    def refuse_invalid(self) -> None:
+        """Refuses text that is not UTF-8.
+
+        Raises:
+            UnusableTextError: there is some; names file and line.
+        """
+        if self.first_invalid is not None:
+            raise UnusableTextError(
+                f"{line_of(self.first_invalid)}: byte 0x{self.first_invalid.byte:02x} is not valid UTF-8; convert the "
+                "file to UTF-8, or leave out --strict_utf8 to drop such bytes"
+            )
+
+
+def as_text_file(file: str | TextFile) -> TextFile:
+    """Returns the text of a local file of UTF-8 lines."""
+    return file if isinstance(file, TextFile) else TextFile(file, file)
+
 
 def read_lines(
-    file: str, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
+    file: str | TextFile, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Reads lines of text as the release does.
+    """Reads lines of text as the original does.
 
     Args:
-        file: a path.
+        file: a local file of UTF-8 lines.
         dropped: is told what is dropped.
-        strict_utf8: refuses text that is not UTF-8.
+        strict_utf8: ends before the first line that is not UTF-8; `dropped.refuse_invalid` then names it.
         start, end: read only the lines that begin at these bytes or between them; None: up to the last.
 
     Yields:
         The size in bytes and the stripped text of each line.
 
     Raises:
-        ValueError: text that is not UTF-8, with `strict_utf8`, naming file and line.
+        OSError: the file cannot be read; names it.
     """
-    with open(file, "rb") as content:
-        if start:
-            content.seek(start - 1)
-            content.readline()  # the rest of a line that begins before
-        place = _Place(file, content.tell())
-        for line in content:
-            if end is not None and place.offset >= end:
+    name, path = as_text_file(file)
+    for offset, line in _read_bytes(name, path, start, end):
+        size = len(line)
+        if b"\r" in line:
+            line = _drop_returns(line, Place(name, path, offset), dropped)
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            text = _drop_invalid(line, Place(name, path, offset, line[error.start]), dropped)
+            if strict_utf8:
                 return
-            size = len(line)
-            if b"\r" in line:
-                line = _drop_returns(line, place, dropped)
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                text = _drop_invalid(line, place, dropped, error.start, strict_utf8)
-            yield size, text.strip()
-            place.offset += size
+        yield size, text.strip()
 
 
-def warn_about_text(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> None:
-    """Writes to the log what was dropped, and which files end within a document that goes on in the next one."""
+def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns what to tell about text: what was dropped, and which files end within a document of the next file."""
+    warnings = []
     if dropped.num_invalid_lines:
-        log.warning(
-            "%s: not valid UTF-8; dropped %d bytes in %d lines, as the release does (--strict_utf8 refuses them)",
-            dropped.first_invalid,
-            dropped.num_invalid_bytes,
-            dropped.num_invalid_lines,
+        warnings.append(
+            f"{line_of(dropped.first_invalid)}: not valid UTF-8; dropped {dropped.num_invalid_bytes} bytes in "
+            f"{dropped.num_invalid_lines} lines, as the original does (--strict_utf8 refuses them)"
         )
     if dropped.num_returns:
-        log.warning(
-            "%s: a carriage return inside the line is dropped and joins the words beside it, as in the release "
-            "(%d such lines); end lines with a line feed",
-            dropped.first_return,
-            dropped.num_returns,
+        warnings.append(
+            f"{line_of(dropped.first_return)}: a carriage return inside the line is dropped and joins the words around "
+            f"it, as in the original ({dropped.num_returns} such lines); end lines with a line feed"
         )
     if continuing:
-        log.warning(
-            "%s ends without a blank line, so its last document continues in %s, as in the release%s",
-            *continuing[0],
-            f"; {len(continuing) - 1} more files end so" if len(continuing) > 1 else "",
+        more = f"; {len(continuing) - 1} more files end so" if len(continuing) > 1 else ""
+        first, second = continuing[0]
+        warnings.append(
+            f"{first} ends without a blank line, so its last document continues in {second}, as in the original{more}"
         )
+    return warnings
 
 
-@dataclasses.dataclass
-class _Place:
-    """A line by the byte that it begins at; its number is only counted where somebody asks."""
-
-    file: str
-    offset: int
-
-    def __str__(self) -> str:
-        with open(self.file, "rb") as content:
-            blocks = iter(lambda: content.read(min(1 << 20, self.offset - content.tell())), b"")
-            return f"{self.file} line {1 + sum(block.count(10) for block in blocks)}"
+def line_of(place: Place) -> str:
+    """Returns "FILE line NUMBER". This reads the file up to the place."""
+    with open(place.path, "rb") as content:
+        blocks = iter(lambda: content.read(min(1 << 20, place.offset - content.tell())), b"")
+        return f"{place.name} line {1 + sum(block.count(10) for block in blocks)}"
 
 
-def _drop_returns(line: bytes, place: _Place, dropped: Dropped) -> bytes:
-    # The release's file layer removes them wherever they stand, not only at the end of a line.
+def _read_bytes(name: str, path: str, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines that begin in a range of bytes, each with its offset."""
+    try:
+        with open(path, "rb") as content:
+            if start:
+                content.seek(start - 1)
+                content.readline()  # the rest of a line that begins before
+            offset = content.tell()
+            for line in content:
+                if end is not None and offset >= end:
+                    return
+                yield offset, line
+                offset += len(line)
+    except OSError as error:
+        raise OSError(f'the input file "{name}" cannot be read: {error.strerror}') from error
+
+
+def _drop_returns(line: bytes, place: Place, dropped: Dropped) -> bytes:
+    # The original's file layer removes them wherever they are, not only at the end of a line.
     if b"\r" in line.rstrip(b"\r\n"):
-        dropped.first_return = dropped.first_return or str(place)
+        dropped.first_return = dropped.first_return or place
         dropped.num_returns += 1
     return line.replace(b"\r", b"")
 
 
-def _drop_invalid(line: bytes, place: _Place, dropped: Dropped, start: int, strict_utf8: bool) -> str:
-    if strict_utf8:
-        raise ValueError(
-            f"{place}: byte 0x{line[start]:02x} is not valid UTF-8; convert the file to UTF-8, "
-            "or leave out --strict_utf8 to drop such bytes"
-        ) from None
+def _drop_invalid(line: bytes, place: Place, dropped: Dropped) -> str:
     text = line.decode("utf-8", "ignore")
-    dropped.first_invalid = dropped.first_invalid or str(place)
+    dropped.first_invalid = dropped.first_invalid or place
     dropped.num_invalid_lines += 1
     dropped.num_invalid_bytes += len(line) - len(text.encode("utf-8"))
     return text

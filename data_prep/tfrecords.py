@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -70,15 +71,16 @@ class TFRecordFile:
     """Writes records to one file.
 
     Args:
-        path: an existing file is replaced.
+        file: a path, whose file is replaced if it exists; or something that is open to write bytes.
         is_gzip: compresses the file as a whole. The same records then give the same bytes with the same zlib.
 
     Raises:
         OSError: from any method: the file cannot be written, as on a full disk.
     """
 
-    def __init__(self, path: str, is_gzip: bool = False):
-        self._file = open(path, "wb")  # noqa: SIM115 (closed by `close`)
+    def __init__(self, file, is_gzip: bool = False):
+        self._opened = open(file, "wb") if isinstance(file, (str, os.PathLike)) else None  # noqa: SIM115 (see `close`)
+        self._file = self._opened or file
         self._content = gzip.GzipFile("", "wb", 6, self._file, mtime=0) if is_gzip else self._file
 
     def write(self, framed: Iterable[bytes]) -> None:
@@ -86,11 +88,13 @@ class TFRecordFile:
         self._content.writelines(framed)
 
     def close(self) -> None:
-        """Writes what is left and closes the file, also where that fails."""
+        """Writes what is left, and closes what was opened here, also where that fails."""
         try:
-            self._content.close()
+            if self._content is not self._file:
+                self._content.close()
         finally:
-            self._file.close()
+            if self._opened:
+                self._opened.close()
 
 
 def is_gzip_file(head: bytes) -> bool:

@@ -8,15 +8,16 @@ import collections
 import dataclasses
 import logging
 import math
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from data_prep.corpus import CHUNK_BYTES, Chunk, cut
 from data_prep.progress import Progress
-from data_prep.text_lines import Dropped, read_lines, warn_about_text
+from data_prep.text_lines import Dropped, read_lines, text_warnings
+from data_prep.text_sources import opened_texts
 from data_prep.tokenization import BasicTokenizer, WordpieceTokenizer
-from data_prep.workers import Workers, WorkFolder
+from data_prep.workers import ThisProcess, Workers, WorkFolder
+from storage import writing
 
 log = logging.getLogger("bert_keras")
 
@@ -60,7 +61,7 @@ def count_words(
     """Counts the words of text files.
 
     Args:
-        files: paths.
+        files: paths, local or remote, also of compressed text: see `data_prep.text_sources`.
         tokenizer: splits text into words.
         num_workers: processes that share the work; the counts are the same for any number.
         strict_utf8: refuses text that is not UTF-8 instead of dropping the offending bytes.
@@ -73,25 +74,11 @@ def count_words(
 
     Raises:
         ValueError: text that is not UTF-8, with `strict_utf8`, naming file and line; or no word at all.
+        OSError: a file cannot be read.
     """
     progress = progress or Progress()
-    chunks = cut(files, chunk_bytes)
-    tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
-    counts, dropped, rare = collections.Counter(), Dropped(), 0
-    progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
-    for name, result in _in_order(_run(tokenizer, tasks, num_workers), tasks):
-        if "mistake" in result:
-            raise ValueError(result["mistake"])
-        counts.update(result["words"])
-        dropped.add(Dropped(**result["dropped"]))
-        lowest = 0
-        while len(counts) > most_words:
-            lowest += 1
-            counts = collections.Counter({word: count for word, count in counts.items() if count > lowest})
-        rare = max(rare, lowest)
-        progress.advance(chunks[name].end - chunks[name].start)
-    progress.finish()
-    warn_about_text(dropped, [])
+    with opened_texts(files, None, progress) as texts:
+        counts, rare = _count(cut(texts, chunk_bytes), tokenizer, num_workers, strict_utf8, progress, most_words)
     if rare:
         log.warning("more than %d different words: those met at most %d times so far were forgotten", most_words, rare)
     if not counts:
@@ -99,11 +86,41 @@ def count_words(
     return counts
 
 
+def _count(
+    chunks: Mapping[str, Chunk],
+    tokenizer: BasicTokenizer,
+    num_workers: int,
+    strict_utf8: bool,
+    progress: Progress,
+    most_words: int,
+) -> tuple[collections.Counter, int]:
+    """Counts the words of all chunks; returns the counts and how often a word that was forgotten occurred at most."""
+    tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
+    counts, dropped, rare = collections.Counter(), Dropped(), 0
+    progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
+    for name, result in _in_order(_run(tokenizer, tasks, num_workers), tasks):
+        counts.update(result["words"])
+        dropped.add(Dropped(**result["dropped"]))
+        if strict_utf8:
+            dropped.refuse_invalid()
+        lowest = 0
+        while len(counts) > most_words:
+            lowest += 1
+            counts = collections.Counter({word: count for word, count in counts.items() if count > lowest})
+        rare = max(rare, lowest)
+        progress.advance(chunks[name].end - chunks[name].start)
+    progress.finish()
+    for warning in text_warnings(dropped, []):
+        log.warning("%s", warning)
+    return counts, rare
+
+
 def _run(tokenizer: BasicTokenizer, tasks: Mapping, num_workers: int) -> Iterator[tuple[str, dict]]:
-    if num_workers == 1:
-        yield from ((name, _count_task(tokenizer, None, name, task)) for name, task in tasks.items())
-        return
-    with tempfile.TemporaryDirectory() as path, WorkFolder(path) as folder, Workers(num_workers, tokenizer) as workers:
+    with (
+        tempfile.TemporaryDirectory() as path,
+        WorkFolder(path) as folder,
+        ThisProcess(tokenizer) if num_workers == 1 else Workers(num_workers, tokenizer) as workers,
+    ):
         yield from workers.run(_count_task, folder, tasks)
 
 
@@ -116,14 +133,11 @@ def _in_order(results: Iterator[tuple[str, dict]], names: Mapping) -> Iterator[t
         yield name, early.pop(name)
 
 
-def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder | None, name: str, task: tuple[Chunk, bool]) -> dict:
+def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: tuple[Chunk, bool]) -> dict:
     chunk, strict_utf8 = task
     pieces, words, dropped = collections.Counter(), collections.Counter(), Dropped()
-    try:
-        for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
-            pieces.update(line.split(" "))
-    except ValueError as error:
-        return {"mistake": str(error)}
+    for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
+        pieces.update(line.split(" "))
     for piece, count in pieces.items():
         for word in tokenizer.tokenize(piece):
             words[word] += count
@@ -213,7 +227,7 @@ def _shorten(pieces: list[str], vocab_size: int, reserved: set[str]) -> list[str
 
 
 def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:
-    """Splits counted words into pieces and says what comes of it."""
+    """Splits counted words into pieces and returns how well these cover them."""
     split_word = WordpieceTokenizer({piece: number for number, piece in enumerate(pieces)}).split_word
     known, unknown_characters = set(pieces), collections.Counter()
     num_words = num_whole = num_pieces = num_unknown = 0
@@ -239,13 +253,4 @@ def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:
 
 def write_vocabulary(pieces: Sequence[str], file: str) -> None:
     """Writes a vocabulary file, one piece a line; it appears as a whole or not at all."""
-    folder = os.path.dirname(os.path.abspath(file))
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=folder, delete=False) as output:
-        try:
-            output.writelines(f"{piece}\n" for piece in pieces)
-            output.close()
-            os.chmod(output.name, 0o644)
-            os.replace(output.name, file)
-        except BaseException:
-            os.remove(output.name)
-            raise
+    writing.write_text(file, "".join(f"{piece}\n" for piece in pieces))

@@ -20,6 +20,8 @@ FLOORS = {
     "data_prep.records": 1,
     "data_prep.tfrecords": 1,
     "data_prep.text_lines": 1,
+    "data_prep.text_sources": 1,
+    "data_prep.workers": 1,
     "data_prep.documents": 1,
     "data_prep.instances": 1,
     "data_prep.spill": 1,

@@ -1,11 +1,15 @@
 """Building with several processes: one result for every number of them, whatever was interrupted on the way."""
 
+import collections
+import contextlib
+import hashlib
 import os
+import pathlib
 import random
 
 import pytest
 
-from data_prep import building
+from data_prep import building, record_shuffle
 from data_prep.building import BuildingTools, draw_document
 from data_prep.documents import Documents, read_documents
 from data_prep.instances import PretrainingDataSettings
@@ -13,7 +17,7 @@ from data_prep.masking import MaskingVocabulary
 from data_prep.pretraining import build_pretraining_data
 from data_prep.pretraining_records import open_records
 from data_prep.records import read_metadata
-from data_prep.workers import Workers
+from data_prep.workers import ThisProcess, Workers
 from tests.data_prep.tiny_data import examples_of
 
 SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=2, random_seed=8)
@@ -121,29 +125,195 @@ def test_a_build_goes_on_where_it_was_killed(text, letters_tokenizer, tmp_path, 
         with pytest.raises(KeyboardInterrupt):
             build(text, letters_tokenizer, folder, ["a", "b"], 2)
         assert not any((folder / name).exists() for name in ("a", "b"))
-        assert messages[-1].startswith(f"what is finished is kept in {folder}/.a.")
+        assert messages[-1].startswith(f"finished work is kept in {folder}/.a.")
     stop[:] = ["nothing"]
     build(text, letters_tokenizer, folder, ["a", "b"], 3)
     assert {name: (folder / name).read_bytes() for name in ("a", "b")} == expected
     assert sorted(path.name for path in folder.iterdir()) == ["a", "a.json", "b", "b.json"]
     assert len(done) == len(set(done))
-    assert sum(message.startswith("going on with what is finished") for message in messages) == 4
+    assert sum(message.startswith("continuing from what is finished") for message in messages) == 4
 
 
-def test_other_settings_start_anew_and_tell_what_is_left(text, letters_tokenizer, tmp_path, monkeypatch, messages):
+def build_here(text, tokenizer, folder, names=("a", "b"), **options):
+    """Builds as several processes do, in this one."""
+    return build(text, tokenizer, folder, names, 1, start_workers=ThisProcess, **options)
+
+
+@pytest.fixture
+def built(text, letters_tokenizer, tmp_path):
+    """The record files of `text`."""
+    build_here(text, letters_tokenizer, tmp_path / "at once")
+    return {name: (tmp_path / "at once" / name).read_bytes() for name in ("a", "b")}
+
+
+def test_the_files_are_those_of_earlier_versions(built):
+    digest = hashlib.sha256(built["a"] + built["b"]).hexdigest()
+    assert digest == "0fae8cc400a38277a3fdf406b356198745b10448e142b05d716ca6d0378c48b9"
+
+
+def stop_at(step, monkeypatch):
+    """Lets a build fail before a step; returns the error."""
+    error = KeyboardInterrupt()
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(building, step, fail)
+    return KeyboardInterrupt
+
+
+STOPS = {"text": "check_documents", "corpus": "_draw_all", "examples": "_merge_all", "merged": "_write_all"}
+STOPS["shard"] = "publish"
+
+
+@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, path.stat().st_size // 2), pathlib.Path.unlink])
+@pytest.mark.parametrize("kind", ["corpus", "examples", "merged", "shard"])
+def test_what_was_damaged_since_is_made_again(
+    kind, damage, text, built, letters_tokenizer, tmp_path, monkeypatch, messages
+):
+    monkeypatch.setattr(building, "MOST_RUNS", 3)
+    folder = tmp_path / "out"
+    for step in (STOPS[kind], "nothing"):
+        with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
+            if step != "nothing":
+                stack.enter_context(pytest.raises(stop_at(step, patch)))
+            build_here(text, letters_tokenizer, folder)
+        if step != "nothing":
+            patterns = {"corpus": "*/tokens", "shard": ".a.*.partial"}
+            [damaged, *_] = sorted(folder.glob(patterns.get(kind, f"*/{kind}*.records")))
+            damage(damaged)
+    assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
+    assert f"{damaged} is missing or damaged; it is made again" in messages
+    assert sorted(os.listdir(folder)) == ["a", "a.json", "b", "b.json"]
+
+
+def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer, tmp_path, monkeypatch, messages):
+    monkeypatch.setattr(building, "MOST_RUNS", 3)
+    merge, merged = building._merge_task, []
+
+    def merge_and_stop(tools, folder, name, runs):
+        if len(merged) == 2:
+            merged.append(None)
+            raise KeyboardInterrupt
+        merged.append(name)
+        return merge(tools, folder, name, runs)
+
+    monkeypatch.setattr(building, "_merge_task", merge_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        build_here(text, letters_tokenizer, tmp_path / "out")
+    [work] = (tmp_path / "out").iterdir()
+    num_examples = len(list(work.glob("examples*.json")))
+    assert len(list(work.glob("examples*.records"))) == num_examples - 6  # those that are merged are removed
+    build_here(text, letters_tokenizer, tmp_path / "out")
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in ("a", "b")} == built
+    merged.remove(None)
+    assert len(merged) == len(set(merged)) > 3
+    assert any(name.startswith("merged-2-") for name in merged)
+    assert not any("damaged" in message for message in messages)
+
+
+def test_the_number_of_files_opened_grows_with_the_data_alone(letters_tokenizer, tmp_path, monkeypatch):
+    """With twice the data there are twice as many runs, and each of twice as many files reads few of them."""
+    monkeypatch.setattr(building, "MOST_RUNS", 4)
+    monkeypatch.setattr(building, "_FEWEST_TOKENS", 40)
+    monkeypatch.setattr(building, "_TASKS", 1 << 20)
+    opened = collections.Counter()
+    read = record_shuffle._Run.__init__
+    monkeypatch.setattr(
+        record_shuffle._Run, "__init__", lambda self, path: (opened.update([size]), read(self, path))[-1]
+    )
+    for size in (40, 80, 160):
+        (tmp_path / "text.txt").write_text("abc def\nghi jkl\n\n" * size)
+        names = [str(number) for number in range(size // 10)]
+        build_here(str(tmp_path / "text.txt"), letters_tokenizer, tmp_path / str(size), names)
+    assert opened[40] > 30
+    assert opened[160] < 1.4 * 2 * opened[80] < 1.4**2 * 4 * opened[40]
+
+
+def fail(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+def test_other_settings_start_again_and_tell_what_is_left(text, letters_tokenizer, tmp_path, monkeypatch, messages):
+    folder = tmp_path / "out"
+    monkeypatch.setattr(building, "publish", fail)
+    with pytest.raises(OSError, match=f'cannot write in "{folder}": No space left on device; it needs room there'):
+        build_here(text, letters_tokenizer, folder, ["a"])
+    monkeypatch.undo()
+    [left] = [path for path in folder.iterdir() if path.suffix == ".unfinished"]
+    build_here(text, letters_tokenizer, folder, ["a"], settings=PretrainingDataSettings(16, 4, dupe_factor=1))
+    assert f"{left}: left by a build of other text or settings; delete it if it is not wanted" in messages
+    assert left.exists()
+
+
+@pytest.mark.parametrize("error", [ValueError("no such runner"), ImportError("no such package"), RuntimeError("lost")])
+def test_only_text_that_can_never_be_used_ends_with_finished_work_deleted(
+    error, text, built, letters_tokenizer, tmp_path, monkeypatch
+):
     folder = tmp_path / "out"
 
     def fail(*_):
-        raise OSError(28, "No space left on device")
+        raise error
 
-    monkeypatch.setattr(building, "publish", fail)
-    with pytest.raises(OSError, match=f'cannot write in "{folder}": No space left on device; it needs room there'):
-        build(text, letters_tokenizer, folder, ["a"], 2)
-    monkeypatch.undo()
-    [left] = [path for path in folder.iterdir() if path.suffix == ".unfinished"]
-    build(text, letters_tokenizer, folder, ["a"], 2, PretrainingDataSettings(16, 4, dupe_factor=1))
-    assert f"{left}: left by a build of other text or settings; delete it if it is not wanted" in messages
-    assert left.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "_write_all", fail)
+        with pytest.raises(type(error), match=str(error)):
+            build_here(text, letters_tokenizer, folder)
+    [work] = folder.iterdir()
+    assert len(list(work.glob("examples-*.records"))) > 5
+    monkeypatch.setattr(building, "_draw_task", fail)  # all of this is finished
+    build_here(text, letters_tokenizer, folder)
+    assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
+
+
+def test_an_empty_note_does_not_cost_the_finished_work(text, built, letters_tokenizer, tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    with monkeypatch.context() as patch, pytest.raises(stop_at("_write_all", patch)):
+        build_here(text, letters_tokenizer, folder)
+    [work] = folder.iterdir()
+    [first, *others] = sorted(work.glob("examples-*.json"))
+    first.write_bytes(b"")
+    before = {path: path.stat().st_ino for path in others}
+    with monkeypatch.context() as patch, pytest.raises(stop_at("_write_all", patch)):
+        build_here(text, letters_tokenizer, folder)
+    assert {path: path.stat().st_ino for path in others} == before
+    build_here(text, letters_tokenizer, folder)
+    assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="asks /proc what is mapped")
+def test_no_file_of_the_folder_is_mapped_when_it_is_removed(text, letters_tokenizer, tmp_path, monkeypatch):
+    remove, mapped = building.paths.remove_dir, []
+
+    def look_and_remove(path):
+        mapped.append([line for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if path in line])
+        remove(path)
+
+    monkeypatch.setattr(building.paths, "remove_dir", look_and_remove)
+    build_here(text, letters_tokenizer, tmp_path / "out")
+    assert mapped == [[]]
+
+
+def test_a_folder_that_cannot_be_removed_does_not_spoil_a_finished_build(
+    text, built, letters_tokenizer, tmp_path, monkeypatch, messages
+):
+    def fail(path):
+        raise OSError(39, "Directory not empty")
+
+    monkeypatch.setattr(building.paths, "remove_dir", fail)
+    build_here(text, letters_tokenizer, tmp_path / "out")
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in ("a", "b")} == built
+    assert messages[-1].endswith("is not needed any longer, but cannot be removed: Directory not empty")
+
+
+def test_a_text_that_cannot_be_read_any_longer_is_told_as_such(text, letters_tokenizer, tmp_path, monkeypatch):
+    def fail(name, path, *_):
+        raise OSError(5, "Input/output error", path)
+
+    monkeypatch.setattr("data_prep.text_lines.open", fail, raising=False)
+    with pytest.raises(OSError, match=f'^the input file "{text}" cannot be read: Input/output error$'):
+        build_here(text, letters_tokenizer, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_mistakes_leave_nothing_behind(tmp_path, letters_tokenizer):
@@ -188,7 +358,7 @@ def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_pa
     plain, small = (open_records(str(tmp_path / name), 16, 4, 57) for name in ("plain", "small.gz"))
     both = open_records(f"{tmp_path}/plain,{tmp_path}/small.gz", 16, 4, 57)
     assert plain.num_examples == small.num_examples
-    assert both.compression_types == ["", "GZIP"]
+    assert list(both.compression_types) == ["", "GZIP"]
     for make in (evaluation_batches, lambda records, size: training_batches(records, size, seed=3).take(9)):
         one, other = ([batch["input_ids"].numpy().tolist() for batch in make(file, 8)] for file in (plain, small))
         assert one == other

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 
 import pytest
 
@@ -145,12 +146,14 @@ def test_files_and_metadata(tmp_path, letters_vocab_file, letters_tokenizer):
             "vocab_size": 57,
             "vocab_sha256": hashlib.sha256(letters_vocab_file.read_bytes()).hexdigest(),
             "do_lower_case": True,
+            "strip_accents": True,
             "order": "release",
             "settings": {
                 "input_file": text,
                 "output_file": ",".join(outputs),
                 "vocab_file": str(letters_vocab_file),
                 "do_lower_case": True,
+                "strip_accents": True,
                 "do_whole_word_mask": False,
                 "max_seq_length": 16,
                 "max_predictions_per_seq": 4,
@@ -194,12 +197,16 @@ def test_decisions_and_the_first_examples_are_told(tmp_path, letters_tokenizer, 
     assert messages[0] == "--max_predictions_per_seq=1 limits the masked tokens: 0.15 of 16 tokens would be 2"
     assert messages[1] == f"created the folder {tmp_path}/new"
     assert messages[2] == "read 3 documents, 9 sentences, 38 tokens from 1 files"
-    assert len(messages) == 6
+    assert re.match(
+        rf"about \d\d examples: unfinished work needs about 0.00 GB in {tmp_path}/new, where .* GB are free",
+        messages[3],
+    )
+    assert len(messages) == 7
     first = examples_of(tmp_path / "new" / "x")[0]
     tokens = letters_tokenizer.convert_ids_to_tokens(first["input_ids"][: sum(first["input_mask"])])
     label = letters_tokenizer.convert_ids_to_tokens(first["masked_lm_ids"])[0]
     kind = "random" if first["next_sentence_labels"] == [1] else "actual"
-    assert messages[3] == (
+    assert messages[4] == (
         f"instance 1, {kind} next: {' '.join(tokens)}\n  masked: {first['masked_lm_positions'][0]} {label}"
     )
 

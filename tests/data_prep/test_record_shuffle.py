@@ -1,12 +1,21 @@
-"""Shuffling on disk: the order of the keys, whatever lies in one run, one part or one file."""
+"""Shuffling on disk: the order of the keys, whatever is in one run, one part or one file."""
 
 import os
 import random
 
+import numpy as np
 import pytest
 
-from data_prep.record_shuffle import RunWriter, read_shuffled, remove_runs
+from data_prep import record_shuffle
+from data_prep.record_shuffle import RunWriter, merge_runs, read_shuffled
 from data_prep.tfrecords import frame
+from data_prep.workers import WorkFolder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with WorkFolder(str(tmp_path / "work")) as folder:
+        yield folder
 
 
 def random_keys(count):
@@ -17,30 +26,53 @@ def random_keys(count):
 def write_runs(folder, keys, run_bytes, num_prefixes=2):
     runs = []
     for prefix in range(num_prefixes):
-        name = str(folder / f"{run_bytes}-{prefix}")
-        writer = RunWriter(name, run_bytes)
+        writer = RunWriter(folder, f"{run_bytes}-{prefix}", run_bytes)
         for number, key in enumerate(keys):
             if number % num_prefixes == prefix:
                 writer.write(key, b"record %d" % key)
         writer.close()
-        runs += [f"{name}.{number}" for number in range(len(writer.sizes))]
-        assert sum(writer.sizes) == sum(os.path.getsize(f"{run}.records") for run in runs if run.startswith(name))
+        assert writer.sizes == [os.path.getsize(folder.file(f"{run}.records")) for run in writer.runs]
+        runs += writer.runs
     return runs
 
 
+def read(folder, runs, *shares):
+    return [record for _, part in read_shuffled([folder.file(run) for run in runs], *shares) for record in part]
+
+
 @pytest.mark.parametrize(("run_bytes", "num_parts"), [(1, 1), (300, 3), (1 << 20, 40)])
-def test_records_come_in_the_order_of_their_keys(tmp_path, run_bytes, num_parts):
+def test_records_come_in_the_order_of_their_keys(folder, run_bytes, num_parts):
     keys = [*random_keys(100), 0, (1 << 64) - 1, 1 << 63]
-    runs = write_runs(tmp_path, keys, run_bytes)
+    runs = write_runs(folder, keys, run_bytes)
     assert len(runs) == {1: 103, 300: 10, 1 << 20: 2}[run_bytes]
-    shards = [[record for part in read_shuffled(runs, shard, 3, num_parts) for record in part] for shard in range(3)]
+    shards = [read(folder, runs, shard, 3, num_parts) for shard in range(3)]
     assert [record for shard in shards for record in shard] == list(frame([b"record %d" % key for key in sorted(keys)]))
     # A file holds the keys of its third, so about as many as the others.
     assert [len(shard) for shard in shards] == [sum(shard == key * 3 >> 64 for key in keys) for shard in range(3)]
-    remove_runs(runs)
-    assert os.listdir(tmp_path) == []
 
 
-def test_a_part_takes_no_more_than_its_share(tmp_path):
-    runs = write_runs(tmp_path, random_keys(2000), 1000)
-    assert max(len(part) for part in read_shuffled(runs, 0, 2, 10)) < 150
+def test_a_part_takes_no_more_than_its_share(folder):
+    runs = [folder.file(run) for run in write_runs(folder, random_keys(2000), 1000)]
+    parts = list(read_shuffled(runs, 0, 2, 10))
+    assert len(parts) == 10
+    assert max(len(records) for _, records in parts) < 150
+    assert all(len(keys) == len(records) for keys, records in parts)
+
+
+def test_merged_runs_keep_the_order_of_the_runs_where_keys_are_equal(folder, monkeypatch):
+    monkeypatch.setattr(record_shuffle, "RUN_BYTES", 200)
+    runs = []
+    for name in ("b", "a"):
+        writer = RunWriter(folder, name)
+        for key in (7, 5, 5, *range(100, 120)):
+            writer.write(key, f"{name}{key}".encode())
+        writer.close()
+        runs += writer.runs
+    files = merge_runs(folder, "merged", runs)
+    assert [file.name for file in files] == ["merged.records", "merged.index"]
+    expected = [
+        f"{name}{key}".encode() for key in (5, 7, *range(100, 120)) for name in "ba" for _ in range(1 + (key == 5))
+    ]
+    assert read(folder, ["merged"], 0, 1, 1) == read(folder, runs, 0, 1, 1) == list(frame(expected))
+    index = np.fromfile(folder.file("merged.index"), np.uint64).reshape(-1, 2)
+    assert index[:, 0].tolist() == sorted([7, 5, 5, *range(100, 120)] * 2)

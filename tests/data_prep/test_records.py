@@ -17,6 +17,7 @@ from data_prep.records import (
     metadata_file,
     read_metadata,
     serialize_example,
+    tell_replaced,
     write_metadata,
 )
 
@@ -29,9 +30,10 @@ def entries(folder):
 
 
 def write_then(files, action):
-    """Writes a record, does something with the writer, and leaves it."""
+    """Writes a record to each file, does something with the writer, and leaves it."""
     with RecordWriter(files) as writer:
-        writer.write(b"record")
+        for _ in files:
+            writer.write_file([b"record"])
         action(writer)
 
 
@@ -77,12 +79,12 @@ def test_tensorflow_parses_serialised_examples():
 def test_records_go_to_the_files_in_turn_and_metadata_beside_them(tmp_path):
     files = [str(tmp_path / "new" / name) for name in ("b", "a")]
     with RecordWriter(files) as writer:
-        for number in range(5):
-            writer.write(b"record %d" % number)
+        for first, end in ((0, 3), (3, 5)):
+            writer.write_file(b"record %d" % number for number in range(first, end))
         assert not os.path.exists(files[0])
         writer.commit({"kind": "test"})
-    assert records_of(files[0]) == [b"record 0", b"record 2", b"record 4"]
-    assert records_of(files[1]) == [b"record 1", b"record 3"]
+    assert records_of(files[0]) == [b"record 0", b"record 1", b"record 2"]
+    assert records_of(files[1]) == [b"record 3", b"record 4"]
     assert [read_metadata(file) for file in files] == [
         {"kind": "test", "num_examples": 3, "num_bytes": 72},
         {"kind": "test", "num_examples": 2, "num_bytes": 48},
@@ -107,17 +109,13 @@ def test_a_failure_leaves_no_file_and_what_was_there_untouched(tmp_path, error):
     assert read_metadata(str(old)) == {"kind": "old"}
 
 
-@pytest.mark.parametrize("num_records", [2, 1023, 1024, 2500])
-def test_records_keep_their_turn_however_many_are_gathered(tmp_path, num_records):
-    files = [str(tmp_path / str(number)) for number in range(3)]
-    with RecordWriter(files) as writer:
-        for number in range(num_records):
-            writer.write(b"%d" % number)
+@pytest.mark.parametrize("num_records", [0, 1023, 1024, 2500])
+def test_records_keep_their_order_however_many_are_gathered(tmp_path, num_records):
+    with RecordWriter([str(tmp_path / "a")]) as writer:
+        writer.write_file(b"%d" % number for number in range(num_records))
         writer.commit({})
-    for number, file in enumerate(files):
-        expected = [b"%d" % record for record in range(number, num_records, 3)]
-        assert records_of(file) == expected
-        assert read_metadata(file)["num_examples"] == len(expected)
+    assert records_of(tmp_path / "a") == [b"%d" % number for number in range(num_records)]
+    assert read_metadata(str(tmp_path / "a"))["num_examples"] == num_records
 
 
 def test_without_commit_nothing_is_left(tmp_path):
@@ -125,17 +123,21 @@ def test_without_commit_nothing_is_left(tmp_path):
     assert entries(tmp_path) == []
 
 
-def test_existing_files_are_replaced_at_the_end_and_that_is_told(tmp_path, messages):
+def test_existing_files_are_replaced_at_the_end(tmp_path, messages):
     old = tmp_path / "old"
     old.write_bytes(b"precious")
     write_metadata(str(old), {"kind": "old"})
     with RecordWriter([str(old)]) as writer:
-        writer.write(b"record")
+        writer.write_file([b"record"])
         assert old.read_bytes() == b"precious"
         writer.commit({"kind": "new"})
     assert records_of(old) == [b"record"]
     assert read_metadata(str(old))["kind"] == "new"
-    assert messages == [f"replacing the existing {old}"]
+    assert messages == []
+    tell_replaced([str(tmp_path / "none"), str(old)])
+    assert messages == [f"{old} exists; the new records replace what is there as soon as they are complete"]
+    tell_replaced([str(old), str(old)])
+    assert messages[-1].startswith(f"{old} and 1 more files exist; the new records replace")
 
 
 def test_a_link_stays_a_link(tmp_path):
@@ -175,7 +177,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("data_prep.records.TFRecordFile", FullDisk)
-    sentence = f'cannot write "{tmp_path}/new": No space left on device'
+    sentence = f'cannot write "{tmp_path}/new": No space left on device; it needs room there'
     with pytest.raises(OSError, match=sentence):
         write_then([str(tmp_path / "new")], lambda writer: writer.commit({}))
     assert entries(tmp_path) == []
@@ -183,7 +185,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     # Root may write everywhere, so the refusal of the system is played.
-    def refuse(*_):
+    def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "makedirs", refuse)
@@ -236,7 +238,6 @@ def test_outputs_are_checked_without_creating_anything(tmp_path):
         ([str(tmp_path / "link")], 'the output file ".*link" is the input ".*text"; choose another name'),
         ([f"{tmp_path}/./vocab.json"], 'json" is the vocabulary file ".*vocab.json"; choose another name'),
         ([str(tmp_path / "vocab")], 'the output file ".*vocab.json" is the vocabulary file ".*vocab.json"; choose'),
-        (["gs://bucket/out"], 'the output file "gs://bucket/out" is an address, but records are written to local fil'),
         ([str(tmp_path)], "exists and is not an ordinary file; choose another name"),
         ([os.devnull], 'the output "/dev/null" exists and is not an ordinary file'),
         ([str(text / "x" / "out")], 'text/x" cannot be created, because ".*text" is not a folder'),

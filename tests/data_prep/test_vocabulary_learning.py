@@ -1,6 +1,7 @@
 """Learning a vocabulary: what is counted, which pieces are learnt and where they stand, what they cover."""
 
 import collections
+import gzip
 import os
 import random
 import string
@@ -145,8 +146,25 @@ def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp
     assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
     with pytest.raises(ValueError, match="vocab.txt exists, and models may need it as it is; choose another name"):
         main(arguments)
-    with pytest.raises(ValueError, match="none/v: there is no folder .*none; create it, or choose another name"):
+
+
+def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(arguments, tmp_path, monkeypatch):
+    monkeypatch.setattr("data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
+    with pytest.raises(ValueError, match="none/v: there is no folder .*none; create it, or give another file"):
         main([*arguments[:2], f"--vocab_file={tmp_path}/none/v"])
+    with pytest.raises(ValueError, match="--vocab_file=.*text.txt is also --input_file, which would be lost"):
+        main([*arguments[:2], f"--vocab_file={tmp_path}/text.txt"])
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(ValueError, match="--vocab_file=.*: the folder .* cannot be written to; give a file in another"):
+        main(arguments)
+
+
+def test_compressed_text_is_counted_as_what_it_holds(tmp_path):
+    (tmp_path / "text").write_text("ab cd\nab\n" * 50)
+    (tmp_path / "text.gz").write_bytes(gzip.compress((tmp_path / "text").read_bytes()))
+    expected = count_words([str(tmp_path / "text")], BasicTokenizer(), chunk_bytes=100)
+    assert count_words([str(tmp_path / "text.gz")], BasicTokenizer(), 2, chunk_bytes=100) == expected
+    assert expected == {"ab": 100, "cd": 50}
 
 
 def test_flags_and_defaults():

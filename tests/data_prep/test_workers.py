@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from data_prep.workers import Workers, WorkFolder
+from data_prep.workers import ThisProcess, Workers, WorkFolder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -81,7 +81,7 @@ def test_the_processes_end_with_the_one_that_leads(tmp_path, how):
     while not all(map(os.path.exists, started)):
         assert leader.poll() is None
         time.sleep(0.02)
-    processes = [json.loads(pathlib.Path(file).read_text())["process"] for file in started]
+    processes = [json.loads(pathlib.Path(file).read_text())["result"]["process"] for file in started]
     os.kill(leader.pid, how)
     try:
         assert leader.wait(timeout=20) != 0
@@ -103,3 +103,88 @@ def test_a_folder_is_for_one_process_at_a_time(tmp_path):
         pass
     with WorkFolder(str(tmp_path / "work")):
         pass
+
+
+def write(context, folder, name, task):
+    files = []
+    for number, content in enumerate(task):
+        with folder.create(f"{name}.{number}") as file:
+            file.write(content)
+        files.append(file)
+    return folder.finish(name, {"num_files": len(files)}, files)
+
+
+def damage_nothing(path):
+    pass
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def change_a_byte(path):
+    path.write_bytes(b"?" + path.read_bytes()[1:])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("damage", "damaged"),
+    [
+        (damage_nothing, "a.0"),
+        (cut_short, "a.1"),
+        (change_a_byte, "a.0"),
+        (pathlib.Path.unlink, "a.1"),
+        (empty, "a.json"),
+        (cut_short, "a.json"),
+    ],
+)
+def test_entering_a_folder_forgets_tasks_whose_files_do_not_match_their_notes(tmp_path, damage, damaged, messages):
+    path = tmp_path / "work"
+    with WorkFolder(str(path)) as folder:
+        results = dict(ThisProcess(None).run(write, folder, {"a": [b"one", b"two"], "b": [b""]}))
+    assert results == {"a": {"num_files": 2}, "b": {"num_files": 1}}
+    (path / "a.0.12345678.part").touch()
+    damage(path / damaged)
+    with WorkFolder(str(path)) as folder:
+        assert folder.result("b") == {"num_files": 1}
+        assert folder.result("a") == ({"num_files": 2} if damage is damage_nothing else None)
+        assert not (path / "a.0.12345678.part").exists()
+        assert messages == (
+            [] if damage is damage_nothing else [f"{path / damaged} is missing or damaged; it is made again"]
+        )
+        assert dict(ThisProcess(None).run(write, folder, {"a": [b"one", b"two"]})) == {"a": {"num_files": 2}}
+    assert [(path / f"a.{number}").read_bytes() for number in (0, 1)] == [b"one", b"two"]
+
+
+def test_files_that_another_task_replaced_need_not_be_there(tmp_path, messages):
+    with WorkFolder(str(tmp_path)) as folder:
+        write(None, folder, "a", [b"one"])
+        write(None, folder, "b", [b"two"])
+        with folder.create("ab") as file:
+            file.write(b"onetwo")
+        folder.finish("ab", {}, [file], replaces=["a.0", "b.0"])
+    for name in ("a.0", "b.0"):
+        (tmp_path / name).unlink()
+    with WorkFolder(str(tmp_path)) as folder:
+        assert [folder.result(name) for name in ("a", "b", "ab")] == [{"num_files": 1}, {"num_files": 1}, {}]
+    assert messages == []
+    (tmp_path / "ab").write_bytes(b"onetwx")
+    with WorkFolder(str(tmp_path)) as folder:
+        assert [folder.result(name) for name in ("a", "b", "ab")] == [None] * 3
+
+
+def test_what_a_task_wrote_is_flushed_to_the_disk(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr("storage.writing.flush", lambda path: flushed.append(os.path.basename(path).split(".")[0]))
+    with WorkFolder(str(tmp_path / "work")) as folder:
+        write(None, folder, "a", [b"one"])
+    assert flushed == ["a", "a", "work"]  # the file, the note, the folder that has their names
+
+
+def test_a_file_that_fails_leaves_nothing(tmp_path):
+    with WorkFolder(str(tmp_path / "work")) as folder, pytest.raises(TypeError), folder.create("a") as file:
+        file.write(None)
+    assert os.listdir(tmp_path / "work") == ["lock"]
