@@ -27,14 +27,14 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
 
     Raises:
         ValueError: what is asked for is not there; no TPU answers, TensorFlow has no TPU support, or the TPU has
-            another number of cores; TF_CONFIG does not name the workers.
+            another number of cores; TF_CONFIG is asked and does not name the workers.
     """
     if use_tpu and kind not in ("auto", "tpu"):
         raise ValueError(f"--use_tpu asks for a TPU and --strategy={kind} for something else; leave one of them out")
     if use_tpu or kind == "tpu":
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
-    # Before anything else is asked of TensorFlow, which takes in workers only while it starts.
-    workers, task = workers_of_tf_config()
+    # Before anything else is asked of TensorFlow, which takes in workers only while it starts. One machine needs none.
+    workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)
     if kind == "multi_worker" or (kind == "auto" and len(workers) > 1):
         if not workers:
             raise ValueError(
@@ -51,7 +51,12 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
 
 
 def strategy_of(settings):
-    """Returns what `create_strategy` makes of the flags in a run's settings, a dict of values by name."""
+    """Returns what `create_strategy` makes of the flags in a run's settings, a dict of values by name.
+
+    It also decides, for the process, what products of float32 numbers are computed in: with `precision` "tf32" in
+    TensorFloat-32 (10 bits of mantissa) on a GPU that has it and in bfloat16 on a TPU, else in float32.
+    """
+    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
     return create_strategy(
         settings["strategy"],
         settings["use_tpu"],
@@ -78,7 +83,8 @@ def workers_of_tf_config():
         task = (resolver.task_type, resolver.task_id)
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"the environment variable TF_CONFIG cannot be read ({error}); docs/distributed.md has an example"
+            f"the environment variable TF_CONFIG cannot be read ({error}); correct it, or give --strategy=one or "
+            "mirrored, which do not read it; docs/distributed.md has an example"
         ) from error
     if not cluster:
         return [], None
@@ -86,7 +92,8 @@ def workers_of_tf_config():
     if set(cluster) - {"chief", "worker"} or task not in workers:
         raise ValueError(
             f"the environment variable TF_CONFIG names {', '.join(sorted(cluster))} and says that this process is "
-            f"number {task[1]} of {task[0]}; it must name chief or worker alone, and say which of them this process is"
+            f"number {task[1]} of {task[0]}; it must name chief or worker alone, and say which of them this process "
+            "is; correct it, or give --strategy=one or mirrored, which do not read it"
         )
     return workers, task
 

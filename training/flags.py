@@ -15,7 +15,7 @@ from absl import flags
 log = logging.getLogger("bert_keras")
 
 # Value of --precision -> the dtype policy that it is.
-PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
@@ -40,7 +40,11 @@ def define_device_flags(flag_values):
         "num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, flag_values=flag_values
     )
     flags.DEFINE_enum(
-        "precision", "float32", list(PRECISIONS), "What products are computed in.", flag_values=flag_values
+        "precision",
+        "float32",
+        [*PRECISIONS, "auto"],
+        "What products are computed in; auto: bfloat16 where the hardware has instructions for it, else float32.",
+        flag_values=flag_values,
     )
     flags.DEFINE_bool("jit", False, "Let XLA compile the network, anew for every shape.", flag_values=flag_values)
     flags.DEFINE_bool(

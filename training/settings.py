@@ -4,6 +4,7 @@ import logging
 import os
 
 from modeling.config import released_names
+from training.precision import take_precision
 from training.run_dir import RUN_CONFIG, RunDir, read_run_config
 from training.tpu import check_computing, check_paths
 
@@ -69,7 +70,8 @@ def settings_of(flag_values, paths, path_lists=()):
         path_lists: names of flags that hold paths and globs, separated by commas.
 
     Returns:
-        dict of flag values by name, without `run_config`; `num_tpu_cores` is None where it was not given.
+        dict of flag values by name, without `run_config`; `num_tpu_cores` is None where it was not given, and
+        `precision` is never "auto".
 
     Raises:
         ValueError: see `training.tpu.check_computing` and `training.tpu.check_paths`.
@@ -85,6 +87,7 @@ def settings_of(flag_values, paths, path_lists=()):
             settings[name] = ",".join(path.strip() and _absolute(path.strip()) for path in settings[name].split(","))
     check_computing(settings)
     check_paths(settings)
+    take_precision(settings)
     return settings
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from training import devices
-from training.devices import create_strategy, workers_of_tf_config
+from training.devices import create_strategy, strategy_of, workers_of_tf_config
 
 
 def test_the_default_is_one_device():
@@ -84,7 +84,7 @@ def test_the_chief_is_the_first_of_the_workers(monkeypatch):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("{", r"^the environment variable TF_CONFIG cannot be read \(.*\); docs/distributed.md has an example"),
+        ("{", r"^the environment variable TF_CONFIG cannot be read \(.*\); correct it, or give --strategy=one or "),
         ('{"cluster": 3}', "TF_CONFIG cannot be read"),
         (tf_config({"worker": ["a:1"], "ps": ["b:1"]}), "names ps, worker and says that this process is number 0 of"),
         (tf_config({"worker": ["a:1"]}, index=1), "names worker and says that this process is number 1 of worker; it"),
@@ -96,6 +96,26 @@ def test_a_wrong_tf_config_is_told(made, monkeypatch, value, message):
     with pytest.raises(ValueError, match=message):
         create_strategy()
     assert made == []
+
+
+@pytest.mark.parametrize(
+    "value", ["{", '{"cluster": 3}', tf_config({"worker": ["a:1"], "ps": ["b:1"]}), tf_config({}, "evaluator", 2)]
+)
+def test_one_machine_does_not_read_tf_config(made, monkeypatch, value):
+    monkeypatch.setenv("TF_CONFIG", value)
+    assert create_strategy("one") is tf.distribute.get_strategy()
+    create_strategy("mirrored")
+    assert made == [("mirrored", ["/device:GPU:0", "/device:GPU:1"])]
+
+
+@pytest.mark.parametrize(("precision", "is_on"), [("float32", False), ("tf32", True), ("bfloat16", False)])
+def test_products_of_float32_numbers_are_computed_as_asked(made, precision, is_on):
+    settings = dict.fromkeys(("use_tpu", "tpu_name", "master", "tpu_zone", "gcp_project", "num_tpu_cores"))
+    try:
+        strategy_of({**settings, "strategy": "one", "precision": precision})
+        assert tf.config.experimental.tensor_float_32_execution_enabled() == is_on
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(False)
 
 
 def test_workers_that_nothing_names_are_told(made):

@@ -1,32 +1,108 @@
-"""TensorFlow's greetings are held back; what else it says is not."""
+"""How programs start TensorFlow: its greetings are left out, all else it says is shown, and its settings are ours."""
 
 import gc
 import os
+import pathlib
+import subprocess
 import sys
 
+import pytest
 import tensorflow as tf
 
+from training import start
 from training.start import start_tensorflow
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ONEDNN = "I0000 port.cc:153] oneDNN custom operations are on. You may see\n"
+NO_DRIVERS = "I0000 cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.\n"
+NO_LIBRARIES = "W0000 gpu_device.cc:2341] Cannot dlopen some GPU libraries.\n"
+FAKE = """
+import gc, os, types
+is_searching = gc.isenabled()
+experimental = types.SimpleNamespace(enable_tensor_float_32_execution=lambda is_on: None)
+config = types.SimpleNamespace(list_physical_devices=lambda: None, experimental=experimental)
+"""
 
-def test_only_greetings_are_held_back(capfd, monkeypatch):
-    def say():
-        os.write(2, b"I0000 port.cc:153] oneDNN custom operations are on. You may see\n")
-        os.write(2, b"W0000 gpu_device.cc:2341] Cannot dlopen some GPU libraries.\n")
 
-    monkeypatch.setattr(tf.config, "list_physical_devices", say)
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """Takes back what a test sets in the environment."""
+    for name in (*start._ENVIRONMENT, start._ALLOCATOR_LIMIT):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "level", "shown"),
+    [
+        (False, "1", NO_LIBRARIES),
+        (True, "1", NO_DRIVERS + NO_LIBRARIES),
+        (False, "0", ONEDNN + NO_DRIVERS + NO_LIBRARIES),
+    ],
+)
+def test_only_greetings_are_left_out(capfd, monkeypatch, has_gpu, level, shown):
+    said = (ONEDNN + NO_DRIVERS + NO_LIBRARIES).encode()
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
+    monkeypatch.setattr(start, "_has_nvidia_gpu", lambda: has_gpu)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda: os.write(2, said))
     start_tensorflow()
-    assert capfd.readouterr().err == "W0000 gpu_device.cc:2341] Cannot dlopen some GPU libraries.\n"
+    assert capfd.readouterr().err == shown
     os.write(2, b"later\n")
     assert capfd.readouterr().err == "later\n"
 
 
-def test_nothing_of_tensorflow_is_searched_for_garbage(tmp_path, monkeypatch):
-    (tmp_path / "tensorflow.py").write_text(
-        "import gc, types\n"
-        "is_searching = gc.isenabled()\n"
-        "config = types.SimpleNamespace(list_physical_devices=lambda: None)\n"
+def run_with(tensorflow, tmp_path, program="", **environment):
+    """Runs `start_tensorflow` in its own process, with a stand-in for TensorFlow that begins like `FAKE`."""
+    (tmp_path / "tensorflow.py").write_text(FAKE + tensorflow)
+    program = "from training.start import start_tensorflow; start_tensorflow()\n" + program
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    environment = {**kept, "PYTHONPATH": f"{tmp_path}:{ROOT}", **environment}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def test_the_reason_of_an_abort_while_tensorflow_is_imported_is_shown(tmp_path):
+    aborting = 'os.write(2, b"oneDNN custom operations are on\\nF0000 your processor lacks AVX\\n")\nos.abort()\n'
+    done = run_with(aborting, tmp_path)
+    assert done.returncode < 0
+    assert done.stderr == "F0000 your processor lacks AVX\n"
+
+
+@pytest.mark.parametrize("level", [None, "0"])
+def test_an_error_while_tensorflow_is_imported_is_shown(tmp_path, level):
+    done = run_with(
+        'raise ImportError("no such library")\n', tmp_path, **({"TF_CPP_MIN_LOG_LEVEL": level} if level else {})
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("ImportError: no such library\n")
+
+
+def test_settings_of_the_environment_are_made_unless_the_user_has_chosen(tmp_path):
+    program = (
+        "import os\n"
+        "print(*(os.environ.get(name) for name in "
+        '("TF_CPP_MIN_LOG_LEVEL", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_CPU_ALLOCATOR_USE_BFC")))\n'
+        'print(int(os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", 0)))\n'
+    )
+    values, limit = run_with("", tmp_path, program).stdout.splitlines()
+    assert values == "1 true 1"
+    # At least what the allocator has by default, and all memory of a larger machine.
+    assert int(limit) >= max(2**16, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20)
+    chosen = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "false", "TF_CPU_ALLOCATOR_USE_BFC": "0"}
+    assert run_with("", tmp_path, program, **chosen).stdout == "2 false 0\n0\n"
+    of_user = {"TF_CPU_BFC_MEM_LIMIT_IN_MB": "3000"}
+    assert run_with("", tmp_path, program, **of_user).stdout == "1 true 1\n3000\n"
+
+
+def test_products_of_float32_numbers_are_computed_in_float32():
+    tf.config.experimental.enable_tensor_float_32_execution(True)
+    start_tensorflow()
+    assert not tf.config.experimental.tensor_float_32_execution_enabled()
+
+
+def test_nothing_of_tensorflow_is_searched_for_garbage(tmp_path, monkeypatch):
+    (tmp_path / "tensorflow.py").write_text(FAKE)
     frozen = gc.get_freeze_count()
     start_tensorflow()  # it has been imported by others, whose objects are theirs
     assert gc.get_freeze_count() == frozen

@@ -1,0 +1,107 @@
+"""What --precision=auto stands for, and what is told about a choice that the hardware is slow in."""
+
+import types
+
+import pytest
+import tensorflow as tf
+
+from tests.training.test_settings import parsed, write_config
+from training import precision
+from training.precision import take_precision
+from training.settings import settings_of
+
+SKYLAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f\n"
+SAPPHIRE_RAPIDS = "processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16 amx_bf16\n"
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """Returns a function that makes the machine one of a processor and of GPUs: their names and capabilities."""
+
+    def make(processor=SKYLAKE, **gpus):
+        (tmp_path / "cpuinfo").write_text(processor)
+        monkeypatch.setattr(precision, "_PROCESSORS", str(tmp_path / "cpuinfo"))
+        found = [
+            {"device_name": name} | ({"compute_capability": capability} if capability else {})
+            for name, capability in gpus.items()
+        ]
+        devices = [types.SimpleNamespace(details=details) for details in found]
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: devices if kind == "GPU" else [])
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: device.details)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("processor", "gpus", "settings", "chosen", "reason"),
+    [
+        (SKYLAKE, {}, {}, "float32", "the processor has neither avx512_bf16 nor amx_bf16"),
+        (SAPPHIRE_RAPIDS, {}, {}, "bfloat16", "the processor has avx512_bf16 and amx_bf16"),
+        ("Features : bf16\n", {}, {}, "float32", "the processor has neither avx512_bf16 nor amx_bf16"),
+        (SKYLAKE, {"A100": (8, 0)}, {}, "bfloat16", "A100 (compute capability 8.0) has instructions for bfloat16"),
+        (SAPPHIRE_RAPIDS, {"T4": (7, 5)}, {}, "float32", "T4 (compute capability 7.5) lacks instructions for bfloat16"),
+        (SKYLAKE, {"H100": (9, 0), "V100": (7, 0)}, {}, "float32", "V100 (compute capability 7.0) lacks instructions"),
+        (SKYLAKE, {"MI300": None}, {}, "float32", "MI300 (compute capability unknown) lacks instructions"),
+        (SKYLAKE, {}, {"use_tpu": True}, "bfloat16", "a TPU multiplies bfloat16 numbers"),
+        (SKYLAKE, {}, {"strategy": "tpu"}, "bfloat16", "a TPU multiplies bfloat16 numbers"),
+    ],
+)
+def test_auto_is_what_the_hardware_is_fast_in(machine, messages, processor, gpus, settings, chosen, reason):
+    machine(processor, **gpus)
+    settings = {"precision": "auto", **settings}
+    take_precision(settings)
+    assert settings["precision"] == chosen
+    [message] = messages
+    assert message.startswith(f"--precision=auto: {chosen}, since {reason}")
+
+
+def test_a_machine_that_says_nothing_of_its_processor_computes_in_float32(machine, monkeypatch):
+    machine()
+    monkeypatch.setattr(precision, "_PROCESSORS", "/not/there")
+    settings = {"precision": "auto"}
+    take_precision(settings)
+    assert settings["precision"] == "float32"
+
+
+def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_path):
+    machine(SAPPHIRE_RAPIDS)
+    arguments = (f"--output_dir={tmp_path / 'run'}", "--precision=auto")
+    first = settings_of(parsed(*arguments), ("output_dir",))
+    assert first["precision"] == "bfloat16"
+    (tmp_path / "run").mkdir()
+    write_config(tmp_path / "run" / "run_config.json", {"precision": first["precision"]})
+    machine(SKYLAKE)
+    assert settings_of(parsed(*arguments), ("output_dir",))["precision"] == "bfloat16"
+    assert messages[1] == f"--precision=auto: bfloat16, as in the run in {tmp_path / 'run'}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "warning"),
+    [
+        (
+            "bfloat16",
+            {},
+            "--precision=bfloat16 is slow here, since the processor has neither avx512_bf16 nor amx_bf16; on an Intel "
+            "Skylake, a step takes a third longer than with --precision=float32 --jit",
+        ),
+        (
+            "bfloat16",
+            {"T4": (7, 5)},
+            "--precision=bfloat16 is slow here, since T4 (compute capability 7.5) lacks instructions for bfloat16; "
+            "give float16",
+        ),
+        ("bfloat16", {"A100": (8, 0)}, None),
+        ("tf32", {}, "--precision=tf32 is float32 here, since there is no NVIDIA GPU of the Ampere generation or lat"),
+        ("tf32", {"T4": (7, 5)}, "--precision=tf32 is float32 here"),
+        ("tf32", {"A100": (8, 0)}, None),
+        ("float32", {}, None),
+        ("float16", {}, None),
+    ],
+)
+def test_a_precision_that_the_hardware_lacks_is_told(machine, messages, asked, gpus, warning):
+    machine(**gpus)
+    settings = {"precision": asked}
+    take_precision(settings)
+    assert settings == {"precision": asked}
+    assert len(messages) == bool(warning)
+    assert not warning or messages[0].startswith(warning)
