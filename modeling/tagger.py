@@ -68,10 +68,16 @@ class FeatureBasedTagger(keras.Model):
         layers = encoded["all_encoder_layers"][-NUM_FEATURE_LAYERS:]
         x = ops.stop_gradient(ops.concatenate(layers, axis=-1))  # [B, T, 4 * H]
         x = self.input_dropout(x, dropout_seed)
-        is_token = ops.cast(features["input_mask"], "bool")  # [B, T]
+        is_token = _with_a_token(ops.cast(features["input_mask"], "bool"))  # [B, T]
         for layer in self.recurrent_layers:
             x = layer(x, is_token, dropout_seed=dropout_seed)  # [B, T, 2 * U]
         return {"logits": ops.cast(self.output_layer(x), "float32")}
+
+
+def _with_a_token(is_token):
+    """Marks the first position of each row without tokens, bool [B, T]: cuDNN refuses such rows, which fill batches."""
+    is_first = ops.expand_dims(ops.arange(ops.shape(is_token)[1]) == 0, 0)  # [1, T]
+    return is_token | (is_first & ~ops.any(is_token, axis=-1, keepdims=True))
 
 
 class BidirectionalLstm(keras.layers.Layer):

@@ -1,5 +1,6 @@
 """The feature-based tagger against NumPy, with padding, with dropout, and with an encoder that stays as it is."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -83,6 +84,29 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(
         logits_of(tagger, padded)[:, :11][is_token], logits_of(tagger, features)[is_token], rtol=0, atol=1e-6
     )
+
+
+def test_rows_that_fill_up_a_batch_change_nothing_and_are_given_to_no_lstm_without_a_token(monkeypatch):
+    tagger = make_tagger()
+    features = make_features(tagger.config)
+    alone = logits_of(tagger, features)
+    masks = []
+    call = keras.layers.LSTM.call
+
+    def recording(self, sequences, initial_state=None, mask=None, training=False):
+        masks.append(ops.convert_to_numpy(mask))
+        return call(self, sequences, initial_state, mask, training)
+
+    monkeypatch.setattr(keras.layers.LSTM, "call", recording)
+    filled = {name: np.pad(values, [(0, 3), *[(0, 0)] * (values.ndim - 1)]) for name, values in features.items()}
+    logits = logits_of(tagger, filled)
+    np.testing.assert_allclose(logits[:-3], alone, rtol=0, atol=1e-6)
+    assert np.isfinite(logits).all()
+    # What cuDNN needs: in each row tokens first, at least one, then padding.
+    lengths = [*features["input_mask"].sum(1), 1, 1, 1]
+    assert len(masks) == 4
+    for mask in masks:
+        np.testing.assert_array_equal(mask, np.arange(11) < np.array(lengths)[:, None])
 
 
 def test_names_do_not_depend_on_what_was_made_before():
