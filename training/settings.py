@@ -4,6 +4,7 @@ import logging
 import os
 
 from modeling.config import released_names
+from storage.paths import is_file, is_remote, join
 from training.precision import take_precision
 from training.run_dir import RUN_CONFIG, RunDir, read_run_config
 from training.tpu import check_computing, check_paths
@@ -48,8 +49,8 @@ def take_settings_of_run(flag_values, program):
     Raises:
         ValueError: the folder holds a run of another program, or see `take_run_config`.
     """
-    path = flag_values.output_dir and os.path.join(flag_values.output_dir, RUN_CONFIG)
-    if not path or flag_values.do_train or flag_values.run_config or not os.path.isfile(path):
+    path = flag_values.output_dir and join(flag_values.output_dir, RUN_CONFIG)
+    if not path or flag_values.do_train or flag_values.run_config or not is_file(path):
         return
     RunDir(flag_values.output_dir, program)  # refuses the folder of another program
     given = {name: flag_values[name].value for name in flag_values if name.startswith("do_")}
@@ -92,4 +93,4 @@ def settings_of(flag_values, paths, path_lists=()):
 
 
 def _absolute(path):
-    return path if "://" in path else os.path.abspath(path)
+    return path if is_remote(path) else os.path.abspath(path)

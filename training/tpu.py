@@ -7,6 +7,8 @@ import logging
 
 import tensorflow as tf
 
+from storage import paths
+
 log = logging.getLogger("bert_keras")
 
 # What the resolver calls the TPU of this machine.
@@ -22,17 +24,18 @@ def check_paths(settings):
         settings: dict of flag values by name.
 
     Raises:
-        ValueError: the run asks for a TPU by its name or address, and a path is none of gs://.
+        ValueError: the run asks for a TPU by its name or address, and a path is not remote.
     """
     target = settings.get("tpu_name") or settings.get("master") or LOCAL
     is_asked_for = settings.get("use_tpu") or settings.get("strategy") == "tpu"
     if not is_asked_for or target == LOCAL:
         return
     for name in _PATHS:
-        if not all(path.strip().startswith("gs://") for path in (settings.get(name) or "gs://").split(",")):
+        if not all(paths.is_remote(path.strip()) for path in (settings.get(name) or "gs://").split(",")):
             raise ValueError(
                 f"--{name}={settings[name]} is a file or folder of this machine, but the TPU {target!r} is in another "
-                "one, which would look for it on its own disk; run the program on the TPU's machine, without --tpu_name"
+                "one, which would look for it on its own disk; run the program on the TPU's machine, without "
+                "--tpu_name, or give a gs:// address"
             )
 
 
