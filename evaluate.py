@@ -11,7 +11,6 @@ standard output, all else to standard error.
 
 import json
 import logging
-import os
 import sys
 
 from absl import flags
@@ -26,6 +25,7 @@ from evaluation.entity_files import score_entity_files
 from evaluation.prediction_files import align_predictions
 from evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
 from evaluation.tables import text_table
+from storage import paths
 from storage.checks import check_output_file
 from storage.json_files import read_json
 from storage.writing import write_text
@@ -214,7 +214,7 @@ def score_glue(task, flag_values):
     check_labels(examples, task.labels, task.kind)
     values = align_predictions(
         read_tsv_rows(flag_values.predictions_file),
-        os.path.basename(flag_values.predictions_file),
+        paths.name(flag_values.predictions_file),
         [example.id for example in examples],
         [example.source for example in examples],
         task.labels,

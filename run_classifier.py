@@ -18,6 +18,7 @@ start_tensorflow()
 
 from absl import flags
 
+from data_prep.columns import HEADERS
 from data_prep.examples import KINDS
 from training.classification import Classification
 from training.classification_settings import TASK_NAMES, complete_settings
@@ -56,7 +57,14 @@ def define_flags():
     flags.DEFINE_string("text_pair_column", None, "Column of the second text.", **define)
     flags.DEFINE_string("label_column", None, "Column of the label; not given: found by its name.", **define)
     flags.DEFINE_string("id_column", None, "Column of the id, for the tables of predictions.", **define)
-    flags.DEFINE_string("label_separator", None, "What stands between several labels in a cell.", **define)
+    flags.DEFINE_enum(
+        "has_header",
+        "auto",
+        HEADERS,
+        "Whether the first row of a table names its columns; auto: as it looks.",
+        **define,
+    )
+    flags.DEFINE_string("label_separator", None, "What separates several labels in a cell.", **define)
     flags.DEFINE_list("choice_columns", [], "Columns of the choices, for --kind=multiple_choice.", **define)
     flags.DEFINE_bool("skip_bad_rows", False, "Leave out rows that cannot be read, and count them.", **define)
     flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.", **define)

@@ -7,7 +7,6 @@ Files are CoNLL columns, a word and its tag on each line, or JSON lines of words
 resumes a run that was interrupted; without --do_train the model in --output_dir is evaluated, or predicts.
 """
 
-import os
 import sys
 
 from training.start import start_tensorflow
@@ -17,6 +16,7 @@ start_tensorflow()
 from absl import flags
 
 from data_prep.sentences import is_json_lines
+from storage import paths
 from training.console import open_console
 from training.devices import strategy_of
 from training.fine_tuning import fine_tune
@@ -82,13 +82,13 @@ def main(argv):
         fixed=("tagger",),
     )
     settings, stored = opened.settings, opened.stored
-    paths = _find_files(settings)
-    _check_columns(paths, given_flags(flag_values))
+    files = _find_files(settings)
+    _check_columns(files, given_flags(flag_values))
     strategy = strategy_of(settings)
     work = TokenClassification(
         opened.files.tokenizer,
         settings["max_seq_length"],
-        **paths,
+        **files,
         tags=stored and stored["labels"],
         document_context=settings["document_context"],
         tagger=settings["tagger"],
@@ -100,21 +100,21 @@ def main(argv):
 
 def _find_files(settings):
     """Returns the paths of the files that are to be used, a dict by flag name."""
-    paths = {}
+    files = {}
     for name, (action, usual_name) in _FILES.items():
         if not settings[action]:
             continue
         if settings[name] is None and settings["data_dir"] is None:
             raise ValueError(f"--{action} needs --{name}, or --data_dir with a {usual_name}")
-        paths[name] = settings[name] or os.path.join(settings["data_dir"], usual_name)
-    return paths
+        files[name] = settings[name] or paths.join(settings["data_dir"], usual_name)
+    return files
 
 
-def _check_columns(paths, given):
+def _check_columns(files, given):
     """Refuses flags of columns where no file has columns."""
     for name in ("word_column", "tag_column"):
-        if name in given and all(map(is_json_lines, paths.values())):
-            raise ValueError(f"--{name} is for files of columns, but {', '.join(paths.values())} are JSON lines")
+        if name in given and all(map(is_json_lines, files.values())):
+            raise ValueError(f"--{name} is for files of columns, but {', '.join(files.values())} are JSON lines")
 
 
 def run_program():

@@ -18,6 +18,7 @@ start_tensorflow()
 from absl import flags
 
 from data_prep.answers import ANSWER_TEXTS, AnswerSettings
+from evaluation.answer_texts import LANGUAGES
 from training.console import open_console
 from training.devices import strategy_of
 from training.fine_tuning import fine_tune
@@ -46,6 +47,9 @@ def define_flags():
     flags.DEFINE_integer("max_query_length", 64, "Pieces that a question is cut to.", lower_bound=1, **define)
     flags.DEFINE_integer("n_best_size", 20, "Answers to write for each question, at most.", lower_bound=1, **define)
     flags.DEFINE_integer("max_answer_length", 30, "Pieces of an answer, at most.", lower_bound=1, **define)
+    flags.DEFINE_enum(
+        "answer_language", None, LANGUAGES, "Compare answers by the rules of MLQA; not given: as SQuAD does.", **define
+    )
     flags.DEFINE_bool("verbose_logging", False, "Tell of answers whose text is not found in their words.", **define)
     flags.DEFINE_bool("version_2_with_negative", False, "SQuAD 2.0: a text may not hold the answer.", **define)
     flags.DEFINE_float(
@@ -99,6 +103,7 @@ def main(argv):
         predict_file=settings["predict_file"] if settings["do_predict"] else None,
         is_threshold_given=is_threshold_given,
         is_evaluated=is_evaluated,
+        answer_language=settings["answer_language"],
     )
     if not work.metric_names:
         _check_needs_no_evaluation(settings)

@@ -13,6 +13,7 @@ from data_prep.glue import Column, GlueFile, GlueTask
 from data_prep.own_files import iterate_own_file, read_own_file
 from data_prep.tables import BadRows, Row, read_csv_rows, read_tsv_rows
 from data_prep.tfds_examples import read_tfds
+from storage import paths
 
 __all__ = [
     "KINDS",
@@ -56,8 +57,8 @@ def read_glue(
         ValueError: the task has no such file, or a row cannot be read (names file and line).
     """
     file = _file_of(task, split)
-    path = os.path.join(os.fspath(data_dir), file.name.format(language=xnli_language))
-    if not os.path.isfile(path):
+    path = paths.join(data_dir, *file.name.format(language=xnli_language).split("/"))
+    if not paths.is_file(path):
         names = ", ".join(other.name.format(language=xnli_language) for other in task.files.values())
         raise FileNotFoundError(
             f'there is no "{path}"; the task {task.name} needs the files {names}, named as distributed, in the data '
@@ -79,7 +80,7 @@ def read_glue_file(
     an error that names it, and test files give no label (there the first one).
     """
     file = _file_of(task, split)
-    name = os.path.basename(os.fspath(path))
+    name = paths.name(path)
     rows = (read_csv_rows if file.is_csv else read_tsv_rows)(path)
     places = _places(file, rows[0], name)
     if file.has_header:
@@ -99,7 +100,7 @@ def read_glue_file(
             bad_rows.add(row.line, str(error))
     bad_rows.report()
     if not examples:
-        raise ValueError(f"{os.fspath(path)} holds no example; give a file with at least one")
+        raise ValueError(f"{os.fspath(path)} has no example; give a file with at least one")
     return examples
 
 
@@ -145,7 +146,7 @@ def _glue_example(task, file, places, cells, number, source):
     if label is not None and task.kind == "regression":
         label = to_number(label)
         if label is None:
-            raise ValueError(f'the label "{cell(file.label)}" is no finite number; correct it')
+            raise ValueError(f'the label "{cell(file.label)}" is not a finite number; correct it')
     text_b = cell(file.text_b)
     return Example(
         id=str(number) if file.id is None else cell(file.id),

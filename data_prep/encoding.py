@@ -235,14 +235,14 @@ def _label_arrays(examples, labels, kind, what):
 def _check_lengths(max_seq_length, doc_stride, kind):
     if max_seq_length < 5:
         raise ValueError(
-            f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a piece of each text need 5 or more"
+            f"--max_seq_length is {max_seq_length}, but [CLS], [SEP] and a piece of each text need 5 or more"
         )
     if doc_stride is None:
         return
     if kind == "multiple_choice":
-        raise ValueError("doc_stride is not for multiple choice, whose texts are cut; leave it out")
+        raise ValueError("--doc_stride is not for multiple choice, whose texts are cut; leave it out")
     if not 1 <= doc_stride <= max_seq_length - 2:
         raise ValueError(
-            f"doc_stride is {doc_stride}, but must be from 1 to {max_seq_length - 2}, the pieces of a text in "
+            f"--doc_stride is {doc_stride}, but must be from 1 to {max_seq_length - 2}, the pieces of a text in "
             f"{max_seq_length}; between windows further apart some would never be read"
         )

@@ -90,7 +90,7 @@ def make_features(
     """
     room = max_seq_length - 2
     if room < 1:
-        raise ValueError(f"max_seq_length is {max_seq_length}, but needs to be 3 at least: [CLS], a piece and [SEP]")
+        raise ValueError(f"--max_seq_length is {max_seq_length}, but must be 3 or more: [CLS], a piece and [SEP]")
     check_tags(sentences, tags)
     cls_id, sep_id, unk_id = convert_tokens_to_ids(tokenizer.vocab, _SPECIAL_TOKENS)
     pieces = _Pieces(tokenizer, unk_id, room)

@@ -152,7 +152,11 @@ def _with_answer(example: SquadExample, question: dict, path: str, version_2_wit
     elif question.get("is_impossible"):
         raise ValueError(f"{name} is marked is_impossible, as in SQuAD 2.0; give --version_2_with_negative")
     if not answers:
-        advice = "say is_impossible" if version_2_with_negative else "give --version_2_with_negative for SQuAD 2.0"
+        advice = (
+            'set its "is_impossible" to true'
+            if version_2_with_negative
+            else "give --version_2_with_negative for SQuAD 2.0"
+        )
         raise ValueError(f"{name} has no answer; to train on it, {advice}, or take it out")
     if len(answers) > 1:
         raise ValueError(
@@ -243,8 +247,8 @@ def make_features(
     """
     if max_seq_length <= max_query_length + 3:
         raise ValueError(
-            f"max_seq_length={max_seq_length} leaves no room for a text beside max_query_length={max_query_length} "
-            "pieces of a question and 3 special tokens; give a greater one"
+            f"--max_seq_length={max_seq_length} leaves no room for a text after --max_query_length={max_query_length} "
+            "pieces of a question and 3 special tokens; give a greater --max_seq_length"
         )
     missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
     if missing:

@@ -148,7 +148,7 @@ def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[st
 
 def name_of(path: str | os.PathLike) -> str:
     """Returns the name of a file without its folder."""
-    return os.path.basename(os.fspath(path))
+    return paths.name(path)
 
 
 def ending_of(path: str | os.PathLike) -> str:

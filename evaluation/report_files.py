@@ -46,11 +46,12 @@ def predictions_table(ids, texts, predictions, probabilities=None, labels=None):
     return tab_separated(["id", "prediction", *columns, *text_columns], rows)
 
 
-def errors_table(ids, texts, labels, predictions, confidences, by="confidence"):
+def errors_table(ids, sources, texts, labels, predictions, confidences, by="confidence"):
     """The predictions that are wrong, the surest first: where labels are doubtful, or a model misled.
 
     Args:
         ids: list of N str or int.
+        sources: list of N str; the place of each in its file, such as "dev.tsv line 41".
         texts: list of N str, or of tuples of str for pairs (or a question and its choices); None in them is no text.
         labels: list of N str (names of the right classes) or numbers.
         predictions: list of N str or numbers.
@@ -58,21 +59,21 @@ def errors_table(ids, texts, labels, predictions, confidences, by="confidence"):
         by: str, the head of that column.
 
     Returns:
-        str, tab-separated (`evaluation.tables.tab_separated`): `id`, `label`, `prediction`, the confidence, and the
-        texts as in `predictions_table`. Rows of the same confidence stay in their order.
+        str, tab-separated (`evaluation.tables.tab_separated`): `id`, `source`, `label`, `prediction`, the confidence,
+        and the texts as in `predictions_table`. Rows of the same confidence stay in their order.
 
     Raises:
         ValueError: the lists have different lengths.
     """
-    _check_lengths(ids, texts=texts, labels=labels, predictions=predictions, confidences=confidences)
+    _check_lengths(ids, sources=sources, texts=texts, labels=labels, predictions=predictions, confidences=confidences)
     texts, text_columns = _text_columns(texts)
     order = np.argsort(-np.asarray(confidences, np.float64), kind="stable")
     rows = [
-        [ids[i], _shown(labels[i]), _shown(predictions[i]), f"{confidences[i]:.6f}", *texts[i]]
+        [ids[i], sources[i], _shown(labels[i]), _shown(predictions[i]), f"{confidences[i]:.6f}", *texts[i]]
         for i in order
         if labels[i] != predictions[i]
     ]
-    return tab_separated(["id", "label", "prediction", by, *text_columns], rows)
+    return tab_separated(["id", "source", "label", "prediction", by, *text_columns], rows)
 
 
 def confusion_picture(label_ids, predicted_ids, labels):

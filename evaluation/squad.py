@@ -46,7 +46,7 @@ def squad_v1_metrics(dataset, predictions, language=None):
         if not question.answers:
             raise ValueError(
                 f"question {question.id} of the gold file has no answer, as in SQuAD 2.0; "
-                "score it with version_2_with_negative"
+                "give --version_2_with_negative"
             )
     answered = _answered(questions, predictions, "count 0")
     gold = [question.answers for question in answered]

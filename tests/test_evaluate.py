@@ -387,7 +387,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             (*SQUAD, "--noversion_2_with_negative"),
             {"gold__json": gold_file({"a": []}), "predictions__json": {"a": ""}},
-            "^question a of the gold file has no answer, as in SQuAD 2.0; score it with version_2_with_negative$",
+            "^question a of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative$",
         ),
         (
             MRPC_FLAGS,

@@ -58,6 +58,7 @@ FLAGS = {
     "id_column": None,
     "kind": "single_label",
     "label_column": None,
+    "has_header": "auto",
     "label_separator": None,
     "layer_decay": 1.0,
     "log_steps": 10,
@@ -136,7 +137,7 @@ def test_training_learns_and_leaves_what_it_promises(trained, files):
         *("learning_curves.png", "run_config.json", "train.tf_record"),
     }
     assert (trained / "confusion_matrix.png").read_bytes().startswith(b"\x89PNG")
-    assert (trained / "eval_errors.tsv").read_text() == "id\tlabel\tprediction\tconfidence\ttext\n"
+    assert (trained / "eval_errors.tsv").read_text() == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
     rows = table_in(trained / "eval_predictions.tsv")
     assert [(row["text"], row["prediction"]) for row in rows] == texts(30, 2)
 
@@ -236,6 +237,7 @@ def test_a_task_of_glue_from_its_files_to_its_submission(files, mrpc, tmp_path):
     assert float(results["eval_accuracy"]) == pytest.approx(np.mean(hits))
     errors = table_in(out / "eval_errors.tsv")
     assert len(errors) == 13 - sum(hits)
+    assert [row["source"] for row in errors] == [f"dev.tsv line {int(row['id']) + 2}" for row in errors]
     assert [row["confidence"] for row in errors] == sorted((row["confidence"] for row in errors), reverse=True)
 
     answers = probabilities_in(out / "test_results.tsv").argmax(1)

@@ -46,11 +46,15 @@ def mrpc(tmp_path):
         (["do_train"], {"task_name": "mrpc"}, "^--task_name and --train_file both say where the data are; give"),
         (["do_train"], {"tfds": "glue/mrpc"}, "^--tfds and --train_file both say where the data are; give --task_name"),
         (["do_train"], {"max_seq_length": 25}, "^--max_seq_length=25 is more than the 24 positions that the model has"),
-        (["do_train"], {"train_file": "none.csv"}, '^there is no file ".*none.csv"; check the path$'),
+        (["do_train"], {"train_file": "none.csv"}, '^there is no file ".*none.csv"; check the path'),
         (["do_train"], {"init_checkpoint": "none"}, "^there is no checkpoint .*none "),
         (["do_train"], {"init_checkpoint": None}, "^missing: --init_checkpoint, the model to start from"),
         (["do_train"], {"output_dir": None}, "^missing: --output_dir"),
-        (["do_train"], {"text_column": "body"}, r'train.csv has no column "body"; its columns are text, label \(where'),
+        (
+            ["do_train"],
+            {"text_column": "body"},
+            r'train.csv has no column "body"; its columns are text, label \(without',
+        ),
         (
             ["do_train", "do_eval"],
             {"metric": "f1_micro"},
@@ -63,6 +67,16 @@ def mrpc(tmp_path):
         ),
         (["do_train"], {"class_weights": "1,x"}, '^--class_weights=1,x is neither "balanced" nor 2 numbers, one for e'),
         (["do_train"], {"class_weights": "0,0"}, "^--class_weights=0,0 leaves nothing that counts"),
+        (
+            ["do_train"],
+            {"label_column": "text"},
+            'train.csv: the column "text" is both the text and the label; give each',
+        ),
+        (
+            ["do_train"],
+            {"has_header": "false"},
+            "^--has_header=false needs --text_column and --label_column, the numbers",
+        ),
         (["do_train"], {"kind": "several"}, "--kind=several: value should be one of <single_label|regression|multi_"),
         (["do_train"], {"data_dir": "x"}, "^--data_dir says nothing about files of your own; leave it out$"),
         (["do_train", "do_eval"], {"eval_share": 0.2}, "^--eval_share and --eval_file both say what to evaluate on;"),
@@ -113,7 +127,7 @@ def test_mistakes_about_a_task_are_one_sentence(files, mrpc, tmp_path, changes, 
 @pytest.mark.parametrize(
     ("train", "dev", "message"),
     [
-        ("", None, "train.csv is empty; look at how it was made$"),
+        ("", None, "train.csv is empty; give a file with rows$"),
         ("text,label\n", None, "train.csv has a header and no rows; give a file with at least one$"),
         (
             "text,label\na,pos\nb,pos\n",
@@ -164,7 +178,7 @@ def test_a_model_without_its_vocabulary_is_refused(files, start, tmp_path):
     folder = shutil.copytree(start, tmp_path / "start")
     (folder / "vocab.txt").unlink()
     with pytest.raises(
-        FileNotFoundError, match=r"^there is no vocab.txt in .*start; put it there, or give vocab_file$"
+        FileNotFoundError, match=r"^there is no vocab.txt in .*start; put it there, or give --vocab_file .*"
     ):
         run({**files, "init_checkpoint": folder, "output_dir": tmp_path / "out"}, "do_train")
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY[:-1]))

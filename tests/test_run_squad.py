@@ -45,6 +45,7 @@ FLAGS = {
     "version_2_with_negative": False,
     "vocab_file": None,
     "warmup_proportion": 0.1,
+    "answer_language": None,
     "answer_text": "release",
     "deterministic": False,
     "precision": "float32",

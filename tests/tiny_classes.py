@@ -2,6 +2,7 @@
 
 import random
 
+import keras
 from known_models import make_config, write_model
 
 import run_classifier
@@ -51,7 +52,8 @@ def write_mrpc(folder):
 
 
 def write_start(folder):
-    """Writes a model of random weights for this language and returns its folder."""
+    """Writes a model of random weights, the same every time, for this language and returns its folder."""
+    keras.utils.set_random_seed(1)
     config = make_config(
         vocab_size=len(VOCABULARY), num_hidden_layers=2, hidden_size=16, hidden_act="gelu", max_position_embeddings=24
     )

@@ -5,7 +5,6 @@ Release: run_classifier.py.
 
 import collections
 import dataclasses
-import os
 
 import numpy as np
 import scipy.special
@@ -21,6 +20,7 @@ from modeling import (
     MultipleChoiceModel,
     RegressionTask,
 )
+from storage import paths
 from training.classification_data import digest_of, facts_of, read_classification_data
 from training.classification_reports import write_evaluation, write_predictions
 from training.classification_settings import TASK_NAMES
@@ -187,7 +187,7 @@ class Classification(FineTuning):
             "doc_stride": self.doc_stride,
         }
         arguments = (examples, data.labels, data.kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
-        return cached_features(os.path.join(folder, f"{split}.tf_record"), facts, lambda: make_features(*arguments))
+        return cached_features(paths.join(folder, f"{split}.tf_record"), facts, lambda: make_features(*arguments))
 
     def _class_weights(self, text):
         """Returns a weight for each class from --class_weights: "balanced", or a number for each label in order."""

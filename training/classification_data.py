@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import os
 import random
 
 from data_prep.classification import (
@@ -18,6 +17,7 @@ from data_prep.classification import (
     read_tfds,
 )
 from data_prep.glue import GLUE_TASKS, GlueTask, find_task
+from storage import paths
 from training.classification_settings import source_of
 from training.run_dir import RUN_CONFIG, read_run_config
 
@@ -152,10 +152,13 @@ def _read_own(settings, flag):
         settings["label_separator"],
         tuple(settings["choice_columns"]),
     )
+    has_header = settings.get("has_header", "auto")  # which runs of earlier versions lack
     if columns.text is None or (needs_label and label is None):
+        if has_header == "false":
+            raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
         found = find_columns(path, columns.text, columns.pair, label, columns.id, needs_label)
         columns = dataclasses.replace(columns, text=found.text, pair=found.pair, label=found.label)
-    return read_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"])
+    return read_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header)
 
 
 def _read_tfds(settings, stored):
@@ -237,7 +240,7 @@ def _hold_out(examples, share, path):
     held_out = set(order[:num_held_out])
     log.info(
         "%s: %s of %s examples, chosen at random, are held out for evaluation",
-        *(os.path.basename(path), f"{num_held_out:,}", f"{len(examples):,}"),
+        *(paths.name(path), f"{num_held_out:,}", f"{len(examples):,}"),
     )
     train = [example for number, example in enumerate(examples) if number not in held_out]
     return train, [example for number, example in enumerate(examples) if number in held_out]
@@ -246,7 +249,7 @@ def _hold_out(examples, share, path):
 def _check_same_training(settings, labels, train):
     """Checks that the examples that are not held out are those that the run in the output folder was trained on."""
     try:
-        stored = read_run_config(os.path.join(settings["output_dir"], RUN_CONFIG))["facts"].get("data")
+        stored = read_run_config(paths.join(settings["output_dir"], RUN_CONFIG))["facts"].get("data")
     except FileNotFoundError:
         stored = None
     if stored != facts_of(labels, train):
@@ -272,7 +275,7 @@ def _tell_labels(train, labels, kind):
     if unseen:
         log.warning("no example to train on has the label %s", _listed(unseen))
     if kind == "multi_label" and not any(len(example.label) > 1 for example in train):
-        log.warning("no example has more than one label; --label_separator says what stands between them")
+        log.warning("no example has more than one label; name what separates them in a cell with --label_separator")
     if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
         log.warning(
             "%s labels are many for %s examples: see that --label_column is right; numbers need --kind=regression",

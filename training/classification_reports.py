@@ -16,9 +16,9 @@ _LABELS_SHOWN = 20
 def write_evaluation(run_dir, data, answers):
     """Writes the reports of an evaluation.
 
-    eval_predictions.tsv has a row for each example, eval_errors.tsv one for each wrong one, the surest first (of
-    numbers the furthest off). With one label each there are class_report.txt, confusion_matrix.tsv and, with
-    matplotlib, confusion_matrix.png; with several labels class_report.txt.
+    eval_predictions.tsv has a row for each example, eval_errors.tsv one for each wrong one with its place in the file,
+    the surest first (of numbers the furthest off). With one label each there are class_report.txt, confusion_matrix.tsv
+    and, with matplotlib, confusion_matrix.png; with several labels class_report.txt.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
@@ -40,6 +40,7 @@ def write_evaluation(run_dir, data, answers):
         "eval_errors.tsv",
         errors_table(
             [data.dev[row].id for row in wrong],
+            [data.dev[row].source for row in wrong],
             [_texts(data.dev[row]) for row in wrong],
             [truth[row] for row in wrong],
             [predicted[row] for row in wrong],

@@ -11,11 +11,14 @@ TASK_NAMES = {
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
 # The flags that say where the data are; of two sources only one can be meant.
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
-_COLUMNS = ("text_column", "text_pair_column", "label_column", "id_column", "label_separator", "choice_columns")
-# What says nothing with a source, and would be passed over in silence.
+_COLUMNS = (
+    *("text_column", "text_pair_column", "label_column", "id_column", "label_separator", "choice_columns"),
+    "has_header",
+)
+# The flags that a source does not use.
 _OF_NO_USE = {
     "task_name": ("kind", *_COLUMNS, "eval_share", "tfds_eval_split", "tfds_predict_split"),
-    "tfds": ("choice_columns", "eval_share", "skip_bad_rows"),
+    "tfds": ("choice_columns", "eval_share", "skip_bad_rows", "has_header"),
     "files of your own": ("data_dir", "tfds_eval_split", "tfds_predict_split"),
 }
 

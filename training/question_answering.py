@@ -1,18 +1,18 @@
 """Questions about a text as a fine-tuning run: SQuAD 1.1 and 2.0, judged by the official scores."""
 
 import dataclasses
-import hashlib
 import logging
-import os
-import pathlib
 
 from data_prep.answers import find_answers, nbest_json, null_odds_json, predictions_json, report_unanswered
 from data_prep.feature_records import cached_features
 from data_prep.pretraining import vocabulary_digest
 from data_prep.squad import SquadExample, make_examples, make_features
 from data_prep.squad_files import read_articles, unanswered_ids
-from evaluation.squad import squad_v1_metrics, squad_v2_metrics
+from evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from modeling import SquadModel, SquadTask
+from storage import paths
+from storage.checks import is_same_file
+from storage.writing import sha256
 from training.fine_tuning_task import FineTuning
 from training.progress import in_words
 
@@ -67,6 +67,7 @@ class QuestionAnswering(FineTuning):
         is_threshold_given: bool; whether the odds of `answers` are to be used and stored whatever is found.
         is_evaluated: bool; whether the run has an evaluation already, so that a predict_file with answers is judged
             beside it, not in its place.
+        answer_language: str; how the scores compare texts, see `evaluation.answer_texts.normalize_answer`.
 
     Raises:
         FileNotFoundError: a file is not there.
@@ -77,7 +78,7 @@ class QuestionAnswering(FineTuning):
     is_trimmed = False  # the scores of all positions compete, also those of padding
     free_settings = (
         *("n_best_size", "max_answer_length", "verbose_logging"),
-        *("null_score_diff_threshold", "answer_text"),
+        *("null_score_diff_threshold", "answer_text", "answer_language"),
     )
 
     def __init__(
@@ -90,23 +91,27 @@ class QuestionAnswering(FineTuning):
         predict_file=None,
         is_threshold_given=False,
         is_evaluated=False,
+        answer_language=None,
     ):
         self._tokenizer = tokenizer
         self._windows = windows
         self._answers = answers
         self._is_threshold_given = is_threshold_given
+        self._language = answer_language
         self._is_evaluated = is_evaluated or eval_file is not None
         self._found_threshold = None
         self._judged = None
         self._train = self._read(train_file, is_training=True)
         self._eval = self._read(eval_file)
-        is_same = eval_file and predict_file and os.path.samefile(eval_file, predict_file)
+        is_same = eval_file and predict_file and is_same_file(eval_file, predict_file)
         self._predict = self._eval if is_same else self._read(predict_file)
         if self._eval:
             self._check_answers()
         self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
         if self._judges_predictions and not self._is_evaluated:
             self._eval = self._predict
+        if answer_language is None and self._eval:
+            warn_of_words(self._eval.articles, self._eval.path)
         self.num_train_examples = len(self._train.examples) if self._train else 0
         self.metric = "best_f1" if answers.version_2_with_negative else "f1"
         self.metric_names = tuple(self.baseline()) if self._eval else ()
@@ -132,12 +137,12 @@ class QuestionAnswering(FineTuning):
         }
 
     def prepare(self, folder):
-        self.train_features = self._features(self._train, os.path.join(folder, "train.tf_record"), is_training=True)
-        self.eval_features = self._features(self._eval, os.path.join(folder, "eval.tf_record"))
+        self.train_features = self._features(self._train, paths.join(folder, "train.tf_record"), is_training=True)
+        self.eval_features = self._features(self._eval, paths.join(folder, "eval.tf_record"))
         if self._predict is not self._eval:
             # The release knows no other data beside that of training, and calls the file so.
             name = "predict.tf_record" if self._is_evaluated else "eval.tf_record"
-            self.predict_features = self._features(self._predict, os.path.join(folder, name))
+            self.predict_features = self._features(self._predict, paths.join(folder, name))
 
     def make_task(self, config):
         return SquadTask(SquadModel(config))
@@ -162,7 +167,7 @@ class QuestionAnswering(FineTuning):
         """Returns the figures of no answer at all."""
         ids = [example.question_id for example in self._eval.examples]
         if not self._answers.version_2_with_negative:
-            return squad_v1_metrics(self._eval.articles, dict.fromkeys(ids, ""))
+            return squad_v1_metrics(self._eval.articles, dict.fromkeys(ids, ""), self._language)
         return _without_totals(squad_v2_metrics(self._eval.articles, dict.fromkeys(ids, ""), dict.fromkeys(ids, 0.0)))
 
     def write_evaluation(self, run_dir, outputs):
@@ -173,7 +178,7 @@ class QuestionAnswering(FineTuning):
             run_dir.remove("predict_results.txt")
         if self._found_threshold is None or self._is_threshold_given:
             return
-        f1 = _judge(self._eval, answers, self._found_threshold)["f1"]
+        f1 = self._judge(self._eval, answers, self._found_threshold)["f1"]
         log.info(
             "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
             *(self._eval.path, self._found_threshold, f1),
@@ -205,7 +210,7 @@ class QuestionAnswering(FineTuning):
             return None
         articles = read_articles(path)
         examples = make_examples(articles, path, is_training, self._answers.version_2_with_negative)
-        return _Questions(path, articles, examples, hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest())
+        return _Questions(path, articles, examples, sha256(path))
 
     def _check_answers(self):
         unanswered = unanswered_ids(self._eval.articles, self._answers.version_2_with_negative)
@@ -263,15 +268,26 @@ class QuestionAnswering(FineTuning):
 
     def _metrics(self, questions, answers, threshold=None):
         if not self._answers.version_2_with_negative:
-            return squad_v1_metrics(questions.articles, {answer.question_id: answer.text for answer in answers})
+            return squad_v1_metrics(
+                questions.articles, {answer.question_id: answer.text for answer in answers}, self._language
+            )
         if threshold is None:
             threshold = self._answers.null_score_diff_threshold
-        return _without_totals(_judge(questions, answers, threshold))
+        return _without_totals(self._judge(questions, answers, threshold))
+
+    def _judge(self, questions, answers, threshold):
+        """Returns the official figures of SQuAD 2.0.
+
+        They start from the best answers: one that has been left out already cannot be won back by another threshold.
+        """
+        best = {answer.question_id: answer.best.text if answer.best else "" for answer in answers}
+        odds = {answer.question_id: answer.null_odds for answer in answers}
+        return squad_v2_metrics(questions.articles, best, odds, threshold, self._language)
 
     def _best_threshold(self, answers, metrics):
         """Returns the odds with the best F1. The official figure for "never answer" is 0, which answers some."""
         candidates = (metrics["best_f1_thresh"], min(answer.null_odds for answer in answers) - 1.0)
-        return max(candidates, key=lambda threshold: _judge(self._eval, answers, threshold)["f1"])
+        return max(candidates, key=lambda threshold: self._judge(self._eval, answers, threshold)["f1"])
 
     def _write(self, run_dir, answers, prefix):
         run_dir.write_text(f"{prefix}predictions.json", predictions_json(answers))
@@ -280,14 +296,6 @@ class QuestionAnswering(FineTuning):
             run_dir.write_text(f"{prefix}null_odds.json", null_odds_json(answers))
         else:
             run_dir.remove(f"{prefix}null_odds.json")
-
-
-def _judge(questions, answers, threshold):
-    """Returns the official figures of SQuAD 2.0. They start from the best answers: one that has been left out already
-    cannot be won back by another threshold."""
-    best = {answer.question_id: answer.best.text if answer.best else "" for answer in answers}
-    odds = {answer.question_id: answer.null_odds for answer in answers}
-    return squad_v2_metrics(questions.articles, best, odds, threshold)
 
 
 def _without_totals(metrics):

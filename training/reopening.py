@@ -89,7 +89,13 @@ def _open_questions(settings, stored, files):
         class_(**{name: settings[name] for name in class_.__dataclass_fields__})
         for class_ in (WindowSettings, AnswerSettings)
     )
-    return QuestionAnswering(files.tokenizer, windows, answers, eval_file=_questions_file(settings))
+    return QuestionAnswering(
+        files.tokenizer,
+        windows,
+        answers,
+        eval_file=_questions_file(settings),
+        answer_language=settings.get("answer_language"),
+    )
 
 
 def _tags_file(settings):

@@ -181,7 +181,7 @@ def test_a_file_may_have_another_name(write):
             ValueError,
             "dev.tsv line 1: this is an example, but the first line of this",
         ),
-        ("rte", ("index", "sentence1", "sentence2", "label"), ValueError, "dev.tsv holds no example; give a file with"),
+        ("rte", ("index", "sentence1", "sentence2", "label"), ValueError, "dev.tsv has no example; give a file with"),
         (
             "qnli",
             None,
@@ -203,7 +203,7 @@ def test_labels_are_checked_with_file_and_line(write, tmp_path):
     with pytest.raises(ValueError, match='dev.tsv line 2: label "entailed" is not one of entailment, not_entailment'):
         read("rte", tmp_path, "dev")
     write("dev.tsv", ("index", "sentence1", "sentence2", "score"), ("0", "a", "b", "high"))
-    with pytest.raises(ValueError, match='dev.tsv line 2: the label "high" is no finite number; correct it'):
+    with pytest.raises(ValueError, match='dev.tsv line 2: the label "high" is not a finite number; correct it'):
         read("sts-b", tmp_path, "dev")
 
 

@@ -205,7 +205,7 @@ def test_scores_that_are_no_numbers_are_refused(letters_tokenizer, tmp_path, val
 
 
 def test_a_length_without_room_is_refused(letters_tokenizer):
-    with pytest.raises(ValueError, match=r"^max_seq_length is 2, but needs to be 3 at least: \[CLS\], a piece and"):
+    with pytest.raises(ValueError, match=r"^--max_seq_length is 2, but must be 3 or more: \[CLS\], a piece and"):
         make_features(tagged("a"), TAGS, letters_tokenizer, 2)
 
 

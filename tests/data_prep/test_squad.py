@@ -237,7 +237,9 @@ def test_a_passage_is_tokenized_once_for_all_its_questions(letters_tokenizer, mo
 
 def test_there_must_be_room_for_the_passage(letters_tokenizer, tmp_path):
     example = SquadExample("q1", "x", Passage("a"))
-    with pytest.raises(ValueError, match="max_seq_length=5 leaves no room for a text beside max_query_length=2 pieces"):
+    with pytest.raises(
+        ValueError, match="--max_seq_length=5 leaves no room for a text after --max_query_length=2 pieces"
+    ):
         make_features([example], letters_tokenizer, 5, 2, 2, False)
     (tmp_path / "vocab.txt").write_text("[UNK]\na\n")
     with pytest.raises(ValueError, match=r"the vocabulary lacks \[CLS\], \[SEP\]; give that of the model"):
@@ -387,7 +389,7 @@ def test_a_file_of_the_second_version_says_what_has_no_answer(read):
     ):
         read(squad(question(1)), True, True)
     with pytest.raises(
-        ValueError, match='question "q1" has no answer; to train on it, say is_impossible, or take it out'
+        ValueError, match='question "q1" has no answer; to train on it, set its "is_impossible" to true, or take it out'
     ):
         read(squad(question(1, answers=[], is_impossible=False)), True, True)
 

@@ -32,22 +32,31 @@ def test_numbers_and_choices():
 
 def test_errors_are_sorted_by_confidence():
     table = errors_table(
-        ["a", "b", "c", "d"], ["1", "2", "3", "4"], ["x", "x", "y", "x"], ["y", "x", "x", "y"], [0.5, 0.9, 0.75, 0.5]
+        ["a", "b", "c", "d"],
+        ["f line 2", "f line 3", "f line 4", "f line 7"],
+        ["1", "2", "3", "4"],
+        ["x", "x", "y", "x"],
+        ["y", "x", "x", "y"],
+        [0.5, 0.9, 0.75, 0.5],
     )
     assert table == (
-        "id\tlabel\tprediction\tconfidence\ttext\nc\ty\tx\t0.750000\t3\na\tx\ty\t0.500000\t1\nd\tx\ty\t0.500000\t4\n"
+        "id\tsource\tlabel\tprediction\tconfidence\ttext\nc\tf line 4\ty\tx\t0.750000\t3\n"
+        "a\tf line 2\tx\ty\t0.500000\t1\nd\tf line 7\tx\ty\t0.500000\t4\n"
     )
 
 
 def test_errors_of_numbers_are_sorted_by_how_far_they_are_off():
-    table = errors_table([0, 1, 2], [("a", "b")] * 3, [1.0, 2.0, 3.0], [1.5, 2.0, 1.0], [0.5, 0.0, 2.0], "off by")
+    table = errors_table(
+        [0, 1, 2], list("xyz"), [("a", "b")] * 3, [1.0, 2.0, 3.0], [1.5, 2.0, 1.0], [0.5, 0.0, 2.0], "off by"
+    )
     assert table == (
-        "id\tlabel\tprediction\toff by\ttext_a\ttext_b\n2\t3\t1\t2.000000\ta\tb\n0\t1\t1.5\t0.500000\ta\tb\n"
+        "id\tsource\tlabel\tprediction\toff by\ttext_a\ttext_b\n"
+        "2\tz\t3\t1\t2.000000\ta\tb\n0\tx\t1\t1.5\t0.500000\ta\tb\n"
     )
 
 
 def test_a_run_without_errors_has_an_empty_table():
-    assert errors_table([0], ["a"], ["x"], ["x"], [1.0]) == "id\tlabel\tprediction\tconfidence\ttext\n"
+    assert errors_table([0], ["s"], ["a"], ["x"], ["x"], [1.0]) == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,7 @@ def test_a_run_without_errors_has_an_empty_table():
     [
         (predictions_table, ([0, 1], ["a"], ["x", "y"]), "^there are 2 ids, but 1 texts; give one for each$"),
         (predictions_table, ([0], ["a"], ["x"], [[1], [0]], ["x"]), "^there are 1 ids, but 2 probabilities"),
-        (errors_table, ([0], ["a"], ["x"], ["y"], []), "^there are 1 ids, but 0 confidences"),
+        (errors_table, ([0], ["s"], ["a"], ["x"], ["y"], []), "^there are 1 ids, but 0 confidences"),
     ],
 )
 def test_lists_of_different_lengths(function, arguments, sentence):

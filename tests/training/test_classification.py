@@ -138,7 +138,8 @@ def test_reports_of_an_evaluation(make, run_dir, messages):
     work.write_evaluation(run_dir, {"logits": LOGITS})
     shares = np.exp(log_softmax(LOGITS, axis=1)).max(1)
     assert read(run_dir, "eval_errors.tsv") == (
-        f"id\tlabel\tprediction\tconfidence\ttext\n2\tc\ta\t{shares[2]:.6f}\tshe\n3\tb\ta\t{shares[3]:.6f}\tso hungry\n"
+        "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
+        f"2\teval.jsonl line 3\tc\ta\t{shares[2]:.6f}\tshe\n3\teval.jsonl line 4\tb\ta\t{shares[3]:.6f}\tso hungry\n"
     )
     assert read(run_dir, "confusion_matrix.tsv") == (
         "label, prediction:\ta\tb\tc\na\t1\t0\t0\nb\t1\t2\t0\nc\t1\t0\t0\n"
@@ -210,8 +211,11 @@ def test_weights_of_classes(make):
             {"kind": "multi_label", "class_weights": "balanced"},
             "^--class_weights is for data with one label each, but th",
         ),
-        ({"doc_stride": 11}, "^doc_stride is 11, but must be from 1 to 10"),
-        ({"max_seq_length": 4}, r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a piece of each text need 5 or more"),
+        ({"doc_stride": 11}, "^--doc_stride is 11, but must be from 1 to 10"),
+        (
+            {"max_seq_length": 4},
+            r"^--max_seq_length is 4, but \[CLS\], \[SEP\] and a piece of each text need 5 or more",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(make, changes, message):

@@ -75,7 +75,9 @@ def test_what_is_hardly_meant_is_said(write, messages):
     )
     assert messages[-2].endswith("and 10 more")
     read(do_train=True, train_file=write("m.csv", "text,labels", "a,x|y", "b,y"), kind="multi_label")
-    assert messages[-1] == "no example has more than one label; --label_separator says what stands between them"
+    assert (
+        messages[-1] == "no example has more than one label; name what separates them in a cell with --label_separator"
+    )
 
 
 def test_a_file_to_predict_may_have_any_labels(write):
@@ -90,7 +92,9 @@ def test_a_file_to_predict_may_have_any_labels(write):
 
 def test_a_file_without_a_header_has_columns_by_number(write):
     train = write("train.csv", "7,first,x", "8,second,y")
-    with pytest.raises(ValueError, match=r"no column could be the text among 7, first, x; .*give its number from 0\)$"):
+    with pytest.raises(
+        ValueError, match=r"no column could be the text among 7, first, x; .*give its number, counted from 0\)$"
+    ):
         read(do_train=True, train_file=train)
     data = read(do_train=True, train_file=train, text_column="1", label_column="2")
     assert [(example.text_a, example.label) for example in data.train] == [("first", "x"), ("second", "y")]
@@ -179,6 +183,16 @@ def test_data_of_the_command_line_take_the_place_of_those_of_the_run():
         defaults() | of_the_run | {"predict_file": "b.csv"}, {"predict_file"}, defaults(), None
     )
     assert (settings["train_file"], settings["text_column"]) == ("a.csv", "body")
+
+
+def test_the_user_says_whether_there_is_a_header(write, messages):
+    train = write("train.csv", "a,x", "b,y", "c,x", "d,y")
+    columns = {"text_column": "0", "label_column": "1"}
+    for has_header, texts in (("auto", "abcd"), ("false", "abcd"), ("true", "bcd")):
+        data = read(do_train=True, train_file=train, **columns, has_header=has_header)
+        assert [example.text_a for example in data.train] == list(texts)
+    with pytest.raises(ValueError, match="^--has_header says nothing about the data of --tfds; leave it out$"):
+        settings_of(do_train=True, tfds="imdb_reviews", has_header="true")
 
 
 def test_held_out_examples_of_a_changed_file_are_not_evaluated_on(write, tmp_path):

@@ -40,11 +40,12 @@ def tokenizer(tmp_path):
 def work(tmp_path, tokenizer):
     """Makes a QuestionAnswering: a function of the questions of each file and the settings of the answers."""
 
-    def make(train=None, evaluate=None, predict=None, given=False, **settings):
+    def make(train=None, evaluate=None, predict=None, given=False, language=None, **settings):
         files = {"train_file": train, "eval_file": evaluate, "predict_file": predict}
         paths = {name: write_squad(tmp_path / f"{name}.json", content) for name, content in files.items() if content}
         answers = AnswerSettings(**{"n_best_size": 3, "version_2_with_negative": True, **settings})
-        made = QuestionAnswering(tokenizer, WindowSettings(12, 4, 3), answers, is_threshold_given=given, **paths)
+        chosen = {"is_threshold_given": given, "answer_language": language}
+        made = QuestionAnswering(tokenizer, WindowSettings(12, 4, 3), answers, **chosen, **paths)
         made.prepare(str(tmp_path))
         return made
 
@@ -79,6 +80,37 @@ def test_the_figures_of_the_first_version(work, tmp_path):
     assert read(run_dir, "eval_predictions.json") == {"q0": "ada", "q1": "bob lives rome"}
     assert not (tmp_path / "eval_null_odds.json").exists()
     assert made.describe()["null_score_diff_threshold"] == 0.0
+
+
+def with_answer(text, id_):
+    question = {"id": id_, "question": "who lives", "answers": [{"text": text, "answer_start": 0.0}]}
+    return [{"context": "ada lives rome", "qas": [question]}]
+
+
+@pytest.mark.parametrize("version_2_with_negative", [False, True])
+def test_answers_in_another_language_are_compared_by_its_rules(work, version_2_with_negative):
+    settings = {"version_2_with_negative": version_2_with_negative, "null_score_diff_threshold": 9.0}
+    for language, expected in ((None, 0.0), ("de", 100.0)):
+        made = work(evaluate=with_answer("die „ada“", "a"), language=language, **settings)
+        metrics = made.evaluate(outputs_of([0]))
+        assert metrics["exact" if version_2_with_negative else "exact_match"] == metrics["f1"] == expected
+
+
+def test_a_script_without_spaces_is_warned_of_unless_the_language_is_named(work, messages):
+    settings = {"evaluate": with_answer("北京大学", "a"), "version_2_with_negative": False}
+    work(**settings, language="zh")
+    assert not any("right in part" in message for message in messages)
+    work(**settings)
+    assert sum("an answer that is right in part has F1 0" in message for message in messages) == 1
+
+
+def test_an_id_may_be_a_number(work, tmp_path):
+    made = work(evaluate=with_answer("ada", 7), version_2_with_negative=False)
+    outputs = outputs_of([0])
+    assert made.evaluate(outputs) == {"exact_match": 100.0, "f1": 100.0}
+    run_dir = RunDir(str(tmp_path), "run_squad")
+    made.write_evaluation(run_dir, outputs)
+    assert read(run_dir, "eval_predictions.json") == {"7": "ada"}
 
 
 def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best(work, tmp_path, messages):
