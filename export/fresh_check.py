@@ -1,4 +1,4 @@
-"""What a SavedModel gives in a process that knows nothing of this project, held to what it must give."""
+"""Runs a SavedModel in a process without this project, and compares its answers with the expected ones."""
 
 import logging
 import pickle
@@ -10,7 +10,7 @@ import numpy as np
 
 log = logging.getLogger("bert_keras")
 
-_OF_THIS_PROJECT = ("modeling", "data_prep", "evaluation", "prediction", "training", "export")
+_OF_THIS_PROJECT = ("storage", "modeling", "data_prep", "evaluation", "prediction", "training", "export")
 # All that a program needs to use an export. On the CPU: the process that waits for it may hold the memory of the GPU.
 SOURCE = """
 import pickle
@@ -38,7 +38,7 @@ with open(outputs_file, "wb") as file:
 
 
 def run_in_fresh_process(folder, calls):
-    """Loads a SavedModel with TensorFlow and tensorflow-text alone, in a process of its own, and calls it.
+    """Loads a SavedModel in a new process that has only TensorFlow and tensorflow-text, and calls it.
 
     Args:
         folder: path of the SavedModel.
@@ -59,7 +59,7 @@ def run_in_fresh_process(folder, calls):
         )
         if process.returncode:
             last = (process.stderr.decode(errors="replace").strip() or "no message").splitlines()[-1]
-            raise ValueError(f"the SavedModel does not run in a process of its own: {last}")
+            raise ValueError(f"the SavedModel does not run in a new process: {last}")
         return pickle.load(file)
 
 

@@ -1,32 +1,34 @@
-"""The check of an export: its SavedModel, in a fresh process, must give what the model gives here."""
+"""The check of an export: its SavedModel, in a new process, must give what the model gives here."""
 
 import dataclasses
 
-from export.agreement import random_features
+from export.agreement import judge, questions
 from export.fresh_check import largest_difference, run_in_fresh_process, scale_of
 from export.live_check import compare_with_live
-from prediction.quiet import quietly
 
-# As a share of the largest number, or of 1 where all are smaller. In bfloat16 a sum depends on the order of its terms.
+# Of the answers to texts: as a share of the largest number, or of 1 where all are smaller. In bfloat16 a sum depends on
+# the order of its terms. Whether the network is the right one is judged by its scores, see `export.agreement`.
 _TOLERANCES = {None: 1e-4, "bfloat16": 0.05}
 
 
 @dataclasses.dataclass(frozen=True)
-class Agreement:
+class SavedModelAgreement:
     """How far a SavedModel is from the model that it was made from.
 
     Attributes:
         text: float; the largest difference of two numbers of `serving_default`, to the text model in this process.
-        ids: float; the same of `ids`.
-        live: float; the same of the texts that Python answers as well, to its answers.
-        num_texts, num_live, num_other: int; texts, those that Python answers as well, and those of them whose answer is
-            another: only a quantised model may have such.
-        tolerance: float; by how much they may differ.
+        ids: float; the largest difference of two numbers of `ids`, to the network in float32.
+        distance: float; the distance of `ids` from that network, see `export.agreement.Agreement`.
+        live: float; the largest difference to the answers of Python, for the texts that Python answers as well.
+        num_texts, num_live, num_other: int; all texts, those that Python answers as well, and those of them with
+            another answer: only a quantised model may have such.
+        tolerance: float; the largest difference that is allowed in answers to texts.
         load_seconds: float; how long loading took.
     """
 
     text: float
     ids: float
+    distance: float
     live: float
     num_texts: int
     num_live: int
@@ -35,39 +37,39 @@ class Agreement:
     load_seconds: float
 
 
-def check_saved_model(folder, text_model, predictor, texts, quantize=None):
-    """Holds a SavedModel to the text model it was made from, and to the answers of Python.
+def check_saved_model(folder, text_model, network, predictor, texts, quantize=None):
+    """Compares a SavedModel with the text model and the network that it was made from, and with the answers of Python.
 
     Args:
         folder: path of the SavedModel.
-        text_model: TextModel.
+        text_model: TextModel, quantised like the SavedModel.
+        network: IdsNetwork of the model in float32.
         predictor: an object of `prediction` for the same model, in float32.
         texts: dict of arrays of bytes [B, ...] by input name.
         quantize: "bfloat16" or None.
 
     Returns:
-        Agreement.
+        SavedModelAgreement.
 
     Raises:
-        ValueError: it does not run, or an answer is another.
+        ValueError: it does not run, or gives another answer.
     """
     tolerance = _TOLERANCES[quantize]
-    firsts = {name: values[:1] for name, values in texts.items()}
-    network = text_model.network
-    ids = [random_features(network, *sizes) for sizes in ((1, min(8, network.longest)), (3, network.longest))]
-    calls = [("serving_default", texts), ("serving_default", firsts), *(("ids", features) for features in ids)]
+    of_text = [texts, {name: values[:1] for name, values in texts.items()}]
+    calls = [("serving_default", inputs) for inputs in of_text]
+    calls += [("ids", features) for features in questions(network)]
     found, load_seconds = run_in_fresh_process(folder, calls)
     differences = []
-    with quietly():  # Python tells of texts that are cut, and TensorFlow of the processor
-        for (signature, inputs), outputs in zip(calls, found, strict=True):
-            answer = (text_model.answer if signature == "serving_default" else network)(inputs)
-            expected = {name: value.numpy() for name, value in answer.items()}
-            what = f"{signature} in a process of its own"
-            differences.append(largest_difference(expected, outputs, tolerance * scale_of(expected), what))
-        live = compare_with_live(text_model.settings["task"], predictor, texts, found[0], tolerance, bool(quantize))
-    return Agreement(
-        text=max(differences[:2]),
-        ids=max(differences[2:]),
+    for inputs, outputs in zip(of_text, found, strict=False):
+        expected = {name: value.numpy() for name, value in text_model.answer(inputs).items()}
+        what = "serving_default in a new process"
+        differences.append(largest_difference(expected, outputs, tolerance * scale_of(expected), what))
+    ids = judge("ids in a new process", found[len(of_text) :], network, quantize)
+    live = compare_with_live(text_model.settings["task"], predictor, texts, found[0], tolerance, bool(quantize))
+    return SavedModelAgreement(
+        text=max(differences),
+        ids=ids.largest_difference,
+        distance=ids.distance,
         live=live.largest,
         num_texts=len(found[0]["is_cut"]),
         num_live=live.num_compared,

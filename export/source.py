@@ -5,9 +5,8 @@ import json
 import shutil
 from typing import Any
 
-from export.litert_format import write_litert
+from export.ids_formats import write_ids
 from export.networks import IdsNetwork
-from export.onnx_format import write_onnx
 from export.quantization import in_bfloat16
 from modeling import BertModel, PretrainingModel, SquadModel
 from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
@@ -87,10 +86,9 @@ class Source:
             quantize: "int8" or None.
 
         Returns:
-            float; the largest difference to the network.
+            `export.agreement.Agreement` of the file with the network.
         """
-        write = write_onnx if name == "onnx" else write_litert
-        return write(self.network(), folder / PLACES[name], quantize)
+        return write_ids(name, self.network(), folder / PLACES[name], quantize)
 
     def _make_model(self):
         """Returns another model of the same kind and size."""

@@ -4,9 +4,8 @@ import json
 import shutil
 
 from data_prep.graph_tokenization import GraphTokenizer
-from export.litert_format import write_litert
+from export.ids_formats import write_ids
 from export.networks import IdsNetwork
-from export.onnx_format import write_onnx
 from export.saved_model import make_text_model, write_saved_model
 
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
@@ -29,10 +28,9 @@ def write_export(folder, model_folder, model, formats=("litert",), **settings):
     network = IdsNetwork(model, settings["task"], settings.get("layer", -1))
     if "saved_model" in formats:
         write_saved_model(make_text_model(network, GraphTokenizer(folder / "vocab.txt"), settings), folder)
-    if "onnx" in formats:
-        write_onnx(network, folder / PLACES["onnx"])
-    if "litert" in formats:
-        write_litert(network, folder / PLACES["litert"])
+    for name in ("onnx", "litert"):
+        if name in formats:
+            write_ids(name, network, folder / PLACES[name])
     places = {name: {"path": PLACES[name]} for name in formats}
     (folder / "export.json").write_text(json.dumps({"formats": places}))
     return folder

@@ -25,6 +25,14 @@ TEXTS = [
 ]
 
 
+@pytest.fixture
+def converters_in_this_process(monkeypatch):
+    """Runs the converters in the process of the tests, which takes less time than a new one does."""
+    from export import converters, ids_formats
+
+    monkeypatch.setattr(ids_formats, "_run_converter", lambda called, arguments: converters.convert(*arguments))
+
+
 @pytest.fixture(scope="session")
 def texts():
     """Texts that every task can be asked about; the last three are too long for 16 pieces, fit, and just do not."""

@@ -21,7 +21,7 @@ def test_what_a_process_of_its_own_has_loaded_is_looked_at(tmp_path, monkeypatch
     module = tf.Module()
     module.twice = tf.function(lambda ids: {"twice": 2 * ids}, [tf.TensorSpec([None], tf.int32, "ids")])
     tf.saved_model.save(module, str(tmp_path), {"ids": module.twice})
-    with pytest.raises(ValueError, match=r"^the SavedModel does not run in a process of its own: it has loaded absl$"):
+    with pytest.raises(ValueError, match=r"^the SavedModel does not run in a new process: it has loaded absl$"):
         run_in_fresh_process(tmp_path, [("ids", {"ids": np.array([1], np.int32)})])
 
 
