@@ -11,7 +11,6 @@ interrupted. The flags of the release keep their names, defaults and meaning.
 
 import logging
 import math
-import pathlib
 import sys
 
 from training.start import start_tensorflow
@@ -41,6 +40,8 @@ from modeling import (
 )
 from modeling.config import released_names
 from modeling.precision import dtype_policy
+from prediction.model_files import TOKENIZER_FILE, Preparation, preparation_text
+from storage import paths
 from training.console import open_console
 from training.demo import prepare_demo
 from training.devices import distribute, strategy_of
@@ -126,6 +127,8 @@ def run(settings, console):
     """
     if not settings["do_train"] and not settings["do_eval"]:
         raise ValueError("nothing to do: give --do_train, --do_eval or both")
+    if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
+        raise ValueError(f"--learning_rate={settings['learning_rate']:g} is not a number above 0")
     check_record_packing(settings)
     strategy = strategy_of(settings)
     workers = Workers(strategy)
@@ -153,9 +156,9 @@ def _run(settings, strategy, workers, run_dir, console):
         _load(task.model, checkpoint, settings["allow_partial_checkpoint"])
 
     evaluate = _evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
-    step, metrics = run_dir.latest_step(), None
+    step, metrics, is_whole = run_dir.latest_step(), None, True
     if settings["do_train"]:
-        step, metrics = train_task(
+        step, metrics, is_whole = train_task(
             make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings),
             run_dir,
             settings,
@@ -166,8 +169,7 @@ def _run(settings, strategy, workers, run_dir, console):
             lambda error: explain_failure(records, error),
             workers=workers,
         )
-    is_stopped = settings["do_train"] and step < settings["num_train_steps"]
-    if evaluate and metrics is None and not is_stopped:
+    if evaluate and metrics is None and is_whole:
         metrics = evaluate()
         log.info("evaluation of step %d: %s", step, in_words(metrics))
     if metrics:
@@ -254,7 +256,7 @@ def _batches(settings, strategy, records, start_step):
 
 
 def _evaluation(settings, task, strategy, records, eval_records):
-    """Returns a function without arguments that evaluates the task's model and gives its metrics."""
+    """Returns a function that evaluates the task's model and gives its metrics; see `training.loop.train`."""
     batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
     if eval_records is None:
         log.warning(
@@ -267,9 +269,14 @@ def _evaluation(settings, task, strategy, records, eval_records):
         log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
     evaluator = Evaluator(task, strategy, settings["jit"])
 
-    def evaluate():
+    def evaluate(before_batch=lambda: None):
+        def asked_before_each():
+            for batch in distribute(strategy, batches):
+                before_batch()
+                yield batch
+
         try:
-            return evaluator.evaluate(distribute(strategy, batches))
+            return evaluator.evaluate(asked_before_each())
         except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
             raise explain_failure(eval_records or records, error) from error
 
@@ -286,8 +293,15 @@ def _claim(run_dir, settings, config, records, workers):
     flag_values = define_flags()
     run_dir.claim(settings, facts, {name: flag_values[name].default for name in flag_values}, FREE_SETTINGS)
     run_dir.write_text("bert_config.json", config.to_json_string())
+    casing = records.metadata.get("do_lower_case")
+    if casing is not None:
+        # Frozen here: the records may be built again, or be on another machine, when the model is used.
+        is_from_nothing = not settings["init_checkpoint"]
+        longest = settings["max_seq_length"] if is_from_nothing else config.max_position_embeddings
+        preparation = Preparation(casing, records.metadata.get("strip_accents"), longest)
+        run_dir.write_text(TOKENIZER_FILE, preparation_text(preparation))
     if settings["vocab_file"]:
-        run_dir.write_text("vocab.txt", pathlib.Path(settings["vocab_file"]).read_bytes())
+        run_dir.write_text("vocab.txt", paths.read_bytes(settings["vocab_file"]))
 
 
 def run_program():

@@ -4,6 +4,7 @@ A checkpoint called PREFIX is two files, `PREFIX.index` and `PREFIX.data-00000-o
 them; it is imported when that happens, so that the rest of the package runs without it.
 """
 
+import contextlib
 import fnmatch
 import glob
 import os
@@ -15,6 +16,7 @@ from storage import paths, writing
 
 # How the files of values end; the original release saved some models in several.
 DATA_FILES = ".data-*-of-*"
+_DATA, _INDEX = ".data-00000-of-00001", ".index"
 
 
 class TensorFlowReader:
@@ -121,39 +123,48 @@ def save_checkpoint(prefix, tensors_by_name):
         OSError: it cannot be written, as on a full disk.
     """
     prefix = os.fspath(prefix)
-    paths.make_dirs(paths.parent(prefix))
-    data, index = ".data-00000-of-00001", ".index"
-    # Without its index a checkpoint is not there: an old index must not meet new data.
-    if paths.is_remote(prefix):
-        # A remote file appears when it is whole, and TensorFlow writes the index last. A rename would copy it.
-        paths.remove(f"{prefix}{index}")
-        _save(prefix, tensors_by_name, prefix)
-        return prefix
-    unfinished = writing.unfinished_name(prefix)
-    try:
-        _save(unfinished, tensors_by_name, prefix)
-        paths.remove(f"{prefix}{index}")
-        for suffix in (data, index):
-            writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
-    finally:
-        for suffix in (data, index):
-            paths.remove(f"{unfinished}{suffix}")
+    with _told_failures(prefix):
+        paths.make_dirs(paths.parent(prefix))
+        if paths.is_remote(prefix):
+            # A remote file appears when it is whole, and TensorFlow writes the index last. A rename would copy it.
+            paths.remove(f"{prefix}{_INDEX}")
+            _save(prefix, tensors_by_name)
+            return prefix
+        unfinished = writing.unfinished_name(prefix)
+        try:
+            _save(unfinished, tensors_by_name)
+            # Without its index a checkpoint is not there: an old index must not meet new data.
+            paths.remove(f"{prefix}{_INDEX}")
+            for suffix in (_DATA, _INDEX):
+                writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
+        finally:
+            for suffix in (_DATA, _INDEX):
+                paths.remove(f"{unfinished}{suffix}")
     return prefix
 
 
-def _save(prefix, tensors_by_name, final_prefix):
+@contextlib.contextmanager
+def _told_failures(prefix):
+    """Raises what TensorFlow or the system says of a failure to write as one sentence with the final name."""
     import tensorflow as tf
 
     try:
-        with tf.device("CPU"):
-            tf.raw_ops.SaveV2(
-                prefix=prefix,
-                tensor_names=list(tensors_by_name),
-                shape_and_slices=[""] * len(tensors_by_name),
-                tensors=[_to_tensor(value) for value in tensors_by_name.values()],
-            )
-    except tf.errors.OpError as error:
-        raise OSError(f"the checkpoint {final_prefix} cannot be written ({paths.reason_of(error)})") from error
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        reason = paths.reason_of(error) if isinstance(error, tf.errors.OpError) else error.strerror or error
+        raise OSError(f"the checkpoint {prefix} cannot be written ({reason})") from error
+
+
+def _save(prefix, tensors_by_name):
+    import tensorflow as tf
+
+    with tf.device("CPU"):
+        tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=list(tensors_by_name),
+            shape_and_slices=[""] * len(tensors_by_name),
+            tensors=[_to_tensor(value) for value in tensors_by_name.values()],
+        )
 
 
 def _to_tensor(value):

@@ -1,18 +1,16 @@
 """What a model consists of: its checkpoint, its config, its vocabulary and how text is prepared, from one path."""
 
 import dataclasses
-import glob
 import json
 import logging
 import os
 import pathlib
 
-from data_prep.pretraining import vocabulary_digest
-from data_prep.records import read_metadata
 from data_prep.tokenization import FullTokenizer, load_vocab
 from modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
 from modeling.config import read_json_object, released_names
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -65,7 +63,7 @@ class ModelFiles:
 
 def is_export(path):
     """Returns whether a path is the folder of an export."""
-    return (pathlib.Path(path) / EXPORT_FILE).is_file()
+    return paths.is_file(paths.join(path, EXPORT_FILE))
 
 
 def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None):
@@ -91,17 +89,20 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
             "the export with predict.py --model_dir"
         )
     checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
-    folder = pathlib.Path(checkpoint.prefix if checkpoint else vocab_file).parent
+    folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file)
     config = _given_config(config_file) if config_file else checkpoint.config
     if config is None:
         raise FileNotFoundError(
-            f"there is no bert_config.json or config.json in {folder}; put it there, or give config_file"
+            f"there is no bert_config.json or config.json in {folder}; put it there, or give --bert_config_file (from "
+            "Python: config_file)"
         )
     if config_file and checkpoint:
         check_config(config, checkpoint)
     vocab_file = vocab_file or checkpoint.vocab_file
     if vocab_file is None:
-        raise FileNotFoundError(f"there is no vocab.txt in {folder}; put it there, or give vocab_file")
+        raise FileNotFoundError(
+            f"there is no vocab.txt in {folder}; put it there, or give --vocab_file (from Python: vocab_file)"
+        )
     preparation = find_preparation(folder, vocab_file, config, do_lower_case)
     tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
     missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
@@ -125,10 +126,10 @@ def open_export_files(folder):
         FileNotFoundError: a part is not there.
         ValueError: a part is damaged, or does not fit the others.
     """
-    vocab_file, config_file = (pathlib.Path(folder) / name for name in ("vocab.txt", "bert_config.json"))
+    vocab_file, config_file = (paths.join(folder, name) for name in ("vocab.txt", "bert_config.json"))
     for file in (vocab_file, config_file):
-        if not file.is_file():
-            raise FileNotFoundError(f"there is no {file.name} in {folder}; take the whole folder of the export")
+        if not paths.is_file(file):
+            raise FileNotFoundError(f"there is no {paths.name(file)} in {folder}; take the whole folder of the export")
     return open_model_files(None, vocab_file, config_file)
 
 
@@ -139,9 +140,8 @@ def _given_config(config_file):
 def find_preparation(folder, vocab_file, config, do_lower_case=None):
     """Finds out how text was prepared in a model's training; says it in the log and holds the vocabulary to it.
 
-    Whether it was lower-cased say, in this order: the caller; the metadata of the records, where the folder is that of
-    a run; the `tokenizer_config.json` in the folder; the words of the vocabulary. Records of another vocabulary say
-    nothing.
+    Whether it was lower-cased, the caller decides; else the `tokenizer_config.json` in the folder, which every run
+    writes; else the words of the vocabulary. No file outside the folder is read.
 
     Args:
         folder: path of the folder of the checkpoint.
@@ -156,43 +156,44 @@ def find_preparation(folder, vocab_file, config, do_lower_case=None):
         FileNotFoundError: there is no vocabulary.
         ValueError: a file is damaged, or the vocabulary does not fit the config or the casing.
     """
-    folder = pathlib.Path(folder)
-    settings = _settings_of_run(folder)
-    told = _read_tokenizer_config(folder / TOKENIZER_FILE)
+    tokenizer_file = paths.join(folder, TOKENIZER_FILE)
+    told = _read_tokenizer_config(tokenizer_file)
     strip_accents = told.get("strip_accents")
     reason = "as asked for"
     if do_lower_case is None:
-        do_lower_case, reason = _casing_of_records(settings, vocab_file)
-        if do_lower_case is not None:
-            strip_accents = None  # the builder of records knows only the way of the release
-    if do_lower_case is None:
-        do_lower_case, reason = told.get("do_lower_case"), f"so says {folder / TOKENIZER_FILE}"
+        do_lower_case, reason = told.get("do_lower_case"), f"so says {tokenizer_file}"
     if do_lower_case is None:
         do_lower_case = not is_cased(load_vocab(vocab_file), strip_accents)
         reason = f"judging by the words of {vocab_file}"
     check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
     log.info("text %s: %s", "is lower-cased" if do_lower_case else "keeps its capital letters", reason)
     if strip_accents is not None:
-        log.info("accents are %s: so says %s", "stripped" if strip_accents else "kept", folder / TOKENIZER_FILE)
-    return Preparation(do_lower_case, strip_accents, _longest(config, settings, told))
+        log.info("accents are %s: so says %s", "stripped" if strip_accents else "kept", tokenizer_file)
+    return Preparation(do_lower_case, strip_accents, _longest(config, _settings_of_run(folder), told))
 
 
 def read_task(path):
+    """Reads what a fine-tuned model was trained for, as `find_task`; the folder is a pathlib.Path, and local."""
+    folder, values = find_task(path)
+    return pathlib.Path(folder), values
+
+
+def find_task(path):
     """Reads what a fine-tuned model was trained for.
 
     Args:
-        path: the folder of a run, or the folder `model` in it.
+        path: the folder of a run, or the folder `model` in it; local or remote.
 
     Returns:
-        pathlib.Path of the folder of the model, and a dict: "task" and what belongs to it.
+        str, the path of the folder of the model, and a dict: "task" and what belongs to it.
 
     Raises:
         FileNotFoundError: there is no fine-tuned model.
         ValueError: its task.json is damaged.
     """
-    folder = pathlib.Path(_model_of_run(path))
-    file = folder / TASK_FILE
-    if not file.is_file():
+    folder = os.fspath(_model_of_run(path))
+    file = paths.join(folder, TASK_FILE)
+    if not paths.is_file(file):
         raise FileNotFoundError(
             f"there is no fine-tuned model in {path}: neither {TASK_FILE} nor model/{TASK_FILE} is there; give the "
             "--output_dir of a run that has trained"
@@ -205,8 +206,8 @@ def read_task(path):
 
 def _model_of_run(path):
     """Returns the folder `model` of a path that is the folder of a run of fine-tuning; any other path as it is."""
-    folder = pathlib.Path(path) / "model"
-    return folder if (folder / TASK_FILE).is_file() else path
+    folder = paths.join(path, "model")
+    return folder if paths.is_file(paths.join(folder, TASK_FILE)) else path
 
 
 def preparation_text(preparation):
@@ -229,15 +230,13 @@ def preparation_text(preparation):
 
 
 def _longest(config, settings, told):
-    """Returns how long sequences may be: as in a training that began with random positions, or as the files say."""
-    trained = settings.get("max_seq_length")
-    if _is_integer(trained) and not settings.get("init_checkpoint") and trained < config.max_position_embeddings:
-        reason = "as in training"
-    else:
-        # Other libraries write a number of thirty digits where nothing is known.
-        trained, reason = told.get("model_max_length"), f"so says the {TOKENIZER_FILE}"
-        if not _is_integer(trained) or trained >= config.max_position_embeddings:
-            return config.max_position_embeddings
+    """Returns how long sequences may be: as the files say, or as in a training that began with random positions."""
+    # Other libraries write a number of thirty digits where nothing is known.
+    trained, reason = told.get("model_max_length"), f"so says the {TOKENIZER_FILE}"
+    if not _is_integer(trained) and not settings.get("init_checkpoint"):
+        trained, reason = settings.get("max_seq_length"), "as in training"
+    if not _is_integer(trained) or trained >= config.max_position_embeddings:
+        return config.max_position_embeddings
     log.info(
         "sequences are at most %d pieces long, %s: the model has learnt nothing of its positions from %d to %d",
         *(trained, reason, trained + 1, config.max_position_embeddings),
@@ -249,32 +248,16 @@ def _is_integer(value):
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _casing_of_records(settings, vocab_file):
-    """Returns whether the records of a run were lower-cased, and which of them says so; None and None: none does."""
-    patterns = settings.get("input_file")
-    files = [file for pattern in patterns.split(",") for file in sorted(glob.glob(pattern))] if patterns else []
-    digest = vocabulary_digest(load_vocab(vocab_file)) if files else None
-    for record_file in files:
-        metadata = read_metadata(record_file) or {}
-        if metadata.get("vocab_sha256", digest) != digest:
-            log.info("%s was built with another vocabulary than %s: passed over", record_file, vocab_file)
-        elif isinstance(metadata.get("do_lower_case"), bool):
-            return metadata["do_lower_case"], f"so were the records of its training, {os.path.basename(record_file)}"
-    return None, None
-
-
 def _settings_of_run(folder):
     """Returns the settings of the training run whose folder it is, a dict; an empty one for other folders."""
-    path = folder / "run_config.json"
-    settings = read_json_object(path).get("settings") if path.is_file() else None
-    if not isinstance(settings, dict):
-        return {}
-    return {name: value for name, value in settings.items() if name != "input_file" or isinstance(value, str)}
+    path = paths.join(folder, "run_config.json")
+    settings = read_json_object(path).get("settings") if paths.is_file(path) else None
+    return settings if isinstance(settings, dict) else {}
 
 
 def _read_tokenizer_config(path):
     """Returns what a tokenizer_config.json says, a dict; an empty one where there is none."""
-    values = read_json_object(path) if path.is_file() else {}
+    values = read_json_object(path) if paths.is_file(path) else {}
     for name in ("do_lower_case", "strip_accents"):
         if not isinstance(values.get(name), bool | None):
             raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")

@@ -55,7 +55,7 @@ def saved_step(flags):
 
 
 def assert_goes_on_as_if_nothing_had_been(flags, whole, monkeypatch):
-    """The run goes on with the same command to the weights of one without a fault."""
+    """The run continues with the same command to the weights of one without a fault."""
     monkeypatch.undo()
     run(flags)
     assert_bit_equal(whole, weights_in(flags["output_dir"]))
@@ -79,7 +79,7 @@ def test_a_disk_that_is_full_costs_only_what_was_not_saved(flags, whole, before_
     before_step(7, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1])))
     try:
         with pytest.raises(
-            OSError, match=r"the checkpoint of step 8 cannot be written to .*model \(.*goes on from step 4"
+            OSError, match=r"the checkpoint .*/model.ckpt-8 cannot be written \(.*continues from step 4"
         ):
             run(flags)
     finally:

@@ -50,7 +50,7 @@ def test_a_run_that_sigterm_stopped_goes_on_as_if_it_had_not(files, tmp_path, mo
 
     monkeypatch.setattr(Pace, "steps_until_due", stopping)
     assert run(flags) is None
-    assert "stopped by SIGTERM after step 7, which is saved; the same command goes on" in capsys.readouterr().out
+    assert "stopped by SIGTERM after step 7, which is saved; the same command continues" in capsys.readouterr().out
     assert weights_in(files["output_dir"])["global_step"] == 7
     assert not (files["output_dir"] / "eval_results.txt").exists()
     monkeypatch.undo()

@@ -307,7 +307,9 @@ def test_the_vocabulary_goes_with_the_model(files, tmp_path):
             "--eval_file and --eval_steps say how to evaluate; give --do",
         ),
         ({"do_train": True, "use_tpu": True}, ValueError, "--use_tpu: no TPU could be reached"),
-        ({"do_train": True, "learning_rate": 0}, ValueError, "learning_rate is 0.0, but must be above 0"),
+        ({"do_train": True, "learning_rate": 0}, ValueError, "--learning_rate=0 is not a number above 0"),
+        ({"do_train": True, "learning_rate": -1}, ValueError, "--learning_rate=-1 is not a number above 0"),
+        ({"do_train": True, "learning_rate": "nan"}, ValueError, "--learning_rate=nan is not a number above 0"),
         ({"do_train": True, "run_config": "none.json"}, FileNotFoundError, "No such file or directory: 'none.json'"),
     ],
 )
@@ -315,7 +317,7 @@ def test_mistakes_are_told_before_any_training(files, monkeypatch, tmp_path, fla
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
         run({**files, **flags})
-    assert not list(tmp_path.glob("model/model.ckpt-*"))
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_vocabulary_that_does_not_belong_to_the_records_is_refused(files, tmp_path):

@@ -92,7 +92,7 @@ def test_the_chief_alone_tells_and_writes(files, two_workers):
     assert other_told.splitlines() == [
         "this is worker 1; waiting for all 2 workers to start",
         "devices: 2 of 2 workers, 1 of each",
-        "worker 1 of 2: from here on the chief tells how it goes",
+        "worker 1 of 2: from here on the chief reports",
     ]
     names = {name for name in os.listdir(folder) if not name.startswith("events")}
     assert names <= {".lock", "bert_config.json", "checkpoint", "eval", "eval_results.txt", "learning_curves.png"} | {
@@ -109,14 +109,14 @@ def test_killed_workers_end_the_others_and_go_on_to_the_very_same_weights(files,
         status, _, error = ended[1 - lost]
         assert status not in (0, None)
         assert weights_in(tmp_path / "run")["global_step"] == saved
-        assert f"in all workers goes on from step {saved}, the last that is saved" in error
+        assert f"in all workers continues from step {saved}, the last that is saved" in error
         assert "Traceback" not in error
     ended = run_workers(2, PRETRAIN, *NOTHING, *argv)
     assert [status for status, _, _ in ended] == [0, 0], ended
     assert "training: steps 9 to 12" in ended[0][1]
     assert_bit_equal(weights_in(two_workers[0]), weights_in(tmp_path / "run"))
     assert figures_of(tmp_path / "run")[1] == figures_of(two_workers[0])[1]
-    assert not list((tmp_path / "run").glob(".worker-*"))
+    assert not list((tmp_path / "run").glob(".[!l]*"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a link that leads each worker to a file of its own needs Linux")
@@ -138,29 +138,29 @@ def test_what_happens_to_a_worker_costs_only_what_was_not_saved(files, two_worke
     ended, saved = end(1, 1, "os.rename('train.tfrecord', 'away')")
     assert [status for status, _, _ in ended] == [1, 1], ended
     assert saved in (4, 8)
-    gone = "train.tfrecord; No such file or directory); when they can, the same command goes on from step"
+    gone = "train.tfrecord; No such file or directory); when they can, the same command continues from step"
     assert f"{gone} {saved}\n" in ended[1][2]
-    assert f"goes on from step {saved}, the last that is saved" in ended[0][2]
+    assert f"continues from step {saved}, the last that is saved" in ended[0][2]
     (folders[1] / "away").rename(folders[1] / "train.tfrecord")
 
     ended, saved_then = end(0, saved + 3, FILL_DISK)
     assert [status for status, _, _ in ended] == [1, 1], ended
     assert saved_then == saved
-    assert f"the checkpoint of step {saved + 4} cannot be written to {tmp_path / 'run'} (" in ended[0][2]
-    assert f"make room there, and the same command goes on from step {saved}" in ended[0][2]
-    assert f"goes on from step {saved}, the last that is saved" in ended[1][2]
+    assert f"the checkpoint {tmp_path / 'run'}/model.ckpt-{saved + 4} cannot be written (" in ended[0][2]
+    assert f"make room there, and the same command continues from step {saved}" in ended[0][2]
+    assert f"continues from step {saved}, the last that is saved" in ended[1][2]
 
     ended, saved_then = end("all", saved + 1, STOP_LATE + STOP)
     assert [status for status, _, _ in ended] == [0, 0], ended
     assert saved_then == saved + 2
-    assert f"stopped by SIGTERM after step {saved + 2}, which is saved; the same command goes on" in ended[0][1]
+    assert f"stopped by SIGTERM after step {saved + 2}, which is saved; the same command continues" in ended[0][1]
 
     ended, saved = end(*NOTHING)
     assert [status for status, _, _ in ended] == [0, 0], ended
     assert saved == 12
     assert_bit_equal(weights_in(two_workers[0]), weights_in(tmp_path / "run"))
     assert figures_of(tmp_path / "run")[1] == figures_of(two_workers[0])[1]
-    assert not list((tmp_path / "run").glob(".worker-*"))
+    assert not list((tmp_path / "run").glob(".[!l]*"))
 
 
 def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files, tmp_path):
@@ -168,7 +168,7 @@ def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files,
     stop = f"{STOP_LATE}\nif index == '2': {STOP}"
     ended = run_workers(3, PRETRAIN, "all", 5, stop, *argv, "--train_batch_size=12")
     assert [status for status, _, _ in ended] == [0, 0, 0], ended
-    assert "stopped by SIGTERM after step 6, which is saved; the same command goes on" in ended[0][1]
+    assert "stopped by SIGTERM after step 6, which is saved; the same command continues" in ended[0][1]
     assert weights_in(tmp_path / "run")["global_step"] == 6
     assert not (tmp_path / "run" / "eval_results.txt").exists()
     # One device goes on with what three began.
@@ -208,4 +208,3 @@ def test_fine_tuned_by_two_workers_a_model_gives_one_device_the_same_answers(tmp
     of_one = json.loads((folder / "evaluation.json").read_text())
     assert of_one["step"] == of_two["evaluation.json"]["step"]
     assert of_one["metrics"] == pytest.approx(of_two["evaluation.json"]["metrics"], abs=1e-5)
-    assert not list(folder.glob(".worker-*"))

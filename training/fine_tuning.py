@@ -7,7 +7,6 @@ and the model to use (`training.model_dir`).
 
 import json
 import logging
-import os
 
 import keras
 import tensorflow as tf
@@ -17,6 +16,12 @@ from data_prep.pretraining import vocabulary_digest
 from data_prep.tokenization import load_vocab
 from modeling import layer_of
 from modeling.precision import dtype_policy
+from training.fine_tuning_data import (
+    EVALUATION_FILE,
+    describe_evaluation_data,
+    warn_of_replaced_reports,
+    warn_of_trained_data,
+)
 from training.flags import PRECISIONS
 from training.inference import Inference, length_step
 from training.metrics_log import draw_learning_curves
@@ -65,9 +70,12 @@ def fine_tune(work, files, settings, strategy, console):
             for one in tries:
                 _steps(work, {**settings, **one}, strategy)
             _claim(run_dir, work, files, settings, tries, workers)
-        elif not os.path.isdir(run_dir.path):
-            os.makedirs(run_dir.path)
-        work.prepare(run_dir.path)
+        else:
+            run_dir.create()
+        # The chief writes the features, and the others read them.
+        workers.chief_first(lambda: work.prepare(run_dir.path))
+        if work.eval_features is not None:
+            warn_of_trained_data(settings)
         runner = _Runner(work, files, strategy, workers, console)
         if settings["do_train"]:
             if len(tries) == 1:
@@ -160,7 +168,7 @@ class _Runner:
             _rate_factor(settings["layer_decay"], self._files.config.num_hidden_layers),
             lambda name: self._is_trained(name, settings["freeze_layers"]),
         )
-        step, metrics = train_task(
+        step, metrics, is_whole = train_task(
             trainer,
             run_dir,
             settings,
@@ -172,7 +180,7 @@ class _Runner:
             eval_metric_names=work.metric_names,
             workers=self._workers,
         )
-        selection.is_whole = selection.is_over or step >= settings["num_train_steps"]
+        selection.is_whole = is_whole or selection.is_over
         if selection.is_whole and evaluate is None:
             self._save_model(run_dir, step, {})
         if self._saved != (run_dir.path, step):
@@ -181,11 +189,14 @@ class _Runner:
         return selection
 
     def use_model(self, settings, run_dir):
-        """Evaluates and predicts with the model of the run, and writes what comes of it."""
+        """Evaluates and predicts with the model of the run, and writes the results."""
         work = self._work
+        self._workers.wait()  # until the chief has written all of the model
         step = self._load_model(settings, run_dir)
         metrics = None
         if work.eval_features is not None:
+            data = describe_evaluation_data(settings, work.eval_features)
+            warn_of_replaced_reports(run_dir, data)
             is_known = self._saved is not None and self._outputs is not None
             metrics = work.evaluate(self._outputs) if is_known else self._evaluator(settings)()
             baseline = work.baseline()
@@ -193,8 +204,8 @@ class _Runner:
                 log.info("evaluation of step %d: %s", step, in_words(metrics))
             log.info("an answer that knows nothing of the text: %s", in_words(baseline))
             write_eval_results(run_dir, step, work.results(metrics))
-            figures = {"step": step, "metrics": metrics, "baseline": baseline}
-            run_dir.write_text("evaluation.json", json.dumps(figures, indent=2) + "\n")
+            figures = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
+            run_dir.write_text(EVALUATION_FILE, json.dumps(figures, indent=2) + "\n")
             work.write_evaluation(run_dir, self._outputs)
         if work.predict_features is not None:
             inference = self._inference(settings, settings["predict_batch_size"])
@@ -225,8 +236,8 @@ class _Runner:
         batch_size = settings.get("eval_batch_size", settings["predict_batch_size"])
         inference = self._inference(settings, batch_size)
 
-        def evaluate():
-            self._outputs = inference.outputs(self._work.eval_features)
+        def evaluate(before_batch=lambda: None):
+            self._outputs = inference.outputs(self._work.eval_features, before_batch)
             return self._work.evaluate(self._outputs)
 
         return evaluate

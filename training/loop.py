@@ -10,7 +10,7 @@ import time
 
 import tensorflow as tf
 
-from training.run_dir import reason_of
+from storage.paths import reason_of
 
 log = logging.getLogger("bert_keras")
 
@@ -26,7 +26,7 @@ class Pace:
         num_train_steps: int; where training ends.
         save_checkpoints_steps: int; between two checkpoints.
         log_steps: int; between two rows of the metrics.
-        eval_steps: int; between two evaluations, or 0 for one at the end alone.
+        eval_steps: int; between two evaluations, or 0 for a single one at the end.
         iterations_per_loop: int; steps in one call of the device, at most.
     """
 
@@ -57,6 +57,7 @@ def train(
     judge=None,
     is_evaluation_owed=False,
     sums=list,
+    clock=time.monotonic,
 ):
     """Trains until `pace.num_train_steps`, or until the process is asked to stop, and saves.
 
@@ -66,14 +67,17 @@ def train(
         run_dir: a `training.run_dir.RunDir`.
         report: a `training.progress.Report`.
         pace: a `Pace`.
-        evaluate: function without arguments giving a dict of metrics, or None for no evaluation.
+        evaluate: function that gives a dict of metrics, or None for no evaluation. Its argument is a function to call
+            before each batch, which raises what must be let through.
         explain: function of a `tf.errors.OpError` that reading raised, giving the exception to raise instead.
         judge: function of the step and the metrics of an evaluation, giving whether training is to end there.
         is_evaluation_owed: whether to begin with the evaluation of the step where training starts.
         sums: `training.workers.Workers.sums`, by which several workers agree; as it is for one.
+        clock: function that gives the time in seconds.
 
     Returns:
-        The metrics of the evaluation at the end; None without one, or after SIGTERM.
+        The metrics of the evaluation at the end, None without one; and whether training came to its end, with its
+        evaluation: False after SIGTERM.
 
     Raises:
         ValueError: the loss or its gradient is not finite, in float16 with the lowest loss scale; the steps are named,
@@ -85,49 +89,62 @@ def train(
     iterator = iter(batches)
     steps_per_call, metrics, is_over, stop = 1, None, False, None
 
-    def evaluate_and_judge():
-        metrics = evaluate()
-        report.evaluation(step, metrics)
-        return metrics, judge is not None and judge(step, metrics)
-
     with _stop_requests() as stop_requests:
+
+        def check_stop():
+            if asked := _agree(sums, stop_requests, 0)[0]:
+                raise _StopRequestedError(asked)
+
+        def evaluate_and_judge():
+            try:
+                metrics = evaluate(check_stop)
+            except _StopRequestedError as request:
+                return None, False, str(request)
+            is_over = judge is not None and judge(step, metrics)
+            # Noted last: until then a run that is killed evaluates this step again when it is resumed.
+            report.evaluation(step, metrics)
+            return metrics, is_over, None
+
         if is_evaluation_owed:
-            metrics, is_over = evaluate_and_judge()
-        while step < pace.num_train_steps and not is_over:
+            metrics, is_over, stop = evaluate_and_judge()
+        while step < pace.num_train_steps and not is_over and not stop:
             asked, num_steps = [*stop_requests], 0
             if not asked:
                 num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
             stop, num_steps = _agree(sums, asked, num_steps)
             if stop:
                 break
-            started = time.monotonic()
+            started = clock()
             with _told_errors(explain, run_dir):
                 totals = trainer.train(iterator, tf.constant(num_steps))
                 is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
-            seconds = time.monotonic() - started
+            seconds = clock() - started
             if not is_finite:
                 raise _not_finite(step, num_steps, run_dir)
             step += num_steps
             report.steps(step, num_steps, totals, seconds)
             if step == 1 or pace.is_due(step, pace.log_steps):
                 report.row(step)
-            # Evaluated before it is saved: a run that is resumed from a checkpoint has the figures of its step.
-            try:
-                if evaluate is not None and pace.is_due(step, pace.eval_steps):
-                    metrics, is_over = evaluate_and_judge()
-            finally:
-                if is_over or pace.is_due(step, pace.save_checkpoints_steps):
-                    run_dir.save(step, trainer.state)
-            steps_per_call = max(1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / seconds)))
-        if stop:
-            if step != run_dir.latest_step():
+            # Before the evaluation, which may take long: nothing is lost when the run ends there.
+            if pace.is_due(step, pace.save_checkpoints_steps):
                 run_dir.save(step, trainer.state)
-            log.info("stopped by %s after step %d, which is saved; the same command goes on", stop, step)
+            if evaluate is not None and pace.is_due(step, pace.eval_steps):
+                metrics, is_over, stop = evaluate_and_judge()
+            steps_per_call = max(1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9))))
+        if (stop or is_over) and step != run_dir.latest_step():
+            run_dir.save(step, trainer.state)
+        if stop:
+            log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
             # Of several workers perhaps another was asked, and this one is a moment later.
             stop_requests.append(stop)
     if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
-    return metrics if is_over or step == pace.num_train_steps else None
+    is_whole = not stop and (is_over or step == pace.num_train_steps)
+    return metrics if is_whole else None, is_whole
+
+
+class _StopRequestedError(Exception):
+    """A signal, whose name it holds, has asked to stop during an evaluation."""
 
 
 @contextlib.contextmanager
@@ -139,13 +156,15 @@ def _told_errors(explain, run_dir):
         raise (explain(error) if explain else error) from error
     except (tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
         raise OSError(
-            f"the data cannot be read any more ({reason_of(error)}); when they can, the same command goes on from step "
-            f"{run_dir.latest_step()}"
+            f"the data cannot be read any more ({reason_of(error)}); when they can, the same command continues from "
+            f"step {run_dir.latest_step()}"
         ) from error
     except tf.errors.ResourceExhaustedError as error:
+        saved = run_dir.latest_step()
         raise ValueError(
-            "the device's memory does not hold a batch; raise --gradient_accumulation_steps, which works through the "
-            "same batch in smaller parts, or lower --train_batch_size"
+            "the device's memory does not hold a batch; give --recompute, or a higher --gradient_accumulation_steps, "
+            "which works through the same batch in smaller parts"
+            + (f": the run continues from step {saved} with them" if saved else "; or lower --train_batch_size")
         ) from error
 
 

@@ -2,15 +2,20 @@
 
 import csv
 import importlib.util
+import io
 import logging
-import os
+import time
 
 import tensorflow as tf
+
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
 METRICS_FILE = "metrics.csv"
 CURVES_FILE = "learning_curves.png"
+# An object store cannot append to a file: the whole file is written again, so not for every row.
+_SECONDS_BETWEEN_COPIES = 60.0
 
 
 class MetricsFile:
@@ -25,22 +30,39 @@ class MetricsFile:
     def __init__(self, run_dir, metric_names, start_step):
         columns = ["step", "split", "learning_rate", "loss", *metric_names, "gradient_norm", "examples_per_second"]
         self._columns = list(dict.fromkeys(columns))
+        self._run_dir = run_dir
         path = run_dir.file(METRICS_FILE)
         kept = _whole_rows_until(path, start_step)
         lines = [",".join(self._columns)]
         lines += [",".join(row.get(column) or "" for column in self._columns) for row in kept]
-        run_dir.write_text(METRICS_FILE, "\n".join(lines) + "\n")
-        self._file = open(path, "a", encoding="utf-8", newline="", buffering=1)  # noqa: SIM115 - closed by close()
+        text = "\n".join(lines) + "\n"
+        run_dir.write_text(METRICS_FILE, text)
+        self._is_copied = paths.is_remote(path)
+        if self._is_copied:
+            self._file = io.StringIO(text)
+            self._file.seek(0, io.SEEK_END)
+        else:
+            self._file = open(path, "a", encoding="utf-8", newline="", buffering=1)  # noqa: SIM115 - see close()
+        self._last_copy = time.monotonic()
         self._writer = csv.DictWriter(self._file, self._columns, lineterminator="\n")
 
     def write(self, step, split, values):
         """Appends a row; a figure that is not among the values stays empty."""
         figures = {name: f"{value:.8g}" for name, value in values.items() if name in self._columns}
         self._writer.writerow({"step": step, "split": split, **figures})
+        # What an evaluation said must not be lost: a run that is resumed relies on it.
+        if self._is_copied and (split == "eval" or time.monotonic() - self._last_copy > _SECONDS_BETWEEN_COPIES):
+            self._copy()
 
     def close(self):
         """Closes the file."""
+        if self._is_copied:
+            self._copy()
         self._file.close()
+
+    def _copy(self):
+        self._run_dir.write_text(METRICS_FILE, self._file.getvalue())
+        self._last_copy = time.monotonic()
 
 
 class TensorBoardEvents:
@@ -77,18 +99,25 @@ def read_metrics(path):
     """Reads a metrics.csv.
 
     Args:
-        path: str.
+        path: str, local or remote.
 
     Returns:
-        list of dict of str by column.
+        list of dict of str by column; empty where there is no such file.
     """
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        with paths.open_file(path, "r", newline="") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+
+
+def evaluated_steps(run_dir):
+    """Returns the steps whose evaluation a `training.run_dir.RunDir` has in its metrics.csv, a set of int."""
+    rows = read_metrics(run_dir.file(METRICS_FILE))
+    return {int(row["step"]) for row in rows if row.get("split") == "eval" and None not in row.values()}
 
 
 def _whole_rows_until(path, step):
-    if not os.path.exists(path):
-        return []
     return [row for row in read_metrics(path) if None not in row.values() and int(row["step"]) <= step]
 
 
@@ -99,8 +128,10 @@ def draw_learning_curves(run_dir):
         run_dir: a `training.run_dir.RunDir`.
 
     Returns:
-        str, the path of the picture; None without matplotlib.
+        str, the path of the picture; None without matplotlib, and for a worker that does not write.
     """
+    if not run_dir.is_writable:
+        return None
     if importlib.util.find_spec("matplotlib") is None:
         log.info("no picture of the learning curves: pip install 'bert-keras[plots]' adds it")
         return None
@@ -120,8 +151,7 @@ def draw_learning_curves(run_dir):
         axes.set_xlabel("step")
         axes.grid(alpha=0.3)
         axes.legend()
-    path = run_dir.file(CURVES_FILE)
-    temporary = f"{path}.tmp"
-    figure.savefig(temporary, dpi=120, format="png")
-    os.replace(temporary, path)
-    return path
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=120, format="png")
+    run_dir.write_text(CURVES_FILE, picture.getvalue())
+    return run_dir.file(CURVES_FILE)

@@ -7,13 +7,11 @@ model.ckpt-<step>.*, checkpoint                      the weights alone, a third 
 
 import json
 import logging
-import os
-import pathlib
 
 from modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
 from modeling.config import read_json_object
 from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
-from training.run_dir import RunDir
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -31,10 +29,10 @@ def write_model(run_dir, work, files, model, step, metrics):
         step: int, of its weights.
         metrics: dict of float by name; its evaluation, empty without one.
     """
-    model_dir = RunDir(run_dir.file(MODEL_DIR), work.program)
-    os.makedirs(model_dir.path, exist_ok=True)
+    model_dir = run_dir.within(MODEL_DIR)
+    model_dir.create()
     model_dir.write_text("bert_config.json", files.config.to_json_string())
-    model_dir.write_text("vocab.txt", pathlib.Path(files.vocab_file).read_bytes())
+    model_dir.write_text("vocab.txt", paths.read_bytes(files.vocab_file))
     model_dir.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
     model_dir.save(step, {name: weight.value for name, weight in weights_by_name(model).items()}, num_kept=1)
     description = {"program": work.program, **work.describe(), "step": step, "metrics": metrics}
@@ -55,12 +53,12 @@ def load_model(model, run_dir, checkpoint):
     Raises:
         ValueError: there are none, or they do not fit.
     """
-    model_dir = RunDir(run_dir.file(MODEL_DIR), run_dir.program)
+    model_dir = run_dir.within(MODEL_DIR)
     path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint()
     checkpoint = open_checkpoint(path) if path else checkpoint
     if checkpoint is None:
         raise ValueError(
-            f"there is no model: --output_dir={run_dir.path} holds none; train one with --do_train, or give "
+            f"there is no model: --output_dir={run_dir.path} has none; train one with --do_train, or give "
             "--init_checkpoint"
         )
     log.info("%s", load_weights(weights_by_name(model), checkpoint, ignored=HEAD_PATTERNS))
@@ -106,5 +104,5 @@ def load_start(model, checkpoint, new_head, labels=None):
 
 def _labels_beside(checkpoint):
     """Returns the labels that the task.json beside a checkpoint names; None without one."""
-    file = pathlib.Path(checkpoint.prefix).parent / TASK_FILE
-    return read_json_object(file).get("labels") if file.is_file() else None
+    file = paths.join(paths.parent(checkpoint.prefix), TASK_FILE)
+    return read_json_object(file).get("labels") if paths.is_file(file) else None

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 
-from prediction.model_files import ModelFiles, open_model_files, read_task
+from prediction.model_files import ModelFiles, find_task, open_model_files
 from training.flags import require
 from training.run_dir import RunDir
 from training.settings import settings_of, take_run_config, take_settings_of_run
@@ -107,7 +107,7 @@ def _trained_model(settings, run_dir):
 def _fine_tuned(path):
     """Returns the folder and the task.json of the model that a run left; None and None for any other path."""
     try:
-        return read_task(path) if path else (None, None)
+        return find_task(path) if path else (None, None)
     except (FileNotFoundError, NotADirectoryError):
         return None, None
 

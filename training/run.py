@@ -1,13 +1,12 @@
 """A training run from its settings: the part that is the same whatever the task is."""
 
 import logging
-import os
 
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from training.devices import distribute
 from training.loop import Pace, train
 from training.loss_scale import LossScale
-from training.metrics_log import MetricsFile, TensorBoardEvents
+from training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from training.progress import Report
 from training.step import Trainer
 
@@ -21,6 +20,8 @@ FREE_SETTINGS = frozenset(
         *("bert_config_file", "input_file"),
         *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
         *("log_steps", "save_checkpoints_steps", "iterations_per_loop"),
+        # They take another amount of memory for the same update: out of memory, a run continues with them.
+        *("gradient_accumulation_steps", "recompute"),
         *("strategy", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
     ]
 )
@@ -68,14 +69,15 @@ def train_task(
         make_batches: function of the step to start at, giving a `tf.data.Dataset` of global batches.
         num_examples: int, in one pass.
         console: a `rich.console.Console`.
-        evaluate: function without arguments giving a dict of metrics, called every `eval_steps` and at the end; or
-            None.
-        explain, judge: see `training.loop.train`; `judge` also says which step it `has_seen`, see `Selection`.
+        evaluate: function that gives a dict of metrics, called every `eval_steps` and at the end; or None. See
+            `training.loop.train`.
+        explain, judge: see `training.loop.train`.
         eval_metric_names: of the figures that `evaluate` gives, beside those of training.
         workers: the `training.workers.Workers` that train together; None: this process alone.
 
     Returns:
-        int, the step that training came to; and the metrics of the evaluation at its end, None without one.
+        int, the step that training came to; the metrics of the evaluation at its end, None without one; and whether
+        it came to its end, and was not stopped.
 
     Raises:
         ValueError: as `part_of_batch` and `training.loop.train`.
@@ -87,19 +89,18 @@ def train_task(
         log.info("resuming from %s", run_dir.latest_checkpoint())
     step = int(trainer.global_step.numpy())
     pace = Pace(**{name: settings[name] for name in Pace.__dataclass_fields__})
-    # A run that was interrupted in an evaluation has saved its step, but not what came of it.
+    # A run that was interrupted in an evaluation has saved its step, but not the figures.
     is_evaluation_owed = (
-        judge is not None
-        and evaluate is not None
+        evaluate is not None
         and step > 0
         and pace.is_due(step, pace.eval_steps)
-        and not judge.has_seen(step)
+        and step not in evaluated_steps(run_dir)
     )
     if step >= num_steps and not is_evaluation_owed:
         # Fine-tuning counts in epochs, and its schedule is a part of what was trained.
         remedy = "" if "num_train_epochs" in settings else "; a higher --num_train_steps goes on"
         log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
-        return step, None
+        return step, None, True
     num_passes = (num_steps - step) * batch_size / num_examples
     log.info(
         "training: steps %d to %d of %d examples each, %d at a time: %.3g passes over %d examples",
@@ -114,16 +115,16 @@ def train_task(
         log.warning("all of %d steps are warm-up: the learning rate never stops rising", num_steps)
     names = [*task.metric_names, *eval_metric_names]
     names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
-    metrics_logs = [MetricsFile(run_dir, names, step)]
-    if TensorBoardEvents.is_available():
+    metrics_logs = [MetricsFile(run_dir, names, step)] if run_dir.is_writable else []
+    if run_dir.is_writable and TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))
     with Report(task, schedule, batch_size, step, num_steps, console, metrics_logs) as report:
         batches = distribute(strategy, make_batches(step), is_endless=True)
-        metrics = train(
+        metrics, is_whole = train(
             *(trainer, batches, run_dir, report, pace, evaluate, explain, judge, is_evaluation_owed),
             *([workers.sums] if workers else []),
         )
-    return int(trainer.global_step.numpy()), metrics
+    return int(trainer.global_step.numpy()), metrics, is_whole
 
 
 def part_of_batch(settings, strategy):
@@ -155,5 +156,5 @@ def write_eval_results(run_dir, step, metrics):
         metrics: dict of numbers by name; float32 for the digits of the release.
     """
     results = {"global_step": step, **metrics}
-    os.makedirs(run_dir.path, exist_ok=True)
+    run_dir.create()
     run_dir.write_text("eval_results.txt", "".join(f"{name} = {results[name]}\n" for name in sorted(results)))

@@ -9,18 +9,17 @@ tries.tsv             of a run with several settings or seeds: what came of each
 model/                of fine-tuning: the model to use, complete in itself
 """
 
-import glob
-import importlib.util
+import fnmatch
+import functools
 import json
 import logging
 import os
-import pathlib
 import re
 import weakref
 
-import tensorflow as tf
-
 from modeling import open_checkpoint, save_checkpoint
+from modeling.tensorflow_checkpoint import find_damage
+from storage import json_files, paths, writing
 
 log = logging.getLogger("bert_keras")
 
@@ -35,31 +34,46 @@ class RunDir:
     """An output folder that holds one run.
 
     Args:
-        path: str; the folder. It is created by `claim`, not before.
+        path: str; the folder, local or remote. It is created by `claim`, not before.
         program: str; the entry point that writes it.
+        is_writable: whether this object writes. Of several workers only the chief does: in the others the same calls
+            change nothing, and `latest_step` remembers what the chief has saved at the same time.
 
     Raises:
-        ValueError: the path is remote, or one that TensorFlow cannot read checkpoints from; or the folder holds a run
-            of another program.
+        ValueError: TensorFlow cannot read checkpoints from the path; or the folder holds a run of another program.
     """
 
-    def __init__(self, path, program):
-        if "://" in path:
-            raise ValueError(f"--output_dir={path} is a remote path; a run is kept in a local folder, so give one")
+    def __init__(self, path, program, is_writable=True):
         if set("[*?") & set(path):
             raise ValueError(f"--output_dir={path}: TensorFlow takes [ * ? in a path for a pattern; rename it")
         self.path = path
         self.program = program
+        self.is_writable = is_writable
         self._is_locked = False
+        self._step_of_chief = None
+        self._saved_steps = set()
         stored = self._stored_config()
         if stored and stored["program"] != program:
-            raise ValueError(
-                f"--output_dir={path} holds a run of {stored['program']}; give {program} a folder of its own"
-            )
+            raise ValueError(f"--output_dir={path} holds a run of {stored['program']}; give {program} another folder")
 
     def file(self, name):
         """Returns the path of a file of the run as a str."""
-        return os.path.join(self.path, name)
+        return paths.join(self.path, name)
+
+    def within(self, name):
+        """Returns the RunDir of a folder in this one, such as that of the model to use."""
+        return RunDir(self.file(name), self.program, self.is_writable)
+
+    def create(self):
+        """Creates the folder, unless it exists."""
+        if not self.is_writable:
+            return
+        try:
+            paths.make_dirs(self.path)
+        except OSError as error:
+            raise OSError(
+                f"--output_dir={self.path} cannot be created: {error.strerror or error}; give another folder"
+            ) from error
 
     def claim(self, settings, facts, defaults, free):
         """Makes the folder this run's own, or finds out that it is already; no other process may until this one ends.
@@ -74,23 +88,26 @@ class RunDir:
             ValueError: the folder holds another run, or something else, or is in use; the differences are named.
             OSError: the folder cannot be created or written to.
         """
-        self._create()
+        if not self.is_writable:
+            return
+        self.create()
         stored = self._stored_config()
         if stored is None:
-            found = sorted(os.path.basename(name) for pattern in _FILES_OF_A_RUN for name in self._glob(pattern))
+            found = sorted(name for pattern in _FILES_OF_A_RUN for name in self._names(pattern))
             if found:
                 raise ValueError(
                     f"--output_dir={self.path} holds files of something else ({', '.join(found[:3])}); "
                     "give a folder that is new or empty"
                 )
         self._lock()
-        if stored and (self._whole_steps() or os.path.exists(self.file(TRIES_FILE))):
+        if stored and (self._steps() or paths.exists(self.file(TRIES_FILE))):
             # As it would be read back: JSON has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
             self._compare(old, {**settings, **facts}, free, {*stored["facts"], *facts})
-        for leftover in self._glob(".model.ckpt-*.unfinished-*"):
-            os.remove(leftover)
+        for leftover in self._names(".*unfinished*"):
+            leftover = self.file(leftover)
+            paths.remove_dir(leftover) if paths.is_dir(leftover) else paths.remove(leftover)
         config = {"program": self.program, "settings": settings, "facts": facts}
         self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
@@ -102,16 +119,35 @@ class RunDir:
     def latest_step(self):
         """Returns the step of the newest whole checkpoint as an int; 0 where there is none.
 
-        It is the one that the file `checkpoint` names, which is written last, or without it the highest.
+        It is the one that the file `checkpoint` names, which is written last, or without it the highest. A damaged one
+        is passed over with a warning.
+
+        Raises:
+            ValueError: there are checkpoints, and all are damaged.
         """
-        steps = self._whole_steps()
+        if self._step_of_chief is not None:
+            return self._step_of_chief
+        steps = self._steps()
         try:
-            with open(self.file("checkpoint"), encoding="utf-8") as file:
-                match = re.search(r'^model_checkpoint_path: ".*model\.ckpt-(\d+)"', file.read(), re.MULTILINE)
+            text = paths.read_text(self.file("checkpoint"), errors="replace")
         except FileNotFoundError:
-            match = None
+            text = ""
+        match = re.search(r'^model_checkpoint_path: ".*model\.ckpt-(\d+)"', text, re.MULTILINE)
         named = int(match[1]) if match else None
-        return named if named in steps else max(steps, default=0)
+        damages = []
+        for step in sorted(steps, key=lambda step: (step == named, step), reverse=True):
+            damage = self._damage(step)
+            if damage is None:
+                for told in damages:
+                    log.warning("the checkpoint of step %d is used, because a newer one is damaged: %s", step, told)
+                return step
+            damages.append(damage)
+        if damages:
+            raise ValueError(
+                f"no checkpoint in {self.path} can be read: {damages[0]}; copy its files again, or remove "
+                f"{self.file('model.ckpt-*')} to start again"
+            )
+        return 0
 
     def save(self, step, state, num_kept=_CHECKPOINTS_KEPT):
         """Writes a checkpoint; whenever this is interrupted, the newest whole one stays the one to resume from.
@@ -124,31 +160,28 @@ class RunDir:
         Raises:
             OSError: it cannot be written, as on a full disk.
         """
+        if not self.is_writable:
+            self._step_of_chief = step
+            return
         try:
-            prefix = save_checkpoint(self.file(f"model.ckpt-{step}"), state)
-        except tf.errors.OpError as error:
+            # On the disk before `checkpoint` says so: a power failure may not leave a name without its file.
+            save_checkpoint(self.file(f"model.ckpt-{step}"), state)
+        except OSError as error:
             raise OSError(
-                f"the checkpoint of step {step} cannot be written to {self.path} ({reason_of(error)}); make room "
-                f"there, and the same command goes on from step {self.latest_step()}"
+                f"{error}; make room there, and the same command continues from step {self.latest_step()}"
             ) from error
-        # On the disk before `checkpoint` says so: a power failure may not leave a name without its file.
-        for path in glob.glob(f"{glob.escape(prefix)}.*"):
-            _flush_to_disk(path)
-        if os.name != "nt":  # which opens no folders
-            _flush_to_disk(self.path)
-        earlier = [earlier for earlier in self._whole_steps() if earlier < step]
+        self._saved_steps.add(step)
+        earlier = [earlier for earlier in self._steps() if earlier < step]
         kept = [*earlier, step][-num_kept:]
         lines = [f'model_checkpoint_path: "model.ckpt-{step}"']
         lines += [f'all_model_checkpoint_paths: "model.ckpt-{kept_step}"' for kept_step in kept]
         self.write_text("checkpoint", "\n".join(lines) + "\n")
         for old in set(earlier) - set(kept):
-            for name in self._glob(f"model.ckpt-{old}.*"):
-                os.remove(name)
+            self.remove(*self._names(f"model.ckpt-{old}.*"))
 
     def forget_checkpoints(self):
         """Removes all checkpoints of a run that has ended and will not be resumed."""
-        for name in [*self._glob("checkpoint"), *self._glob("model.ckpt-*")]:
-            os.remove(name)
+        self.remove("checkpoint", *self._names("model.ckpt-*"))
 
     def restore(self, state):
         """Reads the newest checkpoint into the variables.
@@ -179,47 +212,75 @@ class RunDir:
             name: str; within the folder.
             text: str, or bytes.
         """
-        temporary = self.file(f"{name}.tmp")
-        with open(temporary, "wb") as file:
-            file.write(text.encode("utf-8") if isinstance(text, str) else text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.file(name))
+        if self.is_writable:
+            writing.write_bytes(self.file(name), text.encode("utf-8") if isinstance(text, str) else text)
 
     def remove(self, *names):
         """Removes files that are there: what an earlier command left would pass for what this one has written."""
-        for name in names:
-            pathlib.Path(self.file(name)).unlink(missing_ok=True)
+        if self.is_writable:
+            for name in names:
+                paths.remove(self.file(name))
 
-    def _create(self):
-        try:
-            os.makedirs(self.path, exist_ok=True)
-        except OSError as error:
-            raise OSError(
-                f"--output_dir={self.path} cannot be created: {error.strerror}; give another folder"
-            ) from error
+    def remove_dir(self, name):
+        """Removes a folder with everything in it, if it exists."""
+        if self.is_writable:
+            paths.remove_dir(self.file(name))
+
+    def replace_dir(self, name, source):
+        """Copies the files of a folder into one of this folder, which is replaced when the copy is whole.
+
+        An object store has no such moment: there the files are replaced one by one, and a run that is killed in between
+        copies them again.
+
+        Args:
+            name: str; within the folder.
+            source: str; path of the folder to copy.
+        """
+        if not self.is_writable:
+            return
+        target = self.file(name)
+        copy = target if paths.is_remote(target) else writing.unfinished_name(target)
+        paths.remove_dir(copy)
+        paths.make_dirs(copy)
+        for file in paths.list_dir(source):
+            paths.copy(paths.join(source, file), paths.join(copy, file))
+            writing.flush(paths.join(copy, file))
+        if copy != target:
+            paths.remove_dir(target)
+            os.replace(copy, target)
 
     def _lock(self):
-        """Holds the folder until this object, or the process, is gone. Windows has no such locks."""
-        if self._is_locked or importlib.util.find_spec("fcntl") is None:
+        """Holds the folder until this object, or the process, is gone, where there are locks."""
+        if self._is_locked:
             return
-        import fcntl
-
-        descriptor = os.open(self.file(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-        weakref.finalize(self, os.close, descriptor)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = writing.lock(self.file(".lock"))
         except BlockingIOError:
             raise ValueError(f"--output_dir={self.path} is in use by another process; wait for it to end") from None
+        if lock is not None:
+            weakref.finalize(self, lock.close)
         self._is_locked = True
 
-    def _glob(self, pattern):
-        return glob.glob(os.path.join(glob.escape(self.path), pattern))
+    def _names(self, pattern):
+        """Returns the names in the folder that match a pattern; hidden ones only where the pattern is of them."""
+        try:
+            names = paths.list_dir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [name for name in fnmatch.filter(names, pattern) if name[0] != "." or pattern[0] == "."]
 
-    def _whole_steps(self):
+    def _steps(self):
         """The steps of all checkpoints, ascending. An index is the last of a checkpoint to appear."""
-        names = self._glob("model.ckpt-*.index")
-        return sorted(int(match[1]) for name in names if (match := re.search(r"model\.ckpt-(\d+)\.index$", name)))
+        names = self._names("model.ckpt-*.index")
+        return sorted(int(match[1]) for name in names if (match := re.fullmatch(r"model\.ckpt-(\d+)\.index", name)))
+
+    def _damage(self, step):
+        """Returns what is wrong with a checkpoint; None: it is whole, as is what this object has saved."""
+        if step in self._saved_steps:
+            return None
+        files = map(self.file, self._names(f"model.ckpt-{step}.*"))
+        states = tuple((file, paths.size(file), paths.modified(file)) for file in files)
+        return _damage_of(self.file(f"model.ckpt-{step}"), states)
 
     def _stored_config(self):
         try:
@@ -247,11 +308,17 @@ class RunDir:
             )
 
 
+@functools.lru_cache(maxsize=32)
+def _damage_of(prefix, files):
+    """Finds damage once, as long as the files do not change: their names, sizes and times are among the arguments."""
+    return find_damage(prefix)
+
+
 def read_run_config(path):
     """Reads a run_config.json.
 
     Args:
-        path: str.
+        path: str, local or remote.
 
     Returns:
         dict with `program` (str), `settings` (dict by flag name) and `facts` (dict).
@@ -260,20 +327,10 @@ def read_run_config(path):
         FileNotFoundError: it does not exist.
         ValueError: it is not what a run writes.
     """
-    with open(path, encoding="utf-8") as file:
-        try:
-            config = json.load(file)
-        except ValueError as error:
-            raise ValueError(f"{path} is no JSON: {error}") from error
+    config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
         raise ValueError(f"{path} was not written by a run: it needs the keys program and settings")
     return {"facts": {}, **config}
-
-
-def reason_of(error):
-    """Returns what a `tf.errors.OpError` says, without what is TensorFlow's own; str."""
-    message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message).strip()
-    return message.splitlines()[0].rstrip(":") if message else type(error).__name__
 
 
 def _differences(name, old, new):
@@ -289,11 +346,3 @@ def _differences(name, old, new):
 
 def _shown(value):
     return "not given" if value is None else value
-
-
-def _flush_to_disk(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,7 +1,5 @@
 """Which checkpoint of a run is the best, and whether it is time to stop."""
 
-import os
-
 from training.metrics_log import METRICS_FILE, read_metrics
 
 
@@ -23,18 +21,15 @@ class Selection:
         self._patience = patience
         self._keep = keep
         self.is_whole = False
-        rows = read_metrics(run_dir.file(METRICS_FILE)) if os.path.exists(run_dir.file(METRICS_FILE)) else []
-        step = run_dir.latest_step()
+        rows, step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
         rows = [row for row in rows if _is_evaluation(row, metric) and int(row["step"]) <= step]
         self._values = [float(row[metric]) for row in rows]
-        self._last_step = int(rows[-1]["step"]) if rows else 0
 
     def __call__(self, step, metrics):
         """Takes in an evaluation and returns whether training is over."""
         value = float(f"{metrics[self._metric]:.8g}")  # as in metrics.csv
         is_best = not self._values or value > max(self._values)
         self._values.append(value)
-        self._last_step = step
         if is_best:
             self._keep(step, metrics)
         return self.is_over
@@ -43,10 +38,6 @@ class Selection:
     def best(self):
         """The best figure so far, a float; None before the first evaluation."""
         return max(self._values, default=None)
-
-    def has_seen(self, step):
-        """Returns whether the evaluation of that step is the last one that was taken in."""
-        return self._last_step == step
 
     @property
     def is_over(self):

@@ -9,11 +9,11 @@ import itertools
 import json
 import logging
 import math
-import os
-import shutil
 import statistics
 
-from training.run_dir import TRIES_FILE, RunDir
+from storage import paths
+from training.model_dir import MODEL_DIR
+from training.run_dir import TRIES_FILE
 
 log = logging.getLogger("bert_keras")
 
@@ -69,7 +69,7 @@ def try_all(tries, settings, run_dir, work, train):
     # Before the first try, because it is what tells that the folder is in use by tries, whose settings must not change.
     run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
     for number, one in enumerate(tries, 1):
-        try_dir = RunDir(_folder(run_dir, one), work.program)
+        try_dir = _try_dir(run_dir, one)
         result = _stored_result(try_dir, one)
         if result is None:
             log.info("try %d of %d: %s", number, len(tries), ", ".join(f"{name}={one[name]}" for name in varied))
@@ -90,7 +90,7 @@ def try_all(tries, settings, run_dir, work, train):
 
 def _one_try(one, settings, run_dir, train):
     """Trains one try; None when it was asked to stop."""
-    os.makedirs(run_dir.path, exist_ok=True)
+    run_dir.create()
     try:
         selection = train(settings, run_dir)
     except ValueError as error:
@@ -108,17 +108,16 @@ def _one_try(one, settings, run_dir, train):
 
 def _stored_result(try_dir, one):
     try:
-        with open(try_dir.file(_RESULT), encoding="utf-8") as file:
-            stored = json.load(file)
+        stored = json.loads(paths.read_text(try_dir.file(_RESULT)))
     except FileNotFoundError:
         return None
     return _Result(one, stored["value"], stored["status"])
 
 
-def _folder(run_dir, one):
-    """Returns the folder of a try. Its name has all that may differ, so that no command finds the tries of another."""
+def _try_dir(run_dir, one):
+    """Returns the RunDir of a try. Its name has all that may differ, so that no command finds the tries of another."""
     name = ",".join(f"{setting}={one[setting]}" for setting in (*_TRIED, "seed"))
-    return run_dir.file(os.path.join(_TRIES_DIR, name))
+    return run_dir.within(f"{_TRIES_DIR}/{name}")
 
 
 def _by_combination(results):
@@ -143,7 +142,7 @@ def _forget_all_but_best(results, run_dir):
         best = max(group, key=_rank)
         for result in group:
             if result is not best:
-                shutil.rmtree(os.path.join(_folder(run_dir, result.settings), "model"), ignore_errors=True)
+                _try_dir(run_dir, result.settings).remove_dir(MODEL_DIR)
 
 
 def _choose(results, varied, metric, baseline):
@@ -175,8 +174,4 @@ def _take_model(run_dir, best, varied):
     """Copies the model of a try into the run's folder; what was there is replaced when the copy is whole."""
     chosen = ", ".join(f"{name}={best.settings[name]}" for name in varied)
     log.info("chosen: %s", chosen)
-    copy, model = run_dir.file(".model.unfinished"), run_dir.file("model")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(os.path.join(_folder(run_dir, best.settings), "model"), copy)
-    shutil.rmtree(model, ignore_errors=True)
-    os.replace(copy, model)
+    run_dir.replace_dir(MODEL_DIR, _try_dir(run_dir, best.settings).file(MODEL_DIR))

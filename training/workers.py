@@ -1,4 +1,4 @@
-"""The processes that carry out a run together, as one of them sees it: all compute, and the first of them writes.
+"""The processes that carry out a run together, as one of them sees it: all compute, and only the first one writes.
 
 They take the same decisions because they see the same numbers. What they might see differently (a signal, the clock,
 the settings) is agreed upon here.
@@ -9,15 +9,17 @@ import errno
 import json
 import logging
 import os
-import shutil
+import re
 import signal
 import threading
 import zlib
 
 import tensorflow as tf
 
+from storage.paths import reason_of
+from storage.writing import FULL
 from training.devices import workers_of_tf_config
-from training.run_dir import RunDir, reason_of
+from training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
 
@@ -29,7 +31,11 @@ _SIGNS_OF_A_LOST_WORKER = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# A failure of this worker's own device, or of its compiler: its message must reach the user as it is.
+_DEVICE_FAILURE = re.compile(
+    r"CUDA|cuDNN|cuBLAS|cuSOLVER|NCCL|XLA|ptxas|libdevice|ROCm|hipError|MIOpen|out of memory|RET_CHECK|\bHLO\b", re.I
+)
+_CONNECTION = re.compile(r"connect|socket|grpc|peer|remote|heartbeat|unavailable|collective", re.I)
 _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 
 
@@ -53,7 +59,7 @@ class Workers:
 
     @property
     def is_chief(self):
-        """Whether this is the worker that writes and tells."""
+        """Whether this is the worker that writes and reports."""
         return self.index == 0
 
     def sums(self, numbers):
@@ -75,6 +81,16 @@ class Workers:
 
         values = self._strategy.experimental_distribute_values_from_function(of_device)
         return self._strategy.reduce("SUM", values, axis=None).numpy().tolist()
+
+    def wait(self):
+        """Waits until all workers have come here."""
+        self.sums([0])
+
+    def chief_first(self, function):
+        """Returns the result of a function, which the chief calls while the others wait; then these call it, too."""
+        result = function() if self.is_chief else None
+        self.wait()
+        return result if self.is_chief else function()
 
     def check_same(self, values):
         """Finds out whether all workers have the same values.
@@ -101,10 +117,10 @@ class Workers:
 
 @contextlib.contextmanager
 def open_run_dir(path, program, workers, settings):
-    """Opens the folder of a run for one of the workers that carry it out together; the chief alone writes there.
+    """Opens the folder of a run for one of the workers that carry it out together; only the chief writes there.
 
-    Every worker does all that the chief does, but in a folder of its own, `.worker-<number>` within, which starts as
-    links to what the run holds and is removed at the end. The workers end together.
+    Every worker makes the same calls, but those of the others write nothing, and they read what the chief has written.
+    The workers end together.
 
     Args:
         path: str; the same folder in all workers.
@@ -130,28 +146,32 @@ def open_run_dir(path, program, workers, settings):
 
 @contextlib.contextmanager
 def _shared_run_dir(path, program, workers, settings):
-    run_dir = RunDir(path, program)
-    own_folder = None if workers.is_chief else os.path.join(path, f".worker-{workers.index}")
+    run_dir = RunDir(path, program, is_writable=workers.is_chief)
     level = log.level
     try:
-        if own_folder:
-            log.info("worker %d of %d: from here on the chief tells how it goes", workers.index, workers.count)
+        if not workers.is_chief:
+            log.info("worker %d of %d: from here on the chief reports", workers.index, workers.count)
             log.setLevel(logging.WARNING)
-            _copy_with_links(path, own_folder)
-            run_dir = RunDir(own_folder, program)
         workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
         yield run_dir
-        workers.sums([0])
-    except _SIGNS_OF_A_LOST_WORKER as error:
+        workers.wait()
+    except tf.errors.OpError as error:
+        if not _is_of_a_lost_worker(error):
+            raise
         step = RunDir(path, program).latest_step()
         raise ConnectionError(
             f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
-            f"goes on from {f'step {step}, the last that is saved' if step else 'what is saved'}"
+            f"continues from {f'step {step}, the last that is saved' if step else 'what is saved'}"
         ) from error
     finally:
         log.setLevel(level)
-        if own_folder:
-            shutil.rmtree(own_folder, ignore_errors=True)
+
+
+def _is_of_a_lost_worker(error):
+    """Returns whether an error is a sign that the process of another worker is gone, and not a failure of a device."""
+    if not isinstance(error, _SIGNS_OF_A_LOST_WORKER) or _DEVICE_FAILURE.search(error.message):
+        return False
+    return not isinstance(error, tf.errors.InternalError) or bool(_CONNECTION.search(error.message))
 
 
 @contextlib.contextmanager
@@ -171,30 +191,21 @@ def _told_troubles_with_files(path):
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
         raise _disk_is_full(path, error.strerror) from error
     except tf.errors.OpError as error:
         reason = reason_of(error)
-        if reason.endswith(tuple(map(os.strerror, _FULL))):
+        if reason.endswith(tuple(map(os.strerror, FULL))):
             raise _disk_is_full(path, reason) from error
         if not reason.endswith(tuple(map(os.strerror, _UNREADABLE))):
             raise
         raise OSError(
-            f"the data cannot be read any more ({reason}); when they can, the same command goes on"
+            f"the data cannot be read any more ({reason}); when they can, the same command continues"
         ) from error
 
 
 def _disk_is_full(path, reason):
     return OSError(
-        f"{path} cannot be written to ({reason}); make room there, and the same command goes on from what is saved"
+        f"{path} cannot be written to ({reason}); make room there, and the same command continues from what is saved"
     )
-
-
-def _copy_with_links(path, copy):
-    """Makes a folder that has links to all files of another; what is replaced in the one is not in the other."""
-    shutil.rmtree(copy, ignore_errors=True)
-    if os.path.isdir(path):
-        # Hidden are locks, what is not whole, and the other workers' folders.
-        shutil.copytree(path, copy, copy_function=os.symlink, ignore=shutil.ignore_patterns(".*"))
-    os.makedirs(copy, exist_ok=True)

@@ -6,9 +6,7 @@ import shutil
 import pytest
 from known_models import CASED_TOKENS, TOKENS, constant_model, make_config, random_model, write_model
 
-from data_prep.pretraining import vocabulary_digest
 from data_prep.records import metadata_file, write_metadata
-from data_prep.tokenization import load_vocab
 from modeling import PretrainingModel, save_checkpoint, save_safetensors, weights_by_name
 from prediction import FillMask, NextSentence, SentenceScorer
 from prediction.network import lengths_up_to
@@ -103,25 +101,27 @@ def test_only_the_head_that_is_asked_needs_to_be_there(folder, model):
             predictor(folder)
 
 
-def write_run(folder, do_lower_case, vocab_sha256=None, **settings):
-    """Makes a folder look as a run's whose records were built with that casing."""
-    record_file = folder / "train_0.tfrecord"
-    record_file.touch()
-    digest = {"vocab_sha256": vocab_sha256} if vocab_sha256 else {}
-    write_metadata(str(record_file), {"kind": "pretraining", "do_lower_case": do_lower_case} | digest)
-    settings["input_file"] = f"{folder / 'gone.tfrecord'},{folder / 'train_*.tfrecord'}"
+def write_run(folder, do_lower_case=None, **settings):
+    """Makes a folder look as a run's, whose records were built with that casing; None: an old run, which does not say."""
+    if do_lower_case is not None:
+        (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": do_lower_case}))
     (folder / "run_config.json").write_text(json.dumps({"program": "run_pretraining", "settings": settings}))
 
 
-def test_casing_is_that_of_the_records_of_training(folder, messages):
-    write_run(folder, do_lower_case=False)
+def test_casing_is_that_of_the_folder_whatever_the_records_are_now(folder, messages):
+    write_run(folder, do_lower_case=False, input_file=f"{folder / 'train_*.tfrecord'}")
+    (folder / "train_0.tfrecord").touch()
+    write_metadata(str(folder / "train_0.tfrecord"), {"kind": "pretraining", "do_lower_case": True})
     assert FillMask(folder).tokenizer.tokenize("Paris") == ["[UNK]"]
-    assert "text keeps its capital letters: so were the records of its training, train_0.tfrecord" in messages
+    assert f"text keeps its capital letters: so says {folder / 'tokenizer_config.json'}" in messages
 
 
-def test_without_records_casing_is_judged_by_the_vocabulary(folder, messages):
-    write_run(folder, do_lower_case=False)
-    (folder / "train_0.tfrecord").unlink()
+def test_the_folder_of_an_old_run_is_judged_by_its_vocabulary_and_names_no_other_file(folder, messages):
+    # A folder that was downloaded must not say which files are looked at.
+    write_run(folder, input_file=f"{folder / 'train_*.tfrecord'}")
+    (folder / "train_0.tfrecord").touch()
+    with open(metadata_file(str(folder / "train_0.tfrecord")), "w") as file:
+        file.write("{")
     assert FillMask(folder).tokenizer.tokenize("Paris") == ["paris"]
     assert f"text is lower-cased: judging by the words of {folder / 'vocab.txt'}" in messages
 
@@ -157,16 +157,6 @@ def test_damaged_files_are_refused(folder, name, content, message):
     (folder / name).write_text(content)
     with pytest.raises(ValueError, match=message):
         FillMask(folder)
-
-
-def test_records_of_another_vocabulary_say_nothing(folder, messages):
-    digest = vocabulary_digest(load_vocab(folder / "vocab.txt"))
-    write_run(folder, do_lower_case=False, vocab_sha256=digest)
-    assert FillMask(folder).tokenizer.tokenize("Paris") == ["[UNK]"]
-    write_run(folder, do_lower_case=False, vocab_sha256="0" * 64)
-    assert FillMask(folder).tokenizer.tokenize("Paris") == ["paris"]
-    record_file, vocab_file = folder / "train_0.tfrecord", folder / "vocab.txt"
-    assert f"{record_file} was built with another vocabulary than {vocab_file}: passed over" in messages
 
 
 def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
@@ -226,17 +216,15 @@ def test_the_longest_may_be_in_a_tokenizer_config(folder, messages, length, leng
     assert any(message.startswith(told) for message in messages) == (lengths == [12])
 
 
-def test_damaged_metadata_of_records_are_refused(folder):
-    write_run(folder, do_lower_case=True)
-    with open(metadata_file(str(folder / "train_0.tfrecord")), "w") as file:
-        file.write("{")
-    with pytest.raises(ValueError, match=r"train_0\.tfrecord\.json is damaged"):
-        FillMask(folder)
+def test_the_length_in_the_folder_goes_before_that_of_training(folder):
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 16}')
+    (folder / "run_config.json").write_text(json.dumps({"program": "x", "settings": {"max_seq_length": 12}}))
+    assert FillMask(folder).network.lengths == [16]
 
 
 def test_a_cased_vocabulary_is_not_lower_cased(tmp_path, model):
     folder = write_model(tmp_path / "cased", model, CASED_TOKENS)
-    with pytest.raises(ValueError, match=r"vocab.txt is of a cased model, .* set do_lower_case to False"):
+    with pytest.raises(ValueError, match=r"vocab.txt is of a cased model, .* give --do_lower_case=False"):
         FillMask(folder, do_lower_case=True)
 
 
@@ -245,9 +233,9 @@ def test_a_cased_vocabulary_is_not_lower_cased(tmp_path, model):
     [
         (
             "bert_config.json",
-            r"^there is no bert_config.json or config.json in .*model; put it there, or give config_f",
+            r"^there is no bert_config.json or config.json in .*model; put it there, or give --bert_config_file",
         ),
-        ("vocab.txt", r"^there is no vocab.txt in .*model; put it there, or give vocab_file"),
+        ("vocab.txt", r"^there is no vocab.txt in .*model; put it there, or give --vocab_file"),
         ("bert_model.ckpt.index", "^there is no checkpoint in the folder"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_run_that_sigterm_stopped_goes_on_as_if_it_had_not(whole, start, tmp_p
         with monkeypatch.context() as patch:
             stop_after(patch, step)
             assert run(MadeUp(does_predict=True), tmp_path / "run", **flags) is None
-        text = f"stopped by SIGTERM after step {step + 1}, which is saved; the same command goes on"
+        text = f"stopped by SIGTERM after step {step + 1}, which is saved; the same command continues"
         assert text in capsys.readouterr().out
         assert not (tmp_path / "run" / "eval_results.txt").exists()
     assert run(MadeUp(does_predict=True), tmp_path / "run", **flags) == metrics

@@ -1,12 +1,15 @@
 """The folder of a run: what it keeps, what it refuses, and what a kill leaves of it."""
 
+import errno
 import os
 import pathlib
+import uuid
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from storage import paths
 from training.run_dir import RunDir, read_run_config
 
 
@@ -103,15 +106,79 @@ def test_saving_removes_no_checkpoint_of_a_later_step(run_dir):
     assert run_dir.latest_step() == 10
 
 
-def test_a_full_disk_is_told(run_dir, monkeypatch):
+@pytest.mark.parametrize(
+    "failure",
+    [
+        tf.errors.ResourceExhaustedError(None, None, "x; No space left on device [Op:SaveV2]"),
+        OSError(errno.ENOSPC, "No space left on device"),
+    ],
+)
+def test_a_full_disk_is_told(run_dir, monkeypatch, failure):
     run_dir.save(3, make_state())
 
     def fail(*arguments):
-        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+        raise failure
 
-    monkeypatch.setattr("training.run_dir.save_checkpoint", fail)
-    with pytest.raises(OSError, match=r"the checkpoint of step 4 cannot be written to .*run \(No space left on device"):
+    monkeypatch.setattr("modeling.tensorflow_checkpoint._save", fail)
+    sentence = (
+        r"the checkpoint .*run/model.ckpt-4 cannot be written \(.*No space left on device\); make room there, and .*3$"
+    )
+    with pytest.raises(OSError, match=sentence):
         run_dir.save(4, make_state())
+
+
+def cut(path):
+    os.truncate(path, os.path.getsize(path) - 1)
+
+
+def change(path):
+    content = bytearray(pathlib.Path(path).read_bytes())
+    content[5] ^= 1
+    pathlib.Path(path).write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, change, os.remove])
+def test_the_newest_whole_checkpoint_is_used_and_the_damaged_one_named(run_dir, messages, damage):
+    for step in (3, 4, 5):
+        run_dir.save(step, make_state(float(step)))
+    damage(run_dir.file("model.ckpt-5.data-00000-of-00001"))
+    again = RunDir(run_dir.path, "run_pretraining")
+    assert again.latest_step() == 4
+    [told] = [message for message in messages if "damaged" in message]
+    assert told.startswith("the checkpoint of step 4 is used, because a newer one is damaged: ")
+    assert "model.ckpt-5" in told
+    state = make_state(0.0)
+    again.restore(state)
+    assert state["bert/kernel"].numpy()[0, 0] == 4.0
+    again.save(5, make_state(7.0))
+    assert RunDir(run_dir.path, "run_pretraining").latest_step() == 5
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_does_not_start_from_nothing(run_dir):
+    for step in (3, 4):
+        run_dir.save(step, make_state())
+        cut(run_dir.file(f"model.ckpt-{step}.index"))
+    with pytest.raises(
+        ValueError, match=r"no checkpoint in .*run can be read: .*model.ckpt-4.index cannot be read .*; copy"
+    ):
+        RunDir(run_dir.path, "run_pretraining").latest_step()
+
+
+def test_an_object_that_may_not_write_changes_nothing(run_dir):
+    run_dir.save(3, make_state(1.0))
+    before = {name: pathlib.Path(run_dir.file(name)).read_bytes() for name in os.listdir(run_dir.path)}
+    reader = RunDir(run_dir.path, "run_pretraining", is_writable=False)
+    claim(reader, {"learning_rate": 9})
+    assert reader.latest_step() == 3
+    reader.save(4, make_state(2.0))
+    assert reader.latest_step() == 4
+    reader.write_text("metrics.csv", "mine")
+    reader.remove("checkpoint")
+    reader.forget_checkpoints()
+    model = reader.within("model")
+    model.create()
+    model.save(4, make_state())
+    assert {name: pathlib.Path(run_dir.file(name)).read_bytes() for name in os.listdir(run_dir.path)} == before
 
 
 def test_the_same_settings_may_resume_and_take_more_steps(run_dir, messages):
@@ -179,7 +246,7 @@ def test_other_settings_are_taken_as_long_as_nothing_was_saved(run_dir):
 
 
 def test_a_run_of_another_program_is_refused(run_dir):
-    with pytest.raises(ValueError, match="holds a run of run_pretraining; give run_squad a folder of its own"):
+    with pytest.raises(ValueError, match="holds a run of run_pretraining; give run_squad another folder"):
         RunDir(run_dir.path, "run_squad")
 
 
@@ -220,15 +287,53 @@ def test_a_folder_that_tensorflow_could_not_read_from_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_remote_folder_is_refused():
-    with pytest.raises(ValueError, match="--output_dir=gs://bucket/run is a remote path; a run is kept in a local"):
-        RunDir("gs://bucket/run", "run_pretraining")
+def test_a_remote_folder_holds_a_run_like_a_local_one():
+    path = f"ram://{uuid.uuid4().hex}/run"
+    run_dir = RunDir(path, "run_pretraining")
+    assert run_dir.latest_step() == 0
+    claim(run_dir)
+    for step in range(1, 8):
+        run_dir.save(step, make_state(float(step)))
+    names = [f"model.ckpt-{step}.{end}" for step in range(3, 8) for end in ("data-00000-of-00001", "index")]
+    assert paths.list_dir(path) == ["checkpoint", *names, "run_config.json"]
+    again = RunDir(path, "run_pretraining")
+    claim(again)
+    assert again.latest_checkpoint() == f"{path}/model.ckpt-7"
+    state = make_state(0.0)
+    again.restore(state)
+    assert state["bert/kernel"].numpy()[0, 0] == 7.0
+    with pytest.raises(ValueError, match="--learning_rate was 0.1 and is 0.2 now"):
+        claim(again, {"learning_rate": 0.2})
+    with pytest.raises(ValueError, match="holds a run of run_pretraining; give run_squad another folder"):
+        RunDir(path, "run_squad")
+    content = paths.read_bytes(f"{path}/model.ckpt-7.data-00000-of-00001")
+    paths.remove(f"{path}/model.ckpt-7.data-00000-of-00001")  # the file system in memory cuts no file
+    with paths.open_file(f"{path}/model.ckpt-7.data-00000-of-00001", "wb") as file:
+        file.write(content[:-1])
+    assert RunDir(path, "run_pretraining").latest_step() == 6
+    paths.copy(f"{path}/checkpoint", f"{path}/other/checkpoint")
+    with pytest.raises(ValueError, match=r"/other holds files of something else \(checkpoint\); give a folder"):
+        claim(RunDir(f"{path}/other", "run_pretraining"))
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOTSUP, errno.EINVAL])
+def test_file_systems_without_locks_and_flushing_hold_runs(tmp_path, monkeypatch, code, messages):
+    def refuse(*arguments):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr(os, "fsync", refuse)
+    run_dir = RunDir(str(tmp_path / "run"), "run_pretraining")
+    claim(run_dir)
+    run_dir.save(3, make_state())
+    assert run_dir.latest_step() == 3
+    assert any("run has no locks" in message for message in messages)
 
 
 def test_a_run_config_that_is_none_is_refused(tmp_path):
     path = tmp_path / "run_config.json"
     path.write_text("{")
-    with pytest.raises(ValueError, match="run_config.json is no JSON"):
+    with pytest.raises(ValueError, match="run_config.json line 1: not valid JSON"):
         read_run_config(str(path))
     path.write_text("[]")
     with pytest.raises(ValueError, match="was not written by a run: it needs the keys program and settings"):

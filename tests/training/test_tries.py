@@ -211,11 +211,9 @@ def test_other_mistakes_end_the_command(run_dir):
 def test_a_model_that_was_there_is_replaced_as_a_whole(run_dir, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "old").write_text("old")
-    (tmp_path / ".model.unfinished").mkdir()
-    (tmp_path / ".model.unfinished" / "older").write_text("older")
     try_them(run_dir, FIGURES)
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["weights"]
-    assert not (tmp_path / ".model.unfinished").exists()
+    assert not list(tmp_path.glob(".model*"))
 
 
 def test_a_kill_while_the_model_is_taken_is_made_up_for(run_dir, tmp_path, monkeypatch):

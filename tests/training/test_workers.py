@@ -68,41 +68,51 @@ def test_workers_with_other_values_are_refused_in_all_of_them_by_name():
     assert told == [[0, 0, 0], [0, 0, 0]]
 
 
-def test_a_worker_works_in_a_copy_that_reads_as_the_run_and_writes_elsewhere(run_dir, monkeypatch):
+def test_only_the_chief_writes_and_the_others_read_the_same_folder(run_dir, monkeypatch):
     before = files_in(run_dir.path)
     worker = make_worker(1, list)
     monkeypatch.setattr(worker, "check_same", lambda values: None)
-    os.makedirs(run_dir.file(".worker-1"))
-    (open(run_dir.file(".worker-1/left"), "w")).close()
     with open_run_dir(run_dir.path, "program", worker, {}) as own:
-        assert own.path == run_dir.file(".worker-1")
-        assert files_in(own.path) == before
+        assert own.path == run_dir.path
         assert own.latest_step() == 3
         own.save(4, {"global_step": tf.Variable(4)})
+        own.within("model").save(4, {"global_step": tf.Variable(4)})
         own.write_text("metrics.csv", "step\n4\n")
-        for path in (own.file("model/task.json"), own.file("model.ckpt-3.index")):
-            os.remove(path)
-        assert own.latest_step() == 4
+        own.remove_dir("model")
+        own.replace_dir("model", "nowhere")
+        assert own.latest_step() == 4  # which the chief has saved
     assert files_in(run_dir.path) == before
     assert run_dir.latest_step() == 3
     with open(run_dir.file("metrics.csv")) as file:
         assert file.read() == "step\n3\n"
 
 
-def test_only_its_own_copy_is_removed_when_a_worker_fails(run_dir, monkeypatch):
-    before = files_in(run_dir.path)
-    worker = make_worker(1, list)
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_chief_goes_first(index):
+    order = []
+    worker = make_worker(index, lambda numbers: order.append("waited") or numbers)
+    assert worker.chief_first(lambda: order.append("called") or 7) == 7
+    assert order == (["called", "waited"] if index == 0 else ["waited", "called"])
 
-    def fail(*arguments, **more):
-        raise OSError("no space left")
 
-    monkeypatch.setattr("training.workers.shutil.copytree", fail)
+@pytest.mark.parametrize(
+    "error",
+    [
+        tf.errors.InternalError(None, None, "NCCL: unhandled cuda error. Set NCCL_DEBUG=WARN for detail"),
+        tf.errors.InternalError(None, None, "Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        tf.errors.InternalError(None, None, "libdevice not found at ./libdevice.10.bc"),
+        tf.errors.AbortedError(None, None, "XLA compilation was aborted"),
+        tf.errors.CancelledError(None, None, "cuDNN launch failure : input shape ([8,128])"),
+        tf.errors.InternalError(None, None, "Blas xGEMM launch failed"),
+    ],
+)
+def test_a_failure_of_a_device_is_not_told_as_a_lost_worker(run_dir, error):
+    chief = make_worker(0, lambda numbers: [0] * len(numbers))
     with (
-        pytest.raises(OSError, match="no space left"),
-        open_run_dir(run_dir.path, "program", worker, {}),
+        pytest.raises(type(error), match=re.escape(error.message)),
+        open_run_dir(run_dir.path, "program", chief, {}),
     ):
-        raise AssertionError
-    assert files_in(run_dir.path) == before
+        raise error
 
 
 def test_the_chief_works_in_the_folder_itself_and_waits_for_the_others(run_dir):
@@ -120,7 +130,7 @@ def test_a_lost_worker_is_told_with_the_step_to_go_on_from(run_dir):
         pytest.raises(
             ConnectionError,
             match=r"^another worker has ended before the run did \(Socket closed\); the same command in all "
-            "workers goes on from step 3, the last that is saved$",
+            "workers continues from step 3, the last that is saved$",
         ),
         open_run_dir(run_dir.path, "program", chief, {}),
     ):
@@ -128,7 +138,7 @@ def test_a_lost_worker_is_told_with_the_step_to_go_on_from(run_dir):
     # Of several settings, each has a folder of its own.
     os.remove(run_dir.file("model.ckpt-3.index"))
     with (
-        pytest.raises(ConnectionError, match="workers goes on from what is saved$"),
+        pytest.raises(ConnectionError, match="workers continues from what is saved$"),
         open_run_dir(run_dir.path, "program", chief, {}),
     ):
         raise tf.errors.AbortedError(None, None, "Socket closed")
@@ -145,7 +155,7 @@ def test_a_lost_worker_is_told_with_the_step_to_go_on_from(run_dir):
             tf.errors.ResourceExhaustedError(
                 None, None, "{{node x}} events; No space left on device\n\tmore [Op:Flush]"
             ),
-            "run cannot be written to (events; No space left on device); make room there, and the same command goes on",
+            "run cannot be written to (events; No space left on device); make room there, and the same command",
         ),
         (
             tf.errors.NotFoundError(None, None, "a.tfrecord; No such file or directory [Op:Next]"),

@@ -1,0 +1,57 @@
+"""Warnings of evaluations whose figures would mislead."""
+
+import json
+
+import numpy as np
+import pytest
+
+from training.fine_tuning_data import describe_evaluation_data, warn_of_replaced_reports, warn_of_trained_data
+from training.run_dir import RunDir
+
+FEATURES = {"input_ids": np.arange(6).reshape(3, 2), "label_ids": np.zeros(3)}
+
+
+@pytest.fixture
+def files(tmp_path):
+    names = {"train": "a\n", "copy": "a\n", "other": "b\n", "longer": "aa\n"}
+    for name, text in names.items():
+        (tmp_path / name).write_text(text)
+    return {name: str(tmp_path / name) for name in names} | {"none": None, "missing": str(tmp_path / "missing")}
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "is_warned"),
+    [("train", True), ("copy", True), ("other", False), ("longer", False), ("none", False), ("missing", False)],
+)
+def test_an_evaluation_on_the_data_of_training_is_warned_of(files, messages, evaluated, is_warned):
+    for settings in ({"eval_file": files[evaluated]}, {"eval_file": None, "predict_file": files[evaluated]}):
+        warn_of_trained_data({"train_file": files["train"], **settings})
+        assert len(messages) == is_warned
+        assert all(f"{files[evaluated]} is the data that the model is trained on" in message for message in messages)
+        messages.clear()
+    # The classifier does not judge what it predicts.
+    warn_of_trained_data({"train_file": files["train"], "eval_share": 0.0, "predict_file": files[evaluated]})
+    warn_of_trained_data({"train_file": None, "eval_file": files["train"]})
+    assert messages == []
+
+
+def test_reports_on_other_data_are_not_replaced_without_a_warning(tmp_path, messages):
+    run_dir = RunDir(str(tmp_path), "run_classifier")
+    before = describe_evaluation_data({"eval_file": "dev.tsv"}, FEATURES)
+    assert (before["source"], before["num_rows"]) == ("dev.tsv", 3)
+    other = describe_evaluation_data(
+        {"eval_file": None, "eval_share": 0.2, "train_file": "train.tsv"}, {**FEATURES, "label_ids": np.ones(3)}
+    )
+    assert other["source"] == "0.2 of train.tsv"
+    warn_of_replaced_reports(run_dir, before)
+    run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}, "data": before}))
+    warn_of_replaced_reports(run_dir, describe_evaluation_data({"eval_file": "moved.tsv"}, FEATURES))
+    run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}}))  # of an earlier version
+    warn_of_replaced_reports(run_dir, other)
+    assert messages == []
+    run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}, "data": before}))
+    warn_of_replaced_reports(run_dir, other)
+    assert messages == [
+        f"the reports in {tmp_path} are of dev.tsv (accuracy 70.0 %), and are replaced by those of 0.2 of train.tsv; "
+        f"to keep them, evaluate into another --output_dir, with --init_checkpoint={tmp_path}"
+    ]
