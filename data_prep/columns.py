@@ -106,7 +106,7 @@ class Table:
 
     Attributes:
         name: the name of the file without its folder, as in messages.
-        places: the place in the cells of a row of each column that was asked for and is there.
+        places: by column, the index of its cell in a row; only columns that the file has.
         rows: all with the same number of cells; to be gone through once.
     """
 
@@ -149,12 +149,12 @@ def read_table(
             like.
         needed: names of columns, or their numbers from 0.
         optional: the same of columns that may be absent.
-        bad_rows: is told of rows with a wrong number of cells, and of lines that are not a JSON object.
+        bad_rows: takes note of rows with a wrong number of cells, and of lines that are not a JSON object.
         has_header: one of HEADERS.
         label: which of the columns has the labels, if any.
 
     Returns:
-        Table; it may be without rows only if bad_rows was told of one.
+        Table; without rows only if all of them are bad.
 
     Raises:
         FileNotFoundError, ValueError: the file cannot be read, lacks a column, or has no row below its header.
@@ -220,7 +220,7 @@ def _find_one(source, names, known, what, taken):
 
 
 def _find_places(names, columns, is_counting):
-    """Returns the places of columns given by name or number, of those that are there."""
+    """Returns the places of columns given by name or number; absent ones are left out."""
     places = {}
     for name in names:
         if name in columns and not (is_counting and name.isdecimal()):

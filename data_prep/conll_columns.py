@@ -31,7 +31,7 @@ class _Layout:
         first_line: number of the line that says how many columns there are.
         num_columns: how many each line has.
         is_numbered: the first column counts the words of each sentence from 1.
-        word, tag: numbers of columns from 0; tag is None where there are no tags.
+        word, tag: numbers of columns from 0; tag is None without tags.
     """
 
     is_tabbed: bool

@@ -1,4 +1,4 @@
-"""How a user's table is written: line ends, delimiter and quotes, found from its content.
+"""Finds line ends, delimiter and quotes of a user's table from its content.
 
 Imports without TensorFlow.
 """
@@ -66,9 +66,9 @@ def find_delimiter(text, name):
 
 
 def is_quoted_tsv(text):
-    """Whether quotes in a TSV file are there to protect cells: every one of them belongs to a cell that is quoted.
+    """Returns whether quotes in a TSV file protect cells: every one of them belongs to a cell that is quoted.
 
-    A quoted cell with both a line end and a tab is more likely two cells that each have one quote of their own.
+    A quoted cell with both a line end and a tab is more likely two cells that each have a quote.
     """
     if '"' not in text or "\t" not in text or '"' in _QUOTED_CELL.sub("", text):
         return False

@@ -1,4 +1,4 @@
-"""Tables that users bring: the rows of CSV, TSV and JSON lines, each with the line of the file that it starts at.
+"""Reads the rows of CSV, TSV and JSON lines, each with the line of the file that it starts at.
 
 Imports without TensorFlow.
 """
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class BadRows:
-    """What becomes of rows that cannot be used: the first one is an error, or they are left out and counted.
+    """Rows that cannot be used: the first one is an error, or all are left out and counted.
 
     Args:
         name: of the file.
@@ -119,7 +119,7 @@ def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[st
 
     Args:
         path: of the file.
-        bad_rows: is told of lines that are something else.
+        bad_rows: takes note of lines that are something else.
 
     Returns:
         All keys of the objects, and the objects as rows with a cell for each of the keys.
@@ -130,7 +130,7 @@ def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[st
     text = unify_line_ends(read_text(path), name_of(path))
     if text.lstrip().startswith("["):
         raise ValueError(
-            f"{name_of(path)} is a JSON list; write each of its objects into a line of its own, as jq -c .[]"
+            f"{name_of(path)} is a JSON list; write one object on each line, for example with jq -c .[]"
         )
     lines = text.removesuffix("\n").split("\n")
     objects, num_blank = [], 0

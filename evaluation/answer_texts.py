@@ -1,4 +1,4 @@
-"""How texts of answers are compared: as in SQuAD's official scripts, or by the rules of MLQA for each language."""
+"""Compares texts of answers as SQuAD's official scripts do, or by the rules of MLQA for each language."""
 
 import re
 import string

@@ -247,7 +247,7 @@ def _finite_odds(questions, na_probs):
 
 
 def _by_odds(questions, na_probs, odds):
-    """Returns the questions' order by ascending odds; those of the same stand as in the file of the odds."""
+    """Returns the questions' order by ascending odds; equal ones keep the order of the file of the odds."""
     places = {id_: place for place, id_ in enumerate(na_probs)}
     return np.lexsort(([places[question.id] for question in questions], odds))
 

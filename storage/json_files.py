@@ -15,7 +15,7 @@ def read_json(path, needed="give a JSON file"):
 
     Args:
         path: str or path object, local or remote.
-        needed: str; what to do where there is no such JSON, for messages.
+        needed: str; the advice at the end of messages, such as "give a JSON file".
 
     Returns:
         The value.
@@ -34,7 +34,7 @@ def parse_json(text, name, needed="write valid JSON", line=None):
     Args:
         text: str.
         name: str; what to call the file, or what else it is from, in messages.
-        needed: str; what to do, for messages.
+        needed: str; the advice at the end of messages.
         line: int; the line of the file that the text is, where it is only one. None: it is the whole file.
 
     Returns:

@@ -49,13 +49,13 @@ def read_text(path, needed="give a text file"):
 
     Args:
         path: str or path object, local or remote.
-        needed: str; what to do where there is no such text, for messages.
+        needed: str; the advice at the end of messages, such as "give a text file".
 
     Returns:
         Its text, without a byte order mark.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file is missing.
         ValueError: it is a folder, empty, not text (the format is named), or its encoding is not known.
     """
     name = os.fspath(path)

@@ -173,7 +173,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_a_json_file_that_is_one_list_is_refused(write):
-    with pytest.raises(ValueError, match="a.json is a JSON list; write each of its objects into a line of its own"):
+    with pytest.raises(ValueError, match="a.json is a JSON list; write one object on each line"):
         read_json_rows(write("a.json", '[\n{"text": "a"}\n]'), BadRows("a.json", is_skipping=True))
 
 
