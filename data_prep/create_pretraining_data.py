@@ -4,13 +4,14 @@
         --output_file=train.tfrecord
 
 The text has one sentence a line and a blank line after each document. With the same flags and seed the examples are
-those of the original release, in the same order and files. With --num_workers from 2 on several processes share the
-work, and the files are the same for each number of them.
+those of the original BERT, in the same order and files. With --num_workers from 2 on, several processes share the work,
+and the files are the same for each number of them. Text, vocabulary and outputs may be remote (gs://bucket/file).
 """
 
 import contextlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -27,9 +28,10 @@ from data_prep.instances import SENTENCE_TASKS
 from data_prep.masking import SPAN_LENGTHS
 from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
 from data_prep.progress import Progress, ProgressBar
-from data_prep.tokenization import FullTokenizer
+from data_prep.tokenization import FullTokenizer, read_casing
+from storage import paths
 from training.console import open_console
-from training.flags import parse, require, run_main
+from training.flags import given_flags, parse, require, run_main
 
 log = logging.getLogger("bert_keras")
 
@@ -42,6 +44,8 @@ _ROWS = {
     "padding_share": "padding, of all places",
     "unknown_share": "unknown ([UNK]), of the text's tokens",
 }
+# A name and its ending: "train-v1.0" and ".tfrecord.gz".
+_NAME = re.compile(r"(.*?)((?:\.[A-Za-z_]\w*)?(?:\.gz)?)", re.DOTALL)
 _LABELS_SHOWN = {
     "next_sentence": "random next, of the instances",
     "sentence_order": "exchanged, of the instances",
@@ -49,7 +53,7 @@ _LABELS_SHOWN = {
 
 
 def define_flags() -> flags.FlagValues:
-    """Defines the release's flags, with its names and defaults, and those that it does not have."""
+    """Defines the original's flags, with its names and defaults, and those that it does not have."""
     values = flags.FlagValues()
     defaults = PretrainingDataSettings()
 
@@ -57,11 +61,17 @@ def define_flags() -> flags.FlagValues:
         kind(name, default, meaning, flag_values=values)
 
     text, number, switch = flags.DEFINE_string, flags.DEFINE_integer, flags.DEFINE_bool
-    define(text, "input_file", None, "Text files: names and patterns, separated by commas.")
+    define(text, "input_file", None, "Text files, may be compressed: names and patterns, separated by commas.")
     define(text, "output_file", None, "TFRecord files to write, separated by commas; examples go to them in turn.")
     define(text, "vocab_file", None, "The WordPiece vocabulary, one token a line.")
-    define(switch, "do_lower_case", True, "Lower-case and strip accents; must fit the vocabulary.")
-    define(switch, "do_whole_word_mask", defaults.do_whole_word_mask, "Mask words with all their pieces.")
+    define(
+        switch,
+        "do_lower_case",
+        True,
+        "Lower-case and strip accents. If not given, tokenizer_config.json next to the vocabulary decides.",
+    )
+    define(switch, "strip_accents", None, "Strip accents, or keep them; if not given, as --do_lower_case.")
+    define(switch, "do_whole_word_mask", defaults.do_whole_word_mask, "Mask words with all their tokens.")
     define(number, "max_seq_length", defaults.max_seq_length, "Length of every example, in tokens.")
     define(
         number,
@@ -70,7 +80,7 @@ def define_flags() -> flags.FlagValues:
         "The most masked tokens in an example; about max_seq_length * masked_lm_prob.",
     )
     define(number, "random_seed", defaults.random_seed, "Seed of all random choices.")
-    define(number, "dupe_factor", defaults.dupe_factor, "Passes over the text, each with masks of its own.")
+    define(number, "dupe_factor", defaults.dupe_factor, "Passes over the text, each with its own masks.")
     define(flags.DEFINE_float, "masked_lm_prob", defaults.masked_lm_prob, "Share of the tokens to mask.")
     define(
         flags.DEFINE_float,
@@ -87,7 +97,7 @@ def define_flags() -> flags.FlagValues:
         "Mask spans of words: ngram: up to 3 words, as ALBERT; geometric: up to 10, as SpanBERT.",
         flag_values=values,
     )
-    define(switch, "dynamic_masking", defaults.dynamic_masking, "Mask nothing; training masks anew in each pass.")
+    define(switch, "dynamic_masking", defaults.dynamic_masking, "Mask nothing; training masks in each pass.")
     choice(
         "sentence_task",
         defaults.sentence_task,
@@ -95,11 +105,12 @@ def define_flags() -> flags.FlagValues:
         "sentence_order: tell two segments from the same exchanged, as ALBERT; none: whole sentences, as RoBERTa.",
         flag_values=values,
     )
-    define(number, "num_workers", 1, "Processes; 1: the release's order; from 2 on the same files for every number.")
+    define(number, "num_workers", 1, "Processes; 1: the original's order; from 2 on the same files for every number.")
     define(number, "num_shards", 1, "Record files to write; with more than 1, NAME-00000-of-00010.tfrecord and so on.")
     choice(
         "compression", "none", ("none", "gzip"), "gzip: compressed records, as for a name in .gz.", flag_values=values
     )
+    define(text, "work_dir", None, "Local folder for unfinished work; if not given, that of the first output.")
     return values
 
 
@@ -135,10 +146,11 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     )
     input_files = find_text_files(values.input_file)
     output_files = _name_shards([name.strip() for name in values.output_file.split(",")], values.num_shards)
-    is_gzip = _is_gzip(output_files, values.compression)
-    tokenizer = FullTokenizer(values.vocab_file, values.do_lower_case)
-
+    is_gzip = _is_gzip(output_files, values.compression, "compression" in given_flags(values))
+    if values.work_dir and paths.is_remote(values.work_dir):
+        raise ValueError(f"--work_dir={values.work_dir} is remote; give a local folder")
     console = open_console()
+    tokenizer = FullTokenizer(values.vocab_file, **_casing(values))
     log.info("input: %s", ", ".join(input_files))
     with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:
         summary = build_pretraining_data(
@@ -151,6 +163,7 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
             num_workers=num_workers,
             is_gzip=is_gzip,
             start_workers=start_workers,
+            work_dir=values.work_dir,
         )
     console.print(_table(summary, settings))
     log.info(
@@ -170,18 +183,29 @@ def _name_shards(output_files: list[str], num_shards: int) -> list[str]:
             f"--output_file names {len(output_files)} files and --num_shards={num_shards} makes several of one; "
             "give one name, or leave out --num_shards"
         )
-    folder, name = os.path.split(output_files[0])
-    stem, dot, endings = name.partition(".")
-    return [
-        os.path.join(folder, f"{stem}-{number:05}-of-{num_shards:05}{dot}{endings}") for number in range(num_shards)
-    ]
+    stem, ending = _NAME.fullmatch(output_files[0]).groups()
+    return [f"{stem}-{number:05}-of-{num_shards:05}{ending}" for number in range(num_shards)]
 
 
-def _is_gzip(output_files: list[str], compression: str) -> bool:
+def _is_gzip(output_files: list[str], compression: str, is_given: bool) -> bool:
     is_named_so = [name.endswith(".gz") for name in output_files]
     if any(is_named_so) and not all(is_named_so):
         raise ValueError("--output_file names compressed files (.gz) and others; give all of them the same ending")
+    if is_given and compression == "none" and any(is_named_so):
+        raise ValueError(
+            f"--compression=none contradicts the name {output_files[0]}; leave out --compression, or the ending .gz"
+        )
     return compression == "gzip" or all(is_named_so)
+
+
+def _casing(values: flags.FlagValues) -> dict[str, bool | None]:
+    """Returns how to prepare text: as the flags that are given say, else as the folder of the vocabulary says."""
+    casing = {"do_lower_case": values.do_lower_case, "strip_accents": values.strip_accents}
+    for name, value in read_casing(values.vocab_file).items():
+        if name not in given_flags(values):
+            casing[name] = value
+            log.info("--%s=%s, as the tokenizer_config.json next to %s says", name, value, values.vocab_file)
+    return casing
 
 
 def _table(summary: dict, settings: PretrainingDataSettings) -> Table:

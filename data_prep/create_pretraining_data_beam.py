@@ -4,7 +4,8 @@
         --output_file=/shared/train.tfrecord.gz --num_shards=1000 -- --runner=FlinkRunner --flink_master=host:8081
 
 What follows `--` is for Beam. The files are those of create_pretraining_data.py with several processes, byte for byte.
-All machines have to see the text and the folder of the output under the same paths.
+All machines have to see the text and the folder of unfinished work under the same paths: --work_dir, or else the folder
+of the output.
 """
 
 import functools
@@ -19,7 +20,8 @@ from absl import flags
 
 from data_prep import create_pretraining_data
 from data_prep.beam_workers import BeamWorkers
-from training.flags import parse, run_main
+from storage import paths
+from training.flags import parse, require, run_main
 
 
 def define_flags() -> flags.FlagValues:
@@ -41,6 +43,12 @@ def main(argv: list[str]) -> dict:
     values = define_flags()
     parse(values, argv[:end], __doc__)
     options = argv[end + 1 :]
+    require(values, ("input_file", "output_file", "vocab_file"))
+    if paths.is_remote(values.output_file) and not values.work_dir:
+        raise ValueError(
+            f"--output_file={values.output_file} is remote, so give --work_dir, a folder that all machines see under "
+            "the same path"
+        )
     return create_pretraining_data.build(values, 1, functools.partial(BeamWorkers, options))
 
 

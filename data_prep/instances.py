@@ -75,6 +75,10 @@ class PretrainingDataSettings:
         for name, known in (("masked_spans", SPAN_LENGTHS), ("sentence_task", SENTENCE_TASKS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"--{name}={getattr(self, name)} is not known; give one of {', '.join(known)}")
+        if self.do_whole_word_mask and self.masked_spans != "none":
+            raise ValueError(
+                f"--masked_spans={self.masked_spans} masks whole words in any case; leave out --do_whole_word_mask"
+            )
         if self.dynamic_masking and (self.do_whole_word_mask or self.masked_spans != "none"):
             raise ValueError(
                 "--dynamic_masking chooses single pieces when the records are read; leave out --do_whole_word_mask and "

@@ -1,9 +1,12 @@
 """Text to WordPiece tokens and ids, exactly as the original BERT release, cased and uncased.
 
 `FullTokenizer` is what most callers need; `BasicTokenizer` (text to words) and `WordpieceTokenizer` (words to
-pieces) are its two halves. Needs the standard library only.
+pieces) are its two halves. Needs the standard library only, and TensorFlow for remote vocabularies.
 """
 
+import codecs
+import collections
+import logging
 import os
 import re
 import unicodedata
@@ -12,6 +15,9 @@ from itertools import chain
 
 from data_prep.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable, is_dropped_mark
 from data_prep.piece_memo import PieceMemo
+from storage import json_files, paths
+
+log = logging.getLogger("bert_keras")
 
 # Characters at which str.split() splits although they are control characters, which join their neighbours.
 _JOINERS = "\x0b\x0c\x1c-\x1f\x85"
@@ -37,8 +43,13 @@ def convert_to_unicode(text: str | bytes) -> str:
 def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
     """Reads a vocabulary file: one token a line, the id is the line's number from 0.
 
-    As in the release, white space around a token is stripped, a blank line consumes an id (its token is the empty
-    string), and of duplicate lines the last gives the id while the key keeps the place of the first.
+    As in the original, white space around a token is stripped, a blank line consumes an id (its token is the empty
+    string), and of duplicate lines the last gives the id while the key keeps the place of the first. The log warns of
+    duplicates, and of a byte order mark, which is left out. Differs from the original: there the mark is part of the
+    first token.
+
+    Args:
+        vocab_file: path, local or remote.
 
     Returns:
         Token to id, in the order in which the tokens first appear.
@@ -48,15 +59,17 @@ def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
         ValueError: it is a folder, not UTF-8, or holds no token.
     """
     name = os.fspath(vocab_file)
-    if os.path.isdir(name):
+    if paths.is_dir(name):
         raise ValueError(f'the vocabulary file "{name}" is a folder; give the vocab.txt itself')
     try:
-        with open(name, "rb") as file:
-            content = file.read()
+        content = paths.read_bytes(name)
     except FileNotFoundError:
         raise FileNotFoundError(
             f'there is no vocabulary file "{name}"; give the vocab.txt that came with the model'
         ) from None
+    if content.startswith(codecs.BOM_UTF8):
+        log.warning("%s begins with a byte order mark, which is left out; save it as UTF-8 without one", name)
+        content = content.removeprefix(codecs.BOM_UTF8)
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
@@ -69,7 +82,42 @@ def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
     vocab = {line.strip(): number for number, line in enumerate(lines)}
     if not any(vocab):
         raise ValueError(f'the vocabulary file "{name}" holds no token; it needs one token a line')
+    _warn_about_duplicates(name, lines, vocab)
     return vocab
+
+
+def _warn_about_duplicates(name: str, lines: Sequence[str], vocab: Mapping[str, int]) -> None:
+    counts = collections.Counter(line.strip() for line in lines)
+    repeated = [token for token, count in counts.items() if count > 1 and token]
+    if repeated:
+        numbers = [number for number, line in enumerate(lines, 1) if line.strip() == repeated[0]]
+        log.warning(
+            "%s lines %s are all %r: the last of them gives the id, and the other ids are never used, as in the "
+            "original (%d such tokens)",
+            *(name, ", ".join(map(str, numbers[:5])), repeated[0], len(repeated)),
+        )
+
+
+def read_casing(vocab_file: str | os.PathLike) -> dict[str, bool]:
+    """Reads how text is prepared for a vocabulary, from the `tokenizer_config.json` in its folder.
+
+    Returns:
+        "do_lower_case" and "strip_accents", those of them that the file gives; empty where there is no such file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    file = paths.join(paths.parent(vocab_file), "tokenizer_config.json")
+    if not paths.is_file(file):
+        return {}
+    values = json_files.read_json(file, "give JSON with do_lower_case, or delete it")
+    if not isinstance(values, dict):
+        raise ValueError(f"{file} is not a JSON object; give JSON with do_lower_case, or delete it")
+    casing = {name: values[name] for name in ("do_lower_case", "strip_accents") if values.get(name) is not None}
+    for name, value in casing.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{file}: {name} is {value!r}, but must be true or false; correct it")
+    return casing
 
 
 def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:

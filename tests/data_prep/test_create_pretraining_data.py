@@ -4,11 +4,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
-from data_prep.create_pretraining_data import define_flags, main, run
+from data_prep.create_pretraining_data import build, define_flags, main, run
 from data_prep.records import read_metadata
+from data_prep.workers import ThisProcess
+from storage import paths
 from tests.data_prep.tiny_data import examples_of, parsed_examples_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -56,6 +59,7 @@ def test_flags_and_defaults_are_those_of_the_release():
         "output_file": None,
         "vocab_file": None,
         "do_lower_case": True,
+        "strip_accents": None,
         "do_whole_word_mask": False,
         "max_seq_length": 128,
         "max_predictions_per_seq": 20,
@@ -70,6 +74,7 @@ def test_flags_and_defaults_are_those_of_the_release():
         "num_workers": 1,
         "num_shards": 1,
         "compression": "none",
+        "work_dir": None,
     }
 
 
@@ -128,6 +133,9 @@ def test_the_summary_is_returned_shown_and_stored(arguments, tmp_path, capsys):
         ("--num_shards=0", "--num_shards=0 files hold nothing; give 1 or more"),
         ("--output_file=a,b --num_shards=3", "--output_file names 2 files and --num_shards=3 makes several of one"),
         ("--output_file=a,b.gz", "--output_file names compressed files (.gz) and others; give all of them the same"),
+        ("--output_file=a.gz --compression=none", "--compression=none contradicts the name a.gz; leave out --compre"),
+        ("--work_dir=gs://bucket/a", "--work_dir=gs://bucket/a is remote; give a local folder"),
+        ("--masked_spans=ngram --do_whole_word_mask", "--masked_spans=ngram masks whole words in any case; leave out"),
         ("--dupe_factor=0", "--dupe_factor=0 passes over the corpus make no examples"),
         ("--dup_factor=3", "Unknown command line flag 'dup_factor'"),
         ("text.txt", '"text.txt" is not a flag'),
@@ -146,6 +154,118 @@ def test_mistakes_are_told_in_one_sentence_and_leave_nothing_behind(
     assert sentence in errors
     assert len(errors.splitlines()) == 1
     assert sorted(os.listdir(tmp_path)) == ["letters.vocab", "text.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("train-v1.0.tfrecord", "train-v1.0-00000-of-00002.tfrecord"),
+        ("train-v1.0", "train-v1.0-00000-of-00002"),
+        ("a.b/train.tfrecord.gz", "a.b/train-00000-of-00002.tfrecord.gz"),
+        ("train", "train-00000-of-00002"),
+    ],
+)
+def test_the_number_of_a_shard_comes_before_the_ending(arguments, tmp_path, name, first):
+    main([*arguments, f"--output_file={tmp_path}/{name}", "--num_shards=2"])
+    assert (tmp_path / first).is_file()
+
+
+def test_the_folder_of_the_vocabulary_decides_how_text_is_prepared(arguments, tmp_path, capsys):
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text('{"do_lower_case": false, "strip_accents": null}')
+    main(arguments)
+    assert read_metadata(f"{tmp_path}/out.tfrecord")["do_lower_case"] is False
+    assert "--do_lower_case=False, as the tokenizer_config.json next to" in capsys.readouterr().out
+    main([*arguments, "--do_lower_case=True", "--strip_accents=False"])
+    metadata = read_metadata(f"{tmp_path}/out.tfrecord")
+    assert (metadata["do_lower_case"], metadata["strip_accents"]) == (True, False)
+    assert metadata["settings"]["strip_accents"] is False
+    assert "next to" not in capsys.readouterr().out
+    config.write_text('{"do_lower_case": "no"}')
+    with pytest.raises(ValueError, match="tokenizer_config.json: do_lower_case is 'no', but must be true or false"):
+        main(arguments)
+
+
+@pytest.mark.parametrize(("flag", "words"), [([], "c a f e"), (["--strip_accents=False"], "[UNK]")])
+def test_accents_can_be_kept(arguments, tmp_path, flag, words, capsys):
+    (tmp_path / "text.txt").write_text("caf\u00e9\n" * 8, encoding="utf-8")
+    main([*arguments, *flag, "--masked_lm_prob=0"])
+    assert read_metadata(f"{tmp_path}/out.tfrecord")["summary"]["unknown_share"] == (1 if flag else 0)
+
+
+def test_what_will_be_replaced_is_told_at_the_start(arguments, tmp_path, capsys):
+    main(arguments)
+    assert "exists;" not in capsys.readouterr().out
+    main(arguments)
+    output = capsys.readouterr().out
+    told = (
+        f"warning: {tmp_path}/out.tfrecord exists; the new records replace what is there as soon as they are complete"
+    )
+    assert output.index(told) < output.index("read 2 documents")
+
+
+def test_many_files_need_few_open_ones(arguments, tmp_path):
+    """300 record files, where a process may have 64 files open."""
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
+        "from data_prep.create_pretraining_data import main; main(sys.argv)"
+    )
+    for num_workers in (1, 2):
+        folder = tmp_path / str(num_workers)
+        flags = [*arguments[1:], f"--output_file={folder}/out", "--num_shards=300", f"--num_workers={num_workers}"]
+        result = subprocess.run([sys.executable, "-c", code, *flags], cwd=ROOT, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        assert len(os.listdir(folder)) == 600
+
+
+def test_local_files_are_built_without_tensorflow(arguments):
+    code = (
+        "import sys; from data_prep.create_pretraining_data import main; main(sys.argv); "
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code, *arguments[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture
+def remote_text(arguments, tmp_path):
+    """The text and the vocabulary of `arguments` in an object store; returns the flags."""
+    for source, target in (("text.txt", "ram://in/text-1.txt"), ("letters.vocab", "ram://in/vocab.txt")):
+        paths.make_dirs("ram://in")
+        paths.copy(str(tmp_path / source), target)
+    yield ["--input_file=ram://in/text-*.txt", "--vocab_file=ram://in/vocab.txt"]
+    for folder in ("ram://in", "ram://out"):
+        paths.remove_dir(folder)
+
+
+@pytest.mark.parametrize("start_workers", [None, ThisProcess])
+def test_text_vocabulary_and_records_may_be_remote(arguments, remote_text, tmp_path, monkeypatch, start_workers):
+    def build_to(*flags):
+        values = define_flags()
+        values([*arguments, *flags])
+        return build(values, 1, start_workers)
+
+    build_to()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    before = sorted(os.listdir(tmp_path))
+    build_to(*remote_text, "--output_file=ram://out/new/x.tfrecord", "--num_shards=2")
+    expected = build_to(
+        *remote_text, f"--output_file={tmp_path}/x.tfrecord", f"--work_dir={tmp_path}/work", "--num_shards=2"
+    )
+    for number in range(2):
+        name = f"x-{number:05}-of-00002.tfrecord"
+        assert paths.read_bytes(f"ram://out/new/{name}") == (tmp_path / name).read_bytes()
+        metadata = read_metadata(f"ram://out/new/{name}")
+        assert metadata["summary"] == expected
+        assert metadata["num_bytes"] == paths.size(f"ram://out/new/{name}")
+        (tmp_path / name).unlink()
+        (tmp_path / f"{name}.json").unlink()
+    assert os.listdir(tmp_path / "temporary") == os.listdir(tmp_path / "work") == []
+    (tmp_path / "work").rmdir()
+    assert sorted(os.listdir(tmp_path)) == before
+    with pytest.raises(FileNotFoundError, match='--input_file: "ram://in/none\\*" matches no file$'):
+        build_to("--input_file=ram://in/none*")
 
 
 def test_all_missing_flags_are_named_at_once():

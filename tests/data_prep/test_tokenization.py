@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from data_prep import tokenization
-from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
+from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab, read_casing
+from storage import paths
 from tests.reference_tokenizer import write_vocab
 
 # The release's own figures.
@@ -220,3 +221,30 @@ def test_imports_without_tensorflow():
     root = Path(tokenization.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert (done.stderr, done.stdout) == ("", "['it', 'works', '.']\n")
+
+
+def test_a_byte_order_mark_and_duplicates_in_a_vocabulary_are_told(tmp_path, messages):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"\xef\xbb\xbf[PAD]\n[UNK]\nthe \na\nthe\n\n\nthe\na\n")
+    vocab = load_vocab(path)
+    assert vocab == {"[PAD]": 0, "[UNK]": 1, "the": 7, "a": 8, "": 6}
+    assert messages == [
+        f"{path} begins with a byte order mark, which is left out; save it as UTF-8 without one",
+        f"{path} lines 3, 5, 8 are all 'the': the last of them gives the id, and the other ids are never used, as in "
+        "the original (2 such tokens)",
+    ]
+
+
+def test_a_vocabulary_may_be_remote(tmp_path):
+    paths.make_dirs("ram://models")
+    with paths.open_file("ram://models/vocab.txt", "wb") as file:
+        file.write(b"[PAD]\n[UNK]\nthe\n")
+    with paths.open_file("ram://models/tokenizer_config.json", "wb") as file:
+        file.write(b'{"do_lower_case": true, "strip_accents": false, "model_max_length": 512}')
+    assert FullTokenizer("ram://models/vocab.txt").tokenize("The x") == ["the", "[UNK]"]
+    assert read_casing("ram://models/vocab.txt") == {"do_lower_case": True, "strip_accents": False}
+    paths.remove_dir("ram://models")
+    assert read_casing(tmp_path / "vocab.txt") == {}
+    (tmp_path / "tokenizer_config.json").write_text("[]")
+    with pytest.raises(ValueError, match="tokenizer_config.json is not a JSON object; give JSON with do_lower_case"):
+        read_casing(tmp_path / "vocab.txt")

@@ -1,0 +1,135 @@
+"""Text as users have it: compressed, in other encodings, remote, damaged."""
+
+import bz2
+import gzip
+import importlib.util
+import lzma
+import sys
+
+import pytest
+
+from data_prep.documents import check_text_files, read_documents
+from data_prep.text_lines import UnusableTextError
+from data_prep.text_sources import Form, form_of, opened_texts
+from storage import paths
+
+TEXT = "ab c\r\n\ndef \u529b\u52a0\n" * 40
+
+
+def zstd():
+    for name in ("compression.zstd", "backports.zstd"):
+        if importlib.util.find_spec(name.split(".")[0]) and importlib.util.find_spec(name):
+            return importlib.import_module(name)
+    return pytest.skip("this Python has no Zstandard")
+
+
+def written(tmp_path, content, name="text"):
+    (tmp_path / name).write_bytes(content)
+    return str(tmp_path / name)
+
+
+def read(*files):
+    with opened_texts(list(files)) as texts:
+        assert [text.name for text in texts] == list(files)
+        return "".join(paths.read_text(text.path, errors="replace") for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("compression", "compress"),
+    [
+        ("", bytes),
+        ("gzip", gzip.compress),
+        ("gzip", lambda content: gzip.compress(content[:99]) + gzip.compress(content[99:])),
+        ("bzip2", bz2.compress),
+        ("xz", lzma.compress),
+        ("zstd", lambda content: zstd().compress(content)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("encoding", "mark"), [("utf-8", ""), ("utf-16-le", "\ufeff"), ("utf-16-be", "\ufeff"), ("utf-32-le", "\ufeff")]
+)
+def test_compression_and_encoding_are_known_by_the_first_bytes(tmp_path, compression, compress, encoding, mark):
+    file = written(tmp_path, compress((mark + TEXT).encode(encoding)))
+    assert form_of(file) == Form(compression, encoding[:6].rstrip("-"))
+    with opened_texts([file]) as texts:
+        with open(texts[0].path, "rb") as copy:
+            assert copy.read() == TEXT.encode("utf-8")
+        assert (texts[0].path == file) == (not compression and encoding == "utf-8")
+
+
+def test_an_encoding_taken_from_its_mark_is_told(tmp_path, messages):
+    file = written(tmp_path, "a\n".encode("utf-16"))
+    check_text_files([file])
+    assert messages == [f"{file}: read as UTF-16, as its byte order mark says"]
+
+
+@pytest.mark.parametrize("text", ["One sentence.\n", "\u529b\u52a0\u529b\u52a0\u529b\u52a0\n"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_refused_with_the_remedy(tmp_path, text, encoding):
+    name = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
+    file = written(tmp_path, (text * 50).encode(encoding))
+    with pytest.raises(
+        ValueError, match=f"{file} is {name} without a byte order mark.*iconv -f {name} -t UTF-8 OLD > N"
+    ):
+        check_text_files([file])
+
+
+@pytest.mark.parametrize(
+    "content", [b"a\x00 few\n", b"\n\n ab\n\x00\n\nhi", b"\x00\xc2\xad\n" * 9 + b"ab " * 99, "\u529b".encode() * 30000]
+)
+def test_utf8_with_odd_characters_is_still_utf8(tmp_path, content):
+    assert form_of(written(tmp_path, content)) == Form("", "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"PK\x03\x04rest", "is not text but a zip archive; unpack it"),
+        (b"%PDF-1.7", "is not text but a PDF file"),
+        (b"", "is empty; leave it out"),
+        (gzip.compress(b""), "is empty; leave it out"),
+        (gzip.compress(b"a")[:12], "cannot be unpacked .*; it may be cut short, so copy or make it again"),
+    ],
+)
+def test_what_is_not_text_is_told_before_any_work(tmp_path, content, problem):
+    with pytest.raises(ValueError, match=problem):
+        check_text_files([written(tmp_path, content)])
+
+
+@pytest.mark.parametrize(
+    "compress", [gzip.compress, bz2.compress, lzma.compress, lambda content: zstd().compress(content)]
+)
+def test_a_file_that_is_cut_short_is_refused(tmp_path, compress):
+    content = compress(b"".join(b"%d " % (number**9) for number in range(60000)))
+    with pytest.raises(UnusableTextError, match="text cannot be unpacked .*; it may be cut short"):
+        read(written(tmp_path, content[: len(content) * 9 // 10]))
+
+
+def test_half_a_character_of_utf16_is_refused(tmp_path):
+    content = ("a" * 100000).encode("utf-16") + b"b"
+    with pytest.raises(UnusableTextError, match="text is not valid UTF-16, which its byte order mark says it is"):
+        read(written(tmp_path, content))
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    for name in ("compression", "compression.zstd", "backports", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ValueError, match="Zstandard, which this Python cannot unpack; run pip install backports.zstd"):
+        check_text_files([written(tmp_path, b"\x28\xb5\x2f\xfd rest")])
+
+
+def test_remote_text_is_copied(tmp_path):
+    paths.make_dirs("ram://texts")
+    for name, content in (("ram://texts/a", b"one\n"), ("ram://texts/b", gzip.compress(b"two\n"))):
+        with paths.open_file(name, "wb") as file:
+            file.write(content)
+    assert read("ram://texts/a", written(tmp_path, b"three\n"), "ram://texts/b") == "one\nthree\ntwo\n"
+    paths.remove_dir("ram://texts")
+
+
+def test_a_byte_order_mark_of_utf8_is_no_token_and_stays_what_it_is_to_the_original(tmp_path, letters_tokenizer):
+    """The original's tokenizer removes the character; a line of it alone is not blank, so it ends no document."""
+    first, second = written(tmp_path, b"\xef\xbb\xbfa\nb\n", "1"), written(tmp_path, b"\xef\xbb\xbf\nc\n", "2")
+    documents = read_documents([first, second], letters_tokenizer)
+    assert letters_tokenizer.convert_ids_to_tokens(documents.tokens) == ["a", "b", "c"]
+    assert len(documents) == 1
