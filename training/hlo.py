@@ -38,7 +38,9 @@ def lower(function, features):
     """
     zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in features.items()}
     try:
-        write = tf.function(lambda batch: function(batch), jit_compile=True).experimental_get_compiler_ir(zeros)
+        write = tf.function(
+            lambda batch: function(batch), autograph=False, jit_compile=True
+        ).experimental_get_compiler_ir(zeros)
         return Program(write(stage="hlo"), write(stage="hlo_serialized"))
     except (ValueError, tf.errors.OpError) as error:
         raise ValueError(f"XLA cannot compile this: {str(error).strip().splitlines()[0]}") from error
@@ -55,8 +57,10 @@ def find_faults(text):
     faults = [f"a dimension that is not known beforehand: {found}" for found in _BOUNDED.findall(text)]
     if "f64[" in text:
         faults.append("numbers of 64 bits: f64")
-    operations = set(_OPERATION.findall(text)) & _ON_THE_HOST
-    faults += [f"an operation on the host: {name}" for name in sorted(operations)]
+    operations = set(_OPERATION.findall(text))
+    faults += [f"an operation on the host: {name}" for name in sorted(operations & _ON_THE_HOST)]
+    if "sort" in operations:
+        faults.append("a sort, which is slow")
     [entry] = re.findall(r"^ENTRY .*$", text, re.MULTILINE)
     # The step counter is a single one, which is nothing to a TPU.
     faults += [f"an input of long integers: {found}" for found in _INPUT_OF_LONG_INTEGERS.findall(entry)]

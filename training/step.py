@@ -42,6 +42,9 @@ class Trainer:
         loss_scale: a `training.loss_scale.LossScale`, without which small gradients vanish in float16; or None.
         is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. The
             update is left outside, since it is for all replicas at once.
+
+    Attributes:
+        sum_over_replicas: function of a structure of tensors; what `step` adds up over all devices with.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Trainer:
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
         self._train = graph_function(self, "_steps")
+        self.sum_over_replicas = sum_over_replicas
         self._compiled_gradients = (
             graph_function(self, "_forward_and_backward", jit_compile=True) if is_compiled else None
         )
@@ -131,14 +135,12 @@ class Trainer:
             dict as of `train`, of this step, without `loss_scale`.
         """
         replica = tf.distribute.get_replica_context()
-        denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.task.denominators(features))
+        denominators = self.sum_over_replicas(self.task.denominators(features))
         scale = self._loss_scale.value.read_value() if self._loss_scale else None
         gradients, numerators = self._sum_over_micro_batches(
             features, denominators, replica.replica_id_in_sync_group, scale
         )
-        gradients, numerators = replica.all_reduce(
-            tf.distribute.ReduceOp.SUM, (gradients, numerators), options=_COMMUNICATION
-        )
+        gradients, numerators = self.sum_over_replicas((gradients, numerators))
         if self._loss_scale:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
         clipped, norm = clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
@@ -211,6 +213,12 @@ class Trainer:
             strategy.extended.update(
                 weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False
             )
+
+
+def sum_over_replicas(values):
+    """Returns a structure of tensors, each of them summed over all replicas; called by each of them."""
+    replica = tf.distribute.get_replica_context()
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values, options=_COMMUNICATION)
 
 
 def _updates(optimizer, weights, strategy):
@@ -343,8 +351,6 @@ class Evaluator:
 
     def step(self, features):
         """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
-        replica = tf.distribute.get_replica_context()
-        sums = (self._numerators(features), self.task.denominators(features))
-        numerators, denominators = replica.all_reduce(tf.distribute.ReduceOp.SUM, sums)
+        numerators, denominators = sum_over_replicas((self._numerators(features), self.task.denominators(features)))
         loss = self.task.loss(numerators, denominators)
         return {"numerators": numerators, "denominators": denominators, "loss": loss}

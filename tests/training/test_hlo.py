@@ -36,8 +36,10 @@ def test_the_step_of_each_task_is_one_that_a_tpu_takes(task, num_parts):
     trainer = make_step(settings, CONFIG)
     program = lower(trainer.step, features_of(settings, 4))
     assert find_faults(program.text) == []
-    # Weights, moments and the step counter are updated in place.
-    assert program.text.count("may-alias") == len(trainer.state)
+    # Weights, moments and the step counter are updated in place, but for those that the loss does not depend on: the
+    # pooler's two, and their moments.
+    num_unused = 6 if task in ("question_answering", "token_classification") else 0
+    assert program.text.count("may-alias") == len(trainer.state) - num_unused
 
 
 def test_the_step_of_the_recurrent_tagger_is_one_that_a_tpu_takes():
@@ -69,6 +71,7 @@ def test_evaluation_and_prediction_are_what_a_tpu_takes(task):
         (lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 1)), "a dimension that is not known beforehand: [<=6]"),
         (lambda x: tf.where(x > 1), "a dimension that is not known beforehand: [<=6,1]"),
         (lambda x: tf.cast(x, tf.float64) / 3, "numbers of 64 bits: f64"),
+        (lambda x: tf.math.top_k(tf.cast(x, tf.float32), 1)[1], "a sort, which is slow"),
     ],
 )
 def test_what_only_a_tpu_refuses_is_found(function, fault):
