@@ -46,7 +46,7 @@ def read_tfds(
             raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(sorted(features))}')
     parts = [column for column in (columns.text, columns.pair, columns.label) if column is not None]
     if len(set(parts)) < len(parts):
-        raise ValueError(f"{name}: {', '.join(parts)} are the text, its pair and the label; give each its own feature")
+        raise ValueError(f"{name}: text, pair and label are the features {', '.join(parts)}; give each its own feature")
     names = getattr(features[columns.label], "names", None) if columns.label else None
     is_test = task is not None and split.startswith("test")
     examples = []

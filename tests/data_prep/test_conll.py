@@ -1,5 +1,6 @@
 """Files of tagged sentences: what is read from them, which are refused, and predictions written back into them."""
 
+import gzip
 import json
 
 import pytest
@@ -225,6 +226,13 @@ def test_the_columns_are_those_that_are_named(write):
     assert read_conll(write("a b\n"), needs_tags=False, tag_column=3)[0].tags is None
     with pytest.raises(ValueError, match="is JSON lines, which have no columns; leave out --word_column"):
         read_conll(write('{"words": ["a"]}', "train.jsonl"), tag_column=1)
+
+
+def test_compressed_files_are_read_by_the_name_within(write):
+    sentences = read_conll(write(gzip.compress(b"a O\nb B-X\n"), "train.txt.gz"))
+    assert sentences[0].tags == ["O", "B-X"]
+    [sentence] = read_conll(write(gzip.compress(b'{"words": ["a"], "tags": ["O"]}'), "train.jsonl.gz"))
+    assert sentence.place() == f"{sentence.path} line 1 word 1"
 
 
 @pytest.mark.parametrize("line_end", ["\r\r\n", "\r"])

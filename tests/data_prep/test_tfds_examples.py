@@ -115,6 +115,13 @@ def test_what_cannot_be_read_is_refused(read, arguments, sentence):
         read(*arguments)
 
 
+def test_a_feature_has_one_part(read):
+    with pytest.raises(
+        ValueError, match="^imdb_reviews: text, pair and label are the features text, text; give each its"
+    ):
+        read("imdb_reviews", "train", Columns("text", label="text"))
+
+
 def test_the_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(ImportError, match=r"reading glue/mrpc needs .* not installed: pip install tensorflow-datasets"):
