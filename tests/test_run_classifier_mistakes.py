@@ -69,7 +69,7 @@ def mrpc(tmp_path):
         (["do_train"], {"class_weights": "0,0"}, "^--class_weights=0,0 leaves nothing that counts"),
         (
             ["do_train"],
-            {"label_column": "text"},
+            {"text_column": "text", "label_column": "text"},
             'train.csv: the column "text" is both the text and the label; give each',
         ),
         (
