@@ -1,5 +1,7 @@
 """What every test may use."""
 
+import base64
+import gc
 import logging
 import os
 import pathlib
@@ -10,11 +12,30 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes, or drawing it, says how busy the machine is.
-settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in every run. How long an example takes says how busy the machine is.
+settings.register_profile(
+    "project", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("project")
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+# A white picture of one pixel.
+_PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP6DwABBQECz6AuzQAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Leaves what is imported for good out of the search for garbage, which would go through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class _Collector(logging.Handler):
@@ -43,6 +64,40 @@ def plain_output(monkeypatch):
     """What a test prints does not depend on the terminal that the tests are started from."""
     for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_drawing():
+    """Writes every picture as a white pixel, which saves a second for each run; `real_pictures` draws."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        yield
+        return
+
+    def write(canvas, file, **options):
+        if hasattr(file, "write"):
+            file.write(_PICTURE)
+        else:
+            pathlib.Path(file).write_bytes(_PICTURE)
+
+    with pytest.MonkeyPatch.context() as patch:
+        drawing = [
+            (owner, name, getattr(owner, name)) for owner, name in ((Figure, "savefig"), (FigureCanvasAgg, "print_png"))
+        ]
+        patch.setattr(Figure, "savefig", write)
+        patch.setattr(FigureCanvasAgg, "print_png", write)
+        yield drawing
+
+
+@pytest.fixture
+def real_pictures(_no_drawing, monkeypatch):
+    """Draws pictures, in the tests that are about them; skips where matplotlib is not installed."""
+    if _no_drawing is None:
+        pytest.skip("matplotlib, of the extra [plots], is not installed")
+    for owner, name, function in _no_drawing:
+        monkeypatch.setattr(owner, name, function)
 
 
 @pytest.fixture(scope="session")

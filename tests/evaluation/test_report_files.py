@@ -78,8 +78,7 @@ def pixels(picture):
 
 
 @pytest.mark.parametrize("num_classes", [2, 40])
-def test_the_picture_shades_what_was_confused(num_classes):
-    pytest.importorskip("matplotlib", reason="matplotlib, of the extra [plots], is not installed")
+def test_the_picture_shades_what_was_confused(real_pictures, num_classes):
     labels = [f"class ${number}" for number in range(num_classes)]
     right = confusion_picture(range(num_classes), range(num_classes), labels)
     wrong = confusion_picture(range(num_classes), [0] * num_classes, labels)

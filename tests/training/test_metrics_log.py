@@ -1,11 +1,12 @@
 """metrics.csv, TensorBoard's events and the picture of the curves."""
 
 import glob
+import uuid
 
 import pytest
 import tensorflow as tf
 
-from training.metrics_log import MetricsFile, TensorBoardEvents, draw_learning_curves, read_metrics
+from training.metrics_log import MetricsFile, TensorBoardEvents, draw_learning_curves, evaluated_steps, read_metrics
 from training.run_dir import RunDir
 
 
@@ -57,8 +58,7 @@ def test_scalars_reach_tensorboard(run_dir):
         assert (event.step, float(tf.make_ndarray(event.tensor_proto))) == (3, value)
 
 
-def test_the_curves_are_drawn(run_dir):
-    pytest.importorskip("matplotlib")
+def test_the_curves_are_drawn(run_dir, real_pictures):
     write_some(run_dir)
     path = draw_learning_curves(run_dir)
     with open(path, "rb") as file:
@@ -69,3 +69,35 @@ def test_without_matplotlib_the_picture_is_left_out_and_said(run_dir, monkeypatc
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert draw_learning_curves(run_dir) is None
     assert "pip install 'bert-keras[plots]'" in "\n".join(messages)
+
+
+def test_in_an_object_store_rows_are_copied_when_they_must_not_be_lost(monkeypatch):
+    copies, now = [], [0.0]
+    run_dir = RunDir(f"ram://{uuid.uuid4().hex}/run", "run_pretraining")
+    run_dir.create()
+    monkeypatch.setattr("training.metrics_log.time.monotonic", lambda: now[0])
+    write_text = RunDir.write_text
+    monkeypatch.setattr(RunDir, "write_text", lambda *arguments: copies.append(now[0]) or write_text(*arguments))
+    metrics_file = MetricsFile(run_dir, ["accuracy"], 0)
+    for now[0] in range(1, 101):
+        metrics_file.write(int(now[0]), "train", {"loss": 1.0})
+    assert copies == [0.0, 61]
+    metrics_file.write(100, "eval", {"loss": 1.0})
+    assert copies == [0.0, 61, 100]
+    assert len(read_metrics(run_dir.file("metrics.csv"))) == 101
+    metrics_file.close()
+    write_some(run_dir, start_step=3)
+    rows = read_metrics(run_dir.file("metrics.csv"))
+    assert [row["step"] for row in rows] == ["1", "2", "3", "1", "10", "20", "20"]
+
+
+def test_what_was_evaluated_is_known(run_dir):
+    assert evaluated_steps(run_dir) == set()
+    write_some(run_dir)
+    with open(run_dir.file("metrics.csv"), "a", encoding="utf-8") as file:
+        file.write("30,eval")  # a line that a kill cut short
+    assert evaluated_steps(run_dir) == {20}
+
+
+def test_a_worker_that_does_not_write_draws_nothing(tmp_path):
+    assert draw_learning_curves(RunDir(str(tmp_path), "run_pretraining", is_writable=False)) is None
