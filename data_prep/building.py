@@ -205,13 +205,14 @@ def _run(
         with workers:
             num_bytes = sum(map(paths.size, input_files))
             if folder.result("corpus") is None:
-                tell_need(_BYTES_OF_CORPUS * num_bytes, folder.path, f"{num_bytes / 1e9:,.2f} GB of text")
+                what = f"{num_bytes / 1e9:,.2f} GB of text"
+                tell_need(_BYTES_OF_CORPUS * num_bytes, os.path.dirname(folder.path), what)
             documents, num_unknown = tokenize_corpus(
                 input_files, tools.tokenizer, settings.strict_utf8, workers, folder, progress
             )
             stack.callback(documents.close)
             check_documents(documents, input_files, settings)
-            tell_room(documents, settings, folder.path, num_copies=2)
+            tell_room(documents, settings, os.path.dirname(folder.path), num_copies=2)
             summary = Summary.of_documents(documents, num_unknown)
             runs = _draw_all(documents, tools, workers, folder, summary, progress)
             result = summary.as_dict(settings.max_seq_length)

@@ -82,7 +82,7 @@ def tell_room(documents: Documents, settings: PretrainingDataSettings, folder: s
     """
     num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     longest = settings.max_seq_length - num_special
-    num_instances = settings.dupe_factor * max(len(documents), len(documents.tokens) / (_TEXT_USED * longest))
+    num_instances = settings.dupe_factor * (len(documents) + len(documents.tokens) / (_TEXT_USED * longest))
     ids = array("I", documents.tokens[:longest]).tolist()
     size = min(settings.max_predictions_per_seq, settings.most_predictions)
     positions = list(range(size))

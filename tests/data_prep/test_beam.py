@@ -1,12 +1,14 @@
 """Building with Apache Beam: the files of several processes, byte for byte. Needs the extra [beam]."""
 
 import importlib.util
+import os
 import pathlib
 import sys
 
 import pytest
 
-from data_prep import create_pretraining_data, create_pretraining_data_beam
+from data_prep import beam_workers, building, create_pretraining_data, create_pretraining_data_beam
+from data_prep.workers import WorkFolder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 needs_beam = pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="apache-beam is not installed")
@@ -55,6 +57,74 @@ def test_a_mistake_in_the_text_is_told_in_one_sentence(arguments, tmp_path):
     with pytest.raises(ValueError, match="text line 2: byte 0xff is not valid UTF-8"):
         create_pretraining_data_beam.main([*arguments, "--strict_utf8", "--", "--runner=DirectRunner"])
     assert not (tmp_path / "out").exists()
+
+
+@needs_beam
+def test_a_mistyped_runner_is_told_and_costs_no_finished_work(arguments, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    options = ["--", "--runner=DirectRunner"]
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "publish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            create_pretraining_data_beam.main([*arguments, *options])
+    before = sorted((tmp_path / "out").rglob("*"))
+    assert len(before) > 5
+    with pytest.raises(ValueError, match="Apache Beam refuses --runner=DirectRuner: "):
+        create_pretraining_data_beam.main([*arguments, "--", "--runner=DirectRuner"])
+    assert sorted((tmp_path / "out").rglob("*")) == before
+    create_pretraining_data_beam.main([*arguments, *options])
+    assert len(list((tmp_path / "out").iterdir())) == 4
+
+
+def test_remote_outputs_need_a_folder_that_all_machines_see(arguments):
+    with pytest.raises(
+        ValueError, match="--output_file=gs://b/out is remote, so give --work_dir, a folder that all ma"
+    ):
+        create_pretraining_data_beam.main([*arguments, "--output_file=gs://b/out"])
+
+
+def test_a_result_that_appears_late_is_waited_for(tmp_path, monkeypatch):
+    """As on NFS, which may hide a new file from other machines for a while."""
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        if len(waited) == 3:
+            folder.finish("late", {"number": 1})
+
+    monkeypatch.setattr(beam_workers.time, "sleep", sleep)
+    with WorkFolder(str(tmp_path)) as folder:
+        assert beam_workers._wait_for("late", folder) == {"number": 1}
+        assert len(waited) == 3
+        monkeypatch.setattr(beam_workers, "_SECONDS_UNTIL_VISIBLE", 0.0)
+        with pytest.raises(
+            OSError, match="the result of its task never is not in .*; all machines need to see this fo"
+        ):
+            beam_workers._wait_for("never", folder)
+
+
+def test_a_task_that_a_runner_does_twice_spoils_nothing(tmp_path):
+    """The second one may start when what it would read is gone, or write while the first one's file is being read."""
+    done = []
+
+    def write(context, folder, name, task):
+        done.append(name)
+        return folder.finish(name, {})
+
+    with WorkFolder(str(tmp_path)) as folder:
+        for _ in range(2):
+            beam_workers._Task(write, None, folder)("a", None)
+        assert done == ["a"]
+        with folder.create("file") as first:
+            first.write(b"one")
+        with open(folder.file("file"), "rb") as reading:
+            with folder.create("file") as second:
+                second.write(b"o")
+                assert os.path.getsize(folder.file("file")) == 3
+                second.write(b"ne")
+            assert reading.read() == b"one"
 
 
 def test_what_is_missing_is_told_before_any_work(arguments, tmp_path, monkeypatch):

@@ -1,12 +1,15 @@
 """Text tokenised by several processes: the same documents as in one, however the text is cut into tasks."""
 
+import gzip
+import os
 import random
 
 import pytest
 
+from data_prep import text_lines
 from data_prep.corpus import tokenize_corpus
 from data_prep.documents import read_documents
-from data_prep.workers import Workers, WorkFolder
+from data_prep.workers import ThisProcess, Workers, WorkFolder
 
 TEXTS = {
     "0.txt": b"\n\n ab cd \r\nefg\n\n\n\x00\n\nhi",
@@ -79,3 +82,20 @@ def test_text_that_is_not_utf8_can_be_refused_with_its_line(tokenize, tmp_path):
 def test_text_without_documents_has_none(tokenize, tmp_path):
     documents, num_unknown = tokenize("work", write(tmp_path, {"a": b"\n\n", "b": b" \n"}), 1)
     assert (len(documents), num_unknown) == (0, 0)
+
+
+def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path, monkeypatch, messages):
+    """Every chunk has bytes that are not UTF-8 and carriage returns; the line is that of the first, in the archive."""
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"ok\n" * 7 + b"a\xff\nb\rc\n" * 30))
+    counted, line_of = [], text_lines.line_of
+    monkeypatch.setattr(text_lines, "line_of", lambda place: counted.append(place) or line_of(place))
+    with WorkFolder(str(tmp_path / "work")) as folder:
+        for _ in range(2):  # the second time, all of this is finished
+            tokenize_corpus(
+                [str(tmp_path / "text.gz")], letters_tokenizer, False, ThisProcess((letters_tokenizer,)), folder,
+                chunk_bytes=5,
+            )  # fmt: skip
+            assert messages[-2].startswith(f"{tmp_path}/text.gz line 8: not valid UTF-8; dropped 30 bytes in 30 lines")
+            assert messages[-1].startswith(f"{tmp_path}/text.gz line 9: a carriage return inside the line is dropped")
+        assert not any(name.startswith(("source-", "text-")) for name in os.listdir(folder.path))
+    assert len(counted) == 2

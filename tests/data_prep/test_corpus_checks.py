@@ -1,0 +1,106 @@
+"""What is told of a corpus before examples are built from it: text that does not suit the task, and the disk needed."""
+
+import random
+import shutil
+
+import pytest
+
+from data_prep.corpus_checks import check_documents, tell_room
+from data_prep.documents import Documents, read_documents
+from data_prep.instances import PretrainingDataSettings
+from data_prep.pretraining import build_pretraining_data
+
+SETTINGS = PretrainingDataSettings(32, 5)
+REMEDY = "put one sentence on each line, and a blank line after each document"
+
+
+def documents_of(*lengths):
+    """Documents, each given by how many tokens its sentences have."""
+    documents = Documents(10)
+    for sentences in lengths:
+        for length in sentences:
+            documents.add_sentence([1] * length)
+        documents.end_document()
+    return documents
+
+
+def told(messages, documents, settings=SETTINGS):
+    messages.clear()
+    check_documents(documents, ["text"], settings)
+    return [message for message in messages if "paragraph" in message]
+
+
+def test_one_paragraph_a_line_is_told_with_the_remedy(messages):
+    [warning] = told(messages, documents_of([100], [100], [10, 10], [100]))
+    assert warning == (
+        "the text seems to have one paragraph a line: 75 % of the documents have a single line, so that all of their "
+        "examples have a random next sentence, and at least 67 % of the tokens are cut off in each pass, because their "
+        f"lines are longer than an example; {REMEDY}"
+    )
+    [warning] = told(messages, documents_of([100, 80], [60, 90]))  # paragraphs, with blank lines between documents
+    assert "0 % of the documents have a single line, so" in warning
+    [warning] = told(messages, documents_of([3], [4], [5]))  # sentences, with blank lines between them
+    assert "100 % of the documents have a single line, so" in warning
+    [warning] = told(
+        messages, documents_of([100], [90]), PretrainingDataSettings(32, 5, sentence_task="sentence_order")
+    )
+    assert "100 % of the documents have a single line, and at least 69 % of the tokens are cut off" in warning
+
+
+def test_ordinary_text_is_not_warned_of(messages):
+    assert told(messages, documents_of([10, 12, 40, 9], [11, 8], [20])) == []
+    assert told(messages, documents_of([100], [100]), PretrainingDataSettings(32, 5, sentence_task="none")) == []
+    assert told(messages, documents_of([5])) == []  # a single document has its own warning
+    assert messages[-1].startswith("the text is a single document")
+
+
+def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkeypatch):
+    monkeypatch.setattr("data_prep.corpus_checks._AT_ONCE", 3)
+    lengths = [[random.Random(number).randint(40, 60)] * (1 + number % 3) for number in range(20)]
+    expected = told(messages, documents_of(*lengths))
+    files = [str(tmp_path / name) for name in ("tokens", "sentences", "documents")]
+    documents = documents_of(*lengths)
+    for file, array in zip(
+        files, (documents.tokens, documents.sentence_starts, documents.document_starts), strict=True
+    ):
+        with open(file, "wb") as output:
+            array.tofile(output)
+    on_disk = Documents.open(files, 10)
+    monkeypatch.setattr("data_prep.corpus_checks._AT_ONCE", 2)
+    assert told(messages, on_disk) == expected != []
+    on_disk.close()  # nothing of it is still in use
+    with pytest.raises(ValueError, match="released"):
+        on_disk.sentences(0)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_the_warning_comes_before_examples_are_built(tmp_path, letters_tokenizer, messages, num_workers):
+    (tmp_path / "text").write_text(("abcdefgh ijkl " * 6 + "\n\n") * 9)
+    settings = PretrainingDataSettings(16, 3, dupe_factor=1)
+    summary = build_pretraining_data(
+        [str(tmp_path / "text")], [str(tmp_path / "out")], letters_tokenizer, settings, num_workers=num_workers
+    )
+    assert summary["random_next_share"] == 1
+    [place] = [number for number, message in enumerate(messages) if "one paragraph a line" in message]
+    assert messages[place + 1].startswith("about ")
+    assert messages[place + 2].startswith("instance 1, ")
+
+
+def test_the_disk_that_examples_need_is_told_and_warned_of(tmp_path, letters_tokenizer, caplog, monkeypatch):
+    (tmp_path / "text").write_text(("ab cd e\n" * 9 + "\n") * 50)
+    settings = PretrainingDataSettings(16, 3, dupe_factor=5)
+    output = tmp_path / "out"
+    summary = build_pretraining_data([str(tmp_path / "text")], [str(output)], letters_tokenizer, settings)
+    documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
+    needed = []
+    monkeypatch.setattr("data_prep.corpus_checks.tell_need", lambda *told: needed.append(told))
+    tell_room(documents, settings, str(tmp_path), num_copies=1)
+    [(num_bytes, folder, what)] = needed
+    assert num_bytes == pytest.approx(output.stat().st_size, rel=0.5)
+    assert int(what.split()[1].replace(",", "")) == pytest.approx(summary["instances"], rel=0.5)
+    monkeypatch.undo()
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(10, 9, 1))
+    caplog.clear()
+    tell_room(documents, settings, str(tmp_path), num_copies=1)
+    assert caplog.records[0].levelname == "WARNING"
+    assert f"in {tmp_path}, where 0.00 GB are free" in caplog.records[0].getMessage()
