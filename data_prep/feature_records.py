@@ -6,13 +6,13 @@ says what it was made from. Where that is the same again, the file is read inste
 
 import json
 import logging
-import os
 from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from data_prep.records import RecordWriter, metadata_file, read_metadata, serialize_example
+from storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -39,7 +39,7 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
     """
     # As it is read back: JSON has no tuples.
     wanted = json.loads(json.dumps({"kind": _KIND, "format_version": _VERSION, "made_from": facts}))
-    stored = _stored_note(path) if os.path.exists(path) else None
+    stored = _stored_note(path) if paths.exists(path) else None
     if stored is not None and {name: stored.get(name) for name in wanted} == wanted:
         features = _read(path, stored)
         if features is not None:
