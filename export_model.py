@@ -4,14 +4,11 @@
     python export_model.py --model_dir=output --export_dir=small --format=onnx,litert --quantize=int8
     python export_model.py --init_checkpoint=model --task=fill_mask --export_dir=masks
 
-What is written is compared with the model before it appears: the SavedModel in a process that has TensorFlow and
-tensorflow-text alone, the other formats with their own runtimes.
+The export is compared with the model before it appears: the SavedModel in a process that has only TensorFlow and
+tensorflow-text, the other formats with their own runtimes.
 """
 
-import importlib
 import logging
-import os
-import pathlib
 import sys
 import tempfile
 
@@ -22,12 +19,15 @@ start_tensorflow()
 import tensorflow as tf
 from absl import flags
 
+from export.check_texts import read_check_texts
+from export.packages import check_packages
 from export.quantization import FORMATS, QUANTIZE_CHOICES, check_quantize
 from export.source import Source
 from export.writing import write_export
 from prediction import FeatureExtractor, FillMask, open_model
-from prediction.feature_extractor import POOLINGS, parse_layers
-from prediction.model_files import is_export, read_task
+from prediction.feature_choices import POOLINGS, parse_layers
+from prediction.model_files import find_task, is_export
+from storage import paths
 from training.console import open_console
 from training.flags import given_flags, parse, require, run_main
 from training.new_folder import check_new_folder, folder_that_appears_when_done
@@ -38,12 +38,6 @@ log = logging.getLogger("bert_keras")
 # What the task of a pre-trained model is made with; a fine-tuned model brings all of this along.
 _OF_TASK = {"fill_mask": ("top_k",), "vectors": ("pooling", "layer")}
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
-# Format -> what it needs beside TensorFlow, and what brings that.
-_PACKAGES = {
-    "saved_model": (("tensorflow_text",), "tensorflow-text"),
-    "onnx": (("tf2onnx", "onnx", "onnxruntime"), "'bert-keras[onnx]'"),
-    "litert": (("ai_edge_litert",), "'bert-keras[litert]'"),
-}
 
 
 def define_flags():
@@ -83,9 +77,11 @@ def main(argv):
     parse(values, argv, __doc__)
     open_console()
     _check_flags(values)
-    source = _open_fine_tuned(values) if values.model_dir else _open_pretrained(values)
+    folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
+    check_texts = read_check_texts(values.check_file, settings) if values.check_file else None
+    source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
-        written = write_export(source, folder, values.format, values.quantize, values.check_file)
+        written = write_export(source, folder, values.format, values.quantize, check_texts)
     log.info("the export is in %s; README.md there says how to call it", values.export_dir)
     return written
 
@@ -104,15 +100,10 @@ def _check_flags(values):
         raise ValueError("--eval_file tells what --quantize costs; leave it out, or give --quantize")
     if values.check_file and "saved_model" not in values.format:
         raise ValueError("--check_file has texts, and only a SavedModel takes text; leave it out")
-    for name in values.format:
-        modules, package = _PACKAGES[name]
-        try:
-            for module in modules:
-                importlib.import_module(module)
-        except ImportError as error:
-            raise ValueError(
-                f"--format={name} needs {error.name or module}, which is not installed: pip install {package}"
-            ) from error
+    for flag in ("eval_file", "check_file", "vocab_file"):
+        if values[flag].value and not paths.exists(values[flag].value):
+            raise FileNotFoundError(f"--{flag}={values[flag].value} does not exist; give the path of a file")
+    check_packages(values.format)
 
 
 def _check_source(values):
@@ -137,22 +128,21 @@ def _check_source(values):
             raise ValueError(f"--{wrong[0]} is of --task={task}; leave it out for --task={values.task}")
 
 
-def _open_fine_tuned(values):
-    folder, settings = read_task(values.model_dir)
-    run = read_run(folder)
+def _open_fine_tuned(values, folder, settings):
+    run = read_run(folder, settings.get("step"))
+    if values.quantize and run is None:
+        raise ValueError(
+            f"--quantize measures its costs on the data of the run that wrote the model, and {folder} is not in the "
+            "folder of that run; give the --output_dir of the run as --model_dir"
+        )
     predictor = open_model(values.model_dir)
     work = None
     if values.quantize:
-        if run is None:
-            raise ValueError(
-                f"--quantize tells what it costs by the data of the run, whose run_config.json is not beside {folder}; "
-                "give the --output_dir of the run as --model_dir"
-            )
         work = reopen_evaluation(run, settings, predictor.files, values.eval_file)
         with tempfile.TemporaryDirectory() as scratch:
             work.prepare(scratch)
-    folder = folder.absolute()
-    name = (folder.parent if folder.name == "model" else folder).name
+    folder = paths.real(folder)
+    name = paths.name(paths.parent(folder) if paths.name(folder) == "model" else folder)
     return Source(name, predictor, settings, run, work)
 
 
@@ -178,15 +168,12 @@ def _open_pretrained(values):
     if length is not None and length > longest:
         raise ValueError(f"--max_seq_length={length} is more than the {longest} pieces that the model takes; give less")
     settings = {"task": values.task, "max_seq_length": length or longest, **settings}
-    return Source(pathlib.Path(values.init_checkpoint).absolute().name, predictor, settings)
+    return Source(paths.name(paths.real(values.init_checkpoint)), predictor, settings)
 
 
 def run_program():
     """Runs the program from the command line."""
-    # To go on after an error, tf2onnx copies the graph with all weights before each of its passes. Without that a
-    # model of 90 MB takes 4.4 GB rather than 7.2 to convert, and a third of the time.
-    os.environ.setdefault("TF2ONNX_CATCH_ERRORS", "FALSE")
-    # The fresh process that checks the export has the CPU, and so has whoever times it.
+    # The new processes that convert and check run on the CPU, so the timings are those of the CPU.
     tf.config.set_visible_devices([], "GPU")
     sys.exit(run_main(main, sys.argv))
 

@@ -1,8 +1,9 @@
 """The texts that an export is checked with: odd ones, or the user's own."""
 
-import pathlib
-
 import numpy as np
+
+from export.calls import example_texts
+from storage import paths
 
 MASK = b" [MASK] "
 _NUM_CHOICES = 3
@@ -42,34 +43,38 @@ def built_in_texts(signature, task, max_seq_length):
     return inputs
 
 
-def read_check_texts(path, signature):
+def read_check_texts(path, settings):
     """Reads texts of a file, one a line, with tabs between the parts of a pair or between a text and its choices.
 
     Args:
-        path: of a text file; bytes that are no UTF-8 are let through.
-        signature: see `built_in_texts`, as is what is returned.
+        path: of a text file, local or remote; bytes that are not UTF-8 are kept.
+        settings: dict; the task.json of the model.
+
+    Returns:
+        dict of arrays of bytes by name, see `built_in_texts`.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is empty, or a line has not the parts it needs.
     """
-    if not pathlib.Path(path).is_file():
+    if not paths.is_file(path):
         raise FileNotFoundError(f"--check_file={path} is not a file; give a text file, one text a line")
-    lines = pathlib.Path(path).read_bytes().replace(b"\r\n", b"\n").split(b"\n")
+    lines = paths.read_bytes(path).replace(b"\r\n", b"\n").split(b"\n")
     rows = [(number, line.split(b"\t")) for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         raise ValueError(f"--check_file={path} holds no text; give one text a line")
-    has_choices = any(spec.shape.rank == 2 for spec in signature.values())
+    names = list(example_texts(settings))
+    has_choices = "choices" in names
     # All rows of a batch have as many choices as the first.
-    num_parts = max(len(rows[0][1]), 3) if has_choices else len(signature)
+    num_parts = max(len(rows[0][1]), 3) if has_choices else len(names)
     for number, parts in rows:
-        if len(signature) > 1 and len(parts) != num_parts:
+        if len(names) > 1 and len(parts) != num_parts:
             shape = "a text and its choices, in all lines as many" if has_choices else "two texts"
             raise ValueError(
                 f"{path} line {number} has {len(parts) - 1} tabs, but needs {num_parts - 1}: {shape}, with tabs between"
             )
-    if len(signature) == 1:
+    if len(names) == 1:
         columns = [[b"\t".join(parts) for _, parts in rows]]
     else:
         columns = [[parts[0] for _, parts in rows], [parts[1:] if has_choices else parts[1] for _, parts in rows]]
-    return {name: np.array(column, object) for name, column in zip(signature, columns, strict=True)}
+    return {name: np.array(column, object) for name, column in zip(names, columns, strict=True)}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shutil
 from typing import Any
 
 from export.ids_formats import write_ids
@@ -10,6 +9,7 @@ from export.networks import IdsNetwork
 from export.quantization import in_bfloat16
 from modeling import BertModel, PretrainingModel, SquadModel
 from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
+from storage import paths
 
 # Format -> its place in the folder of an export. TensorFlow Serving wants numbered versions.
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
@@ -52,7 +52,7 @@ class Source:
         """
         files = self.predictor.files
         files.config.to_json_file(folder / "bert_config.json")
-        shutil.copyfile(files.vocab_file, folder / "vocab.txt")
+        paths.copy(files.vocab_file, folder / "vocab.txt")
         (folder / TOKENIZER_FILE).write_text(preparation_text(files.preparation), encoding="utf-8")
         settings = json.dumps(self.settings, indent=2, ensure_ascii=False)
         (folder / TASK_FILE).write_text(settings + "\n", encoding="utf-8")

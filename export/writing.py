@@ -6,7 +6,7 @@ import logging
 import time
 
 from export.calls import example_texts
-from export.check_texts import built_in_texts, read_check_texts
+from export.check_texts import built_in_texts
 from export.costs import cost_of, num_bytes
 from export.model_card import model_card
 from export.packages import versions
@@ -18,7 +18,7 @@ from prediction.model_files import EXPORT_FILE
 log = logging.getLogger("bert_keras")
 
 
-def write_export(source, folder, formats, quantize=None, check_file=None):
+def write_export(source, folder, formats, quantize=None, check_texts=None):
     """Writes an export into a folder and compares it with the model.
 
     Args:
@@ -26,7 +26,7 @@ def write_export(source, folder, formats, quantize=None, check_file=None):
         folder: `pathlib.Path`; empty.
         formats: list of str, of FORMATS.
         quantize: "int8", "bfloat16" or None.
-        check_file: path of texts to check the SavedModel with; None: odd ones.
+        check_texts: dict of arrays of bytes, the texts to check the SavedModel with; None: built-in ones.
 
     Returns:
         dict; what export.json says.
@@ -40,7 +40,7 @@ def write_export(source, folder, formats, quantize=None, check_file=None):
         started = time.monotonic()
         if name == "saved_model":
             text_model = source.write_saved_model(folder, quantize)
-            compared = _check(source, folder, text_model, quantize, check_file)
+            compared = _check(source, folder, text_model, quantize, check_texts)
             example = {name: [value] for name, value in example_texts(source.settings).items()}
             answer = {name: value.numpy() for name, value in text_model.answer(example).items()}
         else:
@@ -69,12 +69,10 @@ def write_export(source, folder, formats, quantize=None, check_file=None):
     return written
 
 
-def _check(source, folder, text_model, quantize, check_file):
+def _check(source, folder, text_model, quantize, texts):
     """Checks the SavedModel in a new process, logs the result, and returns it as a dict."""
     signature, settings = text_model.text_signature, source.settings
-    if check_file:
-        texts = read_check_texts(check_file, signature)
-    else:
+    if texts is None:
         texts = built_in_texts(signature, settings["task"], settings["max_seq_length"])
     path = folder / PLACES["saved_model"]
     found = check_saved_model(path, text_model, source.network(), source.predictor, texts, quantize)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shlex
 import sys
 
@@ -17,6 +18,8 @@ import export_model
 import run_classifier
 from export import converters, ids_formats, self_check
 from prediction import FeatureExtractor, open_model
+from training.model_dir import note_model
+from training.run_dir import RunDir
 from training.settings import settings_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -82,9 +85,11 @@ def runs(tmp_path_factory):
     values(["run_classifier.py", f"--eval_file={folder / 'eval.csv'}", f"--train_file={folder / 'train.csv'}"])
     config = {"program": "run_classifier", "settings": settings_of(values, ()), "facts": {}}
     (run / "run_config.json").write_text(json.dumps(config))
+    note_model(RunDir(str(run), "run_classifier"))
     (run / "evaluation.json").write_text(json.dumps({"step": 7, **METRICS}))
     (run / "tries.tsv").write_text("seed\taccuracy\tstatus\n1\t0.75\tdone\n2\t0.5\tdone\n")
     write_model(folder / "pretrained", random_model())
+    (folder / "empty.txt").write_text("\n")
     return folder
 
 
@@ -278,7 +283,7 @@ class TestMistakes:
             ),
             (
                 {"export_dir": "gs://out", "model_dir": "DIR/news"},
-                "--export_dir=gs://out is a remote path; give a local",
+                "--export_dir=gs://out is a remote path; give a local folder, and copy it when it is complete",
             ),
             (
                 {"export_dir": "DIR/eval.csv", "model_dir": "DIR/news"},
@@ -316,16 +321,30 @@ class TestMistakes:
                     "quantize": "int8",
                     "eval_file": "x",
                 },
-                "x is not there; give --eval_file",
+                "--eval_file=x does not exist; give the path of a file",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "check_file": "DIR/none.txt"},
+                "--check_file=DIR/none.txt does not exist; give the path of a file",
+            ),
+            (
+                {"export_dir": "OUT", "model_dir": "DIR/news", "check_file": "DIR/empty.txt"},
+                "--check_file=DIR/empty.txt holds no text; give one text a line",
+            ),
+            (
+                {"export_dir": "DIR/eval.csv/out", "model_dir": "DIR/news"},
+                "--export_dir=DIR/eval.csv/out cannot be created, because DIR/eval.csv is a file; give another folder",
             ),
         ],
     )
-    def test_flags_that_cannot_be(self, runs, tmp_path, flags, message):
+    def test_flags_that_cannot_be(self, runs, tmp_path, monkeypatch, flags, message):
         places = {"DIR": str(runs), "OUT": str(tmp_path / "out")}
 
         def placed(text):
             return re.sub("DIR|OUT", lambda match: places[match[0]], str(text))
 
+        # All of this is found out before any weight is loaded.
+        monkeypatch.setattr(export_model, "open_model", None)
         with pytest.raises((ValueError, FileNotFoundError), match=f"^{re.escape(placed(message))}"):
             export(**{name: placed(value) for name, value in flags.items()})
         assert os.listdir(tmp_path) == []
@@ -340,23 +359,32 @@ class TestMistakes:
         copy = write_fine_tuned(
             tmp_path / "copy", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS
         )
-        message = r"whose run_config.json is not beside .*copy/model; give the --output_dir of the run as --model_dir$"
+        message = r"copy/model is not in the folder of that run; give the --output_dir of the run as --model_dir$"
         with pytest.raises(ValueError, match=message):
             export(model_dir=copy, export_dir=tmp_path / "out", format="onnx", quantize="int8")
 
-    @pytest.mark.parametrize(
-        ("format_", "module", "line"),
-        [
-            ("saved_model", "tensorflow_text", "pip install tensorflow-text"),
-            ("onnx", "tf2onnx", "pip install 'bert-keras[onnx]'"),
-            ("litert", "ai_edge_litert", "pip install 'bert-keras[litert]'"),
-        ],
-    )
-    def test_a_package_that_is_missing(self, runs, tmp_path, monkeypatch, format_, module, line):
-        monkeypatch.setitem(sys.modules, module, None)
-        message = f"--format={format_} needs {module}, which is not installed: {line}"
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            export(model_dir=runs / "news", export_dir=tmp_path / "out", format=format_)
+    def test_missing_packages_are_named_before_the_model_is_loaded(self, runs, tmp_path, monkeypatch):
+        monkeypatch.setattr(export_model, "open_model", None)
+        for module in ("tf2onnx", "ai_edge_litert"):
+            monkeypatch.setitem(sys.modules, module, None)
+        message = (
+            "--format=onnx,litert needs tf2onnx, ai_edge_litert, which are not installed: pip install 'bert"
+        )
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+            export(model_dir=runs / "news", export_dir=tmp_path / "out", format="saved_model,onnx,litert")
+
+    def test_a_full_disk_leaves_nothing(self, runs, tmp_path, in_this_process):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, limits[1]))  # less than the weights
+        try:
+            message = (
+                rf"^--export_dir={tmp_path}/out cannot be written \(File too large\); make room on its disk, or"
+            )
+            with pytest.raises(OSError, match=message):
+                export(model_dir=runs / "news", export_dir=tmp_path / "out")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert os.listdir(tmp_path) == []
 
     @pytest.mark.parametrize("is_there", [False, True])
     def test_an_interrupted_export_leaves_nothing(self, runs, tmp_path, monkeypatch, is_there):

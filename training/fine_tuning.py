@@ -25,7 +25,7 @@ from training.fine_tuning_data import (
 from training.flags import PRECISIONS
 from training.inference import Inference, length_step
 from training.metrics_log import draw_learning_curves
-from training.model_dir import load_model, load_start, write_model
+from training.model_dir import load_model, load_start, note_model, write_model
 from training.packing import PackedTask, packed_training_batches
 from training.progress import in_words
 from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
@@ -84,6 +84,7 @@ def fine_tune(work, files, settings, strategy, console):
                 is_whole = try_all(tries, settings, run_dir, work, runner.train)
             if not is_whole:
                 return None
+            note_model(run_dir)
         return runner.use_model(settings, run_dir)
 
 

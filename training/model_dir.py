@@ -3,6 +3,9 @@
 bert_config.json, vocab.txt, tokenizer_config.json   as beside any checkpoint
 task.json                                            what it was trained for: kind of task, labels, lengths, figures
 model.ckpt-<step>.*, checkpoint                      the weights alone, a third of a checkpoint of training
+
+The file model.sha256 in the folder of the run has the digest of these weights, because a model that was copied there
+from another run has other figures.
 """
 
 import json
@@ -11,11 +14,13 @@ import logging
 from modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
 from modeling.config import read_json_object
 from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
-from storage import paths
+from storage import paths, writing
 
 log = logging.getLogger("bert_keras")
 
 MODEL_DIR = "model"
+_DIGEST_FILE = "model.sha256"
+_WEIGHTS = ".data-00000-of-00001"
 
 
 def write_model(run_dir, work, files, model, step, metrics):
@@ -37,6 +42,31 @@ def write_model(run_dir, work, files, model, step, metrics):
     model_dir.save(step, {name: weight.value for name, weight in weights_by_name(model).items()}, num_kept=1)
     description = {"program": work.program, **work.describe(), "step": step, "metrics": metrics}
     model_dir.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+
+
+def note_model(run_dir):
+    """Notes in the folder of a run which model is its own.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir` with a model to use.
+    """
+    if run_dir.is_writable:
+        run_dir.write_text(_DIGEST_FILE, f"{_digest(run_dir.file(MODEL_DIR))}\n")
+
+
+def is_model_of(run_folder, folder):
+    """Returns whether the model in a folder is the one that the run in another folder has written last.
+
+    Args:
+        run_folder, folder: str; folders, local or remote.
+    """
+    file = paths.join(run_folder, _DIGEST_FILE)
+    return paths.is_file(file) and paths.read_text(file).strip() == _digest(folder)
+
+
+def _digest(folder):
+    prefix = open_checkpoint(folder).prefix
+    return writing.sha256(prefix if paths.is_file(prefix) else f"{prefix}{_WEIGHTS}")
 
 
 def load_model(model, run_dir, checkpoint):

@@ -1,41 +1,53 @@
-"""The data that a run was evaluated on, read again to judge what has been made of its model."""
+"""The run that wrote a model, and the data that it was evaluated on, read again to judge what was made of the model."""
 
-import os
-import pathlib
+import logging
 
 from data_prep.answers import AnswerSettings
 from modeling.config import read_json_object
+from storage import paths
 from training.classification import Classification
+from training.fine_tuning_data import EVALUATION_FILE
+from training.model_dir import is_model_of
 from training.question_answering import QuestionAnswering, WindowSettings
 from training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 from training.token_classification import TokenClassification
 
-EVALUATION_FILE = "evaluation.json"
+log = logging.getLogger("bert_keras")
+
 _USUAL_TAGS_FILE = "dev.txt"
 
 
-def read_run(folder):
-    """Reads what a run says of itself: the run that a model is of.
+def read_run(folder, step):
+    """Reads what a run says of itself: the run that wrote a model.
 
     Args:
-        folder: path of the folder of the model.
+        folder: str; the folder of the model, local or remote.
+        step: int; the step of the model, as its task.json says.
 
     Returns:
-        dict, see `training.run_dir.read_run_config`, and beside that "folder", the path of the run; "evaluation", the
-        dict of its evaluation.json, and "tries", the text of its tries.tsv, None where it has none. None where the
-        model is not in the folder of its run any more.
+        dict, see `training.run_dir.read_run_config`, with three more keys: "folder", the path of the run; "evaluation",
+        the dict of its evaluation.json, None where there is none of this step; and "tries", the text of its tries.tsv,
+        None where it has none. None if the model is not in the folder of the run that wrote it.
     """
-    for run_folder in (pathlib.Path(folder).absolute().parent, pathlib.Path(folder)):
-        path = run_folder / RUN_CONFIG
-        if path.is_file():
-            evaluation, tries = run_folder / EVALUATION_FILE, run_folder / TRIES_FILE
-            return {
-                **read_run_config(path),
-                "folder": str(run_folder),
-                "evaluation": read_json_object(evaluation) if evaluation.is_file() else None,
-                "tries": tries.read_text(encoding="utf-8") if tries.is_file() else None,
-            }
-    return None
+    run_folder = paths.parent(paths.real(folder))
+    config_file = paths.join(run_folder, RUN_CONFIG)
+    if not paths.is_file(config_file):
+        return None
+    if not is_model_of(run_folder, folder):
+        log.warning(
+            "%s is not used: the model in %s is not the one that this run wrote; if it is, run the command of the run "
+            "again, which notes it",
+            *(config_file, folder),
+        )
+        return None
+    evaluation, tries = paths.join(run_folder, EVALUATION_FILE), paths.join(run_folder, TRIES_FILE)
+    figures = read_json_object(evaluation) if paths.is_file(evaluation) else None
+    return {
+        **read_run_config(config_file),
+        "folder": run_folder,
+        "evaluation": figures if figures and figures.get("step") == step else None,
+        "tries": paths.read_text(tries) if paths.is_file(tries) else None,
+    }
 
 
 def reopen_evaluation(run, stored, files, eval_file=None):
@@ -60,7 +72,7 @@ def reopen_evaluation(run, stored, files, eval_file=None):
     path = eval_file or find(settings)
     if path is None:
         raise ValueError(f"the run in {run['folder']} was evaluated on nothing that could be read; give --eval_file")
-    if path and not os.path.exists(path):
+    if path and not paths.exists(path):
         told = f", which the run in {run['folder']} was evaluated on," if not eval_file else ""
         raise FileNotFoundError(f"{path}{told} is not there; give --eval_file")
     if eval_file:
@@ -99,7 +111,7 @@ def _open_questions(settings, stored, files):
 
 
 def _tags_file(settings):
-    usual = settings["data_dir"] and os.path.join(settings["data_dir"], _USUAL_TAGS_FILE)
+    usual = settings["data_dir"] and paths.join(settings["data_dir"], _USUAL_TAGS_FILE)
     return settings["eval_file"] or usual
 
 

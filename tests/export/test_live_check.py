@@ -116,9 +116,12 @@ class Spec:
 
 SHAPES = {
     "text": {"text": Spec(1)},
-    "pair": {"question": Spec(1), "context": Spec(1)},
     "choices": {"text": Spec(1), "choices": Spec(2)},
 }
+
+
+OF_ONE, OF_PAIRS = {"task": "classification", "is_pair": False}, {"task": "question_answering"}
+OF_CHOICES = {"task": "multiple_choice"}
 
 
 def test_built_in_texts_have_all_that_is_odd():
@@ -136,12 +139,12 @@ def test_built_in_texts_have_all_that_is_odd():
 def test_texts_of_a_file(tmp_path):
     file = tmp_path / "texts.txt"
     file.write_bytes(b"a b\r\n\n\xff\tc\n")
-    assert read_check_texts(file, SHAPES["text"])["text"].tolist() == [b"a b", b"\xff\tc"]
+    assert read_check_texts(file, OF_ONE)["text"].tolist() == [b"a b", b"\xff\tc"]
     file.write_bytes(b"a\tb\nc\td\n")
-    pairs = read_check_texts(file, SHAPES["pair"])
+    pairs = read_check_texts(file, OF_PAIRS)
     assert [values.tolist() for values in pairs.values()] == [[b"a", b"c"], [b"b", b"d"]]
     file.write_bytes(b"a\tb\tc\nd\te\tf\n")
-    assert read_check_texts(file, SHAPES["choices"])["choices"].tolist() == [[b"b", b"c"], [b"e", b"f"]]
+    assert read_check_texts(file, OF_CHOICES)["choices"].tolist() == [[b"b", b"c"], [b"e", b"f"]]
 
 
 @pytest.mark.parametrize(
@@ -157,11 +160,11 @@ def test_a_file_that_is_not_of_texts(tmp_path, content, shape, message):
     file = tmp_path / "texts.txt"
     file.write_bytes(content)
     with pytest.raises(ValueError, match=f"^{re.escape(message.replace('FILE', str(file)))}"):
-        read_check_texts(file, SHAPES[shape])
+        read_check_texts(file, {"text": OF_ONE, "pair": OF_PAIRS, "choices": OF_CHOICES}[shape])
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(
         FileNotFoundError, match=r"^--check_file=.*none.txt is not a file; give a text file, one text a li"
     ):
-        read_check_texts(tmp_path / "none.txt", SHAPES["text"])
+        read_check_texts(tmp_path / "none.txt", OF_ONE)

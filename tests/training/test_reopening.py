@@ -1,0 +1,63 @@
+"""Which run a model is of: only the run that wrote it lends it its settings and figures."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from modeling import save_checkpoint
+from tests.training.made_up_task import MadeUp, run, write_start
+from training.model_dir import is_model_of, note_model
+from training.reopening import read_run
+from training.run_dir import RunDir
+
+
+def write_run(folder, value, **settings):
+    """Writes what `read_run` looks at of a run of fine-tuning. Returns the folder of its model."""
+    run_dir = RunDir(str(folder), "run_classifier")
+    run_dir.claim(settings, {}, {}, ())
+    save_checkpoint(folder / "model" / "model.ckpt-7", {"output_bias": np.full(2, value, np.float32)})
+    (folder / "model" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    note_model(run_dir)
+    run_dir.write_text("evaluation.json", json.dumps({"step": 7, "metrics": {"accuracy": value}, "baseline": {}}))
+    run_dir.write_text("tries.tsv", "seed\taccuracy\tstatus\n")
+    return str(folder / "model")
+
+
+def test_a_model_in_the_folder_of_its_run(tmp_path):
+    run = read_run(write_run(tmp_path / "news", 0.5, seed=3), 7)
+    assert (run["program"], run["settings"], run["folder"]) == ("run_classifier", {"seed": 3}, str(tmp_path / "news"))
+    assert run["evaluation"]["metrics"] == {"accuracy": 0.5}
+    assert run["tries"] == "seed\taccuracy\tstatus\n"
+
+
+def test_a_model_gets_nothing_of_a_run_that_did_not_write_it(tmp_path, messages):
+    model = write_run(tmp_path / "news", 0.5)
+    other = write_run(tmp_path / "other", 0.75)
+    shutil.rmtree(other)
+    shutil.copytree(model, other)
+    assert read_run(other, 7) is None
+    assert messages[-1].startswith(f"{tmp_path}/other/run_config.json is not used: the model in {other} is not the one")
+    # In a folder that no run wrote.
+    shutil.copytree(model, tmp_path / "elsewhere" / "model")
+    assert read_run(str(tmp_path / "elsewhere" / "model"), 7) is None
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "tries.tsv"])
+def test_a_run_without_a_report(tmp_path, name):
+    model = write_run(tmp_path / "news", 0.5)
+    (tmp_path / "news" / name).unlink()
+    assert read_run(model, 7)[name.partition(".")[0]] is None
+
+
+def test_figures_of_another_step_are_left_out(tmp_path):
+    assert read_run(write_run(tmp_path / "news", 0.5), 9)["evaluation"] is None
+
+
+@pytest.mark.parametrize("num_seeds", [1, 2])
+def test_a_run_notes_which_model_is_its_own(tmp_path, num_seeds):
+    start = write_start(tmp_path / "tiny")
+    run(MadeUp(), tmp_path / "run", init_checkpoint=start, num_train_epochs=1, num_seeds=num_seeds)
+    assert is_model_of(str(tmp_path / "run"), str(tmp_path / "run" / "model"))
+    assert not is_model_of(str(tmp_path / "run"), str(start))
