@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -67,6 +68,17 @@ def test_training_and_evaluation_leave_what_they_promise(files, capsys):
     assert "evaluation: 11 of the 11 examples of --eval_file" in shown
 
 
+def test_the_casing_of_the_records_is_frozen_in_the_folder(files):
+    note, file = files["input_file"].with_name("train.tfrecord.json"), files["output_dir"] / "tokenizer_config.json"
+    note.write_text("{}")  # records of a builder that does not say
+    run(files, do_train=True, num_train_steps=1)
+    assert not file.exists()
+    note.write_text('{"do_lower_case": false}')
+    run(files, do_train=True, num_train_steps=1)
+    told = {"do_lower_case": False, "model_max_length": 12, "tokenizer_class": "BertTokenizer"}
+    assert json.loads(file.read_text()) == told
+
+
 def test_checkpoints_have_the_names_of_the_release(files, golden_dir):
     run(files, do_train=True, num_train_steps=2)
     ours = open_checkpoint(str(files["output_dir"]))
@@ -90,11 +102,6 @@ def test_evaluation_alone_takes_the_newest_checkpoint(files):
     # Settings of training do not matter then.
     assert run(files, do_eval=True, eval_file=held_out, learning_rate=0.5) == trained
     assert (files["output_dir"] / "eval_results.txt").read_text() == results
-
-
-def test_accumulated_gradients_make_the_same_number_of_updates(files):
-    run(files, do_train=True, gradient_accumulation_steps=4)
-    assert weights_in(files["output_dir"])["global_step"] == 12
 
 
 def test_another_seed_gives_another_model(files, tmp_path):
@@ -284,7 +291,11 @@ def test_the_vocabulary_goes_with_the_model(files, tmp_path):
     ("flags", "error", "message"),
     [
         ({}, ValueError, "nothing to do: give --do_train, --do_eval or both"),
-        ({"do_train": True, "bert_config_file": "none.json"}, FileNotFoundError, "none.json is not there; give the"),
+        (
+            {"do_train": True, "bert_config_file": "none.json"},
+            FileNotFoundError,
+            'none.json"; check the path, and give the',
+        ),
         ({"do_train": True, "input_file": "none-*"}, FileNotFoundError, "none-.*matches no file; build records"),
         ({"do_train": True, "max_seq_length": 17}, ValueError, "--max_seq_length=17 is more than the 16 positions of"),
         ({"do_train": True, "max_seq_length": 10}, ValueError, "input_ids has 12 values, but 10 are needed; give the"),
@@ -356,13 +367,14 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
 
     def shortened():
-        return {**prepare_demo(), "num_train_steps": 3, "max_eval_steps": 1}
+        return {**prepare_demo(), "num_train_steps": 30, "num_warmup_steps": 3, "max_eval_steps": 1}
 
     monkeypatch.setattr(run_pretraining, "prepare_demo", shortened)
     metrics = run_pretraining.main(["run_pretraining.py"])
-    assert 5 < metrics["masked_lm_loss"] < 9
     model = tmp_path / "bert_demo" / "model"
     assert {"bert_config.json", "vocab.txt", "checkpoint", "eval_results.txt"} <= set(os.listdir(model))
+    num_tokens = len((model / "vocab.txt").read_text().splitlines())
+    assert metrics["masked_lm_loss"] < math.log(num_tokens), "not better than any token"
     assert "No flags were given, so this is a demo" in capsys.readouterr().out
     # Again: nothing is built or trained a second time.
     records = (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns

@@ -105,7 +105,7 @@ class RunDir:
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
             self._compare(old, {**settings, **facts}, free, {*stored["facts"], *facts})
-        for leftover in self._names(".*unfinished*"):
+        for leftover in [*self._names(".*unfinished*"), *self._names(".*.partial")]:
             leftover = self.file(leftover)
             paths.remove_dir(leftover) if paths.is_dir(leftover) else paths.remove(leftover)
         config = {"program": self.program, "settings": settings, "facts": facts}

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 import signal
 
 import keras
@@ -19,6 +20,7 @@ from tests.training.made_up_task import (
     weights_in,
     write_start,
 )
+from training.inference import Inference
 from training.loop import Pace
 
 
@@ -122,15 +124,19 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(whole, start, t
     assert {name for name in changed if not name.endswith(".png")} == set()
 
 
-def test_evaluation_and_prediction_alone_take_the_model_and_the_settings_of_the_run(whole, capsys):
-    folder, metrics = whole
-    (folder / "predictions.json").rename(folder / "before.json")
+def test_evaluation_and_prediction_alone_take_the_model_and_the_settings_of_the_run(whole, tmp_path, capsys):
+    original, metrics = whole
+    folder = tmp_path / "run"  # a copy, because other tests use the run
+    shutil.copytree(original, folder)
+    predictions = (folder / "predictions.json").read_bytes()
+    (folder / "predictions.json").unlink()
     assert run(MadeUp(does_predict=True), folder, do_train=False, do_predict=True) == metrics
-    assert (folder / "predictions.json").read_bytes() == (folder / "before.json").read_bytes()
+    assert (folder / "predictions.json").read_bytes() == predictions
     assert "settings that were not given are those of the run" in capsys.readouterr().out
     # What was done in training, such as evaluating every two steps, is no reason to refuse a prediction.
+    (folder / "predictions.json").unlink()
     assert run(MadeUp(does_evaluate=False, does_predict=True), folder, do_train=False, do_predict=True) is None
-    assert (folder / "predictions.json").read_bytes() == (folder / "before.json").read_bytes()
+    assert (folder / "predictions.json").read_bytes() == predictions
 
 
 def test_the_model_may_be_used_from_another_folder(whole, tmp_path):
@@ -356,6 +362,44 @@ def test_a_try_is_the_run_that_its_settings_alone_would_be(start, tmp_path):
     assert run(MadeUp(does_predict=True), tmp_path / "two", do_train=False, do_predict=True)["margin"] == pytest.approx(
         task_of(tmp_path / "one")["metrics"]["margin"], rel=1e-6
     )
+
+
+def test_what_only_changes_the_memory_may_change_when_a_run_is_resumed(start, tmp_path, monkeypatch):
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4}
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        assert run(MadeUp(), tmp_path, **flags) is None
+    with pytest.raises(ValueError, match="--precision was float32 and is bfloat16 now"):
+        run(MadeUp(), tmp_path, precision="bfloat16", **flags)
+    run(MadeUp(), tmp_path, gradient_accumulation_steps=2, recompute=True, **flags)
+    assert weights_in(tmp_path)["global_step"] == 6
+
+
+def test_a_stop_during_an_evaluation_loses_nothing(whole, start, tmp_path, monkeypatch, capsys):
+    folder, metrics = whole
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
+    outputs = Inference.outputs
+    # In the evaluation of step 2, which is not saved otherwise; of step 4, which is; and of the last one.
+    for step in (2, 4, 6):
+
+        def stopping(self, features, before_batch=lambda: None, step=step):
+            def asked():
+                os.kill(os.getpid(), signal.SIGTERM)
+                before_batch()
+
+            is_now = weights_in(tmp_path / "run")["global_step"] == step if step > 2 else True
+            return outputs(self, features, asked if is_now else before_batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Inference, "outputs", stopping)
+            assert run(MadeUp(does_predict=True), tmp_path / "run", **flags) is None
+        assert f"stopped by SIGTERM after step {step}, which is saved; the same command" in capsys.readouterr().out
+        assert weights_in(tmp_path / "run")["global_step"] == step
+        assert str(step) not in {row["step"] for row in rows_of(tmp_path / "run") if row["split"] == "eval"}
+    assert run(MadeUp(does_predict=True), tmp_path / "run", **flags) == metrics
+    assert_bit_equal(weights_in(folder), weights_in(tmp_path / "run"))
+    assert rows_of(folder) == rows_of(tmp_path / "run")
+    assert files_below(folder / "model") == files_below(tmp_path / "run" / "model")
 
 
 def test_recomputed_layers_train_the_same_weights(whole, start, tmp_path):

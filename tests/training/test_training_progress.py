@@ -40,14 +40,19 @@ def totals(loss, steps=1):
 
 @pytest.fixture
 def screen():
-    return io.StringIO()
+    """What a report shows; the project's logger is afterwards what it was before."""
+    log = logging.getLogger("bert_keras")
+    handlers, level = log.handlers, log.level
+    yield io.StringIO()
+    log.handlers = handlers
+    log.setLevel(level)
 
 
 def make_report(screen, rows, is_terminal):
     console = rich.console.Console(file=screen, force_terminal=is_terminal, width=200)
-    logger = logging.getLogger("bert_keras")
-    logger.setLevel(logging.INFO)
-    logger.handlers = [LogHandler(console)]
+    log = logging.getLogger("bert_keras")
+    log.setLevel(logging.INFO)
+    log.handlers = [LogHandler(console)]
     return Report(TwoMetrics(), lambda step: 0.25 * step, 8, 0, 9, console, [rows])
 
 

@@ -1,0 +1,133 @@
+"""Full disks and kills while features, the model to use or the results of a sweep are written: nothing is lost."""
+
+import errno
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from data_prep.feature_records import cached_features
+from tests.training.made_up_task import MadeUp, run, write_start
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FLAGS = {"num_train_epochs": 1, "num_seeds": 2, "eval_steps": 2, "save_checkpoints_steps": 2, "do_predict": True}
+# In the order of a run: what is written when it is interrupted. The first of these names a file, or a folder.
+PLACES = (
+    "run_config.json",
+    "train.tf_record",
+    "train.tf_record.json",
+    "model/vocab.txt",
+    "model/model.ckpt-2.index",
+    "model/checkpoint",
+    "model/task.json",
+    "metrics.csv",
+    "model.ckpt-3.index",
+    "result.json",
+    "tries.tsv",
+    "run/model",
+    "evaluation.json",
+    "predictions.json",
+)
+
+
+class WithFeatures(MadeUp):
+    """Keeps its features in the folder of the run, as the tasks of the programs do."""
+
+    def __init__(self):
+        super().__init__(does_predict=True)
+
+    def prepare(self, folder):
+        built = self.train_features
+        self.train_features = cached_features(os.path.join(folder, "train.tf_record"), {"data": 1}, lambda: built)
+
+
+def train(folder, start):
+    return run(WithFeatures(), folder, init_checkpoint=start, **FLAGS)
+
+
+def interrupt(monkeypatch, place, action):
+    """Lets something happen in the moment before a file gets its name."""
+    replace = os.replace
+
+    def acting(source, target):
+        if str(target).endswith(f"/{place}"):
+            action()
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", acting)
+
+
+def results_in(folder):
+    """All files but those that depend on the clock."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    clocked = ("metrics.csv", ".png", "run_config.json", ".lock")
+    return {
+        name: path.read_bytes() for name, path in files.items() if "events" not in name and not name.endswith(clocked)
+    }
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    return write_start(tmp_path_factory.mktemp("start") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def whole(start, tmp_path_factory):
+    """The files of a sweep that nothing happened to."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(folder, start)
+    return results_in(folder)
+
+
+@pytest.mark.slow  # fifteen runs
+def test_a_disk_that_is_full_costs_nothing_that_was_saved(start, whole, tmp_path, monkeypatch):
+    def fill():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for place in PLACES:
+        with monkeypatch.context() as patch:
+            interrupt(patch, place, fill)
+            with pytest.raises(OSError, match=r"No space left on device"):
+                train(tmp_path / "run", start)
+    train(tmp_path / "run", start)
+    assert results_in(tmp_path / "run") == whole
+
+
+@pytest.mark.parametrize("place", ["train.tf_record", "model/task.json", "run/model"])
+def test_a_disk_that_is_full_is_told_in_one_sentence(start, whole, tmp_path, monkeypatch, place):
+    def fill():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        interrupt(patch, place, fill)
+        with pytest.raises(OSError, match=r"run.* cannot be written.*\(No space left on device"):
+            train(tmp_path / "run", start)
+    train(tmp_path / "run", start)
+    assert results_in(tmp_path / "run") == whole
+
+
+_KILLED = """
+import os, signal, sys
+sys.path[:0] = sys.argv[1:3]
+from test_fine_tuning_faults import interrupt, train
+class Patch:
+    setattr = staticmethod(setattr)
+interrupt(Patch, sys.argv[5], lambda: os.kill(os.getpid(), signal.SIGKILL))
+train(sys.argv[3], sys.argv[4])
+"""
+
+
+@pytest.mark.slow  # a process for each
+def test_killed_runs_end_with_the_very_files_of_one_that_was_not(start, whole, tmp_path):
+    def in_a_process(place):
+        command = [sys.executable, "-c", _KILLED, str(ROOT), str(ROOT / "tests"), tmp_path / "run", start, place]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    for place in PLACES:
+        killed = in_a_process(place)
+        assert killed.returncode == -9, (place, killed.stderr)
+    last = in_a_process("nothing")
+    assert last.returncode == 0, last.stderr
+    assert results_in(tmp_path / "run") == whole
