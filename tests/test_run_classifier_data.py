@@ -272,6 +272,12 @@ def test_a_share_is_held_out_whatever_the_seed(flags, out, tmp_path, capsys):
         run({"output_dir": out}, "do_eval")
 
 
+def test_an_evaluation_on_the_training_file_is_warned_of(flags, tmp_path, capsys):
+    file = write_texts(tmp_path / "all.csv", 16, 1)
+    run({**flags, "train_file": file, "eval_file": file}, "do_train", "do_eval")
+    assert "all.csv is the data that the model is trained on" in capsys.readouterr().out
+
+
 def test_a_class_that_counts_for_nothing_is_not_learnt(flags, out, tmp_path):
     files = {
         "train_file": write_texts(tmp_path / "train.csv", 160, 1),

@@ -208,6 +208,12 @@ def test_mistakes_are_one_sentence(run, actions, changes, message):
         run(*actions, **changes)
 
 
+def test_an_evaluation_on_the_training_file_is_warned_of(run, data_dir, capsys):
+    file = data_dir / "train.txt"
+    run("do_train", "do_eval", data_dir=None, train_file=file, eval_file=file, num_train_epochs=0.25)
+    assert "train.txt is the data that the model is trained on" in capsys.readouterr().out
+
+
 def test_mistakes_in_the_data_are_named_before_anything_is_trained(run, tmp_path):
     (tmp_path / "dev.txt").write_text("he B-PER\nis O\n\nparis B-ORG\n")
     with pytest.raises(ValueError, match=r'dev.txt line 4: the tag "B-ORG" is not one of those of training \(O, B-LOC'):

@@ -115,8 +115,6 @@ class QuestionAnswering(FineTuning):
         self.num_train_examples = len(self._train.examples) if self._train else 0
         self.metric = "best_f1" if answers.version_2_with_negative else "f1"
         self.metric_names = tuple(self.baseline()) if self._eval else ()
-        if self._train and self._eval and self._train.digest == self._eval.digest:
-            log.warning("%s is trained on as well, so that its figures say little of other text", self._eval.path)
 
     def facts(self):
         return {
