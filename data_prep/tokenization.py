@@ -43,16 +43,35 @@ def convert_to_unicode(text: str | bytes) -> str:
 def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
     """Reads a vocabulary file: one token a line, the id is the line's number from 0.
 
-    As in the original, white space around a token is stripped, a blank line consumes an id (its token is the empty
-    string), and of duplicate lines the last gives the id while the key keeps the place of the first. The log warns of
-    duplicates, and of a byte order mark, which is left out. Differs from the original: there the mark is part of the
-    first token.
+    As in the original, of duplicate lines the last gives the id while the key keeps the place of the first. The log
+    warns of them.
 
     Args:
         vocab_file: path, local or remote.
 
     Returns:
         Token to id, in the order in which the tokens first appear.
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_tokens`.
+    """
+    tokens = read_tokens(vocab_file)
+    _warn_about_duplicates(os.fspath(vocab_file), tokens)
+    return {token: number for number, token in enumerate(tokens)}
+
+
+def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
+    """Reads the lines of a vocabulary file.
+
+    As in the original, white space around a token is stripped, and a blank line consumes an id: its token is the empty
+    string. Differs from the original: a byte order mark is left out, with a warning; there it is part of the first
+    token.
+
+    Args:
+        vocab_file: path, local or remote.
+
+    Returns:
+        The tokens in the order of their ids.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -71,30 +90,27 @@ def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
         log.warning("%s begins with a byte order mark, which is left out; save it as UTF-8 without one", name)
         content = content.removeprefix(codecs.BOM_UTF8)
     try:
-        lines = content.decode("utf-8").split("\n")
+        lines = content.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
             f"{name} line {line}: the vocabulary is not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8"
         ) from None
-    if not lines[-1]:
-        lines.pop()
-    vocab = {line.strip(): number for number, line in enumerate(lines)}
-    if not any(vocab):
+    tokens = [line.strip() for line in lines]
+    if not any(tokens):
         raise ValueError(f'the vocabulary file "{name}" holds no token; it needs one token a line')
-    _warn_about_duplicates(name, lines, vocab)
-    return vocab
+    return tokens
 
 
-def _warn_about_duplicates(name: str, lines: Sequence[str], vocab: Mapping[str, int]) -> None:
-    counts = collections.Counter(line.strip() for line in lines)
+def _warn_about_duplicates(name: str, tokens: Sequence[str]) -> None:
+    counts = collections.Counter(tokens)
     repeated = [token for token, count in counts.items() if count > 1 and token]
     if repeated:
-        numbers = [number for number, line in enumerate(lines, 1) if line.strip() == repeated[0]]
+        lines = [number for number, token in enumerate(tokens, 1) if token == repeated[0]]
         log.warning(
             "%s lines %s are all %r: the last of them gives the id, and the other ids are never used, as in the "
             "original (%d such tokens)",
-            *(name, ", ".join(map(str, numbers[:5])), repeated[0], len(repeated)),
+            *(name, ", ".join(map(str, lines[:5])), repeated[0], len(repeated)),
         )
 
 

@@ -1,10 +1,10 @@
 """Adds words of a domain to a vocabulary."""
 
 import dataclasses
-import os
 import re
 
-from data_prep.tokenization import BasicTokenizer, WordpieceTokenizer, convert_tokens_to_ids, load_vocab
+from data_prep.tokenization import BasicTokenizer, WordpieceTokenizer, convert_tokens_to_ids, read_tokens
+from storage import text_files
 
 _SLOT = re.compile(r"\[unused\d+\]")
 _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
@@ -43,28 +43,23 @@ class ExtendedVocabulary:
 
 
 def read_words(words_file):
-    """Reads a file of one word a line; blank lines are passed over.
+    """Reads a file of one word a line; blank lines are left out.
 
     Returns:
         dict of the word, white space around it stripped, to the number of its first line from 1.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not UTF-8, or has no word.
+        FileNotFoundError, ValueError: see `storage.text_files.read_text`.
     """
+    needed = "give a file of one word a line"
     try:
-        with open(words_file, encoding="utf-8-sig") as file:
-            lines = file.read().split("\n")
+        text = text_files.read_text(words_file, needed)
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file of words {words_file}; give a file of one word a line") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{words_file} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+        raise FileNotFoundError(f"there is no file of words {words_file}; {needed}") from None
     words = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             words.setdefault(line.strip(), number)
-    if not words:
-        raise ValueError(f"{words_file} holds no word; it needs one word a line")
     return words
 
 
@@ -86,9 +81,8 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None)
         FileNotFoundError, ValueError: a file cannot be read, or words would never be found as the tokenizer splits
             them.
     """
-    vocab = load_vocab(vocab_file)
-    with open(os.fspath(vocab_file), encoding="utf-8", newline="\n") as file:
-        tokens = [line.strip() for line in file.read().removesuffix("\n").split("\n")]
+    tokens = read_tokens(vocab_file)
+    vocab = {token: number for number, token in enumerate(tokens)}
     slots = iter([piece for piece in vocab if _SLOT.fullmatch(piece)])
     pieces_of = WordpieceTokenizer(vocab).split_word
     added, present = {}, []

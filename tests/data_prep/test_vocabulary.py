@@ -82,8 +82,8 @@ def test_reading_words(files):
         ("covid-19\nfine\nheart attack", r'line 1 "covid-19" \(covid - 19\); line 3 "heart attack" \(heart attack\)'),
         ("x" * 201, r"line 1 .* \(201 characters\), because .* words of at most 200 characters"),
         ("##gram", r'line 1 "##gram" \(# # gram\)'),
-        ("\n\n", "holds no word; it needs one word a line"),
-        (b"caf\xe9", r"is not UTF-8 \(byte 3\)"),
+        ("\n\n", "is empty; give a file of one word a line"),
+        (b"caf\xe9", r"words.txt line 1: not UTF-8 \(byte 0xe9\); save it as UTF-8"),
         ("\n".join(f"a-{i}" for i in range(7)), r'line 5 "a-4" \(a - 4\) and 2 more, because'),
     ],
 )
@@ -100,3 +100,10 @@ def test_a_missing_file_of_words(files, tmp_path):
 def test_an_unknown_word_needs_the_unknown_piece(files):
     with pytest.raises(ValueError, match=r"the token '\[UNK\]' is not in the vocabulary"):
         extend_vocabulary(*files("zebra", ["a", "b"]), do_lower_case=True)
+
+
+def test_a_byte_order_mark_of_the_vocabulary_is_no_part_of_its_first_piece(tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(b"\xef\xbb\xbf[unused0]\n[UNK]\n")
+    (tmp_path / "words.txt").write_text("new\n")
+    extended = extend_vocabulary(tmp_path / "vocab.txt", tmp_path / "words.txt", do_lower_case=True)
+    assert extended.tokens == ["new", "[UNK]"]
