@@ -6,10 +6,12 @@
         --max_seq_length=384
 
 The training step is made as the programs of training make it, looked through for what a TPU does not take, and compiled
-for one core of a TPU v5e. The answer goes to standard output; a batch that does not fit is an error, which names one
-that does. Nothing is run: that the numbers are right, this cannot say.
+for a TPU v5e: for 4 or 8 cores with the exchange of gradients between them, for other numbers one core alone. The
+answer goes to standard output; a batch that does not fit is an error, which names one that does. Nothing is run, so
+this does not check the numbers.
 """
 
+import itertools
 import logging
 import sys
 import time
@@ -21,6 +23,7 @@ start_tensorflow()
 import tensorflow as tf
 from absl import flags
 
+from data_prep.packed_batches import PackedShape, pack_batches
 from modeling import (
     BertConfig,
     ClassificationTask,
@@ -38,11 +41,13 @@ from modeling import (
     read_config,
 )
 from modeling.config import released_names
+from modeling.precision import dtype_policy
 from training.console import open_console
-from training.flags import parse, run_main
+from training.flags import PRECISIONS, parse, run_main
 from training.hlo import find_faults, lower
+from training.packing import PackedTask
 from training.run import make_trainer
-from training.tpu_compile import CORE_MEMORY, OutOfMemoryError, compile_for_tpu
+from training.tpu_compile import CORE_MEMORY, OutOfMemoryError, can_compile_for, compile_for_tpu
 
 log = logging.getLogger("bert_keras")
 
@@ -57,6 +62,10 @@ TASKS = {
     ),
     "question_answering": lambda config, num_labels: SquadTask(SquadModel(config)),
 }
+# Training refuses packed rows for the others, on a TPU or anywhere.
+_PACKABLE = ("classification", "regression", "multi_label", "token_classification")
+# Training makes room in each row for as many of the run's shortest example as it takes; here they have this length.
+_SHORTEST_PACKED = 8
 _GB = 2**30
 # A batch that is proposed is compiled first, which takes as long as the one that was asked for.
 _MAX_PROPOSALS = 3
@@ -77,6 +86,12 @@ def define_flags():
         "gradient_accumulation_steps", 1, "Parts that an update's batch is worked through in.", lower_bound=1, **define
     )
     flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores.", lower_bound=1, **define)
+    precisions = [name for name in PRECISIONS if name != "float16"]
+    flags.DEFINE_enum("precision", "float32", precisions, "What products are computed in.", **define)
+    flags.DEFINE_bool("recompute", False, "Compute the layers again for the gradients: less memory.", **define)
+    flags.DEFINE_bool(
+        "pack", False, "Rows hold several examples each; --train_batch_size is then the number of rows.", **define
+    )
     return values
 
 
@@ -99,6 +114,8 @@ def main(argv):
             f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
             "positions that the model has; give that many or fewer"
         )
+    if settings["pack"] and settings["task"] not in _PACKABLE:
+        raise ValueError(f"--pack is not for --task={settings['task']}, but for {', '.join(_PACKABLE)}; leave it out")
     num_parts = settings["num_tpu_cores"] * settings["gradient_accumulation_steps"]
     part, rest = divmod(settings["train_batch_size"], num_parts)
     if rest:
@@ -108,7 +125,10 @@ def main(argv):
             f"give a multiple of {num_parts}"
         )
     trainer = make_step(settings, config)
-    log.info("%s: %d examples of %d pieces at a time on a core", settings["task"], part, settings["max_seq_length"])
+    log.info(
+        "%s: %d %s of %d tokens at a time on a core",
+        *(settings["task"], part, "rows" if settings["pack"] else "examples", settings["max_seq_length"]),
+    )
     started = time.monotonic()
     try:
         memory = _compile(trainer, settings, part)
@@ -119,9 +139,12 @@ def main(argv):
             f"--train_batch_size={settings['train_batch_size']} is too much for {settings['num_tpu_cores']} core(s) "
             f"with --gradient_accumulation_steps={settings['gradient_accumulation_steps']}: {error}; {remedy}"
         ) from None
+    num_cores, seconds = _compiled_cores(settings), time.monotonic() - started
+    if num_cores < settings["num_tpu_cores"]:
+        log.info("compiled for 1 core, without the exchange of gradients: a TPU of 4 or 8 cores can be compiled for")
     print(
-        f"compiled for TPU v5e in {time.monotonic() - started:.0f} s, not run: static shapes, nothing on the host\n"
-        f"memory of a core: {memory.total / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
+        f"compiled for {num_cores} core(s) of a TPU v5e in {seconds:.0f} s, not run: static shapes, nothing on the host"
+        f"\nmemory of a core: {memory.total / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
         f"  weights, moments and batch  {memory.inputs / _GB:.2f} GB\n"
         f"  temporary                   {memory.temporary / _GB:.2f} GB\n"
         f"  program                     {memory.code / _GB:.2f} GB",
@@ -133,21 +156,32 @@ def make_step(settings, config):
     """Returns the `training.step.Trainer` of a task, its weights random.
 
     Args:
-        settings: dict with "task", "num_labels" and "gradient_accumulation_steps".
+        settings: dict with "task", "num_labels", "gradient_accumulation_steps", "num_tpu_cores", "precision",
+            "recompute" and "pack".
         config: BertConfig.
     """
+    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
     schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100, "smooth_learning_rate": False}
-    task = TASKS[settings["task"]](config, settings["num_labels"])
-    return make_trainer(task, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
+    with dtype_policy(PRECISIONS[settings["precision"]]):
+        task = TASKS[settings["task"]](config, settings["num_labels"])
+    task.model.bert.is_recomputed = settings["recompute"]
+    task = PackedTask(task) if settings["pack"] else task
+    trainer = make_trainer(task, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
+    if _compiled_cores(settings) > 1:
+        trainer.sum_over_replicas = _sum_over_cores(settings["num_tpu_cores"])
+    return trainer
 
 
 def features_of(settings, num_rows):
     """Returns the features that a task trains on, a dict of `tf.TensorSpec`.
 
     Args:
-        settings: dict with "task", "num_labels", "max_seq_length" and "max_predictions_per_seq".
+        settings: dict with "task", "num_labels", "max_seq_length", "max_predictions_per_seq", "pack" and
+            "gradient_accumulation_steps".
         num_rows: int.
     """
+    if settings["pack"]:
+        return _packed_features(settings, num_rows)
     task, length, num_labels = (settings[name] for name in ("task", "max_seq_length", "num_labels"))
     rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
     shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
@@ -164,6 +198,30 @@ def features_of(settings, num_rows):
         shapes["label_ids"] = [*rows, length] if task == "token_classification" else [num_rows]
     specs = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
     return specs | {name: tf.TensorSpec(shape, tf.float32) for name, shape in floats.items()}
+
+
+def _packed_features(settings, num_rows):
+    """Returns what `data_prep.packed_batches.pack_batches` makes of the features of a task."""
+    examples = features_of({**settings, "pack": False}, 1)
+    zeros = tf.data.Dataset.from_tensors({name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()})
+    num_parts, num_sequences = settings["gradient_accumulation_steps"], settings["max_seq_length"] // _SHORTEST_PACKED
+    return pack_batches(zeros, PackedShape(num_parts, num_rows // num_parts, max(1, num_sequences))).element_spec
+
+
+def _compiled_cores(settings):
+    """Returns for how many cores the step is compiled: one where there is no TPU of the number that was asked for."""
+    return settings["num_tpu_cores"] if can_compile_for(settings["num_tpu_cores"]) else 1
+
+
+def _sum_over_cores(num_cores):
+    """Returns a function that sums a structure of tensors over all cores; TensorFlow's own needs a TPU to compile."""
+    keys = itertools.count(1)
+
+    def sum_over_cores(value):
+        options = {"group_size": num_cores, "group_key": 1, "merge_op": "Add", "final_op": "Id", "ordering_token": []}
+        return tf.raw_ops.CollectiveReduceV2(input=value, instance_key=next(keys), **options)
+
+    return lambda values: tf.nest.map_structure(sum_over_cores, values)
 
 
 def _config(settings):
@@ -183,7 +241,7 @@ def _compile(trainer, settings, part):
     faults = find_faults(program.text)
     if faults:
         raise ValueError(f"a TPU does not take the step: {'; '.join(faults[:5])}")
-    return compile_for_tpu(program.serialized)
+    return compile_for_tpu(program.serialized, _compiled_cores(settings))
 
 
 def _largest_part(trainer, settings, part, needed):

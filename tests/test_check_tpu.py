@@ -60,6 +60,9 @@ def test_the_flags_are_these():
         "train_batch_size": 32,
         "gradient_accumulation_steps": 1,
         "num_tpu_cores": 8,
+        "precision": "float32",
+        "recompute": False,
+        "pack": False,
     }
 
 
@@ -67,7 +70,7 @@ def test_a_batch_that_fits_is_told_with_its_memory(config_file, compiler, capsys
     check(bert_config_file=config_file, train_batch_size=24, gradient_accumulation_steps=2)
     assert compiler == [6]
     said = capsys.readouterr().out
-    assert said.startswith("compiled for TPU v5e in 0 s, not run: static shapes, nothing on the host\n")
+    assert said.startswith("compiled for 1 core(s) of a TPU v5e in 0 s, not run: static shapes, nothing on the host\n")
     assert "memory of a core: 6.50 of 15.75 GB\n" in said
     assert "  temporary                   6.00 GB\n" in said
 
@@ -116,6 +119,10 @@ def test_where_the_compiler_does_not_say_how_much_half_is_tried(config_file, mon
             {"bert_config_file": "uncased_L-12_H-768_A-12", "train_batch_size": 5},
             "^--train_batch_size=5 cannot be divided evenly by --num_tpu_cores=2 x .*; give a multiple of 2$",
         ),
+        (
+            {"bert_config_file": "uncased_L-12_H-768_A-12", "pack": True},
+            "^--pack is not for --task=pretraining, but for classification, regression, multi_label, token_classi",
+        ),
     ],
 )
 def test_mistakes_are_told_before_any_work(flags, sentence):
@@ -161,12 +168,64 @@ needs_the_compiler = pytest.mark.skipif(
 )
 
 
+def lowered(config_file, monkeypatch, **flags):
+    """Returns the trainer, the program and the number of cores that the compiler would be given."""
+    given = []
+    monkeypatch.setattr(check_tpu, "compile_for_tpu", lambda *arguments: given.append(arguments) or Memory(1, 1, 1))
+    make_step = check_tpu.make_step
+    monkeypatch.setattr(check_tpu, "make_step", lambda *arguments: given.append(make_step(*arguments)) or given[-1])
+    monkeypatch.setattr(check_tpu, "lower", lambda *arguments: given.append(lower(*arguments)) or given[-1])
+    check(bert_config_file=config_file, **flags)
+    trainer, program, (_, num_cores) = given
+    return trainer, program.text, num_cores
+
+
+@pytest.mark.parametrize("num_cores", [1, 2, 4, 8])
+def test_the_exchange_of_gradients_is_compiled_for_4_and_8_cores(config_file, monkeypatch, capsys, num_cores):
+    flags = {"task": "classification", "train_batch_size": 16, "num_tpu_cores": num_cores}
+    trainer, program, num_compiled = lowered(config_file, monkeypatch, **flags)
+    num_sums = program.count(" all-reduce(")
+    is_told = "without the exchange of gradients" in capsys.readouterr().err
+    if num_cores in (1, 2):
+        assert (num_compiled, num_sums, is_told) == (1, 0, num_cores == 2)
+    else:
+        assert (num_compiled, is_told) == (num_cores, False)
+        assert num_sums >= sum("/adam_m" in name for name in trainer.state)
+        assert f"replica_groups={{{{{','.join(map(str, range(num_cores)))}}}}}" in program
+
+
+def test_a_step_in_16_bits_recomputed_and_packed_is_what_is_compiled(config_file, monkeypatch):
+    flags = {"task": "classification", "train_batch_size": 16, "num_tpu_cores": 1, "gradient_accumulation_steps": 2}
+    _, plain, _ = lowered(config_file, monkeypatch, **flags)
+    assert "bf16[" not in plain
+    assert "operand_precision={highest,highest}" in plain
+    assert "s32[2,8,12]" not in plain
+    monkeypatch.undo()
+    flags |= {"precision": "bfloat16", "recompute": True, "pack": True}
+    trainer, packed, _ = lowered(config_file, monkeypatch, **flags)
+    assert "bf16[" in packed
+    assert "s32[2,8,12]" in packed  # two parts of eight rows
+    assert trainer.task.model.bert.is_recomputed
+    monkeypatch.undo()
+    _, rounded, _ = lowered(config_file, monkeypatch, **{**flags, "precision": "tf32", "pack": False})
+    assert "operand_precision={highest,highest}" not in rounded
+
+
 @pytest.mark.slow  # the compiler takes from ten seconds to a minute for each program
 @needs_the_compiler
 @pytest.mark.parametrize("task", check_tpu.TASKS)
 def test_the_compiler_of_the_tpu_takes_the_step_of_each_task(task, config_file, capsys):
-    check(task=task, bert_config_file=config_file, train_batch_size=16, num_labels=3, gradient_accumulation_steps=2)
-    assert "compiled for TPU v5e" in capsys.readouterr().out
+    flags = {"task": task, "bert_config_file": config_file, "train_batch_size": 16, "num_labels": 3}
+    check(**flags, gradient_accumulation_steps=2, num_tpu_cores=4)
+    assert "compiled for 4 core(s) of a TPU v5e" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # as above
+@needs_the_compiler
+def test_the_compiler_of_the_tpu_takes_packed_rows_in_16_bits_that_are_recomputed(config_file, capsys):
+    flags = {"task": "classification", "bert_config_file": config_file, "train_batch_size": 16, "num_tpu_cores": 8}
+    check(**flags, precision="bfloat16", recompute=True, pack=True)
+    assert "compiled for 8 core(s) of a TPU v5e" in capsys.readouterr().out
 
 
 @pytest.mark.slow  # as above

@@ -16,14 +16,13 @@ import sys
 # The memory of a core of a TPU v5e that a program can have, as its compiler says; bytes.
 CORE_MEMORY = int(15.75 * 2**30)
 _PACKAGES = ("jax", "libtpu")
-# A TPU v5e of four cores, told to libtpu instead of being looked for on the network; one of the four is compiled for.
-_TOPOLOGY = "v5e:2x2"
+# How the cores of a TPU v5e are connected, by their number. One core is compiled for as a part of four.
+_TOPOLOGIES = {1: "2x2", 4: "2x2", 8: "2x4"}
+# What libtpu would otherwise look for on the network.
 _ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
-    "TPU_TOPOLOGY": "2x2",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     # JAX itself is to look for no device.
     "JAX_PLATFORMS": "cpu",
@@ -71,11 +70,17 @@ def missing_packages():
     return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
 
 
-def compile_for_tpu(serialized):
-    """Compiles a program for one core of a TPU v5e, which takes from half a minute to many minutes.
+def can_compile_for(num_cores):
+    """Returns whether `compile_for_tpu` knows a TPU v5e with this number of cores, an int."""
+    return num_cores in _TOPOLOGIES
+
+
+def compile_for_tpu(serialized, num_cores=1):
+    """Compiles a program for the cores of a TPU v5e, which takes from half a minute to many minutes.
 
     Args:
-        serialized: bytes; the HLO, see `training.hlo.Program`.
+        serialized: bytes; the HLO, see `training.hlo.Program`. All cores run it, each on its own part of a batch.
+        num_cores: int, for which `can_compile_for` is true.
 
     Returns:
         Memory.
@@ -89,8 +94,13 @@ def compile_for_tpu(serialized):
             f"the compiler of the TPU is missing ({', '.join(missing_packages())}): pip install 'bert-keras[tpu-check]'"
         )
     # env, since only programs may change the environment; libtpu exists for Linux alone.
-    command = ["env", *(f"{name}={value}" for name, value in _ENVIRONMENT.items())]
-    command += [sys.executable, "-m", "training.tpu_compile"]
+    topology = _TOPOLOGIES[num_cores]
+    environment = _ENVIRONMENT | {
+        "TPU_ACCELERATOR_TYPE": f"v5litepod-{max(num_cores, 4)}",
+        "TPU_TOPOLOGY": topology,
+    }
+    command = ["env", *(f"{name}={value}" for name, value in environment.items())]
+    command += [sys.executable, "-m", "training.tpu_compile", topology, str(num_cores)]
     done = subprocess.run(
         command, input=serialized, capture_output=True, check=False, cwd=pathlib.Path(__file__).parents[1]
     )
@@ -112,7 +122,7 @@ def _refusal(message):
     return OutOfMemoryError(needed if needed > CORE_MEMORY else None)
 
 
-def _answer(serialized):
+def _answer(serialized, topology, num_cores):
     """Returns what this program says: the fields of Memory, or an error."""
     import jax
     import libtpu  # noqa: F401  (tells JAX where its library is)
@@ -120,12 +130,13 @@ def _answer(serialized):
     from jax.experimental import topologies
     from jaxlib import xla_client
 
-    core = topologies.get_topology_desc(platform="tpu", topology_name=_TOPOLOGY).devices[0]
+    description = topologies.get_topology_desc(platform="tpu", topology_name=f"v5e:{topology}")
+    cores = tuple(description.devices[:num_cores])
     options = xla_client.CompileOptions()
-    options.num_replicas = options.num_partitions = 1
-    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[core.id]], np.int32))
+    options.num_replicas, options.num_partitions = num_cores, 1
+    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[core.id] for core in cores], np.int32))
     try:
-        compiled = core.client.compile(_module(serialized), xla_client.DeviceList((core,)), options)
+        compiled = cores[0].client.compile(_module(serialized), xla_client.DeviceList(cores), options)
     except jax.errors.JaxRuntimeError as error:
         return {"error": str(error)}
     stats = compiled.get_compiled_memory_stats()
@@ -158,4 +169,4 @@ def _module(serialized):
 
 
 if __name__ == "__main__":
-    print(json.dumps(_answer(sys.stdin.buffer.read())))
+    print(json.dumps(_answer(sys.stdin.buffer.read(), sys.argv[1], int(sys.argv[2]))))

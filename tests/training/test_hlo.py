@@ -22,6 +22,7 @@ CONFIG = BertConfig(
     max_position_embeddings=16,
 )
 SETTINGS = {"max_seq_length": 12, "max_predictions_per_seq": 3, "num_labels": 3, "gradient_accumulation_steps": 1}
+SETTINGS |= {"num_tpu_cores": 1, "precision": "float32", "recompute": False, "pack": False}
 STRATEGY = tf.distribute.get_strategy()
 
 
