@@ -20,6 +20,7 @@ import weakref
 from modeling import open_checkpoint, save_checkpoint
 from modeling.tensorflow_checkpoint import find_damage
 from storage import json_files, paths, writing
+from training.run_settings import check_same_run
 
 log = logging.getLogger("bert_keras")
 
@@ -104,7 +105,7 @@ class RunDir:
             # As it would be read back: JSON has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
-            self._compare(old, {**settings, **facts}, free, {*stored["facts"], *facts})
+            check_same_run(self.path, old, {**settings, **facts}, free, {*stored["facts"], *facts})
         for leftover in [*self._names(".*unfinished*"), *self._names(".*.partial")]:
             leftover = self.file(leftover)
             paths.remove_dir(leftover) if paths.is_dir(leftover) else paths.remove(leftover)
@@ -288,25 +289,6 @@ class RunDir:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def _compare(self, old, new, free, facts):
-        # Of fine-tuning it is no setting: it follows from the epochs, which are compared.
-        if new.get("num_train_steps", 0) > old.get("num_train_steps", 0):
-            log.info(
-                "num_train_steps was %d and is %d now; the learning rate follows the longer schedule from here on",
-                *(old["num_train_steps"], new["num_train_steps"]),
-            )
-            free = {*free, "num_train_steps"}
-        differences = []
-        for name in sorted((set(old) | set(new)) - set(free)):
-            if old.get(name) != new.get(name):
-                shown_name = name if name in facts else f"--{name}"
-                differences += _differences(shown_name, old.get(name), new.get(name))
-        if differences:
-            raise ValueError(
-                f"--output_dir={self.path} holds a run with other settings: {'; '.join(differences)}; "
-                "give the old settings to resume it, or another --output_dir"
-            )
-
 
 @functools.lru_cache(maxsize=32)
 def _damage_of(prefix, files):
@@ -331,18 +313,3 @@ def read_run_config(path):
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
         raise ValueError(f"{path} was not written by a run: it needs the keys program and settings")
     return {"facts": {}, **config}
-
-
-def _differences(name, old, new):
-    """Says what differs in one setting or fact; in a dict by its keys."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            f"{name}: {key} was {_shown(old.get(key))} and is {_shown(new.get(key))} now"
-            for key in sorted({*old, *new})
-            if old.get(key) != new.get(key)
-        ]
-    return [f"{name} was {_shown(old)} and is {_shown(new)} now"]
-
-
-def _shown(value):
-    return "not given" if value is None else value

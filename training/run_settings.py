@@ -1,0 +1,52 @@
+"""Whether the settings of a command are those of the run that a folder holds."""
+
+import logging
+
+log = logging.getLogger("bert_keras")
+
+
+def check_same_run(path, old, new, free, facts):
+    """Refuses to resume a run with other settings.
+
+    Args:
+        path: str; the folder of the run.
+        old: dict of JSON values by name, of the run: settings and facts.
+        new: likewise, of the command.
+        free: names of those that may differ. `num_train_steps` may grow.
+        facts: names of those that are not flags.
+
+    Raises:
+        ValueError: others differ; they are named.
+    """
+    # A fine-tuning run counts in epochs, which are compared; its steps follow from them.
+    if new.get("num_train_steps", 0) > old.get("num_train_steps", 0):
+        log.info(
+            "num_train_steps was %d and is %d now; the learning rate follows the longer schedule from here on",
+            *(old["num_train_steps"], new["num_train_steps"]),
+        )
+        free = {*free, "num_train_steps"}
+    differences = []
+    for name in sorted((set(old) | set(new)) - set(free)):
+        if old.get(name) != new.get(name):
+            shown_name = name if name in facts else f"--{name}"
+            differences += _differences(shown_name, old.get(name), new.get(name))
+    if differences:
+        raise ValueError(
+            f"--output_dir={path} holds a run with other settings: {'; '.join(differences)}; "
+            "give the old settings to resume it, or another --output_dir"
+        )
+
+
+def _differences(name, old, new):
+    """Says what differs in one setting or fact; in a dict by its keys."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            f"{name}: {key} was {_shown(old.get(key))} and is {_shown(new.get(key))} now"
+            for key in sorted({*old, *new})
+            if old.get(key) != new.get(key)
+        ]
+    return [f"{name} was {_shown(old)} and is {_shown(new)} now"]
+
+
+def _shown(value):
+    return "not given" if value is None else value
