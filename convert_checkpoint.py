@@ -1,19 +1,18 @@
-"""Converts checkpoints from TensorFlow (the release's, a run's) to safetensors and back, and extends vocabularies.
+"""Converts checkpoints from TensorFlow (the original's, a run's) to safetensors and back, and extends vocabularies.
 
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=converted --format=safetensors
     python convert_checkpoint.py --input=converted --output=back --format=tensorflow
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=medical --format=tensorflow \\
         --extend_vocab=words.txt
 
-The output is a folder of weights, config and vocabulary. It appears only after it has been read back: every weight
-must have the same bits, and the network must compute the same numbers on a fixed input, to within 1e-5.
+The output is a folder of weights, config and vocabulary, and of a fine-tuned model also its task. It appears only after
+it has been read back: every weight must have the same bits, and the network must compute the same numbers on a fixed
+input, to within 1e-5.
 """
 
 import dataclasses
 import logging
 import os
-import pathlib
-import shutil
 import sys
 
 from training.start import start_tensorflow
@@ -24,6 +23,7 @@ from absl import flags
 
 from data_prep.tokenization import FullTokenizer
 from data_prep.vocabulary import extend_vocabulary
+from export.converted_task import HEADS, choose_labels, read_task, write_task
 from modeling import check_config, open_checkpoint, read_config
 from modeling.checkpoint import Checkpoint
 from modeling.checkpoint_names import architecture_of
@@ -39,7 +39,8 @@ from modeling.conversion import (
     run_network,
     write_contents,
 )
-from prediction.model_files import TOKENIZER_FILE, find_preparation, preparation_text
+from prediction.model_files import TASK_FILE, TOKENIZER_FILE, find_preparation, preparation_text
+from storage import paths
 from training.console import open_console
 from training.flags import parse, require, run_main
 from training.new_folder import check_new_folder, folder_that_appears_when_done
@@ -58,7 +59,9 @@ def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
     heads = ["none", "masked_lm", *LINEAR_HEADS]
-    flags.DEFINE_string("input", None, "Checkpoint of any format: its prefix, one of its files, its folder.", **define)
+    flags.DEFINE_string(
+        "input", None, "Checkpoint of any format, or a run: its prefix, one of its files, its folder.", **define
+    )
     flags.DEFINE_string("output", None, "Folder to write; new or empty.", **define)
     flags.DEFINE_enum("format", None, FORMATS, "Format to write.", **define)
     flags.DEFINE_enum("head", None, heads, "The one head to keep; none: the encoder alone.", **define)
@@ -86,12 +89,13 @@ def main(argv):
     require(values, ("input", "output", "format"))
     check_new_folder(values.output, "output", file_endings=(".ckpt", ".index", ".safetensors"))
     _check_labels(values.labels)
-    checkpoint = open_checkpoint(values.input)
-    contents = _select(checkpoint, values)
+    checkpoint = open_checkpoint(_find_input(values))
+    settings = read_task(checkpoint)
+    contents = _select(checkpoint, settings, values)
     vocab_file = values.vocab_file or checkpoint.vocab_file
     preparation = None
     if vocab_file is not None:
-        folder_read = pathlib.Path(checkpoint.prefix).parent
+        folder_read = paths.parent(checkpoint.prefix)
         preparation = find_preparation(folder_read, vocab_file, contents.config, values.do_lower_case)
     extended = None
     if values.extend_vocab:
@@ -104,8 +108,11 @@ def main(argv):
         else:
             _write_vocabulary(folder, vocab_file, extended)
             (folder / TOKENIZER_FILE).write_text(preparation_text(preparation), encoding="utf-8")
+        if settings and HEADS[settings["task"]] in contents.heads:
+            write_task(folder, settings, contents.labels)
+        elif values.format == "tensorflow":
+            _tell_what_is_lost(contents)
         difference = _read_back(folder, contents, computed)
-    _tell_purpose_of_head(contents.heads, values.format)
     log.info("%s holds %s", values.output, ", ".join(sorted(os.listdir(values.output))))
     return difference
 
@@ -119,7 +126,22 @@ def _check_labels(labels):
         raise ValueError(f"--labels has {', '.join(repeated)} more than once; give each class a name of its own")
 
 
-def _select(checkpoint, values):
+def _find_input(values):
+    """Returns the path of the checkpoint: of a run of fine-tuning that of its model, which is the one to use."""
+    model = paths.join(values.input, "model")
+    if not paths.is_file(paths.join(model, TASK_FILE)):
+        return values.input
+    if values.keep_optimizer:
+        raise ValueError(
+            f"--keep_optimizer: {values.input} is a run of fine-tuning, whose model in {model} has only weights; leave "
+            f"the flag out, or give one of the checkpoints {paths.join(values.input, 'model.ckpt-<step>')} as --input, "
+            f"with --bert_config_file={paths.join(model, 'bert_config.json')}"
+        )
+    log.info("%s is a run of fine-tuning: its model in %s is converted", values.input, model)
+    return model
+
+
+def _select(checkpoint, settings, values):
     """Returns what of the input is to be written, as Contents."""
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
     if config is None:
@@ -127,7 +149,7 @@ def _select(checkpoint, values):
             f"there is no config beside {checkpoint.prefix}; give the --bert_config_file that belongs to it"
         )
     check_config(config, checkpoint)
-    heads = _choose_heads(checkpoint, values.head)
+    heads = _choose_heads(checkpoint, settings, values.head)
     if values.format == "safetensors":
         architecture_of(heads)  # refuses heads that no class has together
     # A choice has one score, whatever its config names; other heads have no classes to name.
@@ -141,14 +163,21 @@ def _select(checkpoint, values):
     left_out = sorted(set(checkpoint.heads) - set(heads)) if values.head not in TOP_LEVEL_HEADS else []
     if left_out:
         log.info("left out, by --head=%s: %s", values.head, ", ".join(left_out))
-    labels = values.labels or (checkpoint.labels if has_classes else None)
+    labels = choose_labels(checkpoint, settings, values.labels) if has_classes else None
     return Contents(Checkpoint(checkpoint.prefix, entries), heads, config, labels)
 
 
-def _choose_heads(checkpoint, choice):
+def _choose_heads(checkpoint, settings, choice):
     """Returns the heads that are written, a tuple of str."""
+    of_task = HEADS[settings["task"]] if settings else None
     if choice is None:
-        return tuple(checkpoint.heads)
+        # The names in a TensorFlow checkpoint do not say what its head is for, but the task does.
+        return tuple(of_task if of_task and head in TOP_LEVEL_HEADS else head for head in checkpoint.heads)
+    if of_task and choice in TOP_LEVEL_HEADS and choice != of_task:
+        raise ValueError(
+            f"--head={choice}: {checkpoint.prefix} was trained for {settings['task']} and has the head {of_task}, as "
+            f"{TASK_FILE} says; leave the flag out"
+        )
     if choice == "none":
         return ()
     if choice == "multiple_choice" and "output_bias" in checkpoint.names and checkpoint.shape("output_bias") != (1,):
@@ -199,20 +228,21 @@ def _extend(contents, vocab_file, words_file, preparation):
 
 def _write_vocabulary(folder, vocab_file, extended):
     if extended is None:
-        shutil.copyfile(vocab_file, folder / "vocab.txt")
+        paths.copy(vocab_file, folder / "vocab.txt")
     else:
         (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in extended.tokens), encoding="utf-8")
 
 
-def _tell_purpose_of_head(heads, format_):
-    for head in {"token_classifier", "multiple_choice"} & set(heads) if format_ == "tensorflow" else ():
-        log.info(
-            "a TensorFlow checkpoint does not say what its head is for: --head=%s gives it back as what it is", head
-        )
+def _tell_what_is_lost(contents):
+    """Warns of what a TensorFlow checkpoint without a task.json does not say."""
+    if contents.labels:
+        log.warning("a TensorFlow checkpoint has no place for the names of classes: %s", ",".join(contents.labels))
+    for head in {"token_classifier", "multiple_choice"} & set(contents.heads):
+        log.info("a TensorFlow checkpoint does not say what its head is for: convert it back with --head=%s", head)
 
 
 def _read_back(folder, contents, computed):
-    """Reads what has been written and holds it to what it was made from."""
+    """Reads the files that were written and compares them with the input."""
     copy = open_contents(folder, contents.heads)
     if differing := differing_entries(contents.checkpoint, copy.checkpoint):
         raise ValueError(f"what was written is not what was read, in {', '.join(differing[:5])}; nothing is kept")

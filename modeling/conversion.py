@@ -153,8 +153,6 @@ def write_contents(contents, folder, format_):
             config.hidden_act,
             config.layer_norm_eps,
         )
-    if contents.labels and contents.labels[0] != "LABEL_0":
-        log.warning("a TensorFlow checkpoint has no place for the names of classes: %s", ",".join(contents.labels))
 
 
 def open_contents(folder, heads):

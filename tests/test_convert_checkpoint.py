@@ -5,15 +5,28 @@ import json
 import os
 import pathlib
 import re
+import resource
 
 import numpy as np
 import pytest
+from fine_tuned_models import (
+    OF_ANSWERS,
+    OF_TAGS,
+    OF_TEXTS,
+    TAGS,
+    random_answerer,
+    random_classifier,
+    randomise,
+    small_config,
+    write_fine_tuned,
+)
 
 import convert_checkpoint
-from data_prep.records import write_metadata
-from modeling import BertConfig, open_checkpoint, save_checkpoint, weights_by_name
+from modeling import BertConfig, TokenClassifierModel, open_checkpoint, save_checkpoint, weights_by_name
 from modeling.conversion import Contents, largest_difference, run_network, write_contents
+from prediction import open_model
 from prediction.model_files import open_model_files
+from storage import paths
 from tests.modeling.tiny_bert import make_config, make_model
 from training.run_dir import RunDir
 
@@ -169,7 +182,7 @@ def test_what_a_top_level_head_is_for_the_user_says(tuned_dir, model_dir, tmp_pa
     assert open_checkpoint(tmp_path / "safe").labels == ["no", "maybe", "yes"]
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
     assert "a TensorFlow checkpoint has no place for the names of classes: no,maybe,yes" in said()
-    assert ("--head=token_classifier gives it back" in said()) == bool(head)
+    assert ("convert it back with --head=token_classifier" in said()) == bool(head)
     np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_bias"), [0, 1, 2])
 
 
@@ -185,6 +198,132 @@ def test_a_choice_has_one_score(tuned_dir, model_dir, tmp_path):
     assert_same_entries(tmp_path / "safe", tmp_path / "again")
     with pytest.raises(ValueError, match="the head of .* has 3 classes, and a choice has one score; choose classifier"):
         convert(tuned_dir(3), tmp_path / "out", "safetensors", **flags)
+
+
+LABELS = ["no", "yes", "maybe"]
+FINE_TUNED = {
+    "classification": (lambda: random_classifier(3), OF_TEXTS | {"labels": LABELS}, "BertForSequenceClassification"),
+    "multiple_choice": (lambda: random_classifier(1), {"max_seq_length": 16}, "BertForMultipleChoice"),
+    "question_answering": (random_answerer, OF_ANSWERS, "BertForQuestionAnswering"),
+    "token_classification": (
+        lambda: randomise(TokenClassifierModel(small_config(), len(TAGS))),
+        OF_TAGS | {"labels": TAGS},
+        "BertForTokenClassification",
+    ),
+}
+QUESTIONS = {
+    "classification": "he was hungry",
+    "multiple_choice": ("he was hungry", ["so he ate", "paris is the capital"]),
+    "question_answering": ("what is paris", "paris is the capital of france"),
+    "token_classification": "paris is the capital",
+}
+
+
+@pytest.mark.parametrize("task", FINE_TUNED)
+def test_a_fine_tuned_model_stays_usable_in_both_formats(tmp_path, said, task):
+    make, settings, architecture = FINE_TUNED[task]
+    run = write_fine_tuned(tmp_path / "run", make(), task, **settings)
+    convert(run, tmp_path / "safe", "safetensors")  # the run, and no --head: its task says what the head is
+    assert f"{run} is a run of fine-tuning: its model in {run / 'model'} is converted" in said()
+    convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
+    config = json.loads((tmp_path / "safe" / "config.json").read_text())
+    assert config["architectures"] == [architecture]
+    if "labels" in settings:
+        assert config["id2label"] == {str(number): label for number, label in enumerate(settings["labels"])}
+    for folder in ("safe", "back"):
+        assert json.loads((tmp_path / folder / "task.json").read_text()) == json.loads(
+            (run / "model" / "task.json").read_text()
+        )
+        assert json.loads((tmp_path / folder / "tokenizer_config.json").read_text())["do_lower_case"]
+    assert_same_entries(run / "model", tmp_path / "back")
+    assert "names of classes" not in said()
+    assert "does not say" not in said()
+    answers = [open_model(folder)([QUESTIONS[task]])[0] for folder in (run, tmp_path / "safe", tmp_path / "back")]
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_new_names_of_classes_are_in_both_files(tmp_path):
+    run = write_fine_tuned(tmp_path / "run", random_classifier(3), "classification", **OF_TEXTS, labels=LABELS)
+    convert(run, tmp_path / "safe", "safetensors", labels="a,b,c")
+    assert json.loads((tmp_path / "safe" / "task.json").read_text())["labels"] == ["a", "b", "c"]
+    assert open_checkpoint(tmp_path / "safe").labels == ["a", "b", "c"]
+    config_file = tmp_path / "safe" / "config.json"
+    config_file.write_text(config_file.read_text().replace('"a"', '"d"'))
+    message = f"{tmp_path}/safe names the classes a, b, c in task.json and d, b, c in config.json; correct one of t"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        convert(tmp_path / "safe", tmp_path / "out", "tensorflow")
+
+
+def test_a_model_without_its_head_has_no_task(tmp_path):
+    run = write_fine_tuned(tmp_path / "run", random_classifier(3), "classification", **OF_TEXTS, labels=LABELS)
+    convert(run, tmp_path / "encoder", "tensorflow", head="none")
+    assert sorted(os.listdir(tmp_path / "encoder")) == TENSORFLOW_FILES
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"head": "token_classifier"}, "was trained for classification and has the head classifier, as task.json says"),
+        ({"labels": "a,b"}, "2 labels were given, but the head has 3 rows; give one for each with --labels"),
+        (
+            {"keep_optimizer": True},
+            "RUN is a run of fine-tuning, whose model in RUN/model has only weights; lea",
+        ),
+    ],
+)
+def test_flags_that_do_not_fit_a_fine_tuned_model(tmp_path, flags, message):
+    run = write_fine_tuned(tmp_path / "run", random_classifier(3), "classification", **OF_TEXTS, labels=LABELS)
+    with pytest.raises(ValueError, match=re.escape(message.replace("RUN", str(run)))):
+        convert(run, tmp_path / "out", "safetensors", **flags)
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_task_that_is_unknown(model_dir, tmp_path):
+    (model_dir / "task.json").write_text('{"task": "translation"}')
+    with pytest.raises(ValueError, match=r'task.json: the task is "translation", but must be one of classification, '):
+        convert(model_dir, tmp_path / "out", "safetensors")
+
+
+def test_a_checkpoint_in_an_object_store(model_dir, tmp_path):
+    for name in os.listdir(model_dir):
+        paths.copy(model_dir / name, f"ram://bucket/released/{name}")
+    convert("ram://bucket/released", tmp_path / "out", "safetensors")
+    assert_same_entries(model_dir, tmp_path / "out")
+    assert (tmp_path / "out" / "vocab.txt").read_bytes() == (model_dir / "vocab.txt").read_bytes()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("format_", convert_checkpoint.FORMATS)
+def test_a_full_disk_leaves_nothing(model_dir, tmp_path, format_, is_there):
+    if is_there:
+        (tmp_path / "out").mkdir()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))  # less than the weights
+    try:
+        message = rf"^--output={tmp_path}/out cannot be written \(File too large\); make room on its disk, or give"
+        with pytest.raises(OSError, match=message):
+            convert(model_dir, tmp_path / "out", format_)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.rglob("*") if model_dir not in path.parents] == (
+        ["released", "out"] if is_there else ["released"]
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_told_first(model_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(convert_checkpoint, "open_checkpoint", None)
+    with pytest.raises(
+        ValueError, match=f"out/new cannot be written, because {tmp_path} is read-only; give another folder$"
+    ):
+        convert(model_dir, tmp_path / "out" / "new", "tensorflow")
+
+
+def test_what_a_killed_process_left_is_removed(model_dir, tmp_path):
+    # The number of a process that does not exist: they are below 2**22.
+    (tmp_path / ".out.unfinished-99999999").mkdir()
+    convert(model_dir, tmp_path / "out", "tensorflow")
+    assert sorted(os.listdir(tmp_path)) == ["out", "released"]
 
 
 @pytest.mark.parametrize("labels", ["yes,no", "yes,no,maybe,never"])
@@ -244,14 +383,12 @@ def test_the_casing_is_written_down_and_read(model_dir, tmp_path, said, pieces, 
 
 @pytest.mark.parametrize("format_", convert_checkpoint.FORMATS)
 def test_a_run_is_converted_as_it_was_trained(model_dir, tmp_path, said, format_):
-    record_file = tmp_path / "train.tfrecord"
-    record_file.touch()
-    write_metadata(str(record_file), {"kind": "pretraining", "do_lower_case": False})
-    settings = {"input_file": str(record_file), "max_seq_length": 12, "init_checkpoint": None}
+    (model_dir / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    settings = {"max_seq_length": 12, "init_checkpoint": None}
     (model_dir / "run_config.json").write_text(json.dumps({"settings": settings}))
     (tmp_path / "words.txt").write_text("Heart\n")
     convert(model_dir, tmp_path / "out", format_, extend_vocab=tmp_path / "words.txt")
-    assert "text keeps its capital letters: so were the records of its training, train.tfrecord" in said()
+    assert f"text keeps its capital letters: so says {model_dir}/tokenizer_config.json" in said()
     written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert written == {"do_lower_case": False, "model_max_length": 12, "tokenizer_class": "BertTokenizer"}
     assert (tmp_path / "out" / "vocab.txt").read_text().split()[1] == "Heart"
@@ -460,7 +597,7 @@ def test_a_link_to_no_folder_gets_one(model_dir, tmp_path):
     [
         ({"output": ""}, "missing: --output"),
         ({"format": "pickle"}, "flag --format=pickle: value should be one of <tensorflow|safetensors>"),
-        ({"output": "gs://bucket/out"}, "--output=gs://bucket/out is a remote path; give a local folder"),
+        ({"output": "gs://bucket/out"}, "--output=gs://bucket/out is a remote path; give a local folder, and copy it"),
         ({"output": "DIR/a[b"}, "TensorFlow takes [ * ? in a path for a pattern; rename it"),
         ({"output": "DIR/model.safetensors"}, "names a file; give the folder that the files are to be put into"),
         ({"output": "DIR/released/vocab.txt"}, "names a file; give the folder"),
@@ -477,7 +614,10 @@ def test_a_link_to_no_folder_gets_one(model_dir, tmp_path):
             {"head": "classifier"},
             "has no such head, its heads are masked_lm, next_sentence; choose what is there, or no",
         ),
-        ({"output": "DIR/known.txt/out"}, "out cannot be made: Not a directory (DIR/known.txt/.out.unfinished-"),
+        (
+            {"output": "DIR/known.txt/out"},
+            "out cannot be created, because DIR/known.txt is a file; give another",
+        ),
         ({"labels": "a,,b"}, '--labels="a,,b" has an empty name; give one for each class'),
         ({"labels": ""}, '--labels="" has an empty name; give one for each class'),
         ({"labels": "a,b,a"}, "--labels has a more than once; give each class a name of its own"),

@@ -1,6 +1,7 @@
 """A folder that a program writes as a whole: it is new, and appears under its name only when all is well."""
 
 import contextlib
+import glob
 import os
 import pathlib
 import shutil
@@ -58,8 +59,9 @@ def folder_that_appears_when_done(path, flag, last):
     is_there = path.is_dir()
     unfinished = path / f".unfinished-{os.getpid()}" if is_there else pathlib.Path(writing.unfinished_name(path))
     try:
-        if is_there:
-            writing.remove_left_over(path)
+        for each in path.iterdir() if is_there else path.parent.glob(f".{glob.escape(path.name)}.unfinished-*"):
+            if writing.is_left_over(each.name):
+                shutil.rmtree(each)
         unfinished.mkdir(parents=True)
     except OSError as error:
         raise ValueError(f"--{flag}={path} cannot be created: {error.strerror} ({error.filename})") from None

@@ -1,0 +1,74 @@
+"""The task of a fine-tuned model that is converted: its head, the names of its classes, its task.json."""
+
+import json
+
+from modeling.config import read_json_object
+from prediction.model_files import TASK_FILE
+from storage import paths
+
+# The head of each task of fine-tuning.
+HEADS = {
+    **dict.fromkeys(("classification", "regression", "multi_label"), "classifier"),
+    "multiple_choice": "multiple_choice",
+    "question_answering": "squad",
+    "token_classification": "token_classifier",
+}
+
+
+def read_task(checkpoint):
+    """Returns the task.json in the folder of a checkpoint, a dict; None if there is none.
+
+    Raises:
+        ValueError: it names no task of fine-tuning.
+    """
+    file = paths.join(paths.parent(checkpoint.prefix), TASK_FILE)
+    if not paths.is_file(file):
+        return None
+    settings = read_json_object(file)
+    if settings.get("task") not in HEADS:
+        raise ValueError(f'{file}: the task is "{settings.get("task")}", but must be one of {", ".join(HEADS)}')
+    return settings
+
+
+def choose_labels(checkpoint, settings, given):
+    """Chooses the names of the classes.
+
+    Args:
+        checkpoint: `modeling.checkpoint.Checkpoint` with a head of classes.
+        settings: what `read_task` gave.
+        given: list of str; what the user calls them. None: as the task.json or the config.json says.
+
+    Returns:
+        list of str; None if nobody names them.
+
+    Raises:
+        ValueError: the files name different classes, or not as many as the head has.
+    """
+    of_config, of_task = checkpoint.labels, (settings or {}).get("labels")
+    if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
+        of_config = None
+    if not given and of_config and of_task and of_config != of_task:
+        raise ValueError(
+            f"{paths.parent(checkpoint.prefix)} names the classes {', '.join(of_task)} in {TASK_FILE} and "
+            f"{', '.join(of_config)} in config.json; correct one of them, or give --labels"
+        )
+    labels = given or of_task or of_config
+    num_rows = checkpoint.shape("output_bias")[0] if "output_bias" in checkpoint.names else None
+    if labels and num_rows is not None and len(labels) != num_rows:
+        raise ValueError(
+            f"{len(labels)} labels were given, but the head has {num_rows} rows; give one for each with --labels"
+        )
+    return labels
+
+
+def write_task(folder, settings, labels):
+    """Writes the task.json of a converted model, so that the programs that predict can use it.
+
+    Args:
+        folder: `pathlib.Path`.
+        settings: dict; the task.json of the model before the conversion.
+        labels: list of str, what `choose_labels` gave, or None.
+    """
+    settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
+    text = json.dumps(settings, indent=2, ensure_ascii=False)
+    (folder / TASK_FILE).write_text(f"{text}\n", encoding="utf-8")
