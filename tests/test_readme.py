@@ -57,7 +57,7 @@ def test_a_command_is_one_that_the_program_takes(words):
     flag_values = PROGRAMS[words[0]]()
     # What stands after -- is for Beam's runner.
     words = words[: words.index("--")] if "--" in words else words
-    parse(flag_values, words, "", takes_texts=words[0] == "predict.py")
+    parse(flag_values, words, "", takes_texts=words[0] in ("predict.py", "evaluate.py"))
 
 
 def test_the_two_commands_of_a_new_user_stand_in_the_readme():
