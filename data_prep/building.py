@@ -120,24 +120,23 @@ def build_with_workers(
     new_folders = missing_folders([*build.files, build.path])
     create_folders([*build.files, build.path])
     _tell_what_is_left(build)
-    try:
-        with WorkFolder(build.path) as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(WorkFolder(build.path))
+        try:
             result = _run(build, tools, workers, folder, input_files, metadata, progress)
-    except UnusableTextError:
-        build.remove()
-        remove_empty(new_folders)
-        raise
-    except BaseException as error:
-        if WorkFolder(build.path).has_results:
-            log.warning(
-                "finished work is kept in %s: the same command continues from there; else delete it", build.path
-            )
-        else:
-            build.remove()
-            remove_empty(new_folders)
-        if isinstance(error, OSError) and error.errno in writing.FULL:
-            raise cannot_write(f'in "{os.path.dirname(build.path)}"', error) from error
-        raise
+        except BaseException as error:
+            is_kept = folder.has_results and not isinstance(error, UnusableTextError)
+            stack.close()
+            if is_kept:
+                log.warning(
+                    "finished work is kept in %s: the same command continues from there; else delete it", build.path
+                )
+            else:
+                build.remove()
+                remove_empty(new_folders)
+            if isinstance(error, OSError) and error.errno in writing.FULL:
+                raise cannot_write(f'in "{os.path.dirname(build.path)}"', error) from error
+            raise
     build.remove()
     return result
 

@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import functools
+import itertools
 import json
 import logging
 import multiprocessing
@@ -19,6 +20,7 @@ from storage import paths, writing
 log = logging.getLogger("bert_keras")
 
 _UNFINISHED = ".part"
+_LINES_AT_ONCE = 1024
 
 
 class NotedFile:
@@ -65,8 +67,9 @@ class NotedFile:
 
     def writelines(self, lines: Iterable[bytes]) -> None:
         """Adds several bytes objects."""
-        for line in lines:
-            self.write(line)
+        lines = iter(lines)
+        while batch := list(itertools.islice(lines, _LINES_AT_ONCE)):
+            self.write(b"".join(batch))
 
 
 class WorkFolder:

@@ -17,7 +17,7 @@ from data_prep.masking import MaskingVocabulary
 from data_prep.pretraining import build_pretraining_data
 from data_prep.pretraining_records import open_records
 from data_prep.records import read_metadata
-from data_prep.workers import ThisProcess, Workers
+from data_prep.workers import ThisProcess, Workers, WorkFolder
 from tests.data_prep.tiny_data import examples_of
 
 SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=2, random_seed=8)
@@ -264,6 +264,20 @@ def test_only_text_that_can_never_be_used_ends_with_finished_work_deleted(
     monkeypatch.setattr(building, "_draw_task", fail)  # all of this is finished
     build_here(text, letters_tokenizer, folder)
     assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
+
+
+def test_the_folder_of_another_process_is_left_alone(text, letters_tokenizer, tmp_path, monkeypatch):
+    pytest.importorskip("fcntl")
+    folder = tmp_path / "out"
+    with monkeypatch.context() as patch, pytest.raises(stop_at("_draw_all", patch)):
+        build_here(text, letters_tokenizer, folder)
+    [work] = folder.iterdir()
+    for path in work.iterdir():
+        path.unlink()
+    with WorkFolder(str(work)):  # which has no results yet
+        with pytest.raises(ValueError, match="another process is building the same files in .* now; wait for it, or"):
+            build_here(text, letters_tokenizer, folder)
+        assert os.listdir(work) == ["lock"]
 
 
 def test_an_empty_note_does_not_cost_the_finished_work(text, built, letters_tokenizer, tmp_path, monkeypatch):
