@@ -19,7 +19,7 @@ PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 _PROJECT = pathlib.Path(__file__).resolve().parents[1]
-_PACKAGES = ("modeling", "data_prep", "evaluation", "export", "prediction", "storage", "training")
+_PACKAGES = ("modeling", "data_prep", "evaluation", "export", "prediction", "storage", "tools", "training")
 
 
 def define_device_flags(flag_values):

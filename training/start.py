@@ -47,12 +47,11 @@ def start_tensorflow():
     Products of float32 numbers are computed in float32 on every device, see `training.devices.strategy_of`. The lines
     that TensorFlow 2.21 greets with are left out of standard error, unless TF_CPP_MIN_LOG_LEVEL=0 asks for all lines.
     """
-    shows_all = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if os.environ["TF_CPU_ALLOCATOR_USE_BFC"] != "0" and hasattr(os, "sysconf"):
+    values = {name: os.environ.setdefault(name, value) for name, value in _ENVIRONMENT.items()}
+    if values["TF_CPU_ALLOCATOR_USE_BFC"] != "0" and hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         os.environ.setdefault(_ALLOCATOR_LIMIT, str(max(memory >> 20, 2**16)))
+    shows_all = values["TF_CPP_MIN_LOG_LEVEL"] == "0"
     with contextlib.nullcontext() if shows_all else _without_greetings():
         tf = _import_tensorflow()
         tf.config.list_physical_devices()

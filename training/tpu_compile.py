@@ -100,10 +100,9 @@ def compile_for_tpu(serialized, num_cores=1):
         "TPU_TOPOLOGY": topology,
     }
     command = ["env", *(f"{name}={value}" for name, value in environment.items())]
-    command += [sys.executable, "-m", "training.tpu_compile", topology, str(num_cores)]
-    done = subprocess.run(
-        command, input=serialized, capture_output=True, check=False, cwd=pathlib.Path(__file__).parents[1]
-    )
+    command += [sys.executable, "-m", "training.tpu_compile"]
+    asked = f"{topology} {num_cores}\n".encode() + serialized
+    done = subprocess.run(command, input=asked, capture_output=True, check=False, cwd=pathlib.Path(__file__).parents[1])
     lines = done.stdout.decode(errors="replace").splitlines()
     if done.returncode or not lines:
         raise ValueError(f"the compiler of the TPU ended early: {done.stderr.decode(errors='replace')[-500:].strip()}")
@@ -169,4 +168,5 @@ def _module(serialized):
 
 
 if __name__ == "__main__":
-    print(json.dumps(_answer(sys.stdin.buffer.read(), sys.argv[1], int(sys.argv[2]))))
+    _topology, _num_cores = sys.stdin.buffer.readline().decode().split()
+    print(json.dumps(_answer(sys.stdin.buffer.read(), _topology, int(_num_cores))))

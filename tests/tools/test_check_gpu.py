@@ -1,0 +1,112 @@
+"""The program that the owner of a GPU runs: tried out on the CPU, and on a machine without a GPU."""
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tools import check_gpu
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = dataclasses.replace(
+    check_gpu.SMALL, hidden_size=8, num_hidden_layers=1, intermediate_size=16, vocab_size=40, max_position_embeddings=64
+)
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """Makes what is compared tiny; gives the config file of what is timed."""
+    monkeypatch.setattr(check_gpu, "SMALL", TINY)
+    TINY.to_json_file(tmp_path / "bert_config.json")
+    yield f"--bert_config_file={tmp_path / 'bert_config.json'}"
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+
+
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="the machine has a GPU")
+def test_without_a_gpu_that_is_told(tmp_path):
+    command = [sys.executable, str(ROOT / "tools" / "check_gpu.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "\npackages: tensorflow 2." in done.stdout
+    assert done.stderr == (
+        "check_gpu.py: TensorFlow finds no GPU, so there is nothing to check; docs/gpu.md says what it needs. "
+        "--device=cpu tries this program out\n"
+    )
+
+
+@pytest.mark.slow  # traces and compiles a dozen networks
+def test_a_step_on_the_cpu_is_what_the_cpu_computes(tiny, capsys):
+    check_gpu.main(
+        ["check_gpu.py", "--device=cpu", "--num_steps=1", "--train_batch_size=2", "--max_seq_length=16", tiny]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    compared = [line for line in lines if "gradients differ by" in line]
+    assert [line.partition(":")[0] for line in compared] == [
+        *("pretraining, float32", "pretraining, tf32", "pretraining, bfloat16", "pretraining, float16"),
+        *("pretraining, float32, XLA", "pretraining, bfloat16, XLA", "tagging, float32"),
+    ]
+    distances = [float(line.partition("differ by ")[2].partition(",")[0]) for line in compared]
+    assert distances[0] == distances[1] == distances[-1] == 0
+    # The ways differ, each by what its precision says.
+    assert 1e-4 < distances[2] < 1e-1
+    assert 1e-5 < distances[3] < 2e-2
+    assert len([line for line in lines if "ms a step" in line]) == 8
+    assert lines[-1] == "all checks passed"
+
+
+def test_a_step_that_computes_something_else_fails(tiny, monkeypatch, capsys):
+    gradients = {"a": np.ones(100, np.float32), "b": np.full((2, 3), 5.0, np.float32)}
+
+    def take_step(kind, strategy, precision="float32", is_compiled=False):
+        if is_compiled:
+            raise tf.errors.InternalError(None, None, "libdevice not found\nmore")
+        factor = 1.001 if (kind, precision) == ("tagging", "float32") and "CPU:0" not in strategy.name else 1
+        return 1.5, {name: value * factor for name, value in gradients.items()}
+
+    monkeypatch.setattr(check_gpu, "take_step", take_step)
+    monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", _Strategy)
+    assert check_gpu.compare(["/device:GPU:0"]) == 3
+    out = capsys.readouterr().out
+    assert "pretraining, float32: loss 1.500000 (CPU 1.500000), gradients differ by 0.0e+00, ok (limit 1e-04)\n" in out
+    assert "pretraining, float32, XLA: FAILED: InternalError: libdevice not found\n" in out
+    assert "tagging, float32: loss 1.500000 (CPU 1.500000), gradients differ by 1.0e-03, FAILED (limit 1e-04)\n" in out
+
+
+def test_failed_checks_are_counted_and_told(tiny, monkeypatch):
+    monkeypatch.setattr(check_gpu, "compare", lambda devices: 2)
+    monkeypatch.setattr(check_gpu, "measure", lambda config, values, device: 1)
+    with pytest.raises(ValueError, match=r"^3 check\(s\) failed; please open an issue with this report$"):
+        check_gpu.main(["check_gpu.py", "--device=cpu", tiny])
+
+
+def test_the_tagger_is_compared_and_evaluates_rows_of_padding(tiny, monkeypatch):
+    batches = []
+    evaluator = check_gpu.Evaluator
+
+    def recording(task, strategy):
+        made = evaluator(task, strategy)
+        evaluate = made.evaluate
+        made.evaluate = lambda dataset: batches.extend(dataset) or evaluate(dataset)
+        return made
+
+    monkeypatch.setattr(check_gpu, "Evaluator", recording)
+    loss, gradients = check_gpu.take_step("tagging", tf.distribute.OneDeviceStrategy("/CPU:0"))
+    assert np.isfinite(loss)
+    assert sorted(gradients)[0].startswith("tagger/")
+    assert all(np.abs(value).max() > 0 for value in gradients.values())
+    [batch] = batches
+    lengths = batch["input_mask"].numpy().sum(-1)
+    assert lengths[-2:].tolist() == [0, 0]
+    assert lengths[:-2].min() > 0
+
+
+@dataclasses.dataclass
+class _Strategy:
+    """Stands in for a strategy of one device."""
+
+    name: str
+    num_replicas_in_sync: int = 1

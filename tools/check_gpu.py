@@ -1,0 +1,299 @@
+# ruff: noqa: E402
+"""Checks a machine with GPUs: whether training steps give the CPU's numbers in every precision, and how long they take.
+
+    python tools/check_gpu.py | tee report.txt
+
+One step of pre-training, and one of the tagger with LSTMs, is taken on the CPU in float32 and on the GPU in every
+precision, as it is and compiled by XLA, and on all GPUs together where there are several. The report has versions,
+devices, differences and times. The project was developed without a GPU, so a report of yours helps: please open an
+issue with it.
+"""
+
+import importlib.metadata
+import pathlib
+import platform
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from training.start import start_tensorflow
+
+start_tensorflow()
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+
+from modeling import (
+    AdamWeightDecay,
+    BertConfig,
+    LearningRateSchedule,
+    PretrainingModel,
+    PretrainingTask,
+    TokenClassificationTask,
+    read_config,
+    weights_by_name,
+)
+from modeling.config import released_names
+from modeling.precision import dtype_policy
+from modeling.tagger import FeatureBasedTagger
+from training.console import open_console
+from training.devices import create_strategy, distribute
+from training.flags import PRECISIONS, parse, run_main
+from training.loss_scale import LossScale
+from training.step import Evaluator, Trainer
+
+# For the comparison, which needs no large network: every operation occurs in one.
+SMALL = BertConfig(
+    vocab_size=1000,
+    hidden_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=512,
+    max_position_embeddings=64,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+NUM_ROWS, NUM_TOKENS, NUM_PREDICTIONS, NUM_TAGS = 16, 64, 10, 5
+# How far all gradients together may be from those of the CPU in float32, relative to their length. TensorFloat-32 would
+# not pass as float32.
+LIMITS = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 1e-1, "float16": 2e-2}
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_enum("device", "gpu", ["gpu", "cpu"], "What is checked; cpu: to try this program out.", **define)
+    flags.DEFINE_string(
+        "bert_config_file",
+        "uncased_L-12_H-768_A-12",
+        "What is timed: a bert_config.json, or a released name.",
+        **define,
+    )
+    flags.DEFINE_integer("train_batch_size", 32, "Examples of a step that is timed.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Tokens of an example that is timed.", lower_bound=16, **define)
+    flags.DEFINE_integer("num_steps", 20, "Steps that are timed in each precision; 0: none.", lower_bound=0, **define)
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+
+    Raises:
+        ValueError: there is no GPU, or a check failed.
+    """
+    values = define_flags()
+    parse(values, argv, __doc__)
+    open_console(stderr=True)
+    name = values.bert_config_file
+    config = BertConfig.from_name(name) if name in released_names() else read_config(name)
+    print("\n".join(describe_machine()), flush=True)
+    devices = [device.name for device in tf.config.list_logical_devices(values.device.upper())]
+    if not devices:
+        raise ValueError(
+            "TensorFlow finds no GPU, so there is nothing to check; docs/gpu.md says what it needs. "
+            "--device=cpu tries this program out"
+        )
+    num_failed = compare(devices)
+    if values.num_steps:
+        num_failed += measure(config, values, devices[0])
+    if num_failed:
+        raise ValueError(f"{num_failed} check(s) failed; please open an issue with this report")
+    print("all checks passed", flush=True)
+
+
+def describe_machine():
+    """Returns lines of versions and devices, a list of str."""
+    names = ("tensorflow", "keras", "numpy", "bert-keras")
+    build = tf.sysconfig.get_build_info()
+    lines = [
+        f"machine: {platform.platform()}, Python {platform.python_version()}",
+        "packages: " + ", ".join(f"{name} {_version(name)}" for name in names),
+        f"TensorFlow was built for: CUDA {build.get('cuda_version', '-')}, cuDNN {build.get('cudnn_version', '-')}",
+    ]
+    driver = pathlib.Path("/proc/driver/nvidia/version")
+    lines.append(f"driver: {driver.read_text().splitlines()[0] if driver.exists() else 'no NVIDIA driver'}")
+    for gpu in tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(gpu)
+        capability = ".".join(map(str, details.get("compute_capability", ("unknown",))))
+        lines.append(f"{gpu.name}: {details.get('device_name', 'unknown')}, compute capability {capability}")
+    return lines
+
+
+def compare(devices):
+    """Compares a training step on devices with the same one on the CPU, and prints a line for each way to compute.
+
+    Args:
+        devices: list of str, of one kind.
+
+    Returns:
+        int; how many differ too much, or cannot be computed.
+    """
+    expected = {kind: take_step(kind, tf.distribute.OneDeviceStrategy("/CPU:0")) for kind in ("pretraining", "tagging")}
+    one = tf.distribute.OneDeviceStrategy(devices[0])
+    ways = [("pretraining", one, precision, False) for precision in PRECISIONS]
+    ways += [("pretraining", one, precision, True) for precision in ("float32", "bfloat16")]
+    ways += [("tagging", one, "float32", False)]
+    if len(devices) > 1:
+        ways += [("pretraining", create_strategy("mirrored"), precision, False) for precision in PRECISIONS]
+    num_failed = 0
+    for kind, strategy, precision, is_compiled in ways:
+        number = strategy.num_replicas_in_sync
+        way = f"{kind}, {precision}{', XLA' if is_compiled else ''}{f', {number} devices' if number > 1 else ''}"
+        try:
+            loss, gradients = take_step(kind, strategy, precision, is_compiled)
+        except (tf.errors.OpError, RuntimeError, ValueError) as error:
+            print(f"{way}: FAILED: {type(error).__name__}: {_first_line(error)}", flush=True)
+            num_failed += 1
+            continue
+        distance = _distance(gradients, expected[kind][1])
+        is_close = distance <= LIMITS[precision]
+        num_failed += not is_close
+        print(
+            f"{way}: loss {loss:.6f} (CPU {expected[kind][0]:.6f}), gradients differ by {distance:.1e}, "
+            f"{'ok' if is_close else 'FAILED'} (limit {LIMITS[precision]:.0e})",
+            flush=True,
+        )
+    return num_failed
+
+
+def take_step(kind, strategy, precision="float32", is_compiled=False):
+    """Takes one training step, and evaluates with rows that only fill up a batch.
+
+    Args:
+        kind: "pretraining" or "tagging".
+        strategy: `tf.distribute.Strategy`.
+        precision: a key of `LIMITS`.
+        is_compiled: whether XLA compiles the forward and backward pass.
+
+    Returns:
+        The loss, a float; and Adam's first moments, which are a tenth of the clipped gradients, a dict of arrays.
+    """
+    trainer = make_trainer(kind, SMALL, strategy, precision, is_compiled)
+    batch = make_batch(kind, SMALL, NUM_ROWS, NUM_TOKENS)
+    totals = trainer.train(_batches(strategy, batch), tf.constant(1))
+    moments = {name: value.numpy() for name, value in trainer.state.items() if name.endswith("/adam_m")}
+    if kind == "tagging":
+        batch["input_mask"][-2:] = 0
+        batch["label_ids"][-2:] = -1
+        metrics = Evaluator(trainer.task, strategy).evaluate(
+            distribute(strategy, tf.data.Dataset.from_tensors(batch).map(_fixed(batch)))
+        )
+        if not np.isfinite(metrics["loss"]):
+            raise ValueError(f"the loss of a batch with rows of padding is {metrics['loss']}")
+    return float(totals["loss"]), moments
+
+
+def measure(config, values, device):
+    """Times training steps in every precision, as they are and compiled by XLA, and prints a line for each.
+
+    Args:
+        config: BertConfig.
+        values: the `absl.flags.FlagValues` of this program.
+        device: str.
+
+    Returns:
+        int; how many could not be computed.
+    """
+    batch_size, length, num_steps = values.train_batch_size, values.max_seq_length, values.num_steps
+    strategy = tf.distribute.OneDeviceStrategy(device)
+    num_failed = 0
+    for precision in PRECISIONS:
+        for is_compiled in (False, True):
+            way = f"{values.bert_config_file}, {batch_size} x {length}, {precision}{', XLA' if is_compiled else ''}"
+            try:
+                trainer = make_trainer("pretraining", config, strategy, precision, is_compiled)
+                batches = _batches(strategy, make_batch("pretraining", config, batch_size, length))
+                float(trainer.train(batches, tf.constant(2))["loss"])
+                started = time.perf_counter()
+                float(trainer.train(batches, tf.constant(num_steps))["loss"])
+                seconds = (time.perf_counter() - started) / num_steps
+                print(f"{way}: {1000 * seconds:.1f} ms a step, {batch_size / seconds:.1f} examples/s", flush=True)
+            except (tf.errors.OpError, RuntimeError, ValueError) as error:
+                print(f"{way}: FAILED: {type(error).__name__}: {_first_line(error)}", flush=True)
+                num_failed += 1
+    return num_failed
+
+
+def make_trainer(kind, config, strategy, precision, is_compiled):
+    """Returns a `training.step.Trainer` whose weights do not depend on the device."""
+    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+    with strategy.scope():
+        with dtype_policy(PRECISIONS[precision]):
+            if kind == "pretraining":
+                task = PretrainingTask(PretrainingModel(config))
+            else:
+                task = TokenClassificationTask(FeatureBasedTagger(config, NUM_TAGS, units=32))
+        loss_scale = LossScale() if precision == "float16" else None
+    if kind == "tagging":
+        for dropout in (task.model.input_dropout, *(layer.dropout for layer in task.model.recurrent_layers)):
+            dropout.rate = 0.0
+    random = np.random.default_rng(0)
+    for name, weight in weights_by_name(task.model).items():
+        weight.assign(0.05 * random.standard_normal(weight.shape) + name.endswith("gamma"))
+    return Trainer(
+        task,
+        AdamWeightDecay(LearningRateSchedule(1e-4, 1000)),
+        strategy,
+        seed=0,
+        is_trained=(lambda name: not name.startswith("bert/")) if kind == "tagging" else None,
+        loss_scale=loss_scale,
+        is_compiled=is_compiled,
+    )
+
+
+def make_batch(kind, config, num_rows, num_tokens):
+    """Returns a batch of examples of unlike lengths, a dict of arrays."""
+    random = np.random.default_rng(1)
+    mask = np.arange(num_tokens) < random.integers(num_tokens // 2, num_tokens + 1, num_rows)[:, None]
+    ids = random.integers(1, config.vocab_size, mask.shape) * mask
+    segments = (np.arange(num_tokens) >= num_tokens // 4) & mask
+    batch = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+    if kind == "tagging":
+        batch["label_ids"] = np.where(mask, random.integers(0, NUM_TAGS, mask.shape), -1)
+        return {name: values.astype(np.int32) for name, values in batch.items()}
+    batch["masked_lm_positions"] = random.integers(0, num_tokens // 2, (num_rows, NUM_PREDICTIONS))
+    batch["masked_lm_ids"] = random.integers(1, config.vocab_size, (num_rows, NUM_PREDICTIONS))
+    batch["next_sentence_labels"] = random.integers(0, 2, (num_rows, 1))
+    batch = {name: values.astype(np.int32) for name, values in batch.items()}
+    return batch | {"masked_lm_weights": np.ones((num_rows, NUM_PREDICTIONS), np.float32)}
+
+
+def _batches(strategy, batch):
+    dataset = tf.data.Dataset.from_tensors(batch).map(_fixed(batch)).repeat()
+    return iter(distribute(strategy, dataset, is_endless=True))
+
+
+def _fixed(batch):
+    return lambda rows: {name: tf.ensure_shape(values, batch[name].shape) for name, values in rows.items()}
+
+
+def _distance(gradients, expected):
+    """Returns how far gradients are from what they should be, relative to their length, all of them together."""
+    squares = sum(np.square(gradients[name] - value, dtype=np.float64).sum() for name, value in expected.items())
+    return np.sqrt(squares / sum(np.square(value, dtype=np.float64).sum() for value in expected.values()))
+
+
+def _first_line(error):
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()
