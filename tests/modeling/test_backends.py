@@ -123,6 +123,8 @@ def run_on(backend, folder, tmp_path):
         "KERAS_BACKEND": backend,
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
+        # JAX compiles each operation by itself; what is compared are formulas, not the speed of what it compiles.
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
         "PYTHONPATH": os.pathsep.join(paths),
     }
     command = [sys.executable, "-c", CHILD, *map(str, files), "uint32" if backend == "jax" else "int32"]
