@@ -148,7 +148,7 @@ def _run(settings, strategy, workers, run_dir, console):
         part_of_batch(settings, strategy)
         _claim(run_dir, settings, config, records, workers)
     with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-        task = PretrainingTask(PretrainingModel(config))
+        task = PretrainingTask(PretrainingModel(config), records.has_sentence_task)
     task.model.bert.is_recomputed = settings["recompute"]
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
     log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")

@@ -36,6 +36,7 @@ class PretrainingRecords:
         max_predictions_per_seq: int, P of every example.
         vocab_size: int; every word id is below it.
         metadata: dict, what the builder stored beside the first file that has such a note; empty where none has.
+        has_sentence_task: bool; False if all files were built with `--sentence_task=none`.
     """
 
     files: tuple
@@ -45,6 +46,7 @@ class PretrainingRecords:
     max_predictions_per_seq: int
     vocab_size: int
     metadata: dict = dataclasses.field(default_factory=dict, compare=False, hash=False)
+    has_sentence_task: bool = True
 
     @property
     def total_examples(self):
@@ -92,6 +94,7 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
         max_predictions_per_seq=max_predictions_per_seq,
         vocab_size=vocab_size,
         metadata=stored[first],
+        has_sentence_task=any(each.get("settings", {}).get("sentence_task") != "none" for each in stored),
     )
     if not records.total_examples:
         raise ValueError(f"{input_file} holds no examples; the text it was built from may have been empty")
