@@ -28,7 +28,8 @@ from data_prep.instances import SENTENCE_TASKS
 from data_prep.masking import SPAN_LENGTHS
 from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
 from data_prep.progress import Progress, ProgressBar
-from data_prep.tokenization import FullTokenizer, read_casing
+from data_prep.tokenization import FullTokenizer
+from data_prep.vocabulary_files import read_casing
 from storage import paths
 from training.console import open_console
 from training.flags import given_flags, parse, require, run_main

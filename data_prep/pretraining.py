@@ -13,7 +13,8 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from data_prep.building import NUM_SHOWN, BuildingTools, build_with_workers, show, work_folder
+from data_prep.building import build_with_workers, work_folder
+from data_prep.building_steps import NUM_SHOWN, BuildingTools, show
 from data_prep.corpus_checks import check_documents, tell_room
 from data_prep.documents import Documents, check_text_files, read_documents
 from data_prep.instances import Instance, PretrainingDataSettings, instances_of_document

@@ -3,7 +3,8 @@
 import dataclasses
 import re
 
-from data_prep.tokenization import BasicTokenizer, WordpieceTokenizer, convert_tokens_to_ids, read_tokens
+from data_prep.tokenization import BasicTokenizer, WordpieceTokenizer, convert_tokens_to_ids
+from data_prep.vocabulary_files import read_tokens
 from storage import text_files
 
 _SLOT = re.compile(r"\[unused\d+\]")

@@ -227,8 +227,8 @@ class ThisProcess:
 class Workers:
     """Processes that work on tasks. A context manager: leaving it ends them, whatever they are doing after a failure.
 
-    They are started anew (not forked) and import only what their functions need. They end with the process that
-    started them, however that one ends.
+    They are new processes (not forked) and import only what their functions need. They end with the process that started
+    them, however that one ends.
 
     Args:
         number: how many.

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLOORS = {
     "modeling.config": 0,
     "data_prep.tokenization": 0,
+    "data_prep.vocabulary_files": 0,
     "data_prep.characters": 0,
     "data_prep.piece_memo": 0,
     "data_prep.progress": 0,

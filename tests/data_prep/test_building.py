@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from data_prep import building, record_shuffle
-from data_prep.building import BuildingTools, draw_document
+from data_prep import building, building_steps, record_shuffle
+from data_prep.building_steps import BuildingTools, draw_document
 from data_prep.documents import Documents, read_documents
 from data_prep.instances import PretrainingDataSettings
 from data_prep.masking import MaskingVocabulary
@@ -26,7 +26,7 @@ SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=2, random_seed=8)
 @pytest.fixture
 def text(tmp_path, monkeypatch):
     """A text of 60 documents, of which a task takes a few."""
-    monkeypatch.setattr(building, "_FEWEST_TOKENS", 300)
+    monkeypatch.setattr(building_steps, "_FEWEST_TOKENS", 300)
     rng = random.Random(0)
     with open(tmp_path / "text.txt", "w") as file:
         for _ in range(60):
@@ -158,11 +158,11 @@ def stop_at(step, monkeypatch):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(building, step, fail)
+    monkeypatch.setattr(building if step == "publish" else building_steps, step, fail)
     return KeyboardInterrupt
 
 
-STOPS = {"text": "check_documents", "corpus": "_draw_all", "examples": "_merge_all", "merged": "_write_all"}
+STOPS = {"corpus": "draw_all", "examples": "merge_all", "merged": "write_all"}
 STOPS["shard"] = "publish"
 
 
@@ -171,7 +171,7 @@ STOPS["shard"] = "publish"
 def test_what_was_damaged_since_is_made_again(
     kind, damage, text, built, letters_tokenizer, tmp_path, monkeypatch, messages
 ):
-    monkeypatch.setattr(building, "MOST_RUNS", 3)
+    monkeypatch.setattr(building_steps, "MOST_RUNS", 3)
     folder = tmp_path / "out"
     for step in (STOPS[kind], "nothing"):
         with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
@@ -188,8 +188,8 @@ def test_what_was_damaged_since_is_made_again(
 
 
 def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer, tmp_path, monkeypatch, messages):
-    monkeypatch.setattr(building, "MOST_RUNS", 3)
-    merge, merged = building._merge_task, []
+    monkeypatch.setattr(building_steps, "MOST_RUNS", 3)
+    merge, merged = building_steps._merge_task, []
 
     def merge_and_stop(tools, folder, name, runs):
         if len(merged) == 2:
@@ -198,7 +198,7 @@ def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer
         merged.append(name)
         return merge(tools, folder, name, runs)
 
-    monkeypatch.setattr(building, "_merge_task", merge_and_stop)
+    monkeypatch.setattr(building_steps, "_merge_task", merge_and_stop)
     with pytest.raises(KeyboardInterrupt):
         build_here(text, letters_tokenizer, tmp_path / "out")
     [work] = (tmp_path / "out").iterdir()
@@ -214,9 +214,9 @@ def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer
 
 def test_the_number_of_files_opened_grows_with_the_data_alone(letters_tokenizer, tmp_path, monkeypatch):
     """With twice the data there are twice as many runs, and each of twice as many files reads few of them."""
-    monkeypatch.setattr(building, "MOST_RUNS", 4)
-    monkeypatch.setattr(building, "_FEWEST_TOKENS", 40)
-    monkeypatch.setattr(building, "_TASKS", 1 << 20)
+    monkeypatch.setattr(building_steps, "MOST_RUNS", 4)
+    monkeypatch.setattr(building_steps, "_FEWEST_TOKENS", 40)
+    monkeypatch.setattr(building_steps, "_TASKS", 1 << 20)
     opened = collections.Counter()
     read = record_shuffle._Run.__init__
     monkeypatch.setattr(
@@ -256,12 +256,12 @@ def test_only_text_that_can_never_be_used_ends_with_finished_work_deleted(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(building, "_write_all", fail)
+        patch.setattr(building_steps, "write_all", fail)
         with pytest.raises(type(error), match=str(error)):
             build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
     assert len(list(work.glob("examples-*.records"))) > 5
-    monkeypatch.setattr(building, "_draw_task", fail)  # all of this is finished
+    monkeypatch.setattr(building_steps, "_draw_task", fail)  # all of this is finished
     build_here(text, letters_tokenizer, folder)
     assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
 
@@ -269,7 +269,7 @@ def test_only_text_that_can_never_be_used_ends_with_finished_work_deleted(
 def test_the_folder_of_another_process_is_left_alone(text, letters_tokenizer, tmp_path, monkeypatch):
     pytest.importorskip("fcntl")
     folder = tmp_path / "out"
-    with monkeypatch.context() as patch, pytest.raises(stop_at("_draw_all", patch)):
+    with monkeypatch.context() as patch, pytest.raises(stop_at("draw_all", patch)):
         build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
     for path in work.iterdir():
@@ -282,13 +282,13 @@ def test_the_folder_of_another_process_is_left_alone(text, letters_tokenizer, tm
 
 def test_an_empty_note_does_not_cost_the_finished_work(text, built, letters_tokenizer, tmp_path, monkeypatch):
     folder = tmp_path / "out"
-    with monkeypatch.context() as patch, pytest.raises(stop_at("_write_all", patch)):
+    with monkeypatch.context() as patch, pytest.raises(stop_at("write_all", patch)):
         build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
     [first, *others] = sorted(work.glob("examples-*.json"))
     first.write_bytes(b"")
     before = {path: path.stat().st_ino for path in others}
-    with monkeypatch.context() as patch, pytest.raises(stop_at("_write_all", patch)):
+    with monkeypatch.context() as patch, pytest.raises(stop_at("write_all", patch)):
         build_here(text, letters_tokenizer, folder)
     assert {path: path.stat().st_ino for path in others} == before
     build_here(text, letters_tokenizer, folder)

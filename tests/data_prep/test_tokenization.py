@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from data_prep import tokenization
-from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab, read_casing
+from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
+from data_prep.vocabulary_files import read_casing
 from storage import paths
 from tests.reference_tokenizer import write_vocab
 
