@@ -72,10 +72,11 @@ def _purpose(source, places):
     settings, config = source.settings, source.predictor.config
     labels = settings.get("labels") or []
     texts = "a pair of texts" if settings.get("is_pair") else "a text"
+    layers = f"{config.num_hidden_layers} layer{'s' if config.num_hidden_layers > 1 else ''}"
     lines = [
         f"# {source.name}",
         f"A BERT that {_PURPOSES[settings['task']].format(texts=texts, num_labels=len(labels))}: "
-        f"{config.num_hidden_layers} layers of width {config.hidden_size}, {config.num_attention_heads} heads, a "
+        f"{layers} of width {config.hidden_size}, {config.num_attention_heads} heads, a "
         f"vocabulary of {config.vocab_size:,} pieces. Exported by `export_model.py` of bert-keras.",
     ]
     if labels:
@@ -108,12 +109,12 @@ def _metrics(source, costs):
     evaluation = run["evaluation"] or {"metrics": source.settings.get("metrics"), "baseline": {}}
     lines = ["## How good it is"]
     if evaluation["metrics"]:
-        table = ["| figure | this model | an answer that knows nothing of the text |", "| --- | ---: | ---: |"]
+        table = ["| metric | this model | baseline |", "| --- | ---: | ---: |"]
         for name, value in evaluation["metrics"].items():
             known = evaluation["baseline"].get(name)
             table.append(f"| {name} | {value:.4g} | {'' if known is None else f'{known:.4g}'} |")
         lines.append("\n".join(table))
-        lines.append((run["tries"] and spread(run["tries"])) or "From one seed: another one gives other figures.")
+        lines.append((run["tries"] and spread(run["tries"])) or "One seed; other seeds give other figures.")
     if costs:
         lines.append("Quantised, timed where it was exported:\n\n" + "\n".join(f"- {line}" for line in costs))
     return "\n\n".join(lines) if len(lines) > 1 else ""

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 
 import tensorflow as tf
 
@@ -13,6 +12,7 @@ from export.text_model import TextModel
 from export.text_spans import SpanModel
 from export.text_tags import TagModel
 from export.text_vectors import FillMaskModel, VectorModel
+from storage import paths, writing
 
 # TensorFlow Serving wants a folder of numbered versions.
 VERSION = "1"
@@ -67,17 +67,16 @@ def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
     if path.exists():
         raise ValueError(f"{path} is there already; give another folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{VERSION}.unfinished-{os.getpid()}"
+    unfinished = writing.unfinished_name(path)
     try:
         tf.saved_model.save(
             text_model,
-            str(unfinished),
+            unfinished,
             signatures={"serving_default": _of_text(text_model), "ids": _of_ids(text_model.network)},
         )
-        os.replace(unfinished, path)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+        writing.publish(unfinished, path)
+    finally:
+        paths.remove_dir(unfinished)
     return str(path)
 
 

@@ -35,9 +35,9 @@ def write_fine_tuned(folder, model, task, **settings):
     return folder
 
 
-def small_config():
-    """Two layers of width 16."""
-    return make_config(num_hidden_layers=2, hidden_size=16, hidden_act="gelu")
+def small_config(**changes):
+    """Two layers of width 16; fields can be replaced."""
+    return make_config(**({"num_hidden_layers": 2, "hidden_size": 16, "hidden_act": "gelu"} | changes))
 
 
 def randomise(model, seed=0):
@@ -48,14 +48,14 @@ def randomise(model, seed=0):
     return model
 
 
-def random_classifier(num_classes, seed=0):
-    """A ClassifierModel of random weights."""
-    return randomise(ClassifierModel(small_config(), num_classes), seed)
+def random_classifier(num_classes, seed=0, **changes):
+    """A ClassifierModel of random weights, of `small_config`."""
+    return randomise(ClassifierModel(small_config(**changes), num_classes), seed)
 
 
-def random_answerer(seed=0):
-    """A SquadModel of random weights."""
-    return randomise(SquadModel(small_config()), seed)
+def random_answerer(seed=0, **changes):
+    """A SquadModel of random weights, of `small_config`."""
+    return randomise(SquadModel(small_config(**changes)), seed)
 
 
 def _blind(model):

@@ -74,7 +74,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     run = write_fine_tuned(
         folder / "news",
-        random_classifier(2),
+        random_classifier(2, num_hidden_layers=1),
         "classification",
         labels=["no", "yes"],
         **OF_TEXTS,
@@ -146,7 +146,7 @@ class TestExport:
     def test_its_card(self, exported):
         folder, _ = exported
         card = (folder / "README.md").read_text()
-        assert card.startswith("# news\n\nA BERT that gives a text one of 2 classes: 2 layers of width 16, 2 heads,")
+        assert card.startswith("# news\n\nA BERT that gives a text one of 2 classes: 1 layer of width 16, 2 heads,")
         for told in (
             "Labels: no, yes.",
             "trained on `train.csv`, evaluated on `eval.csv`.",
@@ -229,7 +229,7 @@ class TestQuantising:
             init_checkpoint=runs / "pretrained",
             task="vectors",
             export_dir=tmp_path / "out",
-            format="onnx",
+            format="litert",
             quantize="int8",
         )
         assert written["costs"][0].endswith("now; a pre-trained model has no figure of its own to say what that costs")
@@ -357,7 +357,11 @@ class TestMistakes:
 
     def test_what_quantising_costs_needs_the_run(self, runs, tmp_path):
         copy = write_fine_tuned(
-            tmp_path / "copy", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS
+            tmp_path / "copy",
+            random_classifier(2, num_hidden_layers=1),
+            "classification",
+            labels=["no", "yes"],
+            **OF_TEXTS,
         )
         message = r"copy/model is not in the folder of that run; give the --output_dir of the run as --model_dir$"
         with pytest.raises(ValueError, match=message):
@@ -367,9 +371,7 @@ class TestMistakes:
         monkeypatch.setattr(export_model, "open_model", None)
         for module in ("tf2onnx", "ai_edge_litert"):
             monkeypatch.setitem(sys.modules, module, None)
-        message = (
-            "--format=onnx,litert needs tf2onnx, ai_edge_litert, which are not installed: pip install 'bert"
-        )
+        message = "--format=onnx,litert needs tf2onnx, ai_edge_litert, which are not installed: pip install 'bert"
         with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
             export(model_dir=runs / "news", export_dir=tmp_path / "out", format="saved_model,onnx,litert")
 
@@ -377,9 +379,7 @@ class TestMistakes:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, limits[1]))  # less than the weights
         try:
-            message = (
-                rf"^--export_dir={tmp_path}/out cannot be written \(File too large\); make room on its disk, or"
-            )
+            message = rf"^--export_dir={tmp_path}/out cannot be written \(File too large\); make room on its disk, or"
             with pytest.raises(OSError, match=message):
                 export(model_dir=runs / "news", export_dir=tmp_path / "out")
         finally:

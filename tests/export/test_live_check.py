@@ -25,15 +25,16 @@ from export.saved_model import make_text_model
 from modeling import TokenClassifierModel
 from prediction import FeatureExtractor, FillMask, open_model
 
+ONE_LAYER = {"num_hidden_layers": 1}
 LABELS = {"labels": ["no", "yes"]}
 FINE_TUNED = {
-    "classification": (lambda: random_classifier(2), OF_TEXTS | LABELS | {"is_pair": True}),
-    "regression": (lambda: random_classifier(1), OF_TEXTS),
-    "multi_label": (lambda: random_classifier(2), OF_TEXTS | LABELS),
-    "multiple_choice": (lambda: random_classifier(1), {"max_seq_length": 16}),
-    "question_answering": (random_answerer, OF_ANSWERS | {"version_2_with_negative": True}),
+    "classification": (lambda: random_classifier(2, **ONE_LAYER), OF_TEXTS | LABELS | {"is_pair": True}),
+    "regression": (lambda: random_classifier(1, **ONE_LAYER), OF_TEXTS),
+    "multi_label": (lambda: random_classifier(2, **ONE_LAYER), OF_TEXTS | LABELS),
+    "multiple_choice": (lambda: random_classifier(1, **ONE_LAYER), {"max_seq_length": 16}),
+    "question_answering": (lambda: random_answerer(**ONE_LAYER), OF_ANSWERS | {"version_2_with_negative": True}),
     "token_classification": (
-        lambda: randomise(TokenClassifierModel(small_config(), len(TAGS))),
+        lambda: randomise(TokenClassifierModel(small_config(**ONE_LAYER), len(TAGS))),
         OF_TAGS | {"labels": TAGS},
     ),
 }

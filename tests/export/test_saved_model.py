@@ -26,20 +26,24 @@ from export.networks import IdsNetwork
 from export.saved_model import make_text_model, write_saved_model
 from modeling import BertModel, TokenClassifierModel
 
+ONE_LAYER = {"num_hidden_layers": 1}
 LABELS = {"labels": ["bad", "good", "\u00fc"]}
 # Task -> its model, and its settings.
 TASKS = {
-    "classification": (lambda: random_classifier(3), {**OF_TEXTS, **LABELS, "is_pair": True}),
-    "regression": (lambda: random_classifier(1), OF_TEXTS),
-    "multi_label": (lambda: random_classifier(3), {**OF_TEXTS, **LABELS}),
-    "multiple_choice": (lambda: random_classifier(1), {"max_seq_length": 16}),
-    "question_answering": (random_answerer, OF_ANSWERS),
+    "classification": (lambda: random_classifier(3, **ONE_LAYER), {**OF_TEXTS, **LABELS, "is_pair": True}),
+    "regression": (lambda: random_classifier(1, **ONE_LAYER), OF_TEXTS),
+    "multi_label": (lambda: random_classifier(3, **ONE_LAYER), {**OF_TEXTS, **LABELS}),
+    "multiple_choice": (lambda: random_classifier(1, **ONE_LAYER), {"max_seq_length": 16}),
+    "question_answering": (lambda: random_answerer(**ONE_LAYER), OF_ANSWERS),
     "token_classification": (
-        lambda: randomise(TokenClassifierModel(small_config(), len(TAGS))),
+        lambda: randomise(TokenClassifierModel(small_config(**ONE_LAYER), len(TAGS))),
         {**OF_TAGS, "labels": TAGS},
     ),
     "fill_mask": (random_model, {"max_seq_length": 16, "top_k": 3}),
-    "vectors": (lambda: randomise(BertModel(small_config())), {"max_seq_length": 16, "pooling": "mean", "layer": -1}),
+    "vectors": (
+        lambda: randomise(BertModel(small_config(**ONE_LAYER))),
+        {"max_seq_length": 16, "pooling": "mean", "layer": -1},
+    ),
 }
 
 LOADING = """
