@@ -206,6 +206,8 @@ class _RemoteFile(io.RawIOBase):
         return start + offset
 
     def tell(self):
+        if self.writable():
+            raise io.UnsupportedOperation("the place in a remote file that is written is not known")
         with _as_os_errors(self._path):
             return self._file.tell()
 

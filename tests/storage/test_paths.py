@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import uuid
+import zipfile
 
 import pytest
 
@@ -43,6 +44,13 @@ def test_a_file_can_be_sought_in_and_read_in_parts(folder):
         file.seek(10)
         file.seek(5, 1)
         assert file.read(1) == content[15:16]
+
+
+def test_a_zip_archive_can_be_written(folder):
+    with paths.open_file(paths.join(folder, "a.zip"), "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.txt", b"content")
+    with paths.open_file(paths.join(folder, "a.zip")) as file, zipfile.ZipFile(file) as archive:
+        assert archive.read("a.txt") == b"content"
 
 
 def test_a_file_can_be_appended_to(folder):
