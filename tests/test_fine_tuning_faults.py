@@ -59,6 +59,10 @@ def interrupt(monkeypatch, place, action):
     monkeypatch.setattr(os, "replace", acting)
 
 
+def fill():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def results_in(folder):
     """All files but those that depend on the clock."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
@@ -83,9 +87,6 @@ def whole(start, tmp_path_factory):
 
 @pytest.mark.slow  # fifteen runs
 def test_a_disk_that_is_full_costs_nothing_that_was_saved(start, whole, tmp_path, monkeypatch):
-    def fill():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     for place in PLACES:
         with monkeypatch.context() as patch:
             interrupt(patch, place, fill)
@@ -97,9 +98,6 @@ def test_a_disk_that_is_full_costs_nothing_that_was_saved(start, whole, tmp_path
 
 @pytest.mark.parametrize("place", ["train.tf_record", "model/task.json", "run/model"])
 def test_a_disk_that_is_full_is_told_in_one_sentence(start, whole, tmp_path, monkeypatch, place):
-    def fill():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patch:
         interrupt(patch, place, fill)
         with pytest.raises(OSError, match=r"run.* cannot be written.*\(No space left on device"):
