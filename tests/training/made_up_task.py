@@ -98,13 +98,13 @@ class MadeUp(FineTuning):
         run_dir.write_text("predictions.json", json.dumps(outputs["logits"].tolist()))
 
 
-def write_start(folder):
-    """Writes a pre-trained model of two layers and width 8, and returns its folder."""
+def write_start(folder, num_layers=1):
+    """Writes a pre-trained model of width 8, and returns its folder."""
     keras.utils.set_random_seed(5)
     config = BertConfig(
         vocab_size=len(TOKENS),
         hidden_size=8,
-        num_hidden_layers=2,
+        num_hidden_layers=num_layers,
         num_attention_heads=2,
         intermediate_size=16,
         max_position_embeddings=16,

@@ -30,6 +30,12 @@ def start(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def deep_start(tmp_path_factory):
+    """A model of two layers, for what treats layers differently."""
+    return write_start(tmp_path_factory.mktemp("deep_start") / "tiny", num_layers=2)
+
+
+@pytest.fixture(scope="module")
 def whole(start, tmp_path_factory):
     """An uninterrupted run with an evaluation every two steps, and what it returned."""
     folder = tmp_path_factory.mktemp("whole") / "run"
@@ -204,9 +210,9 @@ def test_what_an_evaluation_that_fails_would_have_said_is_made_up_for(start, tmp
     assert task_of(tmp_path)["step"] == 6
 
 
-def test_frozen_layers_keep_their_bits(start, tmp_path):
-    run(MadeUp(), tmp_path, init_checkpoint=start, freeze_layers=1, num_train_epochs=1)
-    before, after = weights_in(start), weights_in(tmp_path / "model")
+def test_frozen_layers_keep_their_bits(deep_start, tmp_path):
+    run(MadeUp(), tmp_path, init_checkpoint=deep_start, freeze_layers=1, num_train_epochs=1)
+    before, after = weights_in(deep_start), weights_in(tmp_path / "model")
     for name, value in after.items():
         if name.startswith("bert/"):
             assert (before[name].tobytes() == value.tobytes()) == (layer_of(name, 2) <= 1), name
@@ -214,12 +220,12 @@ def test_frozen_layers_keep_their_bits(start, tmp_path):
     assert slots == {f"{name}/adam_m" for name in after if layer_of(name, 2) > 1}
 
 
-def test_lower_layers_move_less_by_the_decay(start, tmp_path):
+def test_lower_layers_move_less_by_the_decay(deep_start, tmp_path):
     moved = {}
     for decay in (1.0, 0.1):
-        flags = {"init_checkpoint": start, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
+        flags = {"init_checkpoint": deep_start, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
         run(MadeUp(does_evaluate=False), tmp_path / str(decay), layer_decay=decay, **flags)
-        before, after = weights_in(start), weights_in(tmp_path / str(decay) / "model")
+        before, after = weights_in(deep_start), weights_in(tmp_path / str(decay) / "model")
         moved[decay] = {name: after[name] - value for name, value in before.items() if name in after}
     assert np.abs(moved[1.0]["bert/embeddings/LayerNorm/gamma"]).max() > 5e-3
     for name, value in moved[1.0].items():

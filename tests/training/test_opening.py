@@ -12,7 +12,7 @@ from training.opening import open_fine_tuning
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    return write_start(tmp_path_factory.mktemp("start") / "tiny")
+    return write_start(tmp_path_factory.mktemp("start") / "tiny", num_layers=2)
 
 
 @pytest.fixture
