@@ -203,7 +203,7 @@ def test_predictions_for_another_file():
 
 
 def test_version_1_has_an_answer_to_every_question():
-    sentence = "^question b of the gold file has no answer, as in SQuAD 2.0; score it with version_2_with_negative$"
+    sentence = "^question b of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative$"
     with pytest.raises(ValueError, match=sentence):
         squad_v1_metrics(gold_file({"a": ["x"], "b": []}), {"a": "x", "b": "y"})
 
