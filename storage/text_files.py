@@ -16,17 +16,21 @@ log = logging.getLogger("bert_keras")
 
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz")
 
-_DECOMPRESS = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ\x00": lzma.decompress}
+_DECOMPRESS = {
+    b"\x1f\x8b": gzip.decompress,
+    **{b"BZh%d1AY&SY" % level: bz2.decompress for level in range(1, 10)},
+    b"\xfd7zXZ\x00": lzma.decompress,
+}
 # How files begin that are not text: what to call them, and how to turn them into text.
 _NOT_TEXT = {
     b"PK\x03\x04": ("a zip archive", "unpack it and give a file from it"),
     b"\xd0\xcf\x11\xe0": ("an old Microsoft Office file", "in Excel, save it with File > Save As > CSV UTF-8"),
-    b"PAR1": ("a Parquet file", "with pandas: pandas.read_parquet(file).to_csv('data.csv', index=False)"),
-    b"ARROW1": ("an Arrow file", "with pandas: pandas.read_feather(file).to_csv('data.csv', index=False)"),
+    b"PAR1\x15": ("a Parquet file", "with pandas: pandas.read_parquet(file).to_csv('data.csv', index=False)"),
+    b"ARROW1\x00": ("an Arrow file", "with pandas: pandas.read_feather(file).to_csv('data.csv', index=False)"),
     b"\x89HDF": ("an HDF5 file", "export it as CSV"),
-    b"SQLite format 3": ("an SQLite database", "export a table: sqlite3 -header -csv FILE 'select * from TABLE'"),
+    b"SQLite format 3\x00": ("an SQLite database", "export a table: sqlite3 -header -csv FILE 'select * from TABLE'"),
     b"\x28\xb5\x2f\xfd": ("compressed with Zstandard", "unpack it: zstd -d FILE"),
-    b"%PDF": ("a PDF file", "export its text"),
+    b"%PDF-": ("a PDF file", "export its text"),
     b"\x80\x02": ("a Python pickle", "export it as CSV"),
     b"\x80\x03": ("a Python pickle", "export it as CSV"),
     b"\x80\x04": ("a Python pickle", "export it as CSV"),

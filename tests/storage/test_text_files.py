@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from storage.text_files import decode, read_text
+from storage.text_files import decode, decompress, read_text
 
 TEXT = "text,label\nGrüße aus 北京,1\n"
 
@@ -35,6 +35,11 @@ def test_compressed_text_is_unpacked_whatever_its_name(tmp_path, compress):
     (tmp_path / "a.csv").write_bytes(compress(TEXT.encode() * 100)[:60])
     with pytest.raises(ValueError, match="cannot be unpacked .* copy it again"):
         read_text(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("text", ["BZhang", "PAR1 is a gene", "ARROW1", "%PDFs are read", "SQLite format 3 is old"])
+def test_a_text_that_begins_as_another_format_does_is_a_text(text):
+    assert decode(decompress(text.encode(), "a.txt"), "a.txt") == text
 
 
 def test_a_text_with_some_zeros_is_a_text():
@@ -65,7 +70,7 @@ def zipped(*names):
         (zipped("train.csv"), "a zip archive; unpack it"),
         (b"PK\x03\x04broken", "a zip archive; unpack it"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Microsoft Office file"),
-        (b"PAR1abc", "a Parquet file; with pandas"),
+        (b"PAR1\x15\x04", "a Parquet file; with pandas"),
         (pickle.dumps({"a": 1}), "a Python pickle"),
         (b"\x28\xb5\x2f\xfd..", "compressed with Zstandard; unpack it: zstd -d"),
     ],
