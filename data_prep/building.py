@@ -53,7 +53,7 @@ def build_with_workers(
         input_files, output_files, is_gzip, progress, work_dir: as of `build_pretraining_data`.
         tools: see there.
         start_workers: starts those who do the work, given the tools: `Workers`, or something that acts like them.
-        metadata: is written beside every file, with the summary added.
+        metadata: is written next to every file, with the summary added.
 
     Returns:
         The summary: see `Summary.as_dict`.
@@ -179,7 +179,7 @@ def _tell_what_is_left(build: _Build) -> None:
     digest = name.split(".")[-2]
     left = glob.glob(os.path.join(glob.escape(folder), glob.escape(name).replace(digest, "*")))
     if build.path in left:
-        log.info("continuing from what is finished in %s", build.path)
+        log.info("continuing from what is finished in %s; checking it first", build.path)
     elif os.path.dirname(build.files[0]) != folder:
         log.info("unfinished work is in %s", build.path)
     others = sorted(set(left) - {build.path})

@@ -1,6 +1,6 @@
 """What the tokenizer does with each character: which are removed, separate words, or are words of their own.
 
-The classes are those of the original release, by Unicode category as Python's `unicodedata` knows it.
+The classes are those of the original BERT, by Unicode category as Python's `unicodedata` knows it.
 """
 
 import unicodedata

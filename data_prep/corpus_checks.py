@@ -1,4 +1,4 @@
-"""What is checked and told of a corpus before examples are built from it."""
+"""Checks of a corpus, and warnings about it, before examples are built from it."""
 
 import logging
 import shutil

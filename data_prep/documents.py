@@ -1,6 +1,7 @@
 """Text files into documents of token ids: one sentence a line, a blank line between documents."""
 
 import collections
+import contextlib
 import logging
 import mmap
 import os
@@ -59,10 +60,10 @@ class Documents:
         Documents in memory stay as they are.
         """
         if self._maps:
-            for view in (self.tokens, self.sentence_starts, self.document_starts):
-                view.release()
-            for content in self._maps:
-                content.close()
+            views = (self.tokens, self.sentence_starts, self.document_starts)
+            for end in [*(view.release for view in views), *(content.close for content in self._maps)]:
+                with contextlib.suppress(BufferError):  # after an error, something may still look at a part
+                    end()
 
     def release(self) -> None:
         """Gives back the memory that documents on disk take; what is asked for next is read again."""

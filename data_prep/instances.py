@@ -1,4 +1,4 @@
-"""Documents of token ids into pre-training instances: pairs of segments with masked tokens, drawn as the release does.
+"""Documents of token ids into pre-training instances: pairs of segments with masked tokens, drawn as the original does.
 
 A document, the settings and a random generator go in, instances come out; there is no other state, so that documents
 can be worked on in any process.
@@ -18,7 +18,7 @@ Span = tuple[int, int]  # [start, end) in the tokens of the documents
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingDataSettings:
-    """How pre-training examples are made: the release's flags of these names, with its defaults.
+    """How pre-training examples are made: the original's flags of these names, with its defaults.
 
     Attributes:
         max_seq_length: length of every example with its three special tokens, padding included.
@@ -28,13 +28,13 @@ class PretrainingDataSettings:
         dupe_factor: passes over the corpus, each with masks of its own.
         random_seed: seed of the `random.Random` that everything is drawn from.
         do_whole_word_mask: masks words with all their pieces.
-        masked_spans: "ngram" or "geometric": masks spans of words; see `mask_tokens`. Not of the release.
-        dynamic_masking: masks nothing, which is left to whoever reads the records. Not of the release.
-        sentence_task: what the label of an example says. Not of the release, but for the first:
+        masked_spans: "ngram" or "geometric": masks spans of words; see `mask_tokens`. Not of the original.
+        dynamic_masking: masks nothing, which is left to whoever reads the records. Not of the original.
+        sentence_task: what the label of an example says. Not of the original, but for the first:
             "next_sentence": whether the second segment is a random one;
             "sentence_order": whether the two, which follow each other, were exchanged (ALBERT, section 3.1);
             "none": nothing, -1. An example is one segment of whole sentences of a document (RoBERTa, section 4.2).
-        strict_utf8: refuses text that is not UTF-8 instead of dropping what is not. Not of the release.
+        strict_utf8: refuses text that is not UTF-8 instead of dropping what is not. Not of the original.
 
     Raises:
         ValueError: a value that makes no sense.
@@ -110,7 +110,7 @@ class Instance(NamedTuple):
     masked_lm_ids: list[int]
 
     def features(self, settings: PretrainingDataSettings) -> dict[str, list]:
-        """Returns the seven padded features under the release's names.
+        """Returns the seven padded features under the original's names.
 
         Returns:
             input_ids, input_mask, segment_ids: lists of int [T]; masked_lm_positions, masked_lm_ids: lists of int [P];
@@ -140,7 +140,7 @@ def instances_of_document(
     vocabulary: MaskingVocabulary,
     rng: random.Random,
 ) -> Iterator[Instance]:
-    """Makes the instances of one document in one pass (the release's create_instances_from_document).
+    """Makes the instances of one document in one pass (the original's create_instances_from_document).
 
     Args:
         documents: all documents; random next segments come from the others.
@@ -180,7 +180,7 @@ def instances_of_document(
 def _next_sentence_pairs(
     documents: Documents, index: int, target_length: int, max_num_tokens: int, rng: random.Random
 ) -> Iterator[tuple[Span, Span, bool]]:
-    """Yields two segments and whether the second is a random one, as the release does.
+    """Yields two segments and whether the second is a random one, as the original does.
 
     Sentences are gathered until they reach the target length. Half of the time the chunk is cut in two at a random
     sentence; otherwise, and where it is a single sentence, the second segment comes from another document and the
@@ -259,7 +259,7 @@ SENTENCE_TASKS = {
 
 
 def truncate_pair(segment_a: Span, segment_b: Span, max_num_tokens: int, rng: random.Random) -> tuple[Span, Span]:
-    """Cuts a pair of segments down to a total length (the release's truncate_seq_pair).
+    """Cuts a pair of segments down to a total length (the original's truncate_seq_pair).
 
     Takes a token at a time from the longer one, from the second where they are equal, at the front or the back by the
     toss of a coin.
@@ -291,7 +291,7 @@ def truncate_pair(segment_a: Span, segment_b: Span, max_num_tokens: int, rng: ra
 def _random_segment(documents: Documents, index: int, wanted_length: int, rng: random.Random) -> Span:
     """Draws a second segment, [start, end) in `tokens`, from a document other than `index`.
 
-    After ten draws of `index` itself the segment comes from there, as in the release: in a corpus of one document.
+    After ten draws of `index` itself the segment comes from there, as in the original: in a corpus of one document.
     """
     for _ in range(10):
         other = rng.randint(0, len(documents) - 1)

@@ -1,4 +1,4 @@
-"""Which tokens a model has to guess, and what stands in their place: the masked-LM task, as the release draws it.
+"""Which tokens a model has to guess, and what stands in their place: the masked-LM task, as the original draws it.
 
 Pure functions of token ids and a `random.Random`; nothing here reads a file or a flag.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableSequence, Sequence
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MaskingVocabulary:
-    """What masking needs to know of a vocabulary. The release works on strings; these tables say the same by id.
+    """What masking needs to know of a vocabulary. The original works on strings; these tables say the same by id.
 
     Attributes:
         cls_id, sep_id, mask_id: int, the ids of `[CLS]`, `[SEP]` and `[MASK]`.
@@ -74,13 +74,13 @@ def shuffle(items: MutableSequence, rng: random.Random) -> None:
 
 
 class Stream(random.Random):
-    """A random generator whose draws need not be those of the release."""
+    """A random generator whose draws need not be those of the original."""
 
 
 def choose(items: MutableSequence, count: int, rng: random.Random) -> None:
     """Leaves `count` of the items, the first ones of their random order.
 
-    The release shuffles all items and takes the first; with a `Stream` only those are drawn, which is as random.
+    The original shuffles all items and takes the first; with a `Stream` only those are drawn, which is as random.
     """
     if not isinstance(rng, Stream):
         shuffle(items, rng)
@@ -99,7 +99,7 @@ def choose(items: MutableSequence, count: int, rng: random.Random) -> None:
 def num_predictions(num_tokens: int, masked_lm_prob: float, max_predictions_per_seq: int) -> int:
     """Returns how many tokens to mask among `num_tokens`, which include the special ones.
 
-    Rounds half to even, as the release does under Python 3: 0.15 of 30 tokens are 4. It is at least 1.
+    Rounds half to even, as the original does under Python 3: 0.15 of 30 tokens are 4. It is at least 1.
     """
     return min(max_predictions_per_seq, max(1, round(num_tokens * masked_lm_prob)))
 
@@ -113,7 +113,7 @@ def mask_tokens(
     do_whole_word_mask: bool = False,
     masked_spans: str = "none",
 ) -> tuple[list[int], list[int], list[int]]:
-    """Masks the tokens of one sequence (paper, section 3.1, task 1; the release's create_masked_lm_predictions).
+    """Masks the tokens of one sequence (paper, section 3.1, task 1; the original's create_masked_lm_predictions).
 
     Of the chosen tokens 80 % become `[MASK]`, 10 % stay, 10 % become any entry of the vocabulary. With whole-word
     masking a word is chosen with all its pieces or not at all; what becomes of them is drawn for each piece.
@@ -127,7 +127,7 @@ def mask_tokens(
         do_whole_word_mask: chooses words rather than pieces.
         masked_spans: chooses words that follow each other: of up to three, a short span more probably ("ngram", as
             ALBERT), or of up to ten, with the geometric distribution of SpanBERT ("geometric"), where a span as a whole
-            is masked, kept or replaced. "none": as the release.
+            is masked, kept or replaced. "none": as the original.
 
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
@@ -160,7 +160,7 @@ def _choose_words(
 ) -> list[int]:
     """Returns the positions of whole words, at most `num_to_predict`; words too long for what is left are passed over.
 
-    As in the release a word goes on across a `[SEP]`, where the second segment was cut in the middle of a word.
+    As in the original a word goes on across a `[SEP]`, where the second segment was cut in the middle of a word.
     """
     words = _words(tokens, vocabulary)
     shuffle(words, rng)

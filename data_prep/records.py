@@ -92,7 +92,7 @@ def read_metadata(record_file: str) -> dict | None:
     """Reads the metadata of a record file.
 
     Returns:
-        The metadata; None where there is none, as beside the files of the release.
+        The metadata; None where there is none, as beside the files of the original.
 
     Raises:
         ValueError: the metadata file is damaged.
@@ -214,7 +214,9 @@ class RecordWriter:
             OSError: they cannot be written, as on a full disk.
         """
         number, count = len(self.num_records), 0
-        file, records = self._files[number], iter(records)
+        file, records = self._partials[number], iter(records)
+        if not paths.is_remote(self._files[number]):
+            file = self._files[number]  # the hidden file is in the same folder, but nobody knows its name
         with contextlib.ExitStack() as stack:
             with _writing(file):
                 writer = TFRecordFile(self._partials[number], self._is_gzip)

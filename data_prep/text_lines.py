@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass
 class Dropped:
-    """What was dropped from text, in numbers and with the place where it first was; JSON has a list for a place."""
+    """Numbers of what was dropped from text, and the first place of each kind; JSON has a list for a place."""
 
     num_invalid_lines: int = 0
     num_invalid_bytes: int = 0
@@ -72,7 +72,7 @@ def read_lines(
 
     Args:
         file: a local file of UTF-8 lines.
-        dropped: is told what is dropped.
+        dropped: gets what is dropped.
         strict_utf8: ends before the first line that is not UTF-8; `dropped.refuse_invalid` then names it.
         start, end: read only the lines that begin at these bytes or between them; None: up to the last.
 

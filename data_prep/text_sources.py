@@ -61,7 +61,7 @@ def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Pr
     Args:
         files: paths, local or remote, that `form_of` accepts.
         work_dir: where the temporary folder is created; None: where the system has its own.
-        progress: is told of the bytes that are copied.
+        progress: shows the bytes that are copied.
 
     Yields:
         list of TextFile.
@@ -82,7 +82,7 @@ def local_texts(
         files: paths, local or remote, that `form_of` accepts.
         folder: where the copies go; their names begin with "source-".
         run: of the workers that copy.
-        progress: is told of the bytes that are copied.
+        progress: shows the bytes that are copied.
 
     Returns:
         For each file where its text can be read; a local file of UTF-8 is read where it is.

@@ -71,7 +71,7 @@ class BasicTokenizer:
     Args:
         do_lower_case: lower-cases.
         strip_accents: decomposes characters (NFD) and drops their marks (category Mn); None: as `do_lower_case`.
-            Differs from the release: there the two cannot be chosen apart. Many languages want lower case with accents.
+            Differs from the original, where one flag decides both. Many languages want lower case with accents.
     """
 
     def __init__(self, do_lower_case: bool = True, strip_accents: bool | None = None):
@@ -92,7 +92,7 @@ class BasicTokenizer:
         if text.isascii() and text.isprintable():
             return _ASCII_WORD.findall(text.lower() if self.do_lower_case else text)
         text = text.translate(CLEAN)
-        # Working on the whole text equals working word by word, as the release does: white space is neither cased nor
+        # Working on the whole text equals working word by word, as the original does: white space is neither cased nor
         # case-ignorable, so the final-sigma rule of lower() does not look past it, and no mark moves across it in NFD.
         if self.do_lower_case:
             text = text.lower()
@@ -238,7 +238,7 @@ class FullTokenizer:
         Offsets count characters of the original text (of bytes: of what they decode to). Starts and ends never
         decrease. A mark that was dropped belongs to the character before it. Tokens that come from one character (the
         parts of a Hangul syllable) share its span; an unknown word has the span of the whole word.
-        Differs from the release: it has no offsets. Tagging and answers in a text need them.
+        Differs from the original: it has no offsets. Tagging and answers in a text need them.
 
         Raises:
             ValueError: text is neither str nor bytes.

@@ -24,7 +24,7 @@ log = logging.getLogger("bert_keras")
 MOST_WORDS = 2_000_000  # that are counted
 MOST_WORDS_TO_LEARN_FROM = 300_000
 _LONGEST_WORD = 50  # to learn from
-_UNUSED_BEFORE = 99  # of the release's unused pieces; the others come after the special ones
+_UNUSED_BEFORE = 99  # of the original's unused pieces; the others come after the special ones
 _SLACK = 0.05
 _LOWEST_TO_HIGHEST = 64
 
@@ -145,7 +145,7 @@ def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: 
 
 
 def reserved_tokens(num_unused: int) -> list[str]:
-    """Returns the pieces that a vocabulary begins with, in the release's places: special ones between unused ones.
+    """Returns the pieces that a vocabulary begins with, in the original's places: special ones between unused ones.
 
     With the 994 unused pieces of the released vocabularies [UNK] has the id 100 and the first learnt piece 999.
     """

@@ -111,7 +111,7 @@ class WorkFolder:
 
     @property
     def has_results(self) -> bool:
-        """Whether a task is finished."""
+        """bool; a task is finished."""
         return any(name.endswith(".json") for name in os.listdir(self.path))
 
     def file(self, name: str) -> str:
@@ -227,8 +227,8 @@ class ThisProcess:
 class Workers:
     """Processes that work on tasks. A context manager: leaving it ends them, whatever they are doing after a failure.
 
-    They are new processes (not forked) and import only what their functions need. They end with the process that started
-    them, however that one ends.
+    They are new processes, not forked, and import only what their functions need. They end with the process that
+    started them, however that one ends.
 
     Args:
         number: how many.
@@ -238,7 +238,7 @@ class Workers:
     def __init__(self, number: int, context: Any):
         self._number = number
         method = multiprocessing.get_context("spawn")
-        # Nothing is ever sent. That the other end is closed, which the end of this process does too, ends the workers.
+        # Nothing is ever sent. The workers end when the other end is closed, which the end of this process does too.
         leaves, self._alive = method.Pipe(duplex=False)
         self._executor = concurrent.futures.ProcessPoolExecutor(number, method, _start, (context, leaves))
 
@@ -271,7 +271,7 @@ class Workers:
         except concurrent.futures.BrokenExecutor:
             raise ChildProcessError(
                 f"one of the {self._number} worker processes died, perhaps because memory ran out; give fewer "
-                "--num_workers, and the same command again goes on from what is finished"
+                "--num_workers; the same command continues from what is finished"
             ) from None
 
     def _run(self, function: Callable, folder: WorkFolder, waiting: Iterator) -> Iterator[tuple[str, dict]]:
