@@ -139,7 +139,6 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
             "--max_seq_length=17 is more than the 16 positions that the model has; give 16 or less",
         ),
         ({"do_train": True, "freeze_layers": 3}, "--freeze_layers=3, but the model has 2 layers; give 2 or less"),
-        ({"do_train": True, "output_dir": "gs://bucket/run"}, "--output_dir=gs://bucket/run is a remote path"),
     ],
 )
 def test_what_does_not_go_together_is_refused(start, tmp_path, flags, message):
