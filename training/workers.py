@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import threading
+import traceback
 import zlib
 
 import tensorflow as tf
@@ -158,6 +159,8 @@ def _shared_run_dir(path, program, workers, settings):
     except tf.errors.OpError as error:
         if not _is_of_a_lost_worker(error):
             raise
+        # Frees a pool of threads that TensorFlow left open, which would complain when Python ends.
+        traceback.clear_frames(error.__traceback__)
         step = RunDir(path, program).latest_step()
         raise ConnectionError(
             f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
