@@ -1,5 +1,8 @@
 """The answers for all rows: those of the network itself, however the rows are batched and cut."""
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -112,3 +115,16 @@ def test_long_predictions_tell_how_far_they_are(tiny_config, monkeypatch, messag
     monkeypatch.setattr("training.inference._SECONDS_BETWEEN_LINES", -1.0)
     outputs_of(make_model(lambda: ClassifierModel(tiny_config, 3)), make_features())
     assert messages == [f"{number} of 7 rows are predicted" for number in (3, 6, 7)]
+
+
+def test_inference_is_freed_without_a_search_for_garbage(tiny_config):
+    def reference():
+        inference = Inference(ClassifierModel(tiny_config, 3), tf.distribute.get_strategy(), 3)
+        inference.outputs(make_features())
+        return weakref.ref(inference)
+
+    gc.disable()
+    try:
+        assert reference()() is None
+    finally:
+        gc.enable()
