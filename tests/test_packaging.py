@@ -39,3 +39,13 @@ def test_the_texts_of_every_package_are_installed(setup_arguments):
             installed.update(folder.glob(pattern))
     assert ROOT / "data_prep" / "sample" / "vocab.txt" in texts
     assert texts <= installed
+
+
+def test_the_gate_tests_the_beam_that_an_installation_brings():
+    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
+    (extras,) = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "EXTRAS"]
+    beam = next(
+        ast.literal_eval(value) for key, value in zip(extras.keys, extras.values, strict=True) if key.value == "beam"
+    )
+    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert [requirement for requirement in beam if f"'{requirement}'" not in gate] == []

@@ -312,10 +312,15 @@ def test_of_many_files_only_the_one_in_the_error_is_read_again(tmp_path, write_r
     assert "2.tfrecord has only 3 examples or fewer now; it changed" in str(explain_failure(records, error))
 
 
+def _serialized(examples):
+    for row in range(len(examples["input_ids"])):
+        yield serialize_example({name: values[row].tolist() for name, values in examples.items()})
+
+
 def _write(path, examples):
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for row in range(len(examples["input_ids"])):
-            writer.write(serialize_example({name: values[row].tolist() for name, values in examples.items()}))
+        for record in _serialized(examples):
+            writer.write(record)
 
 
 @pytest.fixture
@@ -323,8 +328,7 @@ def noted_file(tmp_path, make_examples):
     """A file of four examples with a note, as the programs write it."""
     path, examples = str(tmp_path / "noted.tfrecord"), make_examples(4)
     with RecordWriter([path]) as writer:
-        for row in range(4):
-            writer.write(serialize_example({name: values[row].tolist() for name, values in examples.items()}))
+        writer.write_file(_serialized(examples))
         writer.commit({"vocab_sha256": "a", "do_lower_case": True})
     return path
 
@@ -397,3 +401,21 @@ def test_remote_records_are_read_and_failures_explained_as_local_ones(noted_file
     with tf.io.gfile.GFile(address, "wb") as file:
         file.write(bytes(data))
     assert "c.tfrecord is damaged at byte" in str(explain_failure(records, failure(records)))
+
+
+def test_failures_in_compiled_steps_and_on_several_devices_are_explained(tmp_path, make_examples):
+    examples = make_examples(6)
+    examples["masked_lm_ids"][4, 1] = 77
+    _write(tmp_path / "odd.tfrecord", examples)
+    records = open_records(str(tmp_path / "odd.tfrecord"), 12, 3, 40)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    batches = iter(strategy.experimental_distribute_dataset(training_batches(records, 2, seed=1)))
+
+    @tf.function
+    def steps():
+        for _ in tf.range(3):
+            strategy.run(lambda batch: batch["input_ids"], (next(batches),))
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        steps()
+    assert "odd.tfrecord example 5: id 77 is outside the vocabulary" in str(explain_failure(records, caught.value))
