@@ -8,24 +8,26 @@ The input has one text a line, or two with " ||| " between them. The output has 
 """
 
 import contextlib
+import glob
 import logging
 import os
 import sys
 
-from training.start import start_tensorflow
-
-start_tensorflow()
-
-import tensorflow as tf
 from absl import flags
 
+import prediction
 from data_prep.progress import Progress, ProgressBar
-from prediction.feature_extractor import POOLINGS, FeatureExtractor, parse_layers
+from prediction.argument_error import told_with_flags
+from prediction.backend import check_backend
+from prediction.feature_choices import POOLINGS, parse_layers
 from prediction.feature_files import FORMATS, format_of, open_feature_file
 from prediction.feature_lines import count_lines, read_lines
+from prediction.limits import Limits
+from storage import paths
+from storage.checks import check_output_file
 from training.console import open_console
-from training.devices import create_strategy, workers_of_tf_config
 from training.flags import STRATEGIES, given_flags, parse, require, run_main
+from training.start import start_tensorflow
 
 log = logging.getLogger("bert_keras")
 
@@ -42,10 +44,10 @@ def define_flags():
     flags.DEFINE_string(
         "layers", "-1,-2,-3,-4", "Layers, with commas: 0 the first block, -1 the last, or embeddings.", **define
     )
-    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one beside the checkpoint.", **define)
+    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one next to the checkpoint.", **define)
     flags.DEFINE_integer("max_seq_length", 128, "The most pieces of a text; what is more is cut off.", **define)
     flags.DEFINE_string("init_checkpoint", None, "The model: folder of a checkpoint or run, or a checkpoint.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt beside the checkpoint.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
     flags.DEFINE_integer("batch_size", 32, "Texts that are looked at together.", lower_bound=1, **define)
     flags.DEFINE_bool("use_tpu", False, "Compute on a TPU rather than on the CPU or GPU.", **define)
@@ -56,6 +58,7 @@ def define_flags():
     )
     flags.DEFINE_enum("output_format", None, FORMATS, "Not given: by the ending of --output_file.", **define)
     flags.DEFINE_enum("strategy", "auto", _STRATEGIES, "Devices to compute on; auto: all that are found.", **define)
+    flags.DEFINE_integer("max_chars", Limits().max_chars, "Characters of a text, at most.", lower_bound=1, **define)
     flags.DEFINE_enum("pooling", "none", POOLINGS, "One vector a text and layer, instead of one a token.", **define)
     return values
 
@@ -70,10 +73,19 @@ def main(argv):
     parse(values, argv, __doc__)
     console = open_console(stderr=True)
     require(values, ("input_file", "output_file", "init_checkpoint"))
-    layers = parse_layers(values.layers)
+    with told_with_flags():
+        _extract(values, console)
+
+
+def _extract(values, console):
+    # Not given: what the model has of the last four, because there are models of two layers.
+    layers = parse_layers(values.layers) if "layers" in given_flags(values) else None
     num_lines = count_lines(values.input_file)
-    _check_output(values.output_file, values.input_file)
-    extractor = FeatureExtractor(
+    inputs = {f"--{name}": values[name].value for name in ("input_file", "vocab_file", "bert_config_file")}
+    check_output_file(values.output_file, "--output_file", inputs)
+    check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
+    start_tensorflow()
+    extractor = prediction.FeatureExtractor(
         values.init_checkpoint,
         layers=layers,
         pooling=values.pooling,
@@ -83,11 +95,13 @@ def main(argv):
         config_file=values.bert_config_file,
         do_lower_case=values.do_lower_case,
         strategy=_strategy(values),
+        limits=Limits(max_chars=values.max_chars),
     )
+    check_output_file(values.output_file, "--output_file", _files_of_model(values.init_checkpoint, extractor.files))
     output_format = values.output_format or format_of(values.output_file)
     with (
         ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
-        open_feature_file(values.output_file, output_format, layers, values.pooling) as writer,
+        open_feature_file(values.output_file, output_format, extractor.layers, values.pooling) as writer,
     ):
         progress.start("extracting", num_lines, "lines")
         for features in extractor.features(read_lines(values.input_file), progress.advance):
@@ -96,18 +110,23 @@ def main(argv):
     log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)
 
 
-def _check_output(output_file, input_file):
-    if os.path.isdir(output_file):
-        raise ValueError(f"--output_file={output_file} is a folder; give the name of a file")
-    if os.path.exists(output_file) and os.path.samefile(output_file, input_file):
-        raise ValueError(f"--output_file={output_file} is the --input_file, which it would replace; give another name")
-    folder = os.path.dirname(output_file) or "."
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"--output_file={output_file}: there is no folder {folder}; make it first")
+def _files_of_model(init_checkpoint, files):
+    """Returns the files that were read, by the flag that named them or their folder."""
+    folder = init_checkpoint if files.checkpoint is None else paths.parent(files.checkpoint.prefix)
+    beside = [paths.join(folder, name) for name in ("bert_config.json", "config.json", "tokenizer_config.json")]
+    of_checkpoint = []
+    if files.checkpoint is not None:
+        prefix = files.checkpoint.prefix
+        of_checkpoint = [prefix, f"{prefix}.index", *paths.glob(f"{glob.escape(prefix)}.data-*-of-*")]
+    return {"--vocab_file": files.vocab_file, "--init_checkpoint": [*of_checkpoint, *beside]}
 
 
 def _strategy(values):
     """Returns the strategy of several devices or a TPU; None for the one default device."""
+    import tensorflow as tf
+
+    from training.devices import create_strategy, workers_of_tf_config
+
     num_workers = len(workers_of_tf_config()[0])
     if num_workers > 1:
         raise ValueError(

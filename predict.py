@@ -3,37 +3,51 @@ fills in the [MASK]s of texts, judges pairs of texts, or scores texts.
 
     python predict.py --model_dir=output "A text to classify." "Another one."
     python predict.py --model_dir=output --input_file=texts.txt --json
+    python predict.py --model_dir=output --input_file=texts.csv --text_column=review --json
     python predict.py --task=fill_mask --init_checkpoint=model "Paris is the [MASK] of France."
     python predict.py --task=next_sentence --init_checkpoint=model "He was hungry." "So he ate."
     python predict.py --task=score --init_checkpoint=model --input_file=sentences.txt --json
 
 Texts are arguments, lines of --input_file, or lines of standard input. A pair (of a question: the question and the text
-to find its answer in) is two arguments, or one line with a tab between its texts. Answers go to standard output in the
-order of the texts, all else to standard error.
+to find its answer in) is two arguments, or one line with a tab between its texts. A table (.csv, .tsv, .jsonl) is read
+by its columns. Answers go to standard output in the order of the texts, all else to standard error.
 """
 
 import dataclasses
+import itertools
 import json
+import logging
+import os
 import sys
-
-from training.start import start_tensorflow
-
-start_tensorflow()
 
 from absl import flags
 
-from prediction import FillMask, NextSentence, SentenceScorer, open_model
+import prediction
+from prediction.argument_error import told_with_flags
+from prediction.backend import check_backend
 from prediction.input_texts import read_texts
-from prediction.readable import readable
+from prediction.limits import Limits
+from prediction.predictor import ON_ERROR
 from prediction.sequences import LONG_CHOICES
+from prediction.table_texts import columns_of_training, is_table, read_table
 from prediction.task_file import FINE_TUNED_TASKS, read_settings
 from training.console import open_console
 from training.flags import given_flags, parse, require, run_main
+from training.start import start_tensorflow
 
-_PRETRAINED = {"fill_mask": FillMask, "next_sentence": NextSentence, "score": SentenceScorer}
+log = logging.getLogger("bert_keras")
+
+# The classes are loaded after the command line has been checked: TensorFlow takes seconds.
+_PRETRAINED = {"fill_mask": "FillMask", "next_sentence": "NextSentence", "score": "SentenceScorer"}
 # A fine-tuned model or an export brings all of this along; an export for fill_mask leaves the last two to be chosen.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
 _OF_FILL_MASK = ("long", "top_k")
+_OF_TABLES = ("text_column", "text_pair_column", "choice_columns")
+_LIMITS = {
+    "max_chars": "Characters of a text, at most.",
+    "max_sequences": "Sequences that a text comes to (windows, choices, tokens to score), at most.",
+    "max_masks": "[MASK]s of a text, at most.",
+}
 # What a text is for each task that does not take single texts.
 _SHAPES = {"next_sentence": "pair", "question_answering": "pair", "multiple_choice": "choices"}
 
@@ -47,14 +61,20 @@ def define_flags():
         "task", None, [*_PRETRAINED, *FINE_TUNED_TASKS], "What is asked; a fine-tuned model says it itself.", **define
     )
     flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt beside the checkpoint.", **define)
-    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one beside the checkpoint.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
+    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one next to the checkpoint.", **define)
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
-    flags.DEFINE_string("input_file", None, "Text file, one text or pair a line.", **define)
+    flags.DEFINE_string("input_file", None, "Text file, one text or pair a line; or a table.", **define)
+    flags.DEFINE_string("text_column", None, "Column of the texts in a table; not given: as in training.", **define)
+    flags.DEFINE_string("text_pair_column", None, "Column of the second texts in a table.", **define)
+    flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table.", **define)
     flags.DEFINE_bool("json", False, "Write each answer as a line of JSON.", **define)
+    flags.DEFINE_enum("on_error", "stop", ON_ERROR, "Stop at a text without an answer, or report it.", **define)
     flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)
     flags.DEFINE_enum("long", "error", LONG_CHOICES, "What to do with texts too long for the model.", **define)
     flags.DEFINE_integer("batch_size", 16, "Sequences that are looked at together.", lower_bound=1, **define)
+    for name, meaning in _LIMITS.items():
+        flags.DEFINE_integer(name, getattr(Limits(), name), meaning, lower_bound=1, **define)
     return values
 
 
@@ -67,18 +87,18 @@ def main(argv):
     values = define_flags()
     arguments = parse(values, argv, __doc__, takes_texts=True)
     open_console(stderr=True)
-    if values.model_dir:
-        called, shape = _look_at_model_dir(values)
-    else:
+    if not values.model_dir:
         _check_pretrained(values)
-        called, shape = f"--task={values.task}", _SHAPES.get(values.task, "text")
-    texts, sources = read_texts(values.input_file, arguments, sys.stdin, shape, called)
-    predictor = _open_model_dir(values) if values.model_dir else _open_pretrained(values)
-    for answer in predictor.answers(texts, sources):
-        if values.json:
-            print(json.dumps(dataclasses.asdict(answer), ensure_ascii=False), flush=True)
-        else:
-            print(readable(answer), flush=True)
+    check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
+    start_tensorflow()
+    with told_with_flags():
+        called, shape = _look_at_model_dir(values) if values.model_dir else _look_at_task(values)
+        limits = Limits(**{name: values[name].value for name in _LIMITS})
+        rows = _rows(values, arguments, shape, called, limits)
+        predictor = _open_model_dir(values, limits) if values.model_dir else _open_pretrained(values, limits)
+        first, second = itertools.tee(rows)
+        sources, texts = (source for source, _ in first), (text for _, text in second)
+        _write(predictor.answers(texts, sources, values.on_error), values)
 
 
 def _look_at_model_dir(values):
@@ -97,6 +117,10 @@ def _look_at_model_dir(values):
     return f"--model_dir={values.model_dir}", shape
 
 
+def _look_at_task(values):
+    return f"--task={values.task}", _SHAPES.get(values.task, "text")
+
+
 def _check_pretrained(values):
     if values.task is None and not values.init_checkpoint:
         raise ValueError("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
@@ -107,21 +131,47 @@ def _check_pretrained(values):
         raise ValueError(f"--top_k is of --task=fill_mask; leave it out for --task={values.task}")
 
 
-def _open_model_dir(values):
+def _rows(values, arguments, shape, called, limits):
+    """Returns the texts, an iterator over what to call each of them and the text."""
+    given = {name: values[name].value for name in _OF_TABLES if values[name].value}
+    if values.input_file and not arguments and is_table(values.input_file):
+        trained = columns_of_training(values.model_dir) if values.model_dir else {}
+        return read_table(values.input_file, shape, given, trained)
+    if given:
+        raise ValueError(f"--{next(iter(given))} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out")
+    return read_texts(values.input_file, arguments, sys.stdin, shape, called, limits)
+
+
+def _open_model_dir(values, limits):
     options = {name: values[name].value for name in _OF_FILL_MASK if name in given_flags(values)}
-    return open_model(values.model_dir, values.batch_size, **options)
+    return prediction.open_model(values.model_dir, values.batch_size, limits=limits, **options)
 
 
-def _open_pretrained(values):
-    return _PRETRAINED[values.task](
+def _open_pretrained(values, limits):
+    return getattr(prediction, _PRETRAINED[values.task])(
         values.init_checkpoint,
         batch_size=values.batch_size,
         long=values.long,
         vocab_file=values.vocab_file,
         config_file=values.bert_config_file,
         do_lower_case=values.do_lower_case,
+        limits=limits,
         **({"top_k": values.top_k} if values.task == "fill_mask" else {}),
     )
+
+
+def _write(answers, values):
+    from prediction.readable import readable  # loads TensorFlow
+
+    num_unanswered = 0
+    for answer in answers:
+        num_unanswered += isinstance(answer, prediction.Unanswered)
+        if values.json:
+            print(json.dumps(dataclasses.asdict(answer), ensure_ascii=False, allow_nan=False), flush=True)
+        else:
+            print(readable(answer), flush=True)
+    if num_unanswered:
+        log.warning("texts that could not be answered: %d", num_unanswered)
 
 
 def run_program():

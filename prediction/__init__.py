@@ -1,41 +1,34 @@
-"""Questions to a model: text in, answers out. One class a task."""
+"""Questions to a model: text in, answers out. One class a task.
 
-from prediction.choice_picker import Choice, ChoicePicker
-from prediction.entity_tagger import Entity, EntityTagger, TaggedText, TaggedWord
-from prediction.feature_extractor import FeatureExtractor, Features
-from prediction.fill_mask import FilledText, FillMask, Guess
-from prediction.fine_tuned_tasks import open_model
-from prediction.next_sentence import NextSentence, PairAnswer
-from prediction.question_answerer import QuestionAnswer, QuestionAnswerer, Span
-from prediction.score import SentenceScore, SentenceScorer, TokenScore
-from prediction.text_classifier import Classification, MultiLabel, Regression, TextClassifier
-from prediction.vectorizer import TextVector, Vectorizer
+Names are loaded when they are first used, because most of them need TensorFlow, which takes seconds to import.
+"""
 
-__all__ = [
-    "Choice",
-    "ChoicePicker",
-    "Classification",
-    "Entity",
-    "EntityTagger",
-    "FeatureExtractor",
-    "Features",
-    "FillMask",
-    "FilledText",
-    "Guess",
-    "MultiLabel",
-    "NextSentence",
-    "PairAnswer",
-    "QuestionAnswer",
-    "QuestionAnswerer",
-    "Regression",
-    "SentenceScore",
-    "SentenceScorer",
-    "Span",
-    "TaggedText",
-    "TaggedWord",
-    "TextClassifier",
-    "TextVector",
-    "TokenScore",
-    "Vectorizer",
-    "open_model",
-]
+import importlib
+
+_MODULES = {
+    "choice_picker": ("Choice", "ChoicePicker"),
+    "entity_tagger": ("Entity", "EntityTagger", "TaggedText", "TaggedWord"),
+    "feature_extractor": ("FeatureExtractor", "Features"),
+    "fill_mask": ("FillMask", "FilledText", "Guess"),
+    "fine_tuned_tasks": ("open_model",),
+    "limits": ("Limits",),
+    "next_sentence": ("NextSentence", "PairAnswer"),
+    "predictor": ("Unanswered",),
+    "question_answerer": ("QuestionAnswer", "QuestionAnswerer", "Span"),
+    "score": ("SentenceScore", "SentenceScorer", "TokenScore"),
+    "text_classifier": ("Classification", "MultiLabel", "Regression", "TextClassifier"),
+    "vectorizer": ("TextVector", "Vectorizer"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 (a list of str)
+
+
+def __getattr__(name):
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

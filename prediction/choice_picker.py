@@ -8,7 +8,8 @@ import scipy.special
 from data_prep.encoding import make_features
 from data_prep.examples import Example
 from modeling import ClassifierModel
-from prediction.fine_tuned import FineTunedPredictor, check_finite, check_text
+from prediction.fine_tuned import FineTunedPredictor
+from prediction.limits import shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,7 @@ class ChoicePicker(FineTunedPredictor):
 
     tasks = ("multiple_choice",)
     num_classes = 1
+    cut_parts = "choices, each with its text,"
 
     def __call__(self, questions):
         """Looks at a question, or at each question of a list.
@@ -52,7 +54,7 @@ class ChoicePicker(FineTunedPredictor):
         Raises:
             ValueError: a text is empty, or there are fewer than two choices.
         """
-        return list(self.answers(questions)) if isinstance(questions, list) else next(self.answers([questions]))
+        return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
 
     def _make_model(self, config):
         # The weights of a MultipleChoiceModel, which score choices one by one: questions may have any number of them.
@@ -61,16 +63,17 @@ class ChoicePicker(FineTunedPredictor):
     def _encode(self, question, source):
         is_pair = isinstance(question, tuple | list) and len(question) == 2
         if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < 2:
-            raise ValueError(f"{source} is {question!r}, but a text and a list of two or more choices are needed")
+            raise ValueError(f"{source} is {shown(question)}, but a text and a list of two or more choices are needed")
         text, choices = question
-        check_text(text, source)
+        self._check_text(text, source)
+        self.limits.check("max_sequences", len(choices), source, "choices")
         for number, choice in enumerate(choices, 1):
-            check_text(choice, source, f"choice {number}")
+            self._check_text(choice, source, f"choice {number}")
         return text, list(choices)
 
-    def _features(self, examples):
+    def _features(self, examples, counts):
         pairs = [Example("", text, choice) for text, choices in examples for choice in choices]
-        features = make_features(pairs, (), "single_label", self.tokenizer, self.max_seq_length, what="the choices")
+        features = make_features(pairs, (), "single_label", self.tokenizer, self.max_seq_length, counts=counts)
         num_choices = [len(choices) for _, choices in examples]
         return features, np.repeat(np.arange(len(examples)), num_choices)
 
@@ -80,5 +83,4 @@ class ChoicePicker(FineTunedPredictor):
     def _answer(self, text, encoded, found):
         (text, choices), _ = encoded
         logits = np.array([logit for _, (logit,) in found], np.float64)
-        check_finite(logits, text)
         return Choice(text, choices, int(logits.argmax()), scipy.special.softmax(logits).tolist())

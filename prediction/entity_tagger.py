@@ -9,7 +9,7 @@ from data_prep.ner import confidences_from_logits, make_features, tags_from_logi
 from evaluation.entities import entities
 from modeling import TokenClassifierModel
 from modeling.tagger import FeatureBasedTagger
-from prediction.fine_tuned import FineTunedPredictor, check_text
+from prediction.fine_tuned import FineTunedPredictor
 from prediction.words import split_words
 
 
@@ -75,6 +75,7 @@ class EntityTagger(FineTunedPredictor):
     """
 
     tasks = ("token_classification",)
+    cut_parts = "words"
 
     def __call__(self, texts):
         """Looks at a text, or at each text of a list.
@@ -88,23 +89,24 @@ class EntityTagger(FineTunedPredictor):
         Raises:
             ValueError: a text is empty.
         """
-        return list(self.answers(texts)) if isinstance(texts, list) else next(self.answers([texts]))
+        return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
 
     def _make_model(self, config):
         model = FeatureBasedTagger if self.settings["tagger"] == "bilstm" else TokenClassifierModel
         return model(config, self.num_classes)
 
     def _encode(self, text, source):
-        check_text(text, source)
+        self._check_text(text, source)
         spans = split_words(text)
         if not spans:
             raise ValueError(f"{source} has no word in its text; give a text")
         return Sentence([text[start:end] for start, end in spans]), spans
 
-    def _features(self, examples):
+    def _features(self, examples, counts):
         sentences = [sentence for sentence, _ in examples]
         # Each text is a document of its own, so that there are no neighbours to look at.
-        features = make_features(sentences, self.settings["labels"], self.tokenizer, self.max_seq_length)
+        labels = self.settings["labels"]
+        features = make_features(sentences, labels, self.tokenizer, self.max_seq_length, counts=counts)
         return features, features["sentence_index"]
 
     def _read_out(self, outputs, features):

@@ -3,6 +3,7 @@
 import importlib
 import os
 import pathlib
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +11,6 @@ import tensorflow as tf
 
 from modeling.config import read_json_object
 from prediction.model_files import EXPORT_FILE, is_export
-from prediction.quiet import quietly
 
 _TWO_TOKENS = np.zeros((1, 2), np.int32)
 
@@ -24,7 +24,7 @@ def open_exported(folder, format=None) -> Callable:
 
     Returns:
         function of a dict of int32 [B, T], tensors or arrays, that gives a dict of float32 tensors, see
-        `export.networks.IdsNetwork`. It may be called in a graph; other keys are ignored.
+        `export.networks.IdsNetwork`. It may be called in a graph and from several threads; other keys are ignored.
 
     Raises:
         FileNotFoundError: the folder is no export, or lacks the format.
@@ -49,6 +49,8 @@ def open_exported(folder, format=None) -> Callable:
 
 def open_saved_model(folder) -> Callable:
     """Loads the ids signature of a SavedModel; see `open_exported`, as whose result it may be called.
+
+    A SavedModel is a program: it may read and write files when it runs. Open only those that you trust.
 
     Args:
         folder: path with the saved_model.pb.
@@ -115,6 +117,8 @@ def open_onnx(file) -> Callable:
 def open_litert(file) -> Callable:
     """Loads a LiteRT file with the interpreter of ai-edge-litert, to run on all cores of the CPU.
 
+    Calls from several threads are answered one after the other, because an interpreter has one set of buffers.
+
     Args:
         file: path.
 
@@ -126,16 +130,19 @@ def open_litert(file) -> Callable:
     """
     module = import_extra("ai_edge_litert.interpreter", "litert")
     try:
-        with quietly():  # it tells of its delegate when it first runs
-            interpreter = module.Interpreter(model_path=os.fspath(file), num_threads=os.cpu_count())
-            runner = interpreter.get_signature_runner()
-            runner(**dict.fromkeys(runner.get_input_details(), _TWO_TOKENS))
+        interpreter = module.Interpreter(model_path=os.fspath(file), num_threads=os.cpu_count())
+        runner = interpreter.get_signature_runner()
+        runner(**dict.fromkeys(runner.get_input_details(), _TWO_TOKENS))
     except (ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"LiteRT cannot load {file}: {reason}; export the model again") from error
 
+    lock = threading.Lock()
+
     def run(features):
-        return runner(**{name: np.asarray(features[name], np.int32) for name in run.input_names})
+        inputs = {name: np.asarray(features[name], np.int32) for name in run.input_names}
+        with lock:
+            return runner(**inputs)
 
     run.input_names = list(runner.get_input_details())
     # The runner does not hold what it runs on.
@@ -150,8 +157,7 @@ def import_extra(module, extra):
         ValueError: it is not installed; the message has the line that installs it.
     """
     try:
-        with quietly():
-            return importlib.import_module(module)
+        return importlib.import_module(module)
     except ImportError as error:
         raise ValueError(
             f"{module.partition('.')[0]} is not installed; run pip install 'bert-keras[{extra}]'"
@@ -162,14 +168,22 @@ _OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_l
 
 
 def _paths_of_formats(file):
-    """Returns the path of each format that an export.json names, a dict of str."""
+    """Returns the path of each format that an export.json names, a dict of str; all are inside the export."""
     formats = read_json_object(file).get("formats")
     try:
-        return {name: os.fspath(values["path"]) for name, values in formats.items()}
+        found = {name: os.fspath(values["path"]) for name, values in formats.items()}
     except (AttributeError, KeyError, TypeError):
         raise ValueError(
             f'{file} does not say the "path" of each of its "formats"; take the file that export_model.py wrote'
         ) from None
+    for name, path in found.items():
+        parts = pathlib.PureWindowsPath(path)  # which knows both kinds of slashes
+        if not parts.parts or parts.anchor or ".." in parts.parts:
+            raise ValueError(
+                f'{file}: the path of {name} is "{path}", but must be inside the export; take the file that '
+                "export_model.py wrote"
+            )
+    return found
 
 
 def _as_operation(run):

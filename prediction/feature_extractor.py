@@ -5,12 +5,24 @@ import logging
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from data_prep.encoding import encode_pair
-from modeling import HEAD_PATTERNS, POOLER_PATTERNS, BertModel, load_weights, weights_by_name
+from modeling import (
+    HEAD_PATTERNS,
+    POOLER_PATTERNS,
+    BertModel,
+    load_weights,
+    weights_by_name,
+    weights_to_load,
+)
+from prediction.argument_error import ArgumentError
+from prediction.backend import check_backend
 from prediction.exported import open_exported
+from prediction.feature_choices import EMBEDDINGS, POOLINGS, choose_layers
+from prediction.limits import Limits, shown
 from prediction.model_files import is_export, open_export_files, open_model_files
 from prediction.network import Network, lengths_up_to
 from prediction.pretrained import check_alone
@@ -18,10 +30,6 @@ from prediction.sequences import Question
 from prediction.task_file import check_length, read_settings
 
 log = logging.getLogger("bert_keras")
-
-# The name of what goes into the first block; the release cannot give it out.
-EMBEDDINGS = "embeddings"
-POOLINGS = ("none", "cls", "mean", "max")
 
 # Texts are taken in groups, so that those of one length find each other: of so many batches, or so many bytes of
 # values, whichever is reached first.
@@ -50,8 +58,8 @@ class FeatureExtractor:
     Args:
         path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run; or the folder of an export
             for vectors, which has one layer.
-        layers: numbers of the encoder's blocks, 0 the first and -1 the last, as in the release, or "embeddings" for
-            what goes into the first.
+        layers: numbers of the encoder's layers, 0 the first and -1 the last, as in the release, or "embeddings" for
+            what goes into the first. None: the last four, or all of a model that has fewer; of an export its layer.
         pooling: "none"; or one vector a text and layer: that of [CLS], or the mean or the maximum over all tokens,
             [CLS] and [SEP] included.
         max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included; None: all that the model
@@ -59,6 +67,7 @@ class FeatureExtractor:
         batch_size: how many texts are looked at together, at most.
         vocab_file, config_file, do_lower_case: see `prediction.model_files.open_model_files`.
         strategy: the `tf.distribute.Strategy` of several devices; None: the one default device.
+        limits: Limits of the input; None: the usual ones.
 
     Attributes:
         files: ModelFiles.
@@ -68,13 +77,13 @@ class FeatureExtractor:
 
     Raises:
         FileNotFoundError: a part of the model is not there.
-        ValueError: the parts do not fit, or an argument cannot be.
+        ValueError: the parts do not fit, or an argument is not valid; or Keras does not run on TensorFlow.
     """
 
     def __init__(
         self,
         path,
-        layers=(-1, -2, -3, -4),
+        layers=None,
         pooling="none",
         max_seq_length=128,
         batch_size=32,
@@ -82,25 +91,33 @@ class FeatureExtractor:
         config_file=None,
         do_lower_case=None,
         strategy=None,
+        limits=None,
     ):
+        check_backend(keras.backend.backend())
         if pooling not in POOLINGS:
-            raise ValueError(f'pooling is "{pooling}", but must be one of {", ".join(POOLINGS)}')
+            choices = ", ".join(POOLINGS)
+            raise ArgumentError(lambda name: f'{name("pooling")} is "{pooling}", but must be one of {choices}')
         if is_export(path):
             check_alone(path, vocab_file, config_file, do_lower_case)
             self.files = open_export_files(path)
-            longest = check_length(read_settings(path)[1], self.files.config, pathlib.Path(path))
+            settings = read_settings(path)[1]
+            longest = check_length(settings, self.files.config, pathlib.Path(path))
+            layers = (settings["layer"],) if layers is None and "layer" in settings else layers
         else:
             self.files = open_model_files(path, vocab_file, config_file, do_lower_case)
             longest = self.files.longest
         self.config = self.files.config
         self.tokenizer = self.files.tokenizer
-        self.layers = tuple(layers)
+        self.limits = limits or Limits()
+        self.layers = choose_layers(layers, self.config.num_hidden_layers)
         self.pooling = pooling
         self.max_seq_length = max_seq_length = longest if max_seq_length is None else max_seq_length
-        _check_layers(self.layers, self.config.num_hidden_layers)
         if not 3 <= max_seq_length <= longest:
-            raise ValueError(
-                f"max_seq_length is {max_seq_length}, but must be from 3 to the {longest} pieces that the model takes"
+            raise ArgumentError(
+                lambda name: (
+                    f"{name('max_seq_length')} is {max_seq_length}, but must be from 3 to the {longest} pieces that "
+                    "the model takes"
+                )
             )
         self.model = _open_network(path, self.layers, strategy) if is_export(path) else self._load_model(strategy)
         from_features = self.model if is_export(path) else _from_features(self.model)
@@ -108,7 +125,7 @@ class FeatureExtractor:
 
     def _load_model(self, strategy):
         """Returns the BertModel with the weights of the checkpoint."""
-        with (strategy or tf.distribute.get_strategy()).scope():
+        with (strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
             model = BertModel(self.config)
         report = load_weights(
             weights_by_name(model), self.files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
@@ -126,6 +143,12 @@ class FeatureExtractor:
             Features, or a list of them.
         """
         if isinstance(texts, list):
+            num_texts, most = len(texts), self.limits.max_texts
+            if num_texts > most:
+                raise ValueError(
+                    f"there are {num_texts:,} texts, but limits.max_texts is {most:,}; take the method features, which "
+                    "yields the vectors of any number of texts, or raise the limit"
+                )
             return list(self.features(texts))
         [features] = self.features([texts])
         return features
@@ -143,13 +166,13 @@ class FeatureExtractor:
             advance: called for each text as soon as it has been looked at, which is before it is its turn.
 
         Raises:
-            ValueError: a text is none, or its vectors are not finite.
+            ValueError: a text is not valid or too long for the limits, or its vectors are not finite.
         """
         group, num_values = [], 0
         num_texts, num_cut_texts, num_cut_pieces = 0, 0, 0
         for text in texts:
             num_texts += 1
-            pair = _as_pair(text, num_texts)
+            pair = self._as_pair(text, f"text {num_texts}")
             input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
             num_cut_texts += num_cut > 0
             num_cut_pieces += num_cut
@@ -166,6 +189,16 @@ class FeatureExtractor:
                 *(num_cut_texts, num_texts, self.max_seq_length, num_cut_pieces),
             )
 
+    def _as_pair(self, text, source):
+        """Returns a text, or pair of texts, as two, the second None where there is one only."""
+        pair = (text, None) if isinstance(text, str) else text
+        if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
+            raise ValueError(f"{source} is {shown(text)}, but a str is needed, or a tuple of two for a pair")
+        for part in pair:
+            if part is not None:
+                self.limits.check_text(part, source)
+        return pair
+
     def _of_group(self, questions, advance):
         values = [None] * len(questions)
         for index, (rows,) in self.network.answer_by_length(questions):
@@ -173,8 +206,8 @@ class FeatureExtractor:
             values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
             if not np.isfinite(values[index]).all():
                 raise ValueError(
-                    f"the vectors of {self._shown(questions[index])} are not finite: the weights of the model are "
-                    "broken; take another checkpoint"
+                    f"the vectors of {self._shown(questions[index])} are not finite numbers, so the weights of the "
+                    "model are broken; take another checkpoint"
                 )
             if advance:
                 advance()
@@ -204,43 +237,6 @@ class FeatureExtractor:
         return (values,)
 
 
-def parse_layers(text: str) -> list[int | str]:
-    """Returns the layers of a list with commas, as "-1,-2" or "embeddings,0".
-
-    Raises:
-        ValueError: an entry is neither a whole number nor "embeddings".
-    """
-    layers = []
-    for entry in (part.strip() for part in text.split(",")):
-        try:
-            layers.append(entry if entry == EMBEDDINGS else int(entry))
-        except ValueError:
-            raise ValueError(
-                f'layers is "{text}", and "{entry}" is no layer; give whole numbers (0 the first block, -1 the last) '
-                f'or "{EMBEDDINGS}", separated by commas'
-            ) from None
-    return layers
-
-
-def _as_pair(text, number):
-    """Returns a text, or pair of texts, as two, the second None where there is one only."""
-    pair = (text, None) if isinstance(text, str) else text
-    if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
-        raise ValueError(f"text {number} is {text!r}, but a str is needed, or a tuple of two for a pair")
-    return pair
-
-
-def _check_layers(layers, num_hidden_layers):
-    if not layers:
-        raise ValueError(f'layers is empty; give at least one, as -1 for the last block or "{EMBEDDINGS}"')
-    for layer in layers:
-        if layer != EMBEDDINGS and layer not in range(-num_hidden_layers, num_hidden_layers):
-            raise ValueError(
-                f"layers has {layer}, but the model's {num_hidden_layers} blocks are 0 to {num_hidden_layers - 1}, or "
-                f'from the end -1 to -{num_hidden_layers}; give these, or "{EMBEDDINGS}" for what goes into the first'
-            )
-
-
 def _open_network(folder, layers, strategy):
     """Returns the network of an export, as a function whose results are named as those of a BertModel."""
     _, settings = read_settings(folder)
@@ -248,11 +244,16 @@ def _open_network(folder, layers, strategy):
         raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")
     layer = settings["layer"]
     if layers != (layer,):
-        raise ValueError(
-            f"layers is {', '.join(map(str, layers))}, but {folder} has the layer {layer} alone; ask for that"
+        raise ArgumentError(
+            lambda name: (
+                f"{name('layers')} is {', '.join(map(str, layers))}, but {folder} has only the layer {layer}; "
+                "ask for that"
+            )
         )
     if strategy is not None:
-        raise ValueError(f"{folder} is an export, which runs on one device; give no strategy")
+        raise ArgumentError(
+            lambda name: f"{folder} is an export, which runs on one device; leave out {name('strategy')}"
+        )
     network = open_exported(folder)
 
     def run(features):

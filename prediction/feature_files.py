@@ -2,10 +2,13 @@
 
 import contextlib
 import json
-import os
 import pathlib
+import shutil
+import tempfile
 
 import numpy as np
+
+from storage.writing import replace_file
 
 FORMATS = ("jsonl", "npz", "hdf5")
 
@@ -35,36 +38,25 @@ def open_feature_file(output_file, output_format, layers, pooling):
     Raises:
         OSError: it cannot be written.
     """
-    path = pathlib.Path(output_file)
-    unfinished = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
-    try:
-        with _WRITERS[output_format](unfinished, layers, pooling) as writer:
-            yield writer
-            writer.finish()
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replace_file(output_file) as file, _WRITERS[output_format](file, layers, pooling) as writer:
+        yield writer
+        writer.finish()
 
 
 class _Writer:
-    """A file that is being written; a context manager that closes it."""
+    """A file that is being written."""
 
-    mode = "wb"
-
-    def __init__(self, path, layers, pooling):
+    def __init__(self, file, layers, pooling):
         self._layers = list(layers)
         self._pooling = pooling
-        self._file = self._open(path)
+        self._file = file
         self._num_written = 0
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
-        self._file.close()
-
-    def _open(self, path):
-        return open(path, "wb")
+        """Does nothing: `open_feature_file` closes the file."""
 
     def finish(self):
         """Writes what is still to be written."""
@@ -116,16 +108,31 @@ class _Npz(_Writer):
 class _Hdf5(_Writer):
     """The same arrays as datasets that grow: see `open_feature_file`."""
 
-    def _open(self, path):
+    def __init__(self, file, layers, pooling):
         import h5py
 
-        file = h5py.File(path, "w")
+        super().__init__(file, layers, pooling)
+        # HDF5 goes back and forth in its file, which an object store does not allow: there it is copied in the end.
+        self._copied_to = None if isinstance(getattr(file, "name", None), str) else file
+        self._local = tempfile.TemporaryFile() if self._copied_to else None  # noqa: SIM115 (closed in __exit__)
+        self._file = file = h5py.File(self._local or file.name, "w")
         file.attrs["layers"] = [str(layer) for layer in self._layers]
         file.attrs["pooling"] = self._pooling
         if self._pooling == "none":
             file.create_dataset("starts", data=[0], maxshape=(None,), dtype=np.int64, chunks=(1 << 12,))
             file.create_dataset("tokens", (0,), maxshape=(None,), dtype=h5py.string_dtype(), chunks=(1 << 12,))
-        return file
+
+    def finish(self):
+        """Completes the file."""
+        self._file.close()
+        if self._local:
+            self._local.seek(0)
+            shutil.copyfileobj(self._local, self._copied_to, 1 << 20)
+
+    def __exit__(self, *exception):
+        self._file.close()
+        if self._local:
+            self._local.close()
 
     def write(self, features):
         """Writes the rows of one text."""

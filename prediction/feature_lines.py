@@ -4,6 +4,8 @@ import codecs
 import os
 from collections.abc import Iterator
 
+from storage import paths
+
 SEPARATOR = " ||| "
 
 
@@ -17,10 +19,10 @@ def count_lines(path: str | os.PathLike) -> int:
         FileNotFoundError: it is no file.
         ValueError: it is empty, or a line is not UTF-8.
     """
-    if not os.path.isfile(path):
+    if not paths.is_file(path):
         raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
     number = 0
-    with open(path, "rb") as file:
+    with paths.open_file(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")
@@ -35,7 +37,7 @@ def count_lines(path: str | os.PathLike) -> int:
 
 def read_lines(path: str | os.PathLike) -> Iterator[str | tuple[str, str]]:
     """Yields each line of a file as `split_line` gives it; blank lines too, as empty texts."""
-    with open(path, "rb") as file:
+    with paths.open_file(path) as file:
         for number, line in enumerate(file):
             yield split_line((line if number else line.removeprefix(codecs.BOM_UTF8)).decode("utf-8"))
 

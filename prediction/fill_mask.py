@@ -1,16 +1,20 @@
 """Fill in the blanks: the most probable pieces for each [MASK] of a text."""
 
 import dataclasses
+import itertools
 
 import tensorflow as tf
 
+from prediction.argument_error import ArgumentError
 from prediction.model_files import is_export
 from prediction.pretrained import PretrainedPredictor
-from prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
+from prediction.sequences import MASK, UNKNOWN, Question, encode_with_masks, fit_text, surround, window_start
 from prediction.task_file import read_settings
 
 # A sequence of more masks is asked about several times, so that memory stays bounded.
 _MASKS_A_QUESTION = 20
+# An answer has this many times the characters of the longest text, at most.
+_TEXTS_AN_ANSWER = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +66,10 @@ class FillMask(PretrainedPredictor):
             top_k = read_settings(path)[1]["top_k"] if is_export(path) else 5
         self.top_k = top_k
         if not 1 <= top_k <= self.config.vocab_size:
-            raise ValueError(f"top_k is {top_k}, but must be from 1 to the vocabulary's {self.config.vocab_size}")
+            size = self.config.vocab_size
+            raise ArgumentError(
+                lambda name: f"{name('top_k')} is {top_k}, but must be from 1 to the vocabulary's {size}"
+            )
 
     def __call__(self, texts):
         """Fills the masks of a text, or of each text of a list.
@@ -76,9 +83,10 @@ class FillMask(PretrainedPredictor):
         Raises:
             ValueError: a text has no mask, or is too long for the model.
         """
-        return next(self.answers([texts])) if isinstance(texts, str) else list(self.answers(texts))
+        return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
 
     def _encode(self, text, source):
+        self.limits.check_text(text, source)
         ids = encode_with_masks(self.tokenizer, text, source)
         mask_id = self.tokenizer.vocab[MASK]
         num_masks = ids.count(mask_id)
@@ -86,14 +94,30 @@ class FillMask(PretrainedPredictor):
             written = next((word for word in ("[mask]", "<mask>", "[Mask]", "<MASK>") if word in text), None)
             hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
             raise ValueError(f"{source} has no {MASK}: {_shown(text)}; {hint}")
+        self.limits.check("max_masks", num_masks, source, MASK)
+        self._check_size(text, num_masks, source)
         ids = fit_text(ids, self.room, self.long, source)
         num_cut = num_masks - ids.count(mask_id)
         if num_cut:
-            raise ValueError(
-                f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} pieces that the model takes; "
-                "choose long=window"
+            raise ArgumentError(
+                lambda name: (
+                    f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} pieces that the model "
+                    f"takes; choose {name('long')}=window"
+                )
             )
         return ids
+
+    def _check_size(self, text, num_masks, source):
+        """Refuses a text whose answer, which repeats it for every guess, would be very large."""
+        num_chars, most = num_masks * self.top_k * len(text), _TEXTS_AN_ANSWER * self.limits.max_chars
+        if num_chars > most:
+            raise ArgumentError(
+                lambda name: (
+                    f"{source} has {num_masks} {MASK} in {len(text):,} characters: {self.top_k} guesses for each, with "
+                    f"their sentences, are {num_chars:,} characters, more than {_TEXTS_AN_ANSWER} times "
+                    f"{name('limits.max_chars')}; make it shorter, or choose a smaller {name('top_k')}"
+                )
+            )
 
     def _questions(self, ids):
         mask_id = self.tokenizer.vocab[MASK]
@@ -113,37 +137,34 @@ class FillMask(PretrainedPredictor):
 
     def _answer(self, text, ids, found):
         parts = text.split(MASK)
+        starts = [0, *itertools.accumulate(len(part) + len(MASK) for part in parts[:-1])]  # where the parts start
         masks = []
         for num_positions, (probabilities, token_ids) in found:
             for index in range(num_positions):
-                tokens = self.tokenizer.convert_ids_to_tokens(token_ids[index].tolist())
+                # The mask is between these.
+                before, after = text[: starts[len(masks) + 1] - len(MASK)], text[starts[len(masks) + 1] :]
+                tokens = map(self._token, token_ids[index].tolist())
                 masks.append(
                     [
-                        Guess(token, probability, fill_in(parts, {len(masks): token}))
+                        Guess(token, probability, _append(before, token) + after)
                         for token, probability in zip(tokens, probabilities[index].tolist(), strict=True)
                     ]
                 )
-        return FilledText(text, masks, fill_in(parts, {place: guesses[0].token for place, guesses in enumerate(masks)}))
+        best = parts[0]
+        for guesses, part in itertools.zip_longest(masks, parts[1:]):
+            best = _append(best, guesses[0].token if guesses else MASK) + part
+        return FilledText(text, masks, best)
+
+    def _token(self, id_):
+        # Where two lines of a vocabulary are the same, only the id of the last one has the token.
+        return self.tokenizer.inv_vocab.get(id_, UNKNOWN)
 
 
-def fill_in(parts, tokens):
-    """Puts tokens between the parts of a text.
-
-    Args:
-        parts: list of str; what stands before, between and after the masks.
-        tokens: dict of mask number to token; the other masks stay masks. A token that continues a word is written
-            without its "##" and without space before it.
-
-    Returns:
-        str.
-    """
-    sentence = parts[0]
-    for number, part in enumerate(parts[1:]):
-        token = tokens.get(number, MASK)
-        if token.startswith("##") and token != "##" and sentence.strip():
-            sentence, token = sentence.rstrip(), token[2:]
-        sentence += token + part
-    return sentence
+def _append(sentence, token):
+    """Returns a sentence with one more token: without "##" and the space before it, if it continues a word."""
+    if token.startswith("##") and token != "##" and sentence.strip():
+        return sentence.rstrip() + token[2:]
+    return sentence + token
 
 
 def _shown(text):

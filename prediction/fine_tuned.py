@@ -2,10 +2,13 @@
 
 import logging
 
+import keras
 import numpy as np
 
-from modeling import load_weights, weights_by_name
+from modeling import load_weights, weights_by_name, weights_to_load
+from prediction.backend import check_backend
 from prediction.exported import open_exported
+from prediction.limits import Limits, check_not_blank, shown
 from prediction.model_files import TASK_FILE, is_export, open_export_files, open_model_files
 from prediction.network import Network, lengths_up_to
 from prediction.predictor import Predictor
@@ -21,6 +24,7 @@ class FineTunedPredictor(Predictor):
     Args:
         path: the folder of a run, or of its model, or of an export.
         batch_size: how many sequences are looked at together, at most.
+        limits: Limits of the input; None: the usual ones.
 
     Attributes:
         settings: dict; what the task.json of the model says.
@@ -31,14 +35,20 @@ class FineTunedPredictor(Predictor):
 
     Raises:
         FileNotFoundError: a part of the model is not there.
-        ValueError: a part is damaged, does not fit the others, or is for another task.
+        ValueError: a part is damaged, does not fit the others, or is for another task; or Keras does not run on
+            TensorFlow.
     """
 
     tasks = ()
     # The name of the head's weights whose first axis is the classes.
     head_weight = "output_weights"
+    # Of what the log says how many were cut, and the setting that says where.
+    cut_parts = "texts"
+    cut_setting = "max_seq_length"
 
-    def __init__(self, path, batch_size=16):
+    def __init__(self, path, batch_size=16, limits=None):
+        check_backend(keras.backend.backend())
+        self.limits = limits or Limits()
         folder, self.settings = read_settings(path)
         if self.settings["task"] not in self.tasks:
             raise ValueError(
@@ -57,7 +67,8 @@ class FineTunedPredictor(Predictor):
         checkpoint = self.files.checkpoint
         if self.head_weight in checkpoint.names:
             _check_num_classes(self.num_classes, checkpoint.shape(self.head_weight)[0], checkpoint.prefix, folder)
-        model = self._make_model(self.config)
+        with weights_to_load():
+            model = self._make_model(self.config)
         log.info("%s", load_weights(weights_by_name(model), checkpoint))
         return model
 
@@ -83,65 +94,58 @@ class FineTunedPredictor(Predictor):
         """Returns what sequences are padded to."""
         return lengths_up_to(self.max_seq_length)
 
-    def _encode_all(self, texts, sources):
-        """Makes the rows of all texts together, so that the log tells of all of them at once."""
-        if not texts:
-            return []
-        examples = [self._encode(text, source) for text, source in zip(texts, sources, strict=True)]
-        features, example_index = self._features(examples)
-        starts = np.searchsorted(example_index, np.arange(len(examples) + 1))
-        return [
-            (example, {name: values[start:end] for name, values in features.items()})
-            for example, start, end in zip(examples, starts[:-1], starts[1:], strict=True)
-        ]
+    def _encode_all(self, rows, counts):
+        """Encodes the rows of a group together, as (example, the features of its sequences)."""
+        super()._encode_all(rows, counts)
+        rows = [row for row in rows if row.error is None]
+        if not rows:
+            return
+        features, example_index = self._features([row.encoded for row in rows], counts)
+        ends = np.searchsorted(example_index, np.arange(len(rows) + 1))
+        for row, start, end in zip(rows, ends[:-1], ends[1:], strict=True):
+            row.encoded = row.encoded, {name: values[start:end] for name, values in features.items()}
+            try:
+                self.limits.check("max_sequences", int(end - start), row.source, "sequences of the model's length")
+            except ValueError as error:
+                row.error = error
 
-    def _features(self, examples):
-        """Returns features, and int [N]: to which of the examples each of their rows belongs, ascending."""
+    def _features(self, examples, counts):
+        """Returns features, and int [N]: to which of the examples each of their rows belongs, ascending.
+
+        What is cut or read through windows is added to `counts`.
+        """
         raise NotImplementedError
+
+    def _report(self, counts):
+        if counts["windows"]:
+            log.info(
+                "texts longer than %d tokens were read through windows: %d of %d",
+                *(self.max_seq_length, counts["windows"], counts["texts"]),
+            )
+        if counts["cut"]:
+            log.warning(
+                "%s longer than the model takes (%s=%d) lost their ends: %d",
+                *(self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"]),
+            )
+
+    def _check_text(self, text, source, what="text"):
+        """Refuses what is not a text, is too long for the limits, or has no word."""
+        self.limits.check_text(text, source, what)
+        check_not_blank(text, source, what)
+
+    def _check_pair(self, pair, source, names, may_lack_second=False):
+        """Refuses what is not two texts; `may_lack_second` says whether the second may be empty."""
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed: {' and '.join(names)}")
+        for text, name in zip(pair, names, strict=True):
+            if not (may_lack_second and name == names[1] and text == ""):
+                self._check_text(text, source, name)
 
     def _questions(self, encoded):
         _, rows = encoded
         for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
             num_tokens = int(mask.sum())
             yield Question(ids[:num_tokens], segment_ids[:num_tokens])
-
-
-def check_text(text, source, name="text"):
-    """Refuses what is no text.
-
-    Raises:
-        ValueError: it is no str, or holds nothing but white space; the message begins with `source`.
-    """
-    if not isinstance(text, str):
-        raise ValueError(f"{source} is of type {type(text).__name__}, but a str is needed")
-    if not text.strip():
-        raise ValueError(f"{source} has no word in its {name}; give a {name}")
-
-
-def check_pair(pair, source, names, may_lack_second=False):
-    """Refuses what is not two texts; `names` says what they are, may_lack_second whether the second may be empty.
-
-    Raises:
-        ValueError: it is not; the message begins with `source`.
-    """
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ValueError(f"{source} is {pair!r}, but a pair of two texts is needed: {' and '.join(names)}")
-    for text, name in zip(pair, names, strict=True):
-        if not (may_lack_second and name == names[1] and text == ""):
-            check_text(text, source, name)
-
-
-def check_finite(scores, text):
-    """Refuses scores of a text that are no numbers.
-
-    Raises:
-        ValueError: one is not finite.
-    """
-    if not np.isfinite(scores).all():
-        raise ValueError(
-            f'the scores of "{text[:40]}" are not finite: the weights of the model are broken; '
-            "take one of another run, with a lower learning rate"
-        )
 
 
 def _check_num_classes(num_classes, num_found, found_in, folder):

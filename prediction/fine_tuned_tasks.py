@@ -17,7 +17,7 @@ def open_model(path, batch_size=16, **options):
     Args:
         path: the folder of a run, or of its model, or of an export.
         batch_size: how many sequences are looked at together, at most.
-        options: of `FillMask`, for an export of that task.
+        options: `limits`, and for an export for fill_mask the other arguments of `FillMask`.
 
     Returns:
         TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger; of an export of a pre-trained model FillMask or

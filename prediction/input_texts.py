@@ -1,58 +1,95 @@
-"""The texts that are asked about: from arguments, the lines of a file, or those of standard input."""
+"""The texts that are asked about: arguments, or lines of a file or of standard input. Imports without TensorFlow."""
 
+import codecs
+import io
+import itertools
 import logging
-import pathlib
+from collections.abc import Iterator, Sequence
 
-from data_prep.tables import decode_utf8
+from prediction.limits import Limits
+from storage import paths, text_files
 
 log = logging.getLogger("bert_keras")
 
+# A line of so many bytes for each character of the longest text is not read: 4 a character, for four texts.
+_BYTES_A_CHAR = 16
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-def read_texts(input_file, arguments, standard_input, shape, called):
-    """Reads all texts.
+# A text as a predictor takes it, or why it could not be read.
+Text = str | tuple[str, str] | tuple[str, list[str]] | ValueError
+
+
+def read_texts(
+    input_file: str | None, arguments: Sequence[str], standard_input, shape: str, called: str, limits: Limits
+) -> Iterator[tuple[str, Text]]:
+    """Reads texts one at a time.
 
     Args:
-        input_file: path; None: there is none.
-        arguments: list of str.
+        input_file: path, local or remote; None: there is none.
+        arguments: texts of the command line.
         standard_input: text stream, read where there is neither of them.
         shape: what a text is: "text"; "pair", two texts with a tab between them, or as two arguments; "choices", a text
             and two or more choices with tabs between them, or these as arguments.
         called: what wants them, for an error.
+        limits: Limits; a line that is much longer than `max_chars` is not read.
 
     Returns:
-        list of texts: str, or a tuple (text, text), or a tuple (text, list of choices); and list of str, what to call
-        each of them in an error.
+        Iterator over what to call a text in an error, and the text: str, or a tuple (text, text), or a tuple (text,
+        list of choices), or the ValueError that says why a line is none of these.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: there are no texts, or they are not what they should be; the line is named.
+        ValueError: there are no texts, or the arguments are not what they should be.
     """
     if input_file and arguments:
         raise ValueError(f'there are both --input_file={input_file} and the text "{arguments[0]}"; give one of them')
     if arguments:
-        if shape != "text" and not any("\t" in argument for argument in arguments):
-            return _split_arguments(arguments, shape, called)
-        lines = [(f"argument {number}", text) for number, text in enumerate(arguments, 1)]
+        return iter(_of_arguments(arguments, shape, called))
+    most_bytes = _BYTES_A_CHAR * limits.max_chars
+    if input_file:
+        name, rows = input_file, _of_file(input_file, shape, most_bytes)
+    elif standard_input.isatty():
+        raise ValueError("there is no text: give it as an argument, in --input_file or on standard input")
     else:
-        lines = _read_lines(input_file, standard_input)
-    return [_SPLIT[shape](source, text) for source, text in lines], [source for source, _ in lines]
+        name = "standard input"
+        rows = _of_lines(name, standard_input.buffer, shape, most_bytes)
+    return begun(rows, f"{name} holds no text; give one text a line")
 
 
-def _split_arguments(arguments, shape, called):
+def begun(rows: Iterator, message: str) -> Iterator:
+    """Returns an iterator whose first item has been looked for.
+
+    Raises:
+        ValueError: there is none; the message is as given.
+    """
+    for first in rows:
+        return itertools.chain([first], rows)
+    raise ValueError(message)
+
+
+def _of_arguments(arguments, shape, called):
+    """Returns the pairs of `read_texts` for the texts of the command line, a list."""
+    for number, argument in enumerate(arguments, 1):
+        bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
+        if bad:  # Python keeps a byte that is not UTF-8 so
+            raise ValueError(f"argument {number}: not UTF-8 (byte 0x{ord(bad) & 0xFF:02x}); give it as UTF-8")
+    if shape == "text" or any("\t" in argument for argument in arguments):
+        sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
+        return [(source, _SPLIT[shape](source, argument)) for source, argument in zip(sources, arguments, strict=True)]
     if shape == "choices":
         if len(arguments) < 3:
             raise ValueError(
                 f"{called} takes a text and two or more choices, but {len(arguments)} arguments were given; give the "
                 "text and each choice as an argument, or several texts with tabs between them and their choices"
             )
-        return [(arguments[0], arguments[1:])], ["the question"]
+        return [("the question", (arguments[0], arguments[1:]))]
     if len(arguments) % 2:
         raise ValueError(
             f"{called} takes two texts for each pair, but {len(arguments)} were given; "
             "give an even number, or each pair as one argument with a tab between its texts"
         )
-    pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
-    return pairs, [f"pair {number}" for number in range(1, len(pairs) + 1)]
+    pairs = zip(arguments[::2], arguments[1::2], strict=True)
+    return [(f"pair {number}", pair) for number, pair in enumerate(pairs, 1)]
 
 
 def _pair(source, text):
@@ -74,23 +111,54 @@ def _choices(source, text):
 _SPLIT = {"text": lambda source, text: text, "pair": _pair, "choices": _choices}
 
 
-def _read_lines(input_file, standard_input):
-    """Returns (source, text) of each line with text of a file, or of standard input without one."""
-    if input_file:
-        path = pathlib.Path(input_file)
-        if not path.is_file():
-            raise FileNotFoundError(f"--input_file={input_file} is not a file; give a text file, one text a line")
-        name, content = input_file, path.read_bytes()
-    elif standard_input.isatty():
-        raise ValueError("there is no text: give it as an argument, in --input_file or on standard input")
-    else:
-        name, content = "standard input", standard_input.buffer.read()
-    # Only these end a line: str.splitlines knows some characters more, which may stand within a text.
-    lines = decode_utf8(content, name).replace("\r\n", "\n").split("\n")
-    texts = [(f"{name} line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not texts:
-        raise ValueError(f"{name} holds no text; give one text a line")
-    num_blank = len(lines) - (not lines[-1]) - len(texts)
+def _of_file(input_file, shape, most_bytes):
+    with _open_file(input_file) as lines:
+        yield from _of_lines(input_file, lines, shape, most_bytes)
+
+
+def _open_file(input_file):
+    """Opens a text file to read its lines; one that is compressed or UTF-16 is read as a whole."""
+    if not paths.is_file(input_file):
+        raise FileNotFoundError(f"--input_file={input_file} is not a file; give a text file, one text a line")
+    file = paths.open_file(input_file)
+    if input_file.endswith(text_files.COMPRESSED_ENDINGS) or file.read(2) in _UTF16_MARKS:
+        file.close()
+        return io.BytesIO(text_files.read_text(input_file, "give a text file, one text a line").encode("utf-8"))
+    file.seek(0)
+    return file
+
+
+def _of_lines(name, lines, shape, most_bytes):
+    """Yields the pairs of `read_texts` for the lines of a binary file; blank ones are skipped and counted."""
+    num_blank = 0
+    # Only a line feed ends a line: str.splitlines knows more characters, which may be within a text.
+    for number in itertools.count(1):
+        line = lines.readline(most_bytes + 1)
+        if not line:
+            break
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+            text_files.check_is_text(line[:4096], name)
+        source = f"{name} line {number}"
+        if len(line) > most_bytes:
+            raise ValueError(
+                f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars, of which a line "
+                f"may have {_BYTES_A_CHAR} bytes each"
+            )
+        if line.strip():
+            yield source, _text_of(source, line, shape)
+        else:
+            num_blank += 1
     if num_blank:
-        log.info("%s: %d blank lines are passed over", name, num_blank)
-    return texts
+        log.info("%s: blank lines that were skipped: %d", name, num_blank)
+
+
+def _text_of(source, line, shape):
+    """Returns the text of a line, or the ValueError that says why there is none."""
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return _SPLIT[shape](source, line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return ValueError(f"{source}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8")
+    except ValueError as error:
+        return error

@@ -1,17 +1,19 @@
 """A network, loaded once and compiled once for each of a few lengths."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from prediction.argument_error import ArgumentError
 from prediction.sequences import Question
 
 _SHORTEST = 16
 
 
 class Network:
-    """Answers any number of questions of any length without being traced anew.
+    """Answers any number of questions of any length without being traced again. Threads may share it.
 
     A question is padded to the next of a few lengths, and questions of one length share batches. The sizes of a batch
     are left open when it is compiled, so that a single short sentence costs what it costs, not a batch of long ones.
@@ -39,11 +41,12 @@ class Network:
         strategy: tf.distribute.Strategy | None = None,
     ):
         if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}, but must be at least 1")
+            raise ArgumentError(lambda name: f"{name('batch_size')} is {batch_size}, but must be at least 1")
         self.batch_size = batch_size
         self.lengths = lengths
         self._function = tf.function(lambda features: read_out(model(features), features))
         self._compiled = {}
+        self._lock = threading.Lock()
         self._strategy = strategy
 
     @property
@@ -98,18 +101,19 @@ class Network:
         return next(length for length in self.lengths if length >= len(question.input_ids))
 
     def _compile(self, length):
-        if length not in self._compiled:
-            tokens, predictions = (tf.TensorSpec([None, size], tf.int32) for size in (length, None))
-            self._compiled[length] = self._function.get_concrete_function(
-                {
-                    "input_ids": tokens,
-                    "input_mask": tokens,
-                    "segment_ids": tokens,
-                    "masked_lm_positions": predictions,
-                    "masked_lm_ids": predictions,
-                }
-            )
-        return self._compiled[length]
+        with self._lock:
+            if length not in self._compiled:
+                tokens, predictions = (tf.TensorSpec([None, size], tf.int32) for size in (length, None))
+                self._compiled[length] = self._function.get_concrete_function(
+                    {
+                        "input_ids": tokens,
+                        "input_mask": tokens,
+                        "segment_ids": tokens,
+                        "masked_lm_positions": predictions,
+                        "masked_lm_ids": predictions,
+                    }
+                )
+            return self._compiled[length]
 
 
 def lengths_up_to(longest: int) -> list[int]:

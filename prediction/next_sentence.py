@@ -4,6 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from prediction.limits import shown
 from prediction.pretrained import PretrainedPredictor
 from prediction.sequences import Question, encode_with_masks, fit_pair, surround
 
@@ -49,11 +50,13 @@ class NextSentence(PretrainedPredictor):
         """
         if isinstance(pairs, tuple) and any(isinstance(text, (tuple, list)) for text in pairs):
             raise ValueError("pairs were given in a tuple, which is for the two texts of one; give a list of pairs")
-        return next(self.answers([pairs])) if isinstance(pairs, tuple) else list(self.answers(pairs))
+        return self.answer_one(pairs) if isinstance(pairs, tuple) else self.answer_list(pairs)
 
     def _encode(self, pair, source):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"{source} is {pair!r}, but a pair of two texts is needed")
+            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed")
+        for text, which in zip(pair, ("first", "second"), strict=True):
+            self.limits.check_text(text, source, f"{which} text")
         first, second = (encode_with_masks(self.tokenizer, text, source) for text in pair)
         for ids, which in ((first, "first"), (second, "second")):
             if not ids:

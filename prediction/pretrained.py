@@ -2,8 +2,20 @@
 
 import logging
 
-from modeling import HEAD_PATTERNS, POOLER_PATTERNS, PretrainingModel, load_weights, weights_by_name
+import keras
+
+from modeling import (
+    HEAD_PATTERNS,
+    POOLER_PATTERNS,
+    PretrainingModel,
+    load_weights,
+    weights_by_name,
+    weights_to_load,
+)
+from prediction.argument_error import ArgumentError
+from prediction.backend import check_backend
 from prediction.exported import open_exported
+from prediction.limits import Limits
 from prediction.model_files import is_export, open_export_files, open_model_files
 from prediction.network import Network, lengths_up_to
 from prediction.predictor import Predictor
@@ -31,6 +43,7 @@ class PretrainedPredictor(Predictor):
         config_file: the config; None: the one beside the checkpoint.
         do_lower_case: whether text is lower-cased; None: as in the model's training where its folder says so, else as
             its vocabulary looks. Either is said in the log.
+        limits: Limits of the input; None: the usual ones.
 
     Attributes:
         files: ModelFiles.
@@ -40,21 +53,35 @@ class PretrainedPredictor(Predictor):
 
     Raises:
         FileNotFoundError: a part of the model is not there.
-        ValueError: the parts do not fit, the model lacks the task's head, or an argument cannot be.
+        ValueError: the parts do not fit, the model lacks the task's head, or an argument is not valid; or Keras does
+            not run on TensorFlow.
     """
 
     head = ""
     num_special_tokens = 2
 
-    def __init__(self, path, batch_size=16, long="error", vocab_file=None, config_file=None, do_lower_case=None):
+    def __init__(
+        self,
+        path,
+        batch_size=16,
+        long="error",
+        vocab_file=None,
+        config_file=None,
+        do_lower_case=None,
+        limits=None,
+    ):
+        check_backend(keras.backend.backend())
         if long not in LONG_CHOICES:
-            raise ValueError(f'long is "{long}", but must be one of {", ".join(LONG_CHOICES)}')
+            choices = ", ".join(LONG_CHOICES)
+            raise ArgumentError(lambda name: f'{name("long")} is "{long}", but must be one of {choices}')
+        self.limits = limits or Limits()
         if is_export(path):
             check_alone(path, vocab_file, config_file, do_lower_case)
             self.files, self.model, longest = _open_export(path, self.head)
         else:
             self.files = open_model_files(path, vocab_file, config_file, do_lower_case)
-            self.model = PretrainingModel(self.files.config)
+            with weights_to_load():
+                self.model = PretrainingModel(self.files.config)
             _load(self.model, self.files.checkpoint, self.head)
             longest = self.files.longest
         self.long = long
@@ -84,15 +111,19 @@ def _load(model, checkpoint, head):
 
 
 def check_alone(export, vocab_file, config_file, do_lower_case):
-    """Refuses what an export brings along.
+    """Refuses files and casing that an export has itself.
 
     Raises:
-        ValueError: one of the others is given too.
+        ArgumentError: one of them is given.
     """
-    if (vocab_file, config_file, do_lower_case) != (None, None, None):
-        raise ValueError(
-            f"{export} is an export, which says itself how text is prepared; leave out vocab_file, config_file and "
-            "do_lower_case"
+    given = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
+    given = [argument for argument, value in given.items() if value is not None]
+    if given:
+        raise ArgumentError(
+            lambda name: (
+                f"{export} is an export, which says itself how text is prepared; leave out "
+                f"{', '.join(map(name, given))}"
+            )
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from data_prep.answers import AnswerSettings, find_answers
 from data_prep.squad import Passage, SquadExample, make_features
 from modeling import SquadModel
-from prediction.fine_tuned import FineTunedPredictor, check_pair
+from prediction.fine_tuned import FineTunedPredictor
 
 _SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
@@ -66,6 +66,8 @@ class QuestionAnswerer(FineTunedPredictor):
     tasks = ("question_answering",)
     head_weight = "cls/squad/output_weights"
     num_classes = 2
+    cut_parts = "questions"
+    cut_setting = "max_query_length"
 
     def __call__(self, questions):
         """Answers a question, or each question of a list.
@@ -79,7 +81,7 @@ class QuestionAnswerer(FineTunedPredictor):
         Raises:
             ValueError: a question or a context is empty.
         """
-        return list(self.answers(questions)) if isinstance(questions, list) else next(self.answers([questions]))
+        return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
 
     def _make_model(self, config):
         return SquadModel(config)
@@ -89,13 +91,13 @@ class QuestionAnswerer(FineTunedPredictor):
         return [self.max_seq_length]
 
     def _encode(self, pair, source):
-        check_pair(pair, source, ("question", "context"))
+        self._check_pair(pair, source, ("question", "context"))
         question, context = pair
         return SquadExample(source, question, Passage(context))
 
-    def _features(self, examples):
+    def _features(self, examples, counts):
         lengths = (self.settings[name] for name in ("max_seq_length", "doc_stride", "max_query_length"))
-        features = make_features(examples, self.tokenizer, *lengths, is_training=False)
+        features = make_features(examples, self.tokenizer, *lengths, is_training=False, counts=counts)
         return features, features["example_index"]
 
     def _read_out(self, outputs, features):

@@ -6,6 +6,7 @@ from prediction.choice_picker import Choice
 from prediction.entity_tagger import TaggedText
 from prediction.fill_mask import FilledText
 from prediction.next_sentence import PairAnswer
+from prediction.predictor import Unanswered
 from prediction.question_answerer import QuestionAnswer
 from prediction.score import SentenceScore
 from prediction.text_classifier import Classification, MultiLabel, Regression
@@ -99,6 +100,11 @@ def _(answer: TextVector):
     shown = " ".join(f"{value:.4f}" for value in answer.vector[:_MOST_NUMBERS])
     num_others = len(answer.vector) - _MOST_NUMBERS
     return f"{answer.text}\n  {shown}" + (f" and {num_others} others; --json has all" if num_others > 0 else "")
+
+
+@readable.register
+def _(answer: Unanswered):
+    return f"no answer: {answer.error}"
 
 
 def _texts(answer):

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import sys
 
 import tensorflow as tf
 
@@ -33,6 +34,7 @@ class SentenceScore:
         text: as it was given.
         log_probability: the sum over its pieces; the nearer to 0, the more natural. Longer texts have lower ones.
         perplexity: exp(-log_probability / pieces), which can be compared between lengths; the lower, the more natural.
+            At most the largest float, 1.8e308.
         tokens: its pieces in order, each with its share.
     """
 
@@ -66,15 +68,17 @@ class SentenceScorer(PretrainedPredictor):
         Raises:
             ValueError: a text is empty, has a mask, or is too long for the model.
         """
-        return next(self.answers([texts])) if isinstance(texts, str) else list(self.answers(texts))
+        return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
 
     def _encode(self, text, source):
+        self.limits.check_text(text, source)
         ids = encode_with_masks(self.tokenizer, text, source)
         if not ids:
             raise ValueError(f"{source} has no word; give a text to score")
         if self.tokenizer.vocab[MASK] in ids:
             raise ValueError(f"{source} has a {MASK}, and only whole texts have a score; write a word for it")
         ids = fit_text(ids, self.room, self.long, source)
+        self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
         num_unknown = ids.count(self.tokenizer.vocab["[UNK]"])
         if num_unknown:
             log.warning("%s: %d of its %d pieces are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
@@ -97,9 +101,11 @@ class SentenceScorer(PretrainedPredictor):
         scores = [float(log_probabilities[0]) for _, (log_probabilities,) in found]
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         total = math.fsum(scores)
+        # Above exp(709.7), which no float holds, the model gives each token a probability of 0.
+        mean = min(-total / len(scores), math.log(sys.float_info.max))
         return SentenceScore(
             text=text,
             log_probability=total,
-            perplexity=math.exp(-total / len(scores)),
+            perplexity=math.exp(mean),
             tokens=[TokenScore(token, score) for token, score in zip(tokens, scores, strict=True)],
         )

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 
 from data_prep.encoding import share_room
 from data_prep.tokenization import FullTokenizer
+from prediction.argument_error import ArgumentError
 
 log = logging.getLogger("bert_keras")
 
 MASK = "[MASK]"
+UNKNOWN = "[UNK]"
 
 # What to do with a text that is longer than the model takes.
 LONG_CHOICES = ("error", "truncate", "window")
@@ -113,7 +115,9 @@ def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[i
 def _tell_length(num_pieces, room, long, source, consequence):
     told = f"{source} has {num_pieces} pieces, {num_pieces - room} more than the {room} that the model takes"
     if long == "error":
-        raise ValueError(f"{told}; make it shorter, or choose long=truncate or long=window")
+        raise ArgumentError(
+            lambda name: f"{told}; make it shorter, or choose {name('long')}=truncate or {name('long')}=window"
+        )
     if long == "truncate":
         log.warning("%s; %s", told, consequence)
     else:

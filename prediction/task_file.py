@@ -1,8 +1,6 @@
-"""What a fine-tuned model is for: the task.json of its folder."""
+"""What a fine-tuned model is for: the task.json of its folder. Imports without TensorFlow."""
 
 import json
-
-from prediction.model_files import TASK_FILE, is_export, read_task
 
 
 def _is_length(value):
@@ -70,6 +68,8 @@ def read_settings(path):
         FileNotFoundError: there is no fine-tuned model.
         ValueError: its task.json is damaged, of an unknown task, or lacks something.
     """
+    from prediction.model_files import TASK_FILE, is_export, read_task  # loads TensorFlow
+
     folder, values = read_task(path)
     file, task = folder / TASK_FILE, values["task"]
     needed_values = _VALUES | _VALUES_OF_EXPORTS if is_export(folder) else _VALUES
@@ -105,6 +105,8 @@ def check_length(settings, config, folder):
     Raises:
         ValueError: it is too long.
     """
+    from prediction.model_files import TASK_FILE  # loads TensorFlow
+
     length, num_positions = settings["max_seq_length"], config.max_position_embeddings
     if length > num_positions:
         raise ValueError(

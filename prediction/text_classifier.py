@@ -8,7 +8,8 @@ import tensorflow as tf
 from data_prep.encoding import make_features
 from data_prep.examples import Example
 from modeling import ClassifierModel
-from prediction.fine_tuned import FineTunedPredictor, check_finite, check_pair, check_text
+from prediction.fine_tuned import FineTunedPredictor
+from prediction.limits import shown
 
 _KINDS = {"classification": "single_label", "regression": "regression", "multi_label": "multi_label"}
 _LEAST_PROBABILITY = 0.5
@@ -85,7 +86,7 @@ class TextClassifier(FineTunedPredictor):
         Raises:
             ValueError: a text is empty, or a pair where the model takes single texts, or the other way round.
         """
-        return list(self.answers(texts)) if isinstance(texts, list) else next(self.answers([texts]))
+        return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
 
     @property
     def num_classes(self):
@@ -98,14 +99,14 @@ class TextClassifier(FineTunedPredictor):
     def _encode(self, text, source):
         if self.settings["is_pair"]:
             # As in training, where the second text of a row may be empty.
-            check_pair(text, source, ("first text", "second text"), may_lack_second=True)
+            self._check_pair(text, source, ("first text", "second text"), may_lack_second=True)
             return Example("", *text, source=source)
         if isinstance(text, tuple | list):
-            raise ValueError(f"{source} is {text!r}, but the model takes single texts; give one str")
-        check_text(text, source)
+            raise ValueError(f"{source} is {shown(text)}, but the model takes single texts; give one str")
+        self._check_text(text, source)
         return Example("", text, source=source)
 
-    def _features(self, examples):
+    def _features(self, examples, counts):
         features = make_features(
             examples,
             self.settings.get("labels") or (),
@@ -113,7 +114,7 @@ class TextClassifier(FineTunedPredictor):
             self.tokenizer,
             self.max_seq_length,
             self.settings["doc_stride"],
-            "the input",
+            counts=counts,
         )
         return features, features["example_index"]
 
@@ -124,7 +125,6 @@ class TextClassifier(FineTunedPredictor):
     def _answer(self, text, encoded, found):
         example, _ = encoded
         scores = np.mean([row for _, (row,) in found], axis=0, dtype=np.float64)  # [C]
-        check_finite(scores, example.text_a)
         values = scores.tolist()
         if self.settings["task"] == "regression":
             return Regression(example.text_a, example.text_b, values[0])

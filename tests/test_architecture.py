@@ -38,7 +38,6 @@ FLOORS = {
     "prediction.model_files": 3,
     # How an export is run: prediction asks it, and whoever writes one looks whether it answers.
     "prediction.exported": 3,
-    "prediction.quiet": 3,
     # What a word is to a tagger: prediction splits in Python, an exported model in its graph.
     "prediction.words": 3,
     "data_prep.create_pretraining_data": 5,

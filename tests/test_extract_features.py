@@ -1,6 +1,7 @@
 """The program from its command line to its files."""
 
 import json
+import shutil
 
 import h5py
 import numpy as np
@@ -55,6 +56,7 @@ def test_flags_and_defaults_are_the_release_s():
         "use_one_hot_embeddings": False,
         # Of our own.
         "output_format": None,
+        "max_chars": 1_000_000,
         "pooling": "none",
         "strategy": "auto",
     }
@@ -141,12 +143,15 @@ def test_what_the_release_s_commands_say_is_taken(extract, folder):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--layers=-1,7"], "^layers has 7, but the model's 2 blocks are 0 to 1, or from the end -1 to -2; give these"),
-        ([], "^layers has -3, but the model's 2 blocks are 0 to 1"),
-        (["--layers=last"], '^layers is "last", and "last" is no layer; give whole numbers'),
+        (
+            ["--layers=-1,7"],
+            "^--layers has 7, but the model's 2 layers are 0 to 1, or from the end -1 to -2",
+        ),
+        (["--layers=-1,-2,-3,-4"], "^--layers has -3, but the model's 2 layers are 0 to 1"),
+        (["--layers=last"], '^--layers is "last", and "last" is not a layer; give whole numbers'),
         (["--layers=-1", "--pooling=sum"], "--pooling=sum: value should be one of <none|cls|mean|max>"),
         (["--layers=-1", "--output_format=csv"], "--output_format=csv: value should be one of <jsonl|npz|hdf5>"),
-        (["--layers=-1", "--max_seq_length=64"], "^max_seq_length is 64, but must be from 3 to the 40 pieces"),
+        (["--layers=-1", "--max_seq_length=64"], "^--max_seq_length is 64, but must be from 3 to the 40 pieces"),
         (["--layers=-1", "--use_tpu"], "^--use_tpu: no TPU could be reached as 'local'"),
     ],
 )
@@ -171,18 +176,44 @@ def test_mistakes_in_the_input_are_told_before_the_model_is_opened(extract, cont
 
 def test_an_output_that_cannot_be_written_is_told_at_once(extract, tmp_path):
     (tmp_path / "sub").mkdir()
-    with pytest.raises(ValueError, match=rf"^--output_file={tmp_path}/sub is a folder; give the name of a file$"):
+    with pytest.raises(ValueError, match=rf"^--output_file={tmp_path}/sub is a folder; give the file to write, for"):
         extract("he\n", "sub")
-    message = rf"^--output_file={tmp_path}/none/a.npz: there is no folder {tmp_path}/none; make it first$"
-    with pytest.raises(FileNotFoundError, match=message):
+    message = rf"^--output_file={tmp_path}/none/a.npz: there is no folder {tmp_path}/none; create it, or give another"
+    with pytest.raises(ValueError, match=message):
         extract("he\n", "none/a.npz")
 
 
-def test_the_texts_are_not_replaced(extract, tmp_path):
-    message = rf"^--output_file={tmp_path}/texts.txt is the --input_file, which it would replace; give another name$"
-    with pytest.raises(ValueError, match=message):
-        extract("he\n", "texts.txt")
-    assert (tmp_path / "texts.txt").read_text() == "he\n"
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("texts.txt", "--input_file"),
+        ("vocab.txt", "--vocab_file"),
+        ("bert_config.json", "--init_checkpoint"),
+        ("bert_model.ckpt.index", "--init_checkpoint"),
+        ("bert_model.ckpt.data-00000-of-00001", "--init_checkpoint"),
+    ],
+)
+def test_inputs_are_not_replaced(extract, folder, tmp_path, name, flag):
+    for path in folder.iterdir():
+        shutil.copyfile(path, tmp_path / path.name)
+    (tmp_path / "texts.txt").write_text("he\n")
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(ValueError, match=rf"^--output_file={tmp_path}/{name} is also {flag}, which would be lost"):
+        extract("he\n", name, init_checkpoint=tmp_path)
+    assert (tmp_path / name).read_bytes() == before
+
+
+def test_a_vocabulary_of_its_own_is_not_replaced(extract, folder, tmp_path, capsys):
+    shutil.copyfile(folder / "vocab.txt", tmp_path / "words.txt")
+    with pytest.raises(ValueError, match=r"words.txt is also --vocab_file, which would be lost"):
+        extract("he\n", "words.txt", f"--vocab_file={tmp_path / 'words.txt'}")
+    assert "loaded" not in capsys.readouterr().err
+
+
+def test_a_model_of_few_layers_gives_all_of_them_where_none_is_named(extract, capsys):
+    [line] = lines_of(extract("he\n", "out.jsonl"))
+    assert [layer["index"] for layer in line["features"][0]["layers"]] == [-1, -2]
+    assert "the model has 2 layers, so all of them are taken: -1, -2" in capsys.readouterr().err
 
 
 def test_all_that_is_missing_is_named_at_once():

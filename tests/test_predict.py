@@ -60,6 +60,13 @@ def test_flags_and_their_defaults_stay():
         "top_k": 5,
         "long": "error",
         "batch_size": 16,
+        "text_column": None,
+        "text_pair_column": None,
+        "choice_columns": [],
+        "on_error": "stop",
+        "max_chars": 1_000_000,
+        "max_sequences": 1_000,
+        "max_masks": 100,
     }
 
 
@@ -156,7 +163,7 @@ def test_the_log_goes_to_standard_error(folder, capsys, tmp_path):
     )
     captured = capsys.readouterr()
     assert len(answers_in(captured.out)) == 2
-    assert "texts.txt: 2 blank lines are passed over" in captured.err
+    assert "texts.txt: blank lines that were skipped: 2" in captured.err
     assert "loaded " in captured.err
     assert "text is lower-cased: judging by the words of" in captured.err
 
@@ -223,7 +230,7 @@ def test_an_argument_may_begin_with_a_dash_after_two(ask):
         ("fill_mask", ["he was"], r'^argument 1 has no \[MASK\]: "he was"; write \[MASK\] where'),
         ("fill_mask", ["[MASK]", ""], r'^argument 2 has no \[MASK\]: ""; write'),
         ("fill_mask", ["is " * 40 + "[MASK]"], "^argument 1 has 41 pieces, 3 more than the 38 that the model takes"),
-        ("fill_mask", ["[MASK]", "--top_k=100"], "^top_k is 100, but must be from 1 to the vocabulary's 40$"),
+        ("fill_mask", ["[MASK]", "--top_k=100"], "^--top_k is 100, but must be from 1 to the vocabulary's 40$"),
         ("score", [""], "^argument 1 has no word; give a text to score$"),
         ("score", ["he", "--top_k=3"], "^--top_k is of --task=fill_mask; leave it out for --task=score$"),
         (

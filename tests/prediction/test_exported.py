@@ -144,6 +144,12 @@ def test_what_cannot_be_loaded_is_one_sentence(folder, tmp_path):
         open_exported(folder / "vectors", "onnx")
     with pytest.raises(FileNotFoundError, match="^.*pretrained is no export: there is no export.json; give what exp"):
         open_exported(folder / "pretrained")
+    for path in ("/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b", ""):
+        (export / "export.json").write_text(json.dumps({"formats": {"onnx": {"path": path}}}))
+        with pytest.raises(
+            ValueError, match=r'export.json: the path of onnx is ".*", but must be inside the export; ta'
+        ):
+            open_exported(export)
     (export / "export.json").write_text('{"formats": ["onnx"]}')
     with pytest.raises(ValueError, match='export.json does not say the "path" of each of its "formats"; take the file'):
         open_exported(export)
@@ -191,20 +197,20 @@ def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
     np.testing.assert_allclose(found.values, whole.values, atol=1e-5)
     del messages[:]
     assert len(Vectorizer(folder / "vectors")("walk " * 30).vector) == 16
-    assert messages[-1].startswith("1 of 1 texts are longer than 20 pieces; pieces cut off their ends: 12")
+    assert messages[-1].startswith("texts longer than 20 tokens lost their ends: 1 of 1")
     with pytest.raises(ValueError, match="^text 2 has no word in its text; give a text$"):
         open_model(folder / "vectors")(["a", " "])
 
 
 def test_an_export_is_held_to_what_it_is_for(folder):
     vectors, masks = folder / "vectors", folder / "fill_mask"
-    with pytest.raises(ValueError, match="^layers is -1, -2, but .* has the layer 0 alone; ask for that$"):
+    with pytest.raises(ValueError, match="^layers is -1, -2, but .* has only the layer 0; ask for that$"):
         FeatureExtractor(vectors, layers=[-1, -2], max_seq_length=20)
     with pytest.raises(
         ValueError, match="^max_seq_length is 21, but must be from 3 to the 20 pieces that the model take"
     ):
         FeatureExtractor(vectors, layers=[0], max_seq_length=21)
-    with pytest.raises(ValueError, match="is an export, which runs on one device; give no strategy$"):
+    with pytest.raises(ValueError, match="is an export, which runs on one device; leave out strategy$"):
         FeatureExtractor(vectors, layers=[0], max_seq_length=20, strategy="several")
     for class_, path in ((FillMask, vectors), (NextSentence, masks), (FeatureExtractor, masks)):
         options = {"layers": [0], "max_seq_length": 20} if class_ is FeatureExtractor else {}
@@ -214,7 +220,7 @@ def test_an_export_is_held_to_what_it_is_for(folder):
         Vectorizer(masks)
     for class_ in (FillMask, FeatureExtractor):
         with pytest.raises(
-            ValueError, match="is an export, which says itself how text is prepared; leave out vocab_file"
+            ValueError, match="is an export, which says itself how text is prepared; leave out do_lower_case"
         ):
             class_(masks, do_lower_case=False)
 

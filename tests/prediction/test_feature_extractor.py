@@ -11,7 +11,8 @@ from reference_bert import ReferenceBert
 
 from modeling import weights_by_name
 from prediction import feature_extractor
-from prediction.feature_extractor import EMBEDDINGS, FeatureExtractor, parse_layers
+from prediction.feature_choices import EMBEDDINGS, parse_layers
+from prediction.feature_extractor import FeatureExtractor
 
 TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]
 PIECES = [
@@ -130,11 +131,11 @@ def test_a_strategy_computes_the_same(random, pooling):
     [
         (
             {"layers": [2]},
-            "^layers has 2, but the model's 2 blocks are 0 to 1, or from the end -1 to -2; give these, or",
+            "^layers has 2, but the model's 2 layers are 0 to 1, or from the end -1 to -2; give these, or",
         ),
-        ({"layers": [-1, -3]}, "^layers has -3, but the model's 2 blocks"),
-        ({"layers": []}, '^layers is empty; give at least one, as -1 for the last block or "embeddings"$'),
-        ({"layers": ["last"]}, "^layers has last, but the model's 2 blocks"),
+        ({"layers": [-1, -3]}, "^layers has -3, but the model's 2 layers"),
+        ({"layers": []}, '^layers is empty; give at least one, such as -1 for the last layer, or "embeddings"$'),
+        ({"layers": ["last"]}, "^layers has last, but the model's 2 layers"),
         ({"pooling": "sum"}, '^pooling is "sum", but must be one of none, cls, mean, max$'),
         ({"max_seq_length": 41}, "^max_seq_length is 41, but must be from 3 to the 40 pieces that the model takes$"),
         ({"max_seq_length": 2}, "^max_seq_length is 2, but must be from 3"),
@@ -157,9 +158,7 @@ def test_vectors_that_are_no_numbers_are_refused(tmp_path):
     model = random_model(seed=11)
     weights_by_name(model)["bert/encoder/layer_1/output/LayerNorm/beta"].assign(np.full(16, np.nan))
     extractor = FeatureExtractor(write_model(tmp_path, model), [-1], max_seq_length=16)
-    message = (
-        r'^the vectors of "\[CLS\] he was \[SEP\]" are not finite: the weights of the model are broken; take another'
-    )
+    message = r'^the vectors of "\[CLS\] he was \[SEP\]" are not finite numbers, so the weights of the model are broken'
     with pytest.raises(ValueError, match=message):
         extractor("he was")
     assert np.isfinite(FeatureExtractor(tmp_path, [0], max_seq_length=16)("he was").values).all()
@@ -169,7 +168,7 @@ def test_layers_are_parsed_in_order():
     assert parse_layers("-1,-2,-3,-4") == [-1, -2, -3, -4]
     assert parse_layers(" 0, embeddings ,+1") == [0, "embeddings", 1]
     for text, entry in (("-1,,2", ""), ("first", "first"), ("1.0", "1.0")):
-        with pytest.raises(ValueError, match=rf'^layers is "{text}", and "{entry}" is no layer; give whole numbers'):
+        with pytest.raises(ValueError, match=rf'^layers is "{text}", and "{entry}" is not a layer; give whole numbers'):
             parse_layers(text)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from prediction.feature_extractor import Features
 from prediction.feature_files import format_of, open_feature_file
+from storage import paths
 
 FIRST = Features(
     ["[CLS]", "é", '"'],
@@ -108,6 +109,20 @@ def test_a_file_has_its_name_only_when_it_is_whole(tmp_path, name):
     write(path, [FIRST])
     assert path.read_bytes() != b"as it was"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.npz", "a.h5"])
+def test_an_object_store_gets_the_same_file(tmp_path, name):
+    remote = f"ram://features/{name}"
+    write(remote, [FIRST, SECOND])
+    content = paths.read_bytes(remote)
+    if name == "a.jsonl":
+        assert content == write(tmp_path / name, [FIRST, SECOND]).read_bytes()
+    else:
+        (tmp_path / name).write_bytes(content)
+        with np.load(tmp_path / name) if name == "a.npz" else h5py.File(tmp_path / name) as arrays:
+            np.testing.assert_array_equal(arrays["values"][:], np.concatenate([FIRST.values, SECOND.values]))
+    paths.remove(remote)
 
 
 def test_the_ending_says_the_format():

@@ -106,10 +106,11 @@ def test_a_long_text_is_asked_about_in_parts(random, monkeypatch):
         scorer.network, "answer", lambda questions: (asked.append(len(questions)), answer(questions))[1]
     )
     assert scorer(texts) == expected
-    assert asked == [32, 32, 32, 8]
+    # The first group has one text, the second two, and the third the rest.
+    assert asked == [3, 32, 32, 17, 20]
     asked.clear()
     assert [len(text.tokens) for text in scorer([texts[2]] * 64)] == [1] * 64
-    assert asked == [32, 32, 0]
+    assert asked == [1, 2, 4, 8, 16, 32, 1]
 
 
 def test_of_a_longer_text_the_beginning_is_scored(random, messages):

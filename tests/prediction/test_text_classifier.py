@@ -94,7 +94,7 @@ def test_a_long_text_loses_its_end_and_the_log_says_so(model, open_as, messages)
     classify = open_as("classification")
     expected = softmax(logits_of(model, " ".join(LETTERS.split()[:14])))
     assert list(classify(LETTERS).probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
-    assert messages[-1] == "100.0 % of the 1 examples of the input were longer than 16 pieces and are cut"
+    assert messages[-1] == "texts longer than the model takes (max_seq_length=16) lost their ends: 1"
 
 
 # 14 pieces a window, 5 apart; the last one begins before the text has been read.
@@ -108,7 +108,7 @@ def test_windows_are_averaged(model, open_as, messages):
     assert list(answers[1].probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
     for answer, text in ((answers[0], "paris"), (answers[2], "he")):
         assert list(answer.probabilities.values()) == pytest.approx(softmax(logits_of(model, text)).tolist(), abs=1e-5)
-    assert messages[-1].startswith("33.3 % of the 3 examples of the input were longer than 16 pieces and are read thr")
+    assert messages[-1] == "texts longer than 16 tokens were read through windows: 1 of 3"
 
 
 def test_windows_of_a_regression_are_averaged_as_numbers(open_as):
@@ -142,7 +142,5 @@ def test_scores_that_are_no_numbers_are_refused(open_as):
     weights_by_name(model)["output_bias"].assign([0.0, np.nan, 0.0])
     for task in ("classification", "multi_label"):
         classify = open_as(task, model)
-        with pytest.raises(
-            ValueError, match='^the scores of "he was" are not finite: the weights of the model are bro'
-        ):
+        with pytest.raises(ValueError, match="^text 1: the scores of the model are not finite numbers, so its weights"):
             classify("he was")

@@ -1,0 +1,166 @@
+"""What the program reads: texts one after the other, within limits, in any encoding, and tables by their columns."""
+
+import gzip
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from known_models import constant_model, write_model
+
+import predict
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Answers paris 0.5 for every mask, and 0.9 for every pair."""
+    return write_model(tmp_path_factory.mktemp("model"), constant_model({"paris": 0.5}, follows=0.9))
+
+
+@pytest.fixture
+def ask(folder, capsys):
+    """Runs the program on the model: a function of a task and arguments that gives standard output."""
+
+    def run(task, *arguments):
+        capsys.readouterr()
+        predict.main(["predict.py", f"--task={task}", f"--init_checkpoint={folder}", *arguments])
+        return capsys.readouterr().out
+
+    return run
+
+
+def answers_in(output):
+    return [json.loads(line) for line in output.removesuffix("\n").split("\n")]
+
+
+def test_a_bad_line_can_be_reported_instead(ask, tmp_path):
+    (tmp_path / "texts.txt").write_bytes(b"he [MASK]\nwas\n\xff\nso [MASK]\n")
+    file = f"--input_file={tmp_path / 'texts.txt'}"
+    first, second, third, last = answers_in(ask("fill_mask", "--json", "--on_error=report", file))
+    assert (first["text"], last["text"]) == ("he [MASK]", "so [MASK]")
+    assert second == {
+        "source": f"{tmp_path}/texts.txt line 2",
+        "error": f'{tmp_path}/texts.txt line 2 has no [MASK]: "was"; write [MASK] where a word is to be guessed',
+    }
+    assert third["error"] == f"{tmp_path}/texts.txt line 3: not UTF-8 (byte 0xff); save it as UTF-8"
+    assert f"\nno answer: {tmp_path}/texts.txt line 2 has no [MASK]" in ask("fill_mask", "--on_error=report", file)
+
+
+def test_answers_come_while_texts_are_still_read(folder, monkeypatch, capsys):
+    read_before_the_first_answer = []
+
+    class Lines(io.BytesIO):
+        num_read = 0
+
+        def readline(self, size=-1):
+            self.num_read += 1
+            if capsys.readouterr().out:
+                read_before_the_first_answer.append(self.num_read)
+            return super().readline(size)
+
+    lines = Lines(b"he was [MASK]\n" * 300)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines))
+    predict.main(["predict.py", "--task=fill_mask", f"--init_checkpoint={folder}", "--batch_size=2", "--json"])
+    assert read_before_the_first_answer[0] == 3  # one batch, and the line after it
+    assert lines.num_read == 301
+
+
+def test_a_byte_that_is_not_utf_8_is_named_before_the_model_is_opened(folder, capsys):
+    argument = "bad \udcff byte"  # as Python gives the program an argument with the byte 0xff
+    with pytest.raises(ValueError, match=r"^argument 2: not UTF-8 \(byte 0xff\); give it as UTF-8$"):
+        predict.main(["predict.py", "--task=score", f"--init_checkpoint={folder}", "he", argument])
+    assert "loaded" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments", "message"),
+    [
+        (
+            "fill_mask",
+            ["[MASK] [MASK]", "--max_masks=1"],
+            r"\[MASK\], but --max_masks is 1; make .* raise --max_masks",
+        ),
+        (
+            "score",
+            ["he was", "--max_sequences=1"],
+            "2 tokens to score, .*, but --max_sequences is 1",
+        ),
+        (
+            "score",
+            ["he was", "--max_chars=5"],
+            "^argument 1 has 6 characters, but --max_chars is 5; make it",
+        ),
+        ("score", ["he " * 40], "make it shorter, or choose --long=truncate or --long=window$"),
+        (
+            "score",
+            ["he", "--text_column=a"],
+            r"^--text_column is for a table as --input_file \(.csv",
+        ),
+    ],
+)
+def test_mistakes_name_flags(ask, task, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ask(task, *arguments)
+
+
+def test_a_line_of_many_bytes_is_not_read(ask, tmp_path):
+    (tmp_path / "texts.txt").write_bytes(b"he\n" + b"a" * 200)
+    with pytest.raises(
+        ValueError, match=r"texts.txt line 2 has more than 160 bytes; make it shorter, or raise --max_chars"
+    ):
+        ask("score", f"--input_file={tmp_path / 'texts.txt'}", "--max_chars=10")
+
+
+def test_other_encodings_and_compressed_files_are_read(ask, tmp_path):
+    expected = ask("fill_mask", "--json", "é [MASK]", "[MASK] 首")
+    (tmp_path / "utf16.txt").write_bytes("é [MASK]\n[MASK] 首\n".encode("utf-16"))
+    (tmp_path / "texts.txt.gz").write_bytes(gzip.compress("é [MASK]\n[MASK] 首\n".encode()))
+    for name in ("utf16.txt", "texts.txt.gz"):
+        assert ask("fill_mask", "--json", f"--input_file={tmp_path / name}") == expected
+    (tmp_path / "a.txt").write_bytes(b"PK\x03\x04 and so on")
+    with pytest.raises(ValueError, match="a.txt is not text but a zip archive"):
+        ask("fill_mask", f"--input_file={tmp_path / 'a.txt'}")
+
+
+def test_a_table_is_read_by_its_columns(ask, folder, tmp_path, capsys):
+    expected = ask("next_sentence", "--json", "he was", "so he ate", "a", "b")
+    (tmp_path / "new.csv").write_text('id,sentence1,sentence2\n1,he was,so he ate\n2,"a","b"\n')
+    (tmp_path / "new.jsonl").write_text('{"x": "he was", "y": "so he ate"}\n{"x": "a", "y": "b"}\n')
+    assert ask("next_sentence", "--json", f"--input_file={tmp_path / 'new.csv'}") == expected
+    named = ["--text_column=x", "--text_pair_column=y"]
+    assert ask("next_sentence", "--json", f"--input_file={tmp_path / 'new.jsonl'}", *named) == expected
+    (tmp_path / "new.tsv").write_text("text\tother\nhe was\tx\na\ty\n")
+    capsys.readouterr()
+    predict.main(
+        ["predict.py", "--task=score", f"--init_checkpoint={folder}", "--json"] + [f"--input_file={tmp_path}/new.tsv"]
+    )
+    captured = capsys.readouterr()
+    assert [answer["text"] for answer in answers_in(captured.out)] == ["he was", "a"]
+    assert f'{tmp_path}/new.tsv: texts are read from: "text"' in captured.err
+    with pytest.raises(ValueError, match="which column holds the second text is not known; name both with"):
+        ask("next_sentence", f"--input_file={tmp_path / 'new.tsv'}")
+    (tmp_path / "new.csv").write_text("text,label\nhe,1\n,2\n")
+    with pytest.raises(ValueError, match="new.csv line 3: "):
+        ask("score", f"--input_file={tmp_path / 'new.csv'}")
+
+
+def test_help_does_not_load_tensorflow():
+    code = "import sys, predict, extract_features; print(sorted({'tensorflow', 'keras', 'sklearn'} & {*sys.modules}))"
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=pathlib.Path(predict.__file__).parent) == b"[]\n"
+
+
+def test_another_backend_is_one_sentence(folder):
+    process = subprocess.run(
+        [sys.executable, predict.__file__, "--task=score", f"--init_checkpoint={folder}", "he"],
+        env=os.environ | {"KERAS_BACKEND": "jax"},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 1
+    [line] = process.stderr.splitlines()
+    assert line.startswith(
+        "predict.py: Keras is set to run on jax (KERAS_BACKEND), but `prediction` needs TensorFlow; set"
+    )
