@@ -65,10 +65,6 @@ def read_text(path: str | os.PathLike) -> str:
     return text_files.read_text(path, "give a file with rows")
 
 
-# The name that other modules know it by.
-decode_utf8 = text_files.decode
-
-
 def read_tsv_rows(path: str | os.PathLike) -> list[Row]:
     """Reads rows whose cells are separated by tabs, with quotes as ordinary characters, as GLUE is distributed.
 
