@@ -7,25 +7,19 @@ divided by the weight of the whole global batch, so that neither the number of d
 what is computed.
 """
 
-import functools
-import logging
 import weakref
 
 import tensorflow as tf
 
 from modeling.checkpoint import weights_by_name
 from modeling.optimization import clip_by_global_norm
-from training.tpu import is_tpu
-
-log = logging.getLogger("bert_keras")
+from training.updates import choose_updates
 
 # Of the gradient, over all weights together (the release's constant).
 _CLIP_NORM = 1.0
 # Devices exchange gradients in parts of this size, so that the exchange starts before the backward pass ends. Without
 # this, TensorFlow copies all gradients into one part.
 _COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=50 * 2**20)
-# Elements of a weight from which on a program for its update is worth the time that it takes to compile.
-_COMPILED_SIZE = 2**18
 
 
 class Trainer:
@@ -73,7 +67,7 @@ class Trainer:
         self._compiled_gradients = (
             graph_function(self, "_forward_and_backward", jit_compile=True) if is_compiled else None
         )
-        self._updates = _updates(optimizer, self._weights, strategy)
+        self._updates = choose_updates(optimizer, self._weights, strategy)
         with strategy.scope():
             self.global_step = tf.Variable(
                 0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -219,38 +213,6 @@ def sum_over_replicas(values):
     """Returns a structure of tensors, each of them summed over all replicas; called by each of them."""
     replica = tf.distribute.get_replica_context()
     return replica.all_reduce(tf.distribute.ReduceOp.SUM, values, options=_COMMUNICATION)
-
-
-def _updates(optimizer, weights, strategy):
-    """Returns for each weight the function that computes its update.
-
-    XLA compiles the update of a large weight into one pass over its memory instead of a dozen. Weights with the same
-    rule share a function, of which there is a program for each shape.
-    """
-    updates = {name: functools.partial(optimizer.update, name) for name in weights}
-    large = [name for name, weight in weights.items() if weight.shape.num_elements() >= _COMPILED_SIZE]
-    compiled = {}
-    for name in large:
-        jitted = tf.function(lambda *values, update=updates[name]: update(*values), jit_compile=True)
-        compiled.setdefault(optimizer.rule(name), jitted)
-    if large and _is_compilable(compiled[optimizer.rule(large[0])], strategy):
-        updates.update({name: compiled[optimizer.rule(name)] for name in large})
-    return updates
-
-
-def _is_compilable(update, strategy):
-    """Returns whether XLA can compile an update for the devices; if not, the log says why."""
-    if is_tpu(strategy):  # where XLA compiles the whole step
-        return True
-    try:
-        strategy.run(lambda: update(*[tf.zeros([1])] * 4, tf.zeros([])))
-    except tf.errors.OpError as error:
-        log.warning(
-            "XLA cannot compile the update of large weights (%s); TensorFlow computes it without XLA, which is slower",
-            error.message.strip().split("\n")[0],
-        )
-        return False
-    return True
 
 
 def graph_function(owner, name, jit_compile=None):

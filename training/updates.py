@@ -1,0 +1,53 @@
+"""How the update of each weight is computed: by TensorFlow, or by a program that XLA compiles."""
+
+import functools
+import logging
+
+import tensorflow as tf
+
+from training.tpu import is_tpu
+
+log = logging.getLogger("bert_keras")
+
+# Elements of a weight from which on a program for its update is worth the time that it takes to compile.
+_COMPILED_SIZE = 2**18
+
+
+def choose_updates(optimizer, weights, strategy):
+    """Returns for each weight the function that computes its update.
+
+    XLA compiles the update of a large weight into one pass over its memory instead of a dozen. Weights with the same
+    rule share a function, of which there is a program for each shape.
+
+    Args:
+        optimizer: a `modeling.optimization.AdamWeightDecay`.
+        weights: dict of `tf.Variable` by name.
+        strategy: `tf.distribute.Strategy`.
+
+    Returns:
+        dict of functions by name: from value, gradient, m, v and learning rate to the new value, m and v.
+    """
+    updates = {name: functools.partial(optimizer.update, name) for name in weights}
+    large = [name for name, weight in weights.items() if weight.shape.num_elements() >= _COMPILED_SIZE]
+    compiled = {}
+    for name in large:
+        jitted = tf.function(lambda *values, update=updates[name]: update(*values), jit_compile=True)
+        compiled.setdefault(optimizer.rule(name), jitted)
+    if large and _is_compilable(compiled[optimizer.rule(large[0])], strategy):
+        updates.update({name: compiled[optimizer.rule(name)] for name in large})
+    return updates
+
+
+def _is_compilable(update, strategy):
+    """Returns whether XLA can compile an update for the devices; if not, the log says why."""
+    if is_tpu(strategy):  # where XLA compiles the whole step
+        return True
+    try:
+        strategy.run(lambda: update(*[tf.zeros([1])] * 4, tf.zeros([])))
+    except tf.errors.OpError as error:
+        log.warning(
+            "XLA cannot compile the update of large weights (%s); TensorFlow computes it without XLA, which is slower",
+            error.message.strip().split("\n")[0],
+        )
+        return False
+    return True
