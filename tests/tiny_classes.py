@@ -55,7 +55,7 @@ def write_start(folder):
     """Writes a model of random weights, the same every time, for this language and returns its folder."""
     keras.utils.set_random_seed(1)
     config = make_config(
-        vocab_size=len(VOCABULARY), num_hidden_layers=2, hidden_size=16, hidden_act="gelu", max_position_embeddings=24
+        vocab_size=len(VOCABULARY), num_hidden_layers=1, hidden_size=16, hidden_act="gelu", max_position_embeddings=24
     )
     return write_model(folder, PretrainingModel(config), VOCABULARY)
 
