@@ -65,7 +65,7 @@ def test_classes_of_pairs(both, ask, texts):
     seconds = ["", *texts[:0:-1]]
     answers = ask(text_model, text=texts, text_pair=seconds)
     assert_same_classes(answers, live(list(zip(texts, seconds, strict=True))))
-    python = FullTokenizer(text_model.tokenizer.vocab_file.asset_path.numpy())
+    python = FullTokenizer(text_model.tokenizer.vocab_file.asset_path.numpy().decode())
     cuts = [encode_pair(python, *pair, 16)[2] > 0 for pair in zip(texts, seconds, strict=True)]
     assert answers["is_cut"].tolist() == cuts
     assert 1 < sum(cuts) < len(cuts) - 1
