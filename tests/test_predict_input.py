@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import constant_model, write_model
 
 import predict
@@ -164,3 +165,29 @@ def test_another_backend_is_one_sentence(folder):
     assert line.startswith(
         "predict.py: Keras is set to run on jax (KERAS_BACKEND), but `prediction` needs TensorFlow; set"
     )
+
+
+def test_the_columns_are_those_of_the_training(tmp_path, capsys):
+    settings = OF_TEXTS | {"labels": ["no", "yes"]}
+    run = write_fine_tuned(tmp_path / "run", random_classifier(2), "classification", **settings)
+    (run / "run_config.json").write_text(json.dumps({"settings": {"text_column": "review", "text_pair_column": None}}))
+    (tmp_path / "new.csv").write_text("text,review\nwrong,he was\nwrong,she ate\n")
+    for folder in (run, run / "model"):
+        predict.main(["predict.py", f"--model_dir={folder}", "--json", f"--input_file={tmp_path / 'new.csv'}"])
+        captured = capsys.readouterr()
+        assert [answer["text"] for answer in answers_in(captured.out)] == ["he was", "she ate"]
+        assert 'new.csv: texts are read from: "review"' in captured.err
+    (tmp_path / "new.csv").write_text("text,other\nhe was,wrong\n")
+    predict.main(["predict.py", f"--model_dir={run}", "--json", f"--input_file={tmp_path / 'new.csv'}"])
+    assert answers_in(capsys.readouterr().out)[0]["text"] == "he was"
+
+
+def test_the_choices_of_a_table_are_named(tmp_path, capsys):
+    run = write_fine_tuned(tmp_path / "run", random_classifier(1), "multiple_choice", max_seq_length=16)
+    (tmp_path / "new.csv").write_text("q,a,b\nhe was,hungry,in\n")
+    file = f"--input_file={tmp_path / 'new.csv'}"
+    predict.main(["predict.py", f"--model_dir={run}", "--json", file, "--text_column=q", "--choice_columns=a,b"])
+    [answer] = answers_in(capsys.readouterr().out)
+    assert (answer["text"], answer["choices"]) == ("he was", ["hungry", "in"])
+    with pytest.raises(ValueError, match="which columns hold the text and its choices is not known; name them with"):
+        predict.main(["predict.py", f"--model_dir={run}", file])
