@@ -143,7 +143,19 @@ def test_records_without_masks_need_their_note_and_are_not_mixed_with_others(rec
     ):
         open_records(f"{tmp_path}/others,{tmp_path}/records", 32, 5, 57)
     (tmp_path / "records.json").unlink()
-    with pytest.raises(
-        ValueError, match="without masks .--dynamic_masking., which can only be read with their note"
-    ):
+    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which can only be read with their note"):
         open_records(str(tmp_path / "records"), 32, 5, 57)
+
+
+def test_remote_records_without_masks_are_read_with_their_note(records, tmp_path):
+    address = f"ram://{tmp_path.name}/records"
+    for end in ("", ".json"):
+        tf.io.gfile.copy(records.files[0] + end, address + end)
+    remote = open_records(address, 32, 5, 57)
+    assert remote.masking == records.masking
+    for one, other in zip(take(evaluation_batches(records, 8), 3), take(evaluation_batches(remote, 8), 3), strict=True):
+        for name, value in one.items():
+            np.testing.assert_array_equal(other[name], value)
+    tf.io.gfile.remove(f"{address}.json")
+    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which can only be read with their note"):
+        open_records(address, 32, 5, 57)
