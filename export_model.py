@@ -25,6 +25,7 @@ from export.quantization import FORMATS, QUANTIZE_CHOICES, check_quantize
 from export.source import Source
 from export.writing import write_export
 from prediction import FeatureExtractor, FillMask, open_model
+from prediction.argument_error import ArgumentError
 from prediction.feature_choices import POOLINGS, parse_layers
 from prediction.model_files import find_task, is_export
 from storage import paths
@@ -79,7 +80,10 @@ def main(argv):
     _check_flags(values)
     folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
     check_texts = read_check_texts(values.check_file, settings) if values.check_file else None
-    source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
+    try:
+        source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
+    except ArgumentError as error:  # names arguments of Python, and this program takes one layer
+        raise ValueError(error.with_flags().replace("--layers", "--layer")) from None
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
         written = write_export(source, folder, values.format, values.quantize, check_texts)
     log.info("the export is in %s; README.md there says how to call it", values.export_dir)

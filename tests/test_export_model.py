@@ -266,6 +266,10 @@ class TestMistakes:
                 "--layer=1,2 has 2 layers; an export has one, so give one",
             ),
             (
+                {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "vectors", "layer": "7"},
+                "--layer has 7, but the model's 2 layers are 0 to 1",
+            ),
+            (
                 {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "vectors", "eval_file": "x"},
                 "--eval_file is for fine-tuned models, which have a metric; leave it out",
             ),
