@@ -15,10 +15,10 @@ from modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoi
 from modeling.config import read_json_object
 from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from storage import paths, writing
+from training.run_dir import MODEL_DIR
 
 log = logging.getLogger("bert_keras")
 
-MODEL_DIR = "model"
 _DIGEST_FILE = "model.sha256"
 _WEIGHTS = ".data-00000-of-00001"
 

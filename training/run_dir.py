@@ -27,6 +27,8 @@ log = logging.getLogger("bert_keras")
 _CHECKPOINTS_KEPT = 5
 RUN_CONFIG = "run_config.json"
 TRIES_FILE = "tries.tsv"
+TRIES_DIR = "tries"
+MODEL_DIR = "model"
 # What tells a folder that something else was written to; eval_results.txt is also written by evaluation alone.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json")
 
@@ -106,9 +108,7 @@ class RunDir:
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
             check_same_run(self.path, old, {**settings, **facts}, free, {*stored["facts"], *facts})
-        for leftover in [*self._names(".*unfinished*"), *self._names(".*.partial")]:
-            leftover = self.file(leftover)
-            paths.remove_dir(leftover) if paths.is_dir(leftover) else paths.remove(leftover)
+        _remove_left_over(self.path)
         config = {"program": self.program, "settings": settings, "facts": facts}
         self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
@@ -288,6 +288,16 @@ class RunDir:
             return read_run_config(self.file(RUN_CONFIG))
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def _remove_left_over(folder):
+    """Removes what a kill left unfinished, also in the folders of tries and models; nobody else writes there now."""
+    for name in paths.list_dir(folder):
+        path = paths.join(folder, name)
+        if fnmatch.fnmatch(name, ".*unfinished*") or fnmatch.fnmatch(name, ".*.partial"):
+            paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
+        elif name in (MODEL_DIR, TRIES_DIR) or paths.name(folder) == TRIES_DIR:
+            _remove_left_over(path)
 
 
 @functools.lru_cache(maxsize=32)

@@ -12,13 +12,11 @@ import math
 import statistics
 
 from storage import paths
-from training.model_dir import MODEL_DIR
-from training.run_dir import TRIES_FILE
+from training.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE
 
 log = logging.getLogger("bert_keras")
 
 _TRIED = ("learning_rate", "train_batch_size", "num_train_epochs")
-_TRIES_DIR = "tries"
 _RESULT = "result.json"
 
 
@@ -117,7 +115,7 @@ def _stored_result(try_dir, one):
 def _try_dir(run_dir, one):
     """Returns the RunDir of a try. Its name has all that may differ, so that no command finds the tries of another."""
     name = ",".join(f"{setting}={one[setting]}" for setting in (*_TRIED, "seed"))
-    return run_dir.within(f"{_TRIES_DIR}/{name}")
+    return run_dir.within(f"{TRIES_DIR}/{name}")
 
 
 def _by_combination(results):

@@ -82,10 +82,14 @@ def test_what_interrupts_a_save_leaves_the_checkpoint_before_it(run_dir, monkeyp
 
 
 def test_what_a_kill_left_of_a_save_is_removed(run_dir):
-    leftover = run_dir.file(".model.ckpt-4.unfinished-123.index")
-    open(leftover, "w").close()
+    names = (".model.ckpt-4.unfinished-123.index", "model/.vocab.txt.unfinished-1", "tries/seed=1/.x.unfinished-1")
+    names += ("tries/seed=1/model/.task.json.unfinished-1", ".train.tf_record.0a.partial", ".model.unfinished-1/x")
+    for name in names:
+        os.makedirs(os.path.dirname(run_dir.file(name)), exist_ok=True)
+        open(run_dir.file(name), "w").close()
     claim(run_dir)
-    assert not os.path.exists(leftover)
+    assert not [name for name in names if os.path.exists(run_dir.file(name))]
+    assert not os.path.exists(run_dir.file(".model.unfinished-1"))
 
 
 def test_without_the_file_that_names_it_the_highest_checkpoint_is_the_newest(run_dir):
