@@ -242,8 +242,12 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
         make, settings = MODELS[name]
         write_fine_tuned(tmp_path / page_name, make(), name, **settings)
     page = pathlib.Path(__file__).parents[1] / "docs" / "predict.md"
-    [block] = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    of_stream, block = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "million_reviews.txt").write_text("He was hungry.\nA film to see twice.\n")
+    exec(compile(of_stream, "predict.md", "exec"), {})
+    labels = [line for line in capsys.readouterr().out.splitlines() if line in MODELS["classification"][1]["labels"]]
+    assert len(labels) == 2
     exec(compile(block, "predict.md", "exec"), {})
     # The log may go there, too, where another test has opened a console.
     shown = capsys.readouterr().out.splitlines()
