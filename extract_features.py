@@ -127,7 +127,7 @@ def _strategy(values):
 
     from training.devices import create_strategy, workers_of_tf_config
 
-    num_workers = len(workers_of_tf_config()[0])
+    num_workers = len(workers_of_tf_config()[0]) if values.strategy in ("auto", "multi_worker") else 1
     if num_workers > 1:
         raise ValueError(
             f"the environment variable TF_CONFIG names {num_workers} workers, but vectors are extracted on one "
