@@ -8,6 +8,7 @@ from storage import paths
 
 log = logging.getLogger("bert_keras")
 
+_RELEASED_CHECKPOINTS = "https://github.com/google-research/bert#pre-trained-models"
 PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
@@ -96,7 +97,7 @@ def pickle_refusal(path):
 def contents_of(folder):
     """Says what a folder holds, as the end of an error."""
     if not paths.is_dir(folder):
-        return f"there is no folder {folder}"
+        return f"there is no folder {folder}; released checkpoints can be downloaded from {_RELEASED_CHECKPOINTS}"
     if prefixes := _prefixes(folder):
         return f"the checkpoints in {folder} are {', '.join(prefixes)}"
     names = paths.list_dir(folder)

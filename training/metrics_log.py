@@ -133,7 +133,7 @@ def draw_learning_curves(run_dir):
     if not run_dir.is_writable:
         return None
     if importlib.util.find_spec("matplotlib") is None:
-        log.info("no picture of the learning curves: pip install 'bert-keras[plots]' adds it")
+        log.info("no picture of the learning curves: pip install 'matplotlib>=3.10,<4' adds it")
         return None
     from matplotlib.figure import Figure
 

@@ -6,7 +6,7 @@ checkpoint            which checkpoint is the newest (the release's file)
 model.ckpt-<step>.*   weights, Adam's slots and the step, under the release's names
 metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
 tries.tsv             of a run with several settings or seeds: what came of each; each has a folder in tries/
-model/                of fine-tuning: the model to use, complete in itself
+model/                of fine-tuning: the model to use, complete in itself; model.sha256 is the digest of its weights
 """
 
 import fnmatch

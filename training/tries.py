@@ -5,6 +5,7 @@ and of its runs the best: its model becomes that of the whole run.
 """
 
 import dataclasses
+import gc
 import itertools
 import json
 import logging
@@ -72,6 +73,8 @@ def try_all(tries, settings, run_dir, work, train):
         if result is None:
             log.info("try %d of %d: %s", number, len(tries), ", ".join(f"{name}={one[name]}" for name in varied))
             result = _one_try(one, {**settings, **one}, try_dir, train)
+            # Cycles in Keras and TensorFlow hold the weights of a try that has ended; a GPU has no room for two.
+            gc.collect()
             if result is None:
                 return False
         # Its model is kept where it is the best; what resuming needs is not, which is most of the disk.

@@ -103,4 +103,4 @@ def test_without_matplotlib_there_is_a_line_in_its_stead(monkeypatch, messages):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find_spec(name))
     assert confusion_picture([0, 1], [0, 1], ["a", "b"]) is None
-    assert messages == ["no picture of the confusion matrix: pip install 'matplotlib>=3.10,<4' to get one"]
+    assert messages == ["no picture of the confusion matrix: pip install 'matplotlib>=3.10,<4' adds it"]

@@ -68,7 +68,7 @@ def test_the_curves_are_drawn(run_dir, real_pictures):
 def test_without_matplotlib_the_picture_is_left_out_and_said(run_dir, monkeypatch, messages):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert draw_learning_curves(run_dir) is None
-    assert "pip install 'bert-keras[plots]'" in "\n".join(messages)
+    assert "pip install 'matplotlib>=3.10,<4'" in "\n".join(messages)
 
 
 def test_in_an_object_store_rows_are_copied_when_they_must_not_be_lost(monkeypatch):
