@@ -102,7 +102,7 @@ def test_only_the_head_that_is_asked_needs_to_be_there(folder, model):
 
 
 def write_run(folder, do_lower_case=None, **settings):
-    """Makes a folder look as a run's, whose records were built with that casing; None: an old run, which does not say."""
+    """Writes a folder like that of a run whose records had this casing; None: an old run, which does not say."""
     if do_lower_case is not None:
         (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": do_lower_case}))
     (folder / "run_config.json").write_text(json.dumps({"program": "run_pretraining", "settings": settings}))
