@@ -1,4 +1,3 @@
-# ruff: noqa: E402
 """Checks a machine with GPUs: whether training steps give the CPU's numbers in every precision, and how long they take.
 
     python tools/check_gpu.py | tee report.txt
