@@ -55,6 +55,7 @@ class RunDir:
         self._is_locked = False
         self._step_of_chief = None
         self._saved_steps = set()
+        self._told_damages = set()
         stored = self._stored_config()
         if stored and stored["program"] != program:
             raise ValueError(f"--output_dir={path} holds a run of {stored['program']}; give {program} another folder")
@@ -139,8 +140,9 @@ class RunDir:
         for step in sorted(steps, key=lambda step: (step == named, step), reverse=True):
             damage = self._damage(step)
             if damage is None:
-                for told in damages:
+                for told in set(damages) - self._told_damages:
                     log.warning("the checkpoint of step %d is used, because a newer one is damaged: %s", step, told)
+                self._told_damages.update(damages)
                 return step
             damages.append(damage)
         if damages:
@@ -290,14 +292,14 @@ class RunDir:
             return None
 
 
-def _remove_left_over(folder):
+def _remove_left_over(folder, is_of_tries=False):
     """Removes what a kill left unfinished, also in the folders of tries and models; nobody else writes there now."""
     for name in paths.list_dir(folder):
         path = paths.join(folder, name)
         if fnmatch.fnmatch(name, ".*unfinished*") or fnmatch.fnmatch(name, ".*.partial"):
             paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
-        elif name in (MODEL_DIR, TRIES_DIR) or paths.name(folder) == TRIES_DIR:
-            _remove_left_over(path)
+        elif (is_of_tries or name in (MODEL_DIR, TRIES_DIR)) and paths.is_dir(path):
+            _remove_left_over(path, name == TRIES_DIR)
 
 
 @functools.lru_cache(maxsize=32)

@@ -92,6 +92,16 @@ def test_what_a_kill_left_of_a_save_is_removed(run_dir):
     assert not os.path.exists(run_dir.file(".model.unfinished-1"))
 
 
+def test_files_among_the_tries_and_a_run_that_is_called_so_are_left_alone(tmp_path):
+    run_dir = RunDir(str(tmp_path / "tries"), "run_classifier")
+    claim(run_dir)
+    os.makedirs(run_dir.file("tries"))
+    for name in ("tries/notes.txt", "model"):
+        open(run_dir.file(name), "w").close()
+    claim(run_dir)
+    assert os.listdir(run_dir.file("tries")) == ["notes.txt"]
+
+
 def test_without_the_file_that_names_it_the_highest_checkpoint_is_the_newest(run_dir):
     for step in (3, 4):
         run_dir.save(step, make_state(float(step)))
@@ -147,7 +157,7 @@ def test_the_newest_whole_checkpoint_is_used_and_the_damaged_one_named(run_dir, 
         run_dir.save(step, make_state(float(step)))
     damage(run_dir.file("model.ckpt-5.data-00000-of-00001"))
     again = RunDir(run_dir.path, "run_pretraining")
-    assert again.latest_step() == 4
+    assert again.latest_step() == again.latest_step() == 4
     [told] = [message for message in messages if "damaged" in message]
     assert told.startswith("the checkpoint of step 4 is used, because a newer one is damaged: ")
     assert "model.ckpt-5" in told
