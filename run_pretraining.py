@@ -46,6 +46,7 @@ from training.console import open_console
 from training.demo import prepare_demo
 from training.devices import distribute, strategy_of
 from training.flags import PRECISIONS, define_device_flags, given_flags, parse, require, run_main
+from training.loop import READING_FAILURES
 from training.metrics_log import draw_learning_curves
 from training.packing import PackedTask, check_record_packing, pack_examples
 from training.progress import in_words
@@ -251,7 +252,7 @@ def _batches(settings, strategy, records, start_step):
     batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
     try:
         return pack_examples(batches, settings, strategy.num_replicas_in_sync) if settings["pack"] else batches
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+    except READING_FAILURES as error:
         raise explain_failure(records, error) from error
 
 
@@ -277,7 +278,7 @@ def _evaluation(settings, task, strategy, records, eval_records):
 
         try:
             return evaluator.evaluate(asked_before_each())
-        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        except READING_FAILURES as error:
             raise explain_failure(eval_records or records, error) from error
 
     return evaluate

@@ -11,7 +11,7 @@ import re
 import tensorflow as tf
 
 from data_prep.progress import Progress
-from data_prep.record_checks import check_example, count_records, find_damage, is_gzip
+from data_prep.record_checks import check_example, count_records, find_damage, find_other_record, is_gzip
 from data_prep.records import read_metadata
 from storage import paths
 
@@ -125,14 +125,18 @@ def explain_failure(records, error):
 
     Args:
         records: the `PretrainingRecords` that were being read.
-        error: the `tf.errors.OpError` of a step.
+        error: the `tf.errors.OpError` of a step; a UnicodeDecodeError where TensorFlow's message quotes a record.
 
     Returns:
         A ValueError that names the file; `error` itself if it is not about the records.
     """
     if isinstance(error, tf.errors.DataLossError):
         return find_damage(records.files, records.compression_types, error)
-    place = re.search(rf"{PLACE_PREFIX}(\d+)", error.message)
+    is_quoted = isinstance(error, UnicodeDecodeError)
+    message = error.object.decode(errors="replace") if is_quoted else error.message
+    if "Could not parse example input" in message:
+        return find_other_record(records.files, records.compression_types, error)
+    place = re.search(rf"{PLACE_PREFIX}(\d+)", message)
     if place:
         try:
             _check(records, *divmod(int(place[1]), PLACES_PER_FILE))

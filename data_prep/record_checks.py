@@ -137,6 +137,31 @@ def find_damage(files, compression_types, error, seconds=60.0):
     return error
 
 
+def find_other_record(files, compression_types, error, seconds=60.0):
+    """Finds the record that is not a `tf.train.Example`, which TensorFlow reports without its place.
+
+    Args:
+        files, compression_types, seconds: as of `find_damage`.
+        error: what TensorFlow raised.
+
+    Returns:
+        A ValueError that names the file, or says how far the search came; `error` if all records are examples.
+    """
+    deadline = time.monotonic() + seconds
+    for path, compression in zip(files, compression_types, strict=True):
+        for number, serialized in enumerate(tf.data.TFRecordDataset(path, compression).as_numpy_iterator(), 1):
+            try:
+                _read_example(path, number, serialized, ())
+            except ValueError as found:
+                return found
+            if time.monotonic() > deadline:
+                return ValueError(
+                    f"a record is not a tf.train.Example, and TensorFlow does not say which; it comes after record "
+                    f"{number} of {path}, so build that file and those after it again"
+                )
+    return error
+
+
 def damaged(path, error):
     """Returns the ValueError for a file in which TensorFlow found a wrong checksum or a cut record."""
     return ValueError(f"{path} is damaged at byte {_position(error)}; build it again")

@@ -365,6 +365,25 @@ def test_a_record_that_is_damaged_later_on_is_named(files):
         run(files, do_train=True)
 
 
+@pytest.mark.parametrize(
+    ("flags", "other"),
+    [
+        ({"do_train": True}, b"\xff\xfe\x00 is not text"),
+        ({"do_train": True, "pack": True}, b"text"),
+        ({"do_eval": True}, b"\xff\xfe"),
+    ],
+)
+def test_a_record_that_is_not_an_example_is_named(files, flags, other):
+    whole = list(tf.data.TFRecordDataset(str(files["input_file"])).as_numpy_iterator())
+    if "do_eval" in flags:
+        run(files, do_train=True, num_train_steps=1)
+    with tf.io.TFRecordWriter(str(files["input_file"])) as writer:
+        for record in (*whole[:-1], other):
+            writer.write(record)
+    with pytest.raises(ValueError, match="train.tfrecord does not hold pre-training examples: record 40 is not"):
+        run(files, **flags)
+
+
 def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 

@@ -14,7 +14,9 @@ from storage.paths import reason_of
 
 log = logging.getLogger("bert_keras")
 
-# Long enough that a call's overhead is nothing beside it, short enough to look at.
+# What a step raises for data that cannot be read. Python cannot decode a message that quotes bytes which are not text.
+READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
+# Long enough that a call's overhead does not matter, short enough to look at.
 _SECONDS_PER_CALL = 0.5
 
 
@@ -69,7 +71,7 @@ def train(
         pace: a `Pace`.
         evaluate: function that gives a dict of metrics, or None for no evaluation. Its argument is a function to call
             before each batch, which raises what must be let through.
-        explain: function of a `tf.errors.OpError` that reading raised, giving the exception to raise instead.
+        explain: function of one of `READING_FAILURES` that a step raised, giving the exception to raise instead.
         judge: function of the step and the metrics of an evaluation, giving whether training is to end there.
         is_evaluation_owed: whether to begin with the evaluation of the step where training starts.
         sums: `training.workers.Workers.sums`, by which several workers agree; as it is for one.
@@ -152,7 +154,7 @@ def _told_errors(explain, run_dir):
     """Turns what TensorFlow raises in a step into what the user can do about it."""
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+    except READING_FAILURES as error:
         raise (explain(error) if explain else error) from error
     except (tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
         raise OSError(
