@@ -50,7 +50,14 @@ from training.loop import READING_FAILURES
 from training.metrics_log import draw_learning_curves
 from training.packing import PackedTask, check_record_packing, pack_examples
 from training.progress import in_words
-from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
+from training.run import (
+    FREE_SETTINGS,
+    make_trainer,
+    part_of_batch,
+    told_out_of_memory,
+    train_task,
+    write_eval_results,
+)
 from training.settings import settings_of, take_run_config
 from training.step import Evaluator
 from training.workers import Workers, open_run_dir
@@ -277,7 +284,8 @@ def _evaluation(settings, task, strategy, records, eval_records):
                 yield batch
 
         try:
-            return evaluator.evaluate(asked_before_each())
+            with told_out_of_memory("eval_batch_size"):
+                return evaluator.evaluate(asked_before_each())
         except READING_FAILURES as error:
             raise explain_failure(eval_records or records, error) from error
 

@@ -384,6 +384,15 @@ def test_a_record_that_is_not_an_example_is_named(files, flags, other):
         run(files, **flags)
 
 
+def test_a_batch_that_is_too_large_to_evaluate_is_named(files, monkeypatch):
+    def fail(self, batches):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    monkeypatch.setattr(run_pretraining.Evaluator, "evaluate", fail)
+    with pytest.raises(ValueError, match="memory does not hold a batch of --eval_batch_size; give a lower one"):
+        run(files, do_train=True, do_eval=True, num_train_steps=1)
+
+
 def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 

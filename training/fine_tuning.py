@@ -28,7 +28,7 @@ from training.metrics_log import draw_learning_curves
 from training.model_dir import load_model, load_start, note_model, write_model
 from training.packing import PackedTask, packed_training_batches
 from training.progress import in_words
-from training.run import FREE_SETTINGS, make_trainer, part_of_batch, train_task, write_eval_results
+from training.run import FREE_SETTINGS, make_trainer, part_of_batch, told_out_of_memory, train_task, write_eval_results
 from training.selection import Selection
 from training.tpu import is_tpu
 from training.tries import list_tries, try_all
@@ -210,7 +210,9 @@ class _Runner:
             work.write_evaluation(run_dir, self._outputs)
         if work.predict_features is not None:
             inference = self._inference(settings, settings["predict_batch_size"])
-            work.write_predictions(run_dir, inference.outputs(work.predict_features))
+            with told_out_of_memory("predict_batch_size"):
+                outputs = inference.outputs(work.predict_features)
+            work.write_predictions(run_dir, outputs)
         log.info("the run is in %s", run_dir.path)
         return metrics
 
@@ -234,11 +236,12 @@ class _Runner:
         return Inference(self._task.model, self._strategy, batch_size, self._is_trimmed, settings["jit"])
 
     def _evaluator(self, settings):
-        batch_size = settings.get("eval_batch_size", settings["predict_batch_size"])
-        inference = self._inference(settings, batch_size)
+        flag = "eval_batch_size" if "eval_batch_size" in settings else "predict_batch_size"
+        inference = self._inference(settings, settings[flag])
 
         def evaluate(before_batch=lambda: None):
-            self._outputs = inference.outputs(self._work.eval_features, before_batch)
+            with told_out_of_memory(flag):
+                self._outputs = inference.outputs(self._work.eval_features, before_batch)
             return self._work.evaluate(self._outputs)
 
         return evaluate

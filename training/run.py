@@ -1,6 +1,9 @@
 """A training run from its settings: the part that is the same whatever the task is."""
 
+import contextlib
 import logging
+
+import tensorflow as tf
 
 from modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from training.devices import distribute
@@ -145,6 +148,24 @@ def part_of_batch(settings, strategy):
             f"--gradient_accumulation_steps={num_parts}; give a multiple of {num_replicas * num_parts}"
         )
     return part
+
+
+@contextlib.contextmanager
+def told_out_of_memory(flag):
+    """Names the flag to lower where the device's memory does not hold a batch of an evaluation or a prediction.
+
+    Args:
+        flag: str; the name of the flag that says how many rows are in such a batch.
+
+    Raises:
+        ValueError: TensorFlow ran out of memory within the block.
+    """
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise ValueError(
+            f"the device's memory does not hold a batch of --{flag}; give a lower one: nothing that was trained is lost"
+        ) from error
 
 
 def write_eval_results(run_dir, step, metrics):

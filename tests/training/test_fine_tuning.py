@@ -9,6 +9,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from modeling import layer_of, open_checkpoint
 from tests.training.made_up_task import (
@@ -208,6 +209,17 @@ def test_what_an_evaluation_that_fails_would_have_said_is_made_up_for(start, tmp
     rows = [(row["step"], row["accuracy"]) for row in rows_of(tmp_path) if row["split"] == "eval"]
     assert rows == ([("3", "0.5"), ("6", "0.6")] if eval_steps else [("6", "0.5")])
     assert task_of(tmp_path)["step"] == 6
+
+
+@pytest.mark.parametrize("does_predict", [False, True])
+def test_a_batch_that_is_too_large_to_evaluate_or_predict_is_named(start, tmp_path, monkeypatch, does_predict):
+    def fail(self, features, before_batch=None):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    monkeypatch.setattr(Inference, "outputs", fail)
+    work = MadeUp(does_evaluate=not does_predict, does_predict=does_predict)
+    with pytest.raises(ValueError, match="memory does not hold a batch of --predict_batch_size; give a lower one"):
+        run(work, tmp_path, init_checkpoint=start, do_predict=does_predict)
 
 
 def test_frozen_layers_keep_their_bits(deep_start, tmp_path):
