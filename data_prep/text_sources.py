@@ -42,7 +42,7 @@ def form_of(file: str) -> Form:
         OSError: it cannot be read.
     """
     with paths.open_file(file) as content:
-        compression = _compression(content.read(8))
+        compression = _compression(content.read(16))
     with contextlib.closing(_blocks(file, Form(compression, "bytes"), _HEAD)) as blocks:
         head = next(blocks, b"")
     if not head:
@@ -146,8 +146,9 @@ def _blocks(file: str, form: Form, size: int = _BLOCK) -> Iterator[bytes]:
             "convert it to UTF-8"
         ) from None
     except damage as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise OSError(f'the input file "{file}" cannot be read: {error.strerror}') from error
+        # bz2 raises a bare OSError; that of a file has a number, or as a cause what TensorFlow says.
+        if isinstance(error, OSError) and (error.errno is not None or error.__cause__):
+            raise OSError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
         raise UnusableTextError(
             f"{file} cannot be unpacked ({error}); it may be cut short, so copy or make it again"
         ) from None
@@ -171,7 +172,9 @@ def _zstd(file: str):
     return zstd
 
 
-_COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+# A file of bzip2 goes on with the digits of pi, or, without content, of its square root.
+_COMPRESSIONS |= {b"BZh%d%b" % (level, pi): "bzip2" for level in range(1, 10) for pi in (b"1AY&SY", b"\x17rE8P\x90")}
 _OPEN = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
 
 

@@ -3,11 +3,13 @@
 import bz2
 import gzip
 import importlib.util
+import io
 import lzma
 import sys
 
 import pytest
 
+from data_prep import text_sources
 from data_prep.documents import check_text_files, read_documents
 from data_prep.text_lines import UnusableTextError
 from data_prep.text_sources import Form, form_of, opened_texts
@@ -75,7 +77,14 @@ def test_utf16_without_a_mark_is_refused_with_the_remedy(tmp_path, text, encodin
 
 
 @pytest.mark.parametrize(
-    "content", [b"a\x00 few\n", b"\n\n ab\n\x00\n\nhi", b"\x00\xc2\xad\n" * 9 + b"ab " * 99, "\u529b".encode() * 30000]
+    "content",
+    [
+        b"a\x00 few\n",
+        b"\n\n ab\n\x00\n\nhi",
+        b"\x00\xc2\xad\n" * 9 + b"ab " * 99,
+        "\u529b".encode() * 30000,
+        b"BZh: initials\n",
+    ],
 )
 def test_utf8_with_odd_characters_is_still_utf8(tmp_path, content):
     assert form_of(written(tmp_path, content)) == Form("", "utf-8")
@@ -88,6 +97,7 @@ def test_utf8_with_odd_characters_is_still_utf8(tmp_path, content):
         (b"%PDF-1.7", "is not text but a PDF file"),
         (b"", "is empty; leave it out"),
         (gzip.compress(b""), "is empty; leave it out"),
+        (bz2.compress(b""), "is empty; leave it out"),
         (gzip.compress(b"a")[:12], "cannot be unpacked .*; it may be cut short, so copy or make it again"),
     ],
 )
@@ -103,6 +113,22 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path, compress):
     content = compress(b"".join(b"%d " % (number**9) for number in range(60000)))
     with pytest.raises(UnusableTextError, match="text cannot be unpacked .*; it may be cut short"):
         read(written(tmp_path, content[: len(content) * 9 // 10]))
+
+
+@pytest.mark.parametrize("compression", ["", "gzip", "bzip2", "xz"])
+def test_a_remote_file_that_cannot_be_read_is_not_taken_for_damaged(monkeypatch, compression):
+    class Unavailable(io.BytesIO):
+        def read(self, *size):
+            try:
+                raise RuntimeError("as TensorFlow has its own errors")
+            except RuntimeError as error:
+                raise OSError("gs://texts/a: try again") from error
+
+        readinto = read1 = read
+
+    monkeypatch.setattr(paths, "open_file", lambda *path: Unavailable())
+    with pytest.raises(OSError, match='"gs://texts/a" cannot be read: gs://texts/a: try again'):
+        list(text_sources._blocks("gs://texts/a", Form(compression, "utf-8")))
 
 
 def test_half_a_character_of_utf16_is_refused(tmp_path):
