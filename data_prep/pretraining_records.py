@@ -35,7 +35,7 @@ class PretrainingRecords:
         max_seq_length: int, T of every example.
         max_predictions_per_seq: int, P of every example.
         vocab_size: int; every word id is below it.
-        metadata: dict, what the builder stored beside the first file that has such a note; empty where none has.
+        metadata: dict, what the builder stored next to the first file that has such a note; empty where none has.
         has_sentence_task: bool; False if all files were built with `--sentence_task=none`.
     """
 
@@ -109,14 +109,14 @@ def check_same_vocabulary(file, metadata, other_file, other_metadata):
 
     Args:
         file, other_file: str, their paths.
-        metadata, other_metadata: dict, what the builder stored beside them.
+        metadata, other_metadata: dict, what the builder stored next to them.
 
     Raises:
         ValueError: they were not.
     """
-    for name in ("vocab_sha256", "do_lower_case"):
+    for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
         if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
-            what = "vocabularies" if name == "vocab_sha256" else "values of --do_lower_case"
+            what = "vocabularies" if name == "vocab_sha256" else f"values of --{name}"
             raise ValueError(f"{file} and {other_file} were built with different {what}; build them with the same")
 
 
@@ -210,7 +210,9 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
 def _count_examples(files, compression_types, stored):
     """Returns how many examples each file holds; counts them only where no note says so for a file of this size."""
     is_noted = [
-        "num_examples" in metadata and (metadata.get("num_bytes") == paths.size(path) or bool(compression))
+        "num_examples" in metadata
+        # Notes of earlier versions lack the size, and counting a compressed file takes long.
+        and metadata.get("num_bytes", compression and paths.size(path)) == paths.size(path)
         for path, compression, metadata in zip(files, compression_types, stored, strict=True)
     ]
     progress = Progress()
