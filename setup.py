@@ -8,6 +8,8 @@ ROOT = pathlib.Path(__file__).parent
 
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
+# Python reads Zstandard itself from 3.14 on.
+ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 
 EXTRAS = {
     "onnx": ONNX,
@@ -22,6 +24,7 @@ EXTRAS = {
     "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "accelerate>=1.15,<2", "keras-hub>=0.32,<0.33"],
     # Its protobuf is below 7, so it is no part of the tests' environment.
     "beam": ["apache-beam>=2.77,<3"],
+    "zstd": ZSTD,
     "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
@@ -35,6 +38,7 @@ EXTRAS = {
         "tensorboard>=2.21,<2.22",
         *ONNX,
         *LITERT,
+        *ZSTD,
     ],
 }
 
