@@ -214,6 +214,14 @@ def test_an_evaluation_on_the_training_file_is_warned_of(run, data_dir, capsys):
     assert "train.txt is the data that the model is trained on" in capsys.readouterr().out
 
 
+def test_a_folder_whose_evaluation_data_are_those_of_training_is_warned_of(run, data_dir, tmp_path, capsys):
+    for name in ("train.txt", "dev.txt"):
+        shutil.copy(data_dir / "train.txt", tmp_path / name)
+    run("do_train", "do_eval", data_dir=tmp_path, num_train_epochs=0.25)
+    assert "dev.txt is the data that the model is trained on" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "evaluation.json").read_text())["data"]["source"] == f"{tmp_path}/dev.txt"
+
+
 def test_mistakes_in_the_data_are_named_before_anything_is_trained(run, tmp_path):
     (tmp_path / "dev.txt").write_text("he B-PER\nis O\n\nparis B-ORG\n")
     with pytest.raises(ValueError, match=r'dev.txt line 4: the tag "B-ORG" is not one of those of training \(O, B-LOC'):

@@ -1,5 +1,7 @@
 """What a task of fine-tuning brings into a run; the run itself is `training.fine_tuning`."""
 
+import types
+
 import numpy as np
 
 
@@ -18,6 +20,7 @@ class FineTuning:
         train_features, eval_features, predict_features: dict of arrays with the rows as first axis, made by `prepare`:
             "input_ids" int32, "input_mask" and "segment_ids" int8, [N, T], the labels, and whatever else the task
             itself needs; None where there is no such data.
+        files: dict of paths by flag name, such as "eval_file", where they do not come from the flag of that name.
         free_settings: tuple of str; flags of the task itself that may differ when a run is resumed.
     """
 
@@ -30,6 +33,7 @@ class FineTuning:
     train_features = None
     eval_features = None
     predict_features = None
+    files = types.MappingProxyType({})
     free_settings = ()
 
     def facts(self):

@@ -166,7 +166,8 @@ class QuestionAnswering(FineTuning):
         ids = [example.question_id for example in self._eval.examples]
         if not self._answers.version_2_with_negative:
             return squad_v1_metrics(self._eval.articles, dict.fromkeys(ids, ""), self._language)
-        return _without_totals(squad_v2_metrics(self._eval.articles, dict.fromkeys(ids, ""), dict.fromkeys(ids, 0.0)))
+        empty, odds = dict.fromkeys(ids, ""), dict.fromkeys(ids, 0.0)
+        return _without_totals(squad_v2_metrics(self._eval.articles, empty, odds, language=self._language))
 
     def write_evaluation(self, run_dir, outputs):
         """Writes the predictions for the eval_file: under the release's names where it is also the predict_file."""

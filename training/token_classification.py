@@ -56,6 +56,7 @@ class TokenClassification(FineTuning):
         word_column=None,
         tag_column=None,
     ):
+        self.files = {"train_file": train_file, "eval_file": eval_file}
         self._settings = {"max_seq_length": max_seq_length, "document_context": document_context, "tagger": tagger}
         if tagger == "bilstm":
             self.cannot_pack = "the LSTMs of --tagger=bilstm read across the whole row"
