@@ -75,7 +75,7 @@ def fine_tune(work, files, settings, strategy, console):
         # The chief writes the features, and the others read them.
         workers.chief_first(lambda: work.prepare(run_dir.path))
         if work.eval_features is not None:
-            warn_of_trained_data(settings)
+            warn_of_trained_data({**settings, **work.files})
         runner = _Runner(work, files, strategy, workers, console)
         if settings["do_train"]:
             if len(tries) == 1:
@@ -196,7 +196,7 @@ class _Runner:
         step = self._load_model(settings, run_dir)
         metrics = None
         if work.eval_features is not None:
-            data = describe_evaluation_data(settings, work.eval_features)
+            data = describe_evaluation_data({**settings, **work.files}, work.eval_features)
             warn_of_replaced_reports(run_dir, data)
             is_known = self._saved is not None and self._outputs is not None
             metrics = work.evaluate(self._outputs) if is_known else self._evaluator(settings)()
