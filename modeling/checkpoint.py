@@ -14,7 +14,7 @@ from modeling.checkpoint_files import PICKLE_ENDINGS, contents_of, find_in_folde
 from modeling.checkpoint_names import find_heads, is_training_state
 from modeling.hugging_face_config import HUGGING_FACE_FILE, RELEASED_FILE, read_architecture, read_config, read_labels
 from modeling.safetensors_checkpoint import INDEX_ENDING, SafetensorsReader
-from modeling.tensorflow_checkpoint import DATA_FILES, TensorFlowReader
+from modeling.tensorflow_checkpoint import DATA_FILES, TensorFlowReader, others_of
 from storage import paths
 
 VOCABULARY_FILE = "vocab.txt"
@@ -151,7 +151,9 @@ def open_checkpoint(path):
             raise pickle_refusal(path)
         raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {contents_of(folder)}")
     if not fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"):
-        raise FileNotFoundError(f"{prefix}.index is there, but {prefix}.data-00000-of-00001 is not; copy both files")
+        raise FileNotFoundError(
+            f"{prefix}.index is there, but {prefix}.data-00000-of-00001 is not; copy both files{others_of(prefix)}"
+        )
     return Checkpoint(prefix, TensorFlowReader(prefix))
 
 

@@ -19,6 +19,29 @@ DATA_FILES = ".data-*-of-*"
 _DATA, _INDEX = ".data-00000-of-00001", ".index"
 
 
+class DamagedCheckpointError(ValueError):
+    """A file of a checkpoint is damaged or cut short. The message names the other checkpoints of its folder, if any.
+
+    Attributes:
+        damage: str; what is wrong.
+    """
+
+    def __init__(self, prefix, damage):
+        super().__init__(f"{damage}, get it again{others_of(prefix)}")
+        self.damage = damage
+
+
+def others_of(prefix):
+    """Returns what a message about a checkpoint that cannot be used says of the others in its folder; "" without any.
+
+    A run has several.
+    """
+    folder = paths.parent(prefix)
+    names = [name.removesuffix(_INDEX) for name in paths.list_dir(folder) if name.endswith(_INDEX)]
+    others = [name for name in names if name[0] != "." and name != paths.name(prefix)]
+    return f", or use another checkpoint in {folder}: {', '.join(others)}" if others else ""
+
+
 class TensorFlowReader:
     """Reads a name-based checkpoint, one entry at a time.
 
@@ -29,7 +52,8 @@ class TensorFlowReader:
         names: names of its entries, sorted.
 
     Raises:
-        ValueError: the index is damaged, or the path has a bracket.
+        DamagedCheckpointError: the index is damaged.
+        ValueError: the path has a bracket.
     """
 
     def __init__(self, prefix):
@@ -44,7 +68,9 @@ class TensorFlowReader:
             # Of a remote path `tf.train.load_checkpoint` asks whether it is a folder, and some file systems say yes.
             self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
-            raise ValueError(f"{prefix}.index cannot be read ({error}); the file is damaged, get it again") from None
+            raise DamagedCheckpointError(
+                prefix, f"{prefix}.index cannot be read ({error}); the file is damaged"
+            ) from None
         self._shapes = self._reader.get_variable_to_shape_map()
         self._dtypes = self._reader.get_variable_to_dtype_map()
         self.names = sorted(self._shapes)
@@ -61,16 +87,15 @@ class TensorFlowReader:
         """Returns the value of an entry, a NumPy array: float32 where it is stored in a floating type, else as stored.
 
         Raises:
-            ValueError: the data file is cut short or damaged.
+            DamagedCheckpointError: the data file is cut short or damaged.
         """
         import tensorflow as tf
 
         try:
             value = np.asarray(self._reader.get_tensor(name))
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
-            raise ValueError(
-                f"{self._prefix}: {name} cannot be read ({error}); the data file is cut short or damaged, get it again"
-            ) from None
+            damage = f"{self._prefix}: {name} cannot be read ({error}); the data file is cut short or damaged"
+            raise DamagedCheckpointError(self._prefix, damage) from None
         return value.astype(np.float32, copy=False) if self._dtypes[name].is_floating else value
 
     @property
@@ -102,8 +127,8 @@ def find_damage(prefix):
         if not paths.is_remote(prefix):
             for name in reader.names:
                 reader.read(name)  # compares checksums
-    except ValueError as error:
-        return str(error)
+    except DamagedCheckpointError as error:
+        return error.damage
     return None
 
 

@@ -256,6 +256,18 @@ class TestDamage:
         with pytest.raises(ValueError, match=r"\.index cannot be read \(.*\); the file is damaged, get it again"):
             open_checkpoint(prefix)
 
+    def test_other_checkpoints_of_the_folder_are_named(self, prefix):
+        others = r", or use another checkpoint in .*: model\.ckpt-4, model\.ckpt-8$"
+        for name in ("model.ckpt-4", "model.ckpt-8", ".model.ckpt-9.unfinished-1"):
+            open(os.path.join(os.path.dirname(prefix), f"{name}{INDEX}"), "w").close()
+        os.truncate(prefix + DATA, os.path.getsize(prefix + DATA) // 2)
+        with pytest.raises(ValueError, match=f"the data file is cut short or damaged, get it again{others}"):
+            load_weights(weights_by_name(PretrainingModel(make_config())), prefix)
+        assert "use another" not in find_damage(prefix)
+        os.remove(prefix + DATA)
+        with pytest.raises(FileNotFoundError, match=f"copy both files{others}"):
+            open_checkpoint(prefix)
+
     @pytest.mark.parametrize("damage", ["nothing", "cut data", "cut index", "changed byte", "no data"])
     def test_damage_is_found(self, prefix, damage):
         if damage == "cut data":
