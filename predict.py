@@ -23,6 +23,7 @@ import sys
 from absl import flags
 
 import prediction
+from data_prep.columns import HEADERS
 from prediction.argument_error import told_with_flags
 from prediction.backend import check_backend
 from prediction.input_texts import read_texts
@@ -42,7 +43,7 @@ _PRETRAINED = {"fill_mask": "FillMask", "next_sentence": "NextSentence", "score"
 # A fine-tuned model or an export brings all of this along; an export for fill_mask leaves the last two to be chosen.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
 _OF_FILL_MASK = ("long", "top_k")
-_OF_TABLES = ("text_column", "text_pair_column", "choice_columns")
+_OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 _LIMITS = {
     "max_chars": "Characters of a text, at most.",
     "max_sequences": "Sequences that a text comes to (windows, choices, tokens to score), at most.",
@@ -68,6 +69,7 @@ def define_flags():
     flags.DEFINE_string("text_column", None, "Column of the texts in a table; not given: as in training.", **define)
     flags.DEFINE_string("text_pair_column", None, "Column of the second texts in a table.", **define)
     flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table.", **define)
+    flags.DEFINE_enum("has_header", None, HEADERS, "Whether a table has a header; not given: auto.", **define)
     flags.DEFINE_bool("json", False, "Write each answer as a line of JSON.", **define)
     flags.DEFINE_enum("on_error", "stop", ON_ERROR, "Stop at a text without an answer, or report it.", **define)
     flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)

@@ -28,7 +28,7 @@ PAIRS = (
     *(("sentence1", "sentence2"), ("text_a", "text_b"), ("text", "text_pair"), ("premise", "hypothesis")),
     *(("question1", "question2"), ("question", "sentence")),
 )
-_KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
+KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
 _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
 
 
@@ -252,7 +252,7 @@ def _is_header(first, rows, places, needed, label, name):
         return True
     counted, shown = f"{name}: columns are counted from 0", list_columns(first)
     cells = [first[places[column]] for column in needed]
-    if cells == list(needed) or all(cell.lower() in _KNOWN_NAMES for cell in cells):
+    if cells == list(needed) or all(cell.lower() in KNOWN_NAMES for cell in cells):
         log.info("%s; the first row names them: %s", counted, shown)
         return True
     reason = _why_no_label(first[places[label]], _labels(rows, places[label])) if label in places else None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from data_prep.columns import Columns, read_table
 from data_prep.examples import Example, to_number
-from data_prep.tables import BadRows, name_of
+from data_prep.tables import BadRow, BadRows, name_of
 
 
 def read_own_file(
@@ -49,14 +49,16 @@ def iterate_own_file(
     needs_label: bool = False,
     skip_bad_rows: bool = False,
     has_header: str = "auto",
-) -> Iterator[Example]:
+    keep_bad_rows: bool = False,
+) -> Iterator[Example | BadRow]:
     """Yields the examples of a user's file of texts one by one; see `read_own_file`.
 
-    Only the text of the file is kept in memory, not its rows. `Example.source` names file and line.
+    Only the text of the file is kept in memory, not its rows. `Example.source` names file and line. With
+    `keep_bad_rows` a row that cannot be read is a BadRow.
     """
     if needs_label and columns.label is None:
         raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
-    bad_rows = BadRows(name_of(path), skip_bad_rows)
+    bad_rows = BadRows(name_of(path), skip_bad_rows, keep_bad_rows)
     needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
     label = [] if columns.label is None else [columns.label]
     needed, optional = (needed + label, []) if needs_label else (needed, label)
@@ -64,6 +66,7 @@ def iterate_own_file(
     _check_places(path, columns, table.places)
     lines_of_ids, types, count = {}, _Types(), 0
     for number, row in enumerate(table.rows):
+        yield from bad_rows.take(before=row.line)
         try:
             if columns.label in table.places:
                 types.check(row.cells[table.places[columns.label]], row.line)
@@ -78,8 +81,9 @@ def iterate_own_file(
             lines_of_ids[example.id] = row.line
         count += 1
         yield example
+    yield from bad_rows.take()
     bad_rows.report()
-    if not count:
+    if not count and not keep_bad_rows:
         raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
 
 

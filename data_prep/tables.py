@@ -4,8 +4,10 @@ Imports without TensorFlow.
 """
 
 import csv
+import heapq
 import io
 import logging
+import math
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -28,17 +30,27 @@ class Row(NamedTuple):
     cells: list[Any]
 
 
+class BadRow(NamedTuple):
+    """A row that cannot be used: what it is called, as "a.csv line 3", and what is wrong with it."""
+
+    source: str
+    error: ValueError
+
+
 class BadRows:
-    """Rows that cannot be used: the first one is an error, or all are left out and counted.
+    """Rows that cannot be used: the first one is an error, or all are left out and counted, or kept to be reported.
 
     Args:
         name: of the file.
         is_skipping: leaves them out.
+        is_keeping: keeps them for `take`.
     """
 
-    def __init__(self, name: str, is_skipping: bool = False):
+    def __init__(self, name: str, is_skipping: bool = False, is_keeping: bool = False):
         self.name = name
         self.is_skipping = is_skipping
+        self.is_keeping = is_keeping
+        self._kept = []  # a heap of (line, sentence)
         self.count = 0
         self._first = ""
 
@@ -46,13 +58,22 @@ class BadRows:
         """Takes note of a row.
 
         Raises:
-            ValueError: rows are not to be skipped; names file, line and problem.
+            ValueError: rows are not to be skipped or kept; names file, line and problem.
         """
         sentence = f"{self.name} line {line}: {problem}"
+        if self.is_keeping:
+            heapq.heappush(self._kept, (line, sentence))
+            return
         if not self.is_skipping:
             raise ValueError(f"{sentence} (--skip_bad_rows leaves such rows out)")
         self._first = self._first or sentence
         self.count += 1
+
+    def take(self, before: float = math.inf) -> Iterator[BadRow]:
+        """Yields the kept rows before a line in their order, and keeps them no longer."""
+        while self._kept and self._kept[0][0] < before:
+            line, sentence = heapq.heappop(self._kept)
+            yield BadRow(f"{self.name} line {line}", ValueError(sentence))
 
     def report(self) -> None:
         """Says in the log how many rows were left out."""

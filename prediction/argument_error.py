@@ -1,10 +1,13 @@
 """Mistakes that another argument would avoid, in the words of Python or of a command line."""
 
 import contextlib
+import contextvars
 from collections.abc import Callable, Iterator
 
 # Arguments whose flags have other names.
 _FLAG_NAMES = {"config_file": "bert_config_file"}
+# Spells the name of an argument.
+_spell = contextvars.ContextVar("_spell", default=str)
 
 
 class ArgumentError(ValueError):
@@ -15,18 +18,23 @@ class ArgumentError(ValueError):
     """
 
     def __init__(self, write: Callable[[Callable[[str], str]], str]):
-        super().__init__(write(str))
+        super().__init__(write(_spell.get()))
         self._write = write
 
     def with_flags(self) -> str:
         """Returns the message with flags instead of arguments: `--max_chars` for `limits.max_chars`."""
-        return self._write(lambda name: f"--{_FLAG_NAMES.get(name, name.rpartition('.')[2])}")
+        return self._write(_flag)
+
+
+def _flag(name):
+    return f"--{_FLAG_NAMES.get(name, name.rpartition('.')[2])}"
 
 
 @contextlib.contextmanager
 def told_with_flags() -> Iterator[None]:
-    """Raises the ArgumentErrors of a block with messages that name flags."""
+    """Lets the ArgumentErrors that are made in a block name flags."""
+    token = _spell.set(_flag)
     try:
         yield
-    except ArgumentError as error:
-        raise ValueError(error.with_flags()) from error
+    finally:
+        _spell.reset(token)

@@ -141,11 +141,16 @@ def _of_lines(name, lines, shape, most_bytes):
             text_files.check_is_text(line[:4096], name)
         source = f"{name} line {number}"
         if len(line) > most_bytes:
-            raise ValueError(
-                f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars, of which a line "
-                f"may have {_BYTES_A_CHAR} bytes each"
+            while line and not line.endswith(b"\n"):
+                line = lines.readline(most_bytes + 1)
+            yield (
+                source,
+                ValueError(
+                    f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars, of which a "
+                    f"line may have {_BYTES_A_CHAR} bytes each"
+                ),
             )
-        if line.strip():
+        elif line.strip():
             yield source, _text_of(source, line, shape)
         else:
             num_blank += 1

@@ -4,8 +4,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from data_prep.columns import Columns, find_columns, read_columns
+from data_prep.columns import KNOWN_NAMES, Columns, find_columns, read_columns
 from data_prep.own_files import iterate_own_file
+from data_prep.tables import BadRow
 from prediction.input_texts import Text, begun
 from storage import paths, text_files
 
@@ -41,12 +42,13 @@ def read_table(
     Args:
         input_file: path.
         shape: what a text is: "text", "pair" or "choices".
-        given: `text_column`, `text_pair_column` and `choice_columns`; None or empty where they are not given.
-        trained: the same of the training of the model; used where the file has such columns.
+        given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty where they are not
+            given.
+        trained: the columns of the training of the model; used where the file has such columns.
 
     Returns:
         Iterator over what to call a text in an error, and the text: str, or a tuple (text, text), or a tuple (text,
-        list of choices).
+        list of choices), or the ValueError that says why a row is none of these.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -55,7 +57,9 @@ def read_table(
     columns = _columns(input_file, shape, given, trained)
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
     log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
-    rows = ((example.source, _text_of(example, shape)) for example in iterate_own_file(input_file, columns))
+    has_header = given.get("has_header") or "auto"
+    examples = iterate_own_file(input_file, columns, has_header=has_header, keep_bad_rows=True)
+    rows = ((example.source, _text_of(example, shape)) for example in examples)
     return begun(rows, f"{input_file} holds no row; give at least one")
 
 
@@ -83,11 +87,15 @@ def _columns(input_file, shape, given, trained):
 
 
 def _known(column, names):
-    """Returns a column of the training where a file has it, by its name or by a number; else None."""
-    return column if column in names or (column or "").isdigit() else None
+    """Returns a column of the training if the file has it; a number counts only if the first row has no usual name."""
+    has_usual_name = any(name.lower() in KNOWN_NAMES for name in names)
+    is_number = (column or "").isdecimal() and int(column) < len(names) and not has_usual_name
+    return column if column in names or is_number else None
 
 
 def _text_of(example, shape):
+    if isinstance(example, BadRow):
+        return example.error
     if shape == "choices":
         return example.text_a, list(example.choices)
     return example.text_a if shape == "text" else (example.text_a, example.text_b or "")

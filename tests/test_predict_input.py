@@ -50,6 +50,61 @@ def test_a_bad_line_can_be_reported_instead(ask, tmp_path):
     assert f"\nno answer: {tmp_path}/texts.txt line 2 has no [MASK]" in ask("fill_mask", "--on_error=report", file)
 
 
+@pytest.mark.parametrize(
+    ("name", "lines", "errors"),
+    [
+        (
+            "a.csv",
+            ["text,label", "he,1", ",2", "she", '"so", 4'],
+            {3: 'the column "text" is empty', 4: "1 cell, but the"},
+        ),
+        ("a.csv", ["text,label", "he", "she"], {2: "1 cell, but the first", 3: "1 cell, but the first"}),
+        (
+            "a.jsonl",
+            ['{"text": "he"}', '{"text": 5}', "[]", '{"text": "so"}', '{"text": " "}', "{"],
+            {2: 'the column "text" is 5', 3: "a JSON list", 5: 'the column "text" is empty', 6: "not valid JSON"},
+        ),
+    ],
+)
+def test_a_bad_row_of_a_table_can_be_reported_instead(ask, tmp_path, name, lines, errors):
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    answers = answers_in(ask("score", "--json", "--on_error=report", f"--input_file={tmp_path / name}"))
+    first_line = 2 if name == "a.csv" else 1
+    assert [number for number, answer in enumerate(answers, first_line) if "error" in answer] == [*errors]
+    assert len(answers) == len(lines) + 1 - first_line
+    for number, message in errors.items():
+        assert answers[number - first_line]["error"].startswith(f"{name} line {number}: {message}")
+        assert answers[number - first_line]["source"] == f"{name} line {number}"
+    with pytest.raises(ValueError, match=f"^{name} line {min(errors)}: ") as error:
+        ask("score", f"--input_file={tmp_path / name}")
+    assert "--skip_bad_rows" not in str(error.value)
+
+
+def test_a_long_line_can_be_reported_instead(ask, tmp_path):
+    (tmp_path / "a.txt").write_text(f"he\n{'a ' * 500}\nshe\n")
+    first, second, third = answers_in(
+        ask("score", "--json", "--on_error=report", "--max_chars=10", f"--input_file={tmp_path / 'a.txt'}")
+    )
+    assert (first["text"], third["text"]) == ("he", "she")
+    assert second["error"].startswith(f"{tmp_path}/a.txt line 2 has more than 160 bytes; make it shorter")
+
+
+def test_reports_name_flags(ask):
+    first, second = answers_in(ask("score", "--json", "--on_error=report", "--max_sequences=1", "he was", "he"))
+    assert first["error"].endswith("but --max_sequences is 1; make it shorter, or raise --max_sequences")
+    assert second["text"] == "he"
+
+
+def test_the_user_says_whether_a_table_has_a_header(ask, tmp_path):
+    (tmp_path / "a.csv").write_text("he was,note\nshe ate,1\n")
+    file, column = f"--input_file={tmp_path / 'a.csv'}", "--text_column=0"
+    texts = {}
+    for has_header in ("true", "false", "auto"):
+        answers = answers_in(ask("score", "--json", file, column, f"--has_header={has_header}"))
+        texts[has_header] = [answer["text"] for answer in answers]
+    assert texts == {"true": ["she ate"], "false": ["he was", "she ate"], "auto": ["he was", "she ate"]}
+
+
 def test_answers_come_while_texts_are_still_read(folder, monkeypatch, capsys):
     read_before_the_first_answer = []
 
@@ -180,6 +235,19 @@ def test_the_columns_are_those_of_the_training(tmp_path, capsys):
     (tmp_path / "new.csv").write_text("text,other\nhe was,wrong\n")
     predict.main(["predict.py", f"--model_dir={run}", "--json", f"--input_file={tmp_path / 'new.csv'}"])
     assert answers_in(capsys.readouterr().out)[0]["text"] == "he was"
+
+
+def test_a_number_of_the_training_counts_only_where_the_header_does_not_name_columns(tmp_path, capsys):
+    settings = OF_TEXTS | {"labels": ["no", "yes"]}
+    run = write_fine_tuned(tmp_path / "run", random_classifier(2), "classification", **settings)
+    (run / "run_config.json").write_text(json.dumps({"settings": {"text_column": "0", "text_pair_column": None}}))
+    for lines in (["id,text", "7,he was"], ["he was,no"], ["Text", "he was"]):
+        (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+        predict.main(["predict.py", f"--model_dir={run}", "--json", f"--input_file={tmp_path / 'new.csv'}"])
+        assert [answer["text"] for answer in answers_in(capsys.readouterr().out)] == ["he was"]
+    (tmp_path / "new.csv").write_text("id,date\n7,8\n")
+    with pytest.raises(ValueError, match="no column could be the text among id, date; name it with --text_column"):
+        predict.main(["predict.py", f"--model_dir={run}", f"--input_file={tmp_path / 'new.csv'}"])
 
 
 def test_the_choices_of_a_table_are_named(tmp_path, capsys):
