@@ -121,13 +121,13 @@ def golden_dir():
 
 @pytest.fixture(scope="session")
 def tiny_config():
-    """A BERT of two layers and width 8 with dropout."""
+    """A BERT of one layer and width 8 with dropout."""
     from modeling import BertConfig
 
     return BertConfig(
         vocab_size=40,
         hidden_size=8,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=16,
         max_position_embeddings=16,

@@ -1,7 +1,5 @@
 """Small pre-training runs for the tests of the program."""
 
-import dataclasses
-
 import numpy as np
 
 import run_pretraining
@@ -9,8 +7,8 @@ from modeling import open_checkpoint
 
 
 def make_files(folder, tiny_config, write_records):
-    """Writes a config of one layer and records, and returns the flags that name them."""
-    dataclasses.replace(tiny_config, num_hidden_layers=1).to_json_file(folder / "bert_config.json")
+    """Writes a config and records, and returns the flags that name them."""
+    tiny_config.to_json_file(folder / "bert_config.json")
     write_records(folder / "train.tfrecord", 40)
     write_records(folder / "held_out.tfrecord", 11, seed=5)
     return {

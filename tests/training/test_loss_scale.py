@@ -24,7 +24,7 @@ class FaintTask(ClassificationTask):
 
 
 def make_trainer(config, policy, loss_scale=None, task=ClassificationTask):
-    changes = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = dataclasses.replace(config, **changes)
     keras.utils.set_random_seed(3)
     with dtype_policy(policy):

@@ -102,7 +102,7 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
     # Batches of another length are given other masks.
     monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
     features, states, losses, shapes = make_rows(128), [], [], []
-    config = dataclasses.replace(tiny_config, num_hidden_layers=1, max_position_embeddings=128)
+    config = dataclasses.replace(tiny_config, max_position_embeddings=128)
     settings = {"learning_rate": 1e-3, "num_train_steps": 9, "num_warmup_steps": 0, "smooth_learning_rate": False}
     settings |= {"seed": 0, "gradient_accumulation_steps": 1}
     for jit in (False, True):
@@ -118,7 +118,7 @@ def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatc
 
 
 def test_answers_of_compiled_models_are_those_of_others(tiny_config):
-    config = dataclasses.replace(tiny_config, num_hidden_layers=1, max_position_embeddings=128)
+    config = dataclasses.replace(tiny_config, max_position_embeddings=128)
     model, features = SquadModel(config), make_rows(128)
     outputs = Inference(model, STRATEGY, 5, is_trimmed=True, is_compiled=True).outputs(features)
     expected = Inference(model, STRATEGY, 5).outputs(features)
