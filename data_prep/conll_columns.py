@@ -91,7 +91,7 @@ def _find_layout(path, lines, is_row, word_column, tag_column, needs_tags):
         tag = None
     else:
         tag = _resolve(path, layout, "tag_column", tag, -1)
-    if tag == word and tag_column is not None and needs_tags:
+    if tag == word and tag_column is not None and needs_tags and num_columns > 1:
         raise ValueError(f"{path}: --word_column and --tag_column are both column {word}; give each its own column")
     layout = dataclasses.replace(layout, word=word, tag=None if tag == word else tag)
     if is_numbered or word_column is not None or tag_column is not None:

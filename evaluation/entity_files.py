@@ -29,9 +29,7 @@ def score_entity_files(data_file, predictions_file, word_column=None, tag_column
     files = [file for file in (data_file, predictions_file) if file]
     if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
         raise ValueError(f"--word_column and --tag_column are for files of columns, not for JSON lines ({files[0]})")
-    predicted = _read(
-        predictions_file, word_column, None, needs_tags=not (data_file and is_json_lines(predictions_file))
-    )
+    predicted = _read(predictions_file, word_column, -1, needs_tags=not (data_file and is_json_lines(predictions_file)))
     if data_file:
         gold = _read(data_file, word_column, tag_column)
         _check_same_words(gold, predicted)

@@ -292,6 +292,13 @@ def test_entities_in_named_columns_and_other_schemes(score, write):
     for arguments in (("--data_file=gold.txt", "--tag_column=2"), ("--tag_column=2",), ("--tag_column=-3",)):
         figures = json.loads(score("--task=ner", "--predictions_file=found.txt", *arguments, "--json"))
         assert {name: figures[name] for name in expected} == expected
+        assert not any("has tags, too" in line for line in score.log)  # of the predictions these are the right ones
+
+
+def test_predictions_that_are_words_alone_are_told(score, write):
+    write(p__txt="a\nb\n")
+    with pytest.raises(ValueError, match="^p.txt line 1 has words alone; add a column of tags$"):
+        score("--task=ner", "--predictions_file=p.txt")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
