@@ -136,8 +136,8 @@ def _open_fine_tuned(values, folder, settings):
     run = read_run(folder, settings.get("step"))
     if values.quantize and run is None:
         raise ValueError(
-            f"--quantize measures its costs on the data of the run that wrote the model, and {folder} is not in the "
-            "folder of that run; give the --output_dir of the run as --model_dir"
+            f"--quantize measures its costs with the settings of the run that wrote the model, and for {folder} that "
+            "run was not found; give its --output_dir as --model_dir, or if it is that, run its command again first"
         )
     predictor = open_model(values.model_dir)
     work = None

@@ -13,6 +13,7 @@ from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, 
 
 import run_classifier
 from modeling import open_checkpoint
+from training.model_dir import is_model_of
 
 # Those of the release first, with its defaults; but do_lower_case, which was True.
 FLAGS = {
@@ -211,6 +212,17 @@ def test_a_finished_run_is_not_trained_again_and_an_interrupted_one_ends_the_sam
     )
     with pytest.raises(ValueError, match=message):
         run(flags, "do_train", "do_eval")
+
+
+def test_a_run_of_an_earlier_version_notes_its_model(out, files):
+    (out / "model.sha256").unlink()
+    config = json.loads((out / "run_config.json").read_text())
+    del config["settings"]["has_header"]
+    (out / "run_config.json").write_text(json.dumps(config))
+    before = [path.read_bytes() for path in (out / "model").glob("*.data-*")]
+    run(files, "do_train", "do_eval", output_dir=out)
+    assert is_model_of(str(out), str(out / "model"))
+    assert [path.read_bytes() for path in (out / "model").glob("*.data-*")] == before
 
 
 @pytest.fixture

@@ -42,6 +42,9 @@ _FREE_SETTINGS = FREE_SETTINGS | {
     *("early_stopping", "num_train_steps"),
 }
 
+# What runs of earlier versions did, whose settings lack a flag.
+_EARLIER_SETTINGS = {"has_header": "auto"}
+
 
 def fine_tune(work, files, settings, strategy, console):
     """Trains, evaluates and predicts as the settings say.
@@ -119,7 +122,9 @@ def _claim(run_dir, work, files, settings, tries, workers):
         free -= {"early_stopping", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
-    run_dir.claim(settings, facts, {}, free)
+    run_dir.claim(
+        settings, facts, {name: _EARLIER_SETTINGS[name] for name in _EARLIER_SETTINGS if name in settings}, free
+    )
 
 
 class _Runner:

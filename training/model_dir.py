@@ -15,6 +15,7 @@ from modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoi
 from modeling.config import read_json_object
 from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from storage import paths, writing
+from training.fine_tuning_data import EVALUATION_FILE
 from training.run_dir import MODEL_DIR
 
 log = logging.getLogger("bert_keras")
@@ -57,11 +58,19 @@ def note_model(run_dir):
 def is_model_of(run_folder, folder):
     """Returns whether the model in a folder is the one that the run in another folder has written last.
 
+    Runs of earlier versions have no digest; their evaluation must have the step and all figures of the model.
+
     Args:
         run_folder, folder: str; folders, local or remote.
     """
     file = paths.join(run_folder, _DIGEST_FILE)
-    return paths.is_file(file) and paths.read_text(file).strip() == _digest(folder)
+    if paths.is_file(file):
+        return paths.read_text(file).strip() == _digest(folder)
+    files = paths.join(folder, TASK_FILE), paths.join(run_folder, EVALUATION_FILE)
+    if not all(map(paths.is_file, files)):
+        return False
+    of_model, of_run = map(read_json_object, files)
+    return bool(of_model.get("metrics")) and all(of_model.get(name) == of_run.get(name) for name in ("step", "metrics"))
 
 
 def _digest(folder):

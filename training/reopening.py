@@ -35,8 +35,8 @@ def read_run(folder, step):
         return None
     if not is_model_of(run_folder, folder):
         log.warning(
-            "%s is not used: the model in %s is not the one that this run wrote; if it is, run the command of the run "
-            "again, which notes it",
+            "%s is not used: nothing shows that this run wrote the model in %s; if it did, run its command again with "
+            "the same flags, which trains nothing more and notes the model",
             *(config_file, folder),
         )
         return None

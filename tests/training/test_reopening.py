@@ -38,10 +38,24 @@ def test_a_model_gets_nothing_of_a_run_that_did_not_write_it(tmp_path, messages)
     shutil.rmtree(other)
     shutil.copytree(model, other)
     assert read_run(other, 7) is None
-    assert messages[-1].startswith(f"{tmp_path}/other/run_config.json is not used: the model in {other} is not the one")
+    assert messages[-1].startswith(f"{tmp_path}/other/run_config.json is not used: nothing shows that this run wrote")
     # In a folder that no run wrote.
     shutil.copytree(model, tmp_path / "elsewhere" / "model")
     assert read_run(str(tmp_path / "elsewhere" / "model"), 7) is None
+
+
+def test_a_run_of_an_earlier_version_is_known_by_its_figures(tmp_path, messages):
+    model = write_run(tmp_path / "news", 0.5)
+    (tmp_path / "news" / "model.sha256").unlink()
+    task = {"task": "classification", "step": 7, "metrics": {"accuracy": 0.5}}
+    for differing in ({}, {"step": 8}, {"metrics": {"accuracy": 0.25}}, {"metrics": {}}):
+        (tmp_path / "news" / "model" / "task.json").write_text(json.dumps(task | differing))
+        assert (read_run(model, 7) is None) == bool(differing)
+    assert messages[-1].endswith(
+        "; if it did, run its command again with the same flags, which trains nothing more and notes the model"
+    )
+    (tmp_path / "news" / "evaluation.json").unlink()
+    assert read_run(model, 7) is None
 
 
 @pytest.mark.parametrize("name", ["evaluation.json", "tries.tsv"])
