@@ -5,7 +5,7 @@ import os
 from storage import paths
 
 
-def check_output_file(path, flag, inputs=()):
+def check_output_file(path, flag, inputs=None):
     """Refuses an output file that cannot be written, or that would replace an input.
 
     Nothing is created. A folder that is missing is an error: a program creates folders only for `--output_dir` and
@@ -15,7 +15,7 @@ def check_output_file(path, flag, inputs=()):
         path: str; the file to write, local or remote.
         flag: str; what the user calls it, such as "--output_file".
         inputs: dict of file by what the user calls it, such as {"--vocab_file": "vocab.txt"}; values that are None or
-            empty are passed over. A value may be a list of files.
+            empty are passed over. A value may be a list of files. None: there are no inputs.
 
     Raises:
         ValueError: the path is a folder, its folder is missing or cannot be written to, or it is one of the inputs.
@@ -25,14 +25,14 @@ def check_output_file(path, flag, inputs=()):
     if paths.is_dir(path):
         raise ValueError(f"{flag}={path} is a folder; give the file to write, for example {paths.join(path, 'out')}")
     folder = paths.parent(path)
-    if not paths.is_remote(path):
+    if not paths.is_remote(path) and not paths.is_special(path):
         if not os.path.isdir(folder):
             raise ValueError(f"{flag}={path}: there is no folder {folder}; create it, or give another file")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ValueError(f"{flag}={path}: the folder {folder} cannot be written to; give a file in another folder")
-        if os.path.exists(path) and not os.access(path, os.W_OK):
-            raise ValueError(f"{flag}={path} is read-only; give another file, or change its permissions")
-    for input_flag, files in inputs.items():
+    if not paths.is_remote(path) and os.path.exists(path) and not os.access(path, os.W_OK):
+        raise ValueError(f"{flag}={path} is read-only; give another file, or change its permissions")
+    for input_flag, files in (inputs or {}).items():
         for file in [files] if isinstance(files, (str, os.PathLike)) else files or ():
             if file and is_same_file(path, file):
                 raise ValueError(f"{flag}={path} is also {input_flag}, which would be lost; give another file")

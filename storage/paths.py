@@ -43,8 +43,8 @@ def name(path):
 
 
 def real(path):
-    """Returns the absolute path of a local file with all links followed; a remote path as it is."""
-    return os.fspath(path) if is_remote(path) else os.path.realpath(path)
+    """Returns the absolute path of a local file with all links followed; a remote path without slashes at its end."""
+    return os.fspath(path).rstrip("/") if is_remote(path) else os.path.realpath(path)
 
 
 def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
@@ -97,6 +97,11 @@ def is_dir(path):
 def is_file(path):
     """Returns whether there is a file."""
     return exists(path) and not is_dir(path) if is_remote(path) else os.path.isfile(path)
+
+
+def is_special(path):
+    """Returns whether there is something local that is neither a file nor a folder: a device or a pipe."""
+    return not is_remote(path) and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def size(path):

@@ -23,7 +23,7 @@ def replace_file(path, mode="wb", newline=None):
     """Opens a file to write which replaces the one of that name only when the block ends without an error.
 
     Until then the data are in a hidden file in the same folder, which is removed when the block fails. A link stays a
-    link: the file that it points to is replaced.
+    link: the file that it points to is replaced. A device or a pipe, such as /dev/null, is written to as it is.
 
     Args:
         path: str or path object, local or remote.
@@ -36,6 +36,10 @@ def replace_file(path, mode="wb", newline=None):
     Raises:
         OSError: it cannot be written; the error has the final name.
     """
+    if paths.is_special(path):
+        with paths.open_file(path, mode, newline=newline) as file:
+            yield file
+        return
     path = paths.real(path)
     partial = unfinished_name(path)
     try:

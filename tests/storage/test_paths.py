@@ -106,7 +106,7 @@ def test_names_of_addresses_keep_their_slashes():
     assert paths.join("gs://bucket", "a", "b") == "gs://bucket/a/b"
     assert paths.parent("gs://bucket/a/b") == "gs://bucket/a"
     assert paths.name("gs://bucket/a/b") == "b"
-    assert paths.real("gs://bucket/a/../b") == "gs://bucket/a/../b"
+    assert paths.real("gs://bucket/a/../b/") == "gs://bucket/a/../b"
     assert (paths.parent("file"), paths.parent("folder/file")) == (".", "folder")
 
 

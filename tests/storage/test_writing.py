@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from storage import paths, writing
+from storage.checks import check_output_file
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -43,6 +44,16 @@ def test_a_link_stays_a_link(tmp_path):
     writing.write_text(tmp_path / "link.txt", "new")
     assert (tmp_path / "link.txt").is_symlink()
     assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    writing.write_text(pipe, "new")
+    assert reader.communicate(timeout=60)[0] == b"new"
+    assert pipe.is_fifo()
+    check_output_file(os.devnull, "--output_file")
 
 
 def test_errors_have_the_name_that_was_given(tmp_path):
