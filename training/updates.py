@@ -43,7 +43,8 @@ def _is_compilable(update, strategy):
     if is_tpu(strategy):  # where XLA compiles the whole step
         return True
     try:
-        strategy.run(lambda: update(*[tf.zeros([1])] * 4, tf.zeros([])))
+        # In a graph: TensorFlow warns of strategies that run anything else.
+        tf.function(lambda: strategy.run(lambda: update(*[tf.zeros([1])] * 4, tf.zeros([]))), autograph=False)()
     except tf.errors.OpError as error:
         log.warning(
             "XLA cannot compile the update of large weights (%s); TensorFlow computes it without XLA, which is slower",

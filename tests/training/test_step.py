@@ -28,6 +28,7 @@ from modeling.precision import dtype_policy
 from tests.modeling.states import assert_states_close
 from training.loss_scale import LossScale
 from training.step import Evaluator, Trainer, dropout_seed
+from training.updates import choose_updates
 
 
 def features_of(examples):
@@ -305,6 +306,16 @@ def test_what_xla_cannot_compile_is_updated_without_it(tiny_config, squad_batche
     [message] = messages
     assert message.startswith("XLA cannot compile the update of large weights (")
     assert message.endswith("); TensorFlow computes it without XLA, which is slower")
+
+
+def test_whether_xla_can_compile_an_update_is_tried_in_a_graph(monkeypatch):
+    strategy, seen = tf.distribute.OneDeviceStrategy("/CPU:0"), []
+    run = strategy.run
+    monkeypatch.setattr(strategy, "run", lambda function: seen.append(tf.executing_eagerly()) or run(function))
+    weights = {"large": tf.Variable(tf.zeros([2**18]))}
+    updates = choose_updates(AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0)), weights, strategy)
+    assert seen == [False]
+    assert updates["large"].function_spec  # a `tf.function`
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
