@@ -558,6 +558,7 @@ def test_an_empty_folder_stays_the_folder_it_is(model_dir, tmp_path, monkeypatch
     left_over = target / ".unfinished-99999999"
     left_over.mkdir()
     (left_over / "bert_model.ckpt.index").write_text("")
+    (target / ".vocab.txt.unfinished-99999999").write_text("")
     inode = target.stat().st_ino
     moved = []
     rename = pathlib.Path.rename

@@ -61,7 +61,7 @@ def folder_that_appears_when_done(path, flag, last):
     try:
         for each in path.iterdir() if is_there else path.parent.glob(f".{glob.escape(path.name)}.unfinished-*"):
             if writing.is_left_over(each.name):
-                shutil.rmtree(each)
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
         unfinished.mkdir(parents=True)
     except OSError as error:
         raise ValueError(f"--{flag}={path} cannot be created: {error.strerror} ({error.filename})") from None
