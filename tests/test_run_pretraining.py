@@ -105,6 +105,15 @@ def test_evaluation_alone_takes_the_newest_checkpoint(files):
     assert (files["output_dir"] / "eval_results.txt").read_text() == results
 
 
+def test_a_run_that_has_ended_is_evaluated_without_talk_of_training(files, capsys):
+    run(files, do_train=True, num_train_steps=1)
+    capsys.readouterr()
+    run(files, do_train=True, do_eval=True, num_train_steps=1)
+    said = capsys.readouterr().out
+    assert "nothing to train: step 1 of 1 is reached, and not evaluated yet" in said
+    assert "training: steps" not in said
+
+
 def test_another_seed_gives_another_model(files, tmp_path):
     run(files, do_train=True, num_train_steps=1)
     run(files, do_train=True, num_train_steps=1, seed=1, output_dir=tmp_path / "other")

@@ -104,11 +104,14 @@ def train_task(
         remedy = "" if "num_train_epochs" in settings else "; a higher --num_train_steps goes on"
         log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
         return step, None, True
-    num_passes = (num_steps - step) * batch_size / num_examples
-    log.info(
-        "training: steps %d to %d of %d examples each, %d at a time: %.3g passes over %d examples",
-        *(step + 1, num_steps, batch_size, part_of_batch(settings, strategy), num_passes, num_examples),
-    )
+    if step < num_steps:
+        num_passes = (num_steps - step) * batch_size / num_examples
+        log.info(
+            "training: steps %d to %d of %d examples each, %d at a time: %.3g passes over %d examples",
+            *(step + 1, num_steps, batch_size, part_of_batch(settings, strategy), num_passes, num_examples),
+        )
+    else:
+        log.info("nothing to train: step %d of %d is reached, and not evaluated yet", step, num_steps)
     if strategy.num_replicas_in_sync > 1:
         log.info(
             "batch: %d examples = %d devices x %d part(s) x %d examples",
