@@ -63,6 +63,7 @@ def test_flags_and_their_defaults_stay():
         "text_column": None,
         "text_pair_column": None,
         "choice_columns": [],
+        "has_header": None,
         "on_error": "stop",
         "max_chars": 1_000_000,
         "max_sequences": 1_000,
