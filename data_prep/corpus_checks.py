@@ -56,11 +56,16 @@ def _warn_about_paragraphs(documents: Documents, settings: PretrainingDataSettin
     lone_share, cut_share = num_lone / len(documents), num_cut / len(documents.tokens)
     if (len(documents) > 1 and lone_share >= _MOST_LONE_SENTENCES) or cut_share >= _MOST_CUT_TOKENS:
         random_next = ", so that all of their examples have a random next sentence"
+        signs = [
+            f"{100 * lone_share:.0f} % of the documents have a single line"
+            + random_next * (settings.sentence_task == "next_sentence"),
+            f"at least {100 * cut_share:.0f} % of the tokens are cut off in each pass, because their lines are longer "
+            "than an example",
+        ]
         log.warning(
-            "the text seems to have one paragraph a line: %.0f %% of the documents have a single line%s, and at least "
-            "%.0f %% of the tokens are cut off in each pass, because their lines are longer than an example; put one "
-            "sentence on each line, and a blank line after each document",
-            *(100 * lone_share, random_next if settings.sentence_task == "next_sentence" else "", 100 * cut_share),
+            "the text seems to have one paragraph a line: %s; put one sentence on each line, and a blank line after "
+            "each document",
+            ", and ".join(sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005),
         )
 
 

@@ -36,7 +36,10 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
     """
     types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"})
     if not types:
-        raise ValueError(f"{sentences[0].path} has no entity: the tag of every word is O; training needs some entities")
+        raise ValueError(
+            f"{sentences[0].path} has no entity: the tag of every word is O; training needs some entities, maybe in "
+            "another column (--tag_column)"
+        )
     return ["O", *(f"{mark}-{kind}" if kind else mark for mark in "BI" for kind in types)]
 
 

@@ -61,7 +61,10 @@ def parse_json(text, name, needed="write valid JSON", line=None):
         half = next((match for match in _ESCAPE.finditer(text) if match[1]), None)
         if half is not None:
             place = _place(name, line, text, half.start())
-            raise ValueError(f"{place}: {half[0]} is half of a surrogate pair, which is not a character; {needed}")
+            raise ValueError(
+                f"{place}: {half[0]} is half of a surrogate pair, which is not a character; write the character "
+                "itself, or leave it out"
+            )
     return value
 
 
