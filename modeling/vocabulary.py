@@ -35,7 +35,7 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
     """
     vocab_file = os.fspath(vocab_file)
     try:
-        lines = paths.read_text(vocab_file).removesuffix("\n").split("\n")
+        lines = paths.read_text(vocab_file, "utf-8-sig").removesuffix("\n").split("\n")
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no {vocab_file}; give the vocab.txt that came with the model") from None
     except UnicodeDecodeError as error:

@@ -222,6 +222,13 @@ def test_a_folder_whose_evaluation_data_are_those_of_training_is_warned_of(run, 
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text())["data"]["source"] == f"{tmp_path}/dev.txt"
 
 
+def test_an_oddity_of_the_vocabulary_is_told_once(run, start, tmp_path, capsys):
+    folder = shutil.copytree(start, tmp_path / "start")
+    (folder / "vocab.txt").write_text("\ufeff" + (folder / "vocab.txt").read_text())
+    run("do_train", "do_eval", init_checkpoint=folder, do_lower_case=True, num_train_epochs=0.25)
+    assert capsys.readouterr().out.count("begins with a byte order mark") == 1
+
+
 def test_mistakes_in_the_data_are_named_before_anything_is_trained(run, tmp_path):
     (tmp_path / "dev.txt").write_text("he B-PER\nis O\n\nparis B-ORG\n")
     with pytest.raises(ValueError, match=r'dev.txt line 4: the tag "B-ORG" is not one of those of training \(O, B-LOC'):

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from data_prep.feature_batches import training_batches
 from data_prep.pretraining import vocabulary_digest
-from data_prep.tokenization import load_vocab
 from modeling import layer_of
 from modeling.precision import dtype_policy
 from training.fine_tuning_data import (
@@ -109,7 +108,7 @@ def _claim(run_dir, work, files, settings, tries, workers):
     """Makes a folder the run's own; of one with several tries all that they have in common is compared."""
     facts = {
         "bert_config": files.config.to_dict(),
-        "vocab_sha256": vocabulary_digest(load_vocab(files.vocab_file)),
+        "vocab_sha256": vocabulary_digest(files.tokenizer.vocab),
         "text_is_lower_cased": files.preparation.do_lower_case,
         "is_one_of_several_tries": len(tries) > 1,
         **work.facts(),
