@@ -20,7 +20,7 @@ SHORT_RUN = ["--do_train", "--do_predict", "--num_train_epochs=1", "--train_batc
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     keras.utils.set_random_seed(1)
-    model = PretrainingModel(make_config(num_hidden_layers=2, hidden_size=16, hidden_act="gelu"))
+    model = PretrainingModel(make_config(hidden_size=16, hidden_act="gelu"))
     return write_model(tmp_path_factory.mktemp("start"), model)
 
 
