@@ -52,9 +52,13 @@ def start_tensorflow():
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         os.environ.setdefault(_ALLOCATOR_LIMIT, str(max(memory >> 20, 2**16)))
     shows_all = values["TF_CPP_MIN_LOG_LEVEL"] == "0"
-    with contextlib.nullcontext() if shows_all else _without_greetings():
-        tf = _import_tensorflow()
-        tf.config.list_physical_devices()
+    try:
+        with contextlib.nullcontext() if shows_all else _without_greetings():
+            tf = _import_tensorflow()
+            tf.config.list_physical_devices()
+    except KeyboardInterrupt:  # nothing has begun, and `training.flags.run_main` is not there yet
+        print(f"{os.path.basename(sys.argv[0])}: interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
     tf.config.experimental.enable_tensor_float_32_execution(False)
 
 

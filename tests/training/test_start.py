@@ -115,3 +115,8 @@ def test_nothing_of_tensorflow_is_searched_for_garbage(tmp_path, monkeypatch):
         assert gc.get_freeze_count() > frozen
     finally:
         gc.unfreeze()
+
+
+def test_ctrl_c_while_tensorflow_is_imported_is_one_line(tmp_path):
+    ended = run_with("raise KeyboardInterrupt\n", tmp_path)
+    assert (ended.returncode, ended.stderr.strip().splitlines()) == (130, ["-c: interrupted"])
