@@ -173,3 +173,16 @@ def write_records(make_examples):
         return examples
 
     return write
+
+
+@pytest.fixture
+def ask(folder, capsys):
+    """Runs predict.py on the model of a test's `folder`: a function of a task and arguments giving standard output."""
+    import predict
+
+    def run(task, *arguments):
+        capsys.readouterr()
+        predict.main(["predict.py", f"--task={task}", f"--init_checkpoint={folder}", *arguments])
+        return capsys.readouterr().out
+
+    return run

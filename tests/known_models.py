@@ -1,5 +1,6 @@
 """Folders of tiny models with a made-up vocabulary, whose answers are known or can be had from a plain call."""
 
+import json
 import math
 
 import numpy as np
@@ -116,3 +117,8 @@ def ids_of(tokens):
 def _log_softmax(logits):
     shifted = logits - logits.max()
     return shifted - np.log(np.exp(shifted).sum())
+
+
+def answers_in(output):
+    """The answers that predict.py wrote with --json."""
+    return [json.loads(line) for line in output.removesuffix("\n").split("\n")]

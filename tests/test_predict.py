@@ -1,13 +1,12 @@
 """The program from its command line to its answers."""
 
 import io
-import json
 import math
 import subprocess
 import sys
 
 import pytest
-from known_models import TOKENS, constant_model, positional_model, write_model
+from known_models import TOKENS, answers_in, constant_model, positional_model, write_model
 
 import convert_checkpoint
 import predict
@@ -23,27 +22,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def ask(folder, capsys):
-    """Runs the program on the model: a function of a task and arguments that gives standard output."""
-
-    def run(task, *arguments):
-        capsys.readouterr()
-        predict.main(["predict.py", f"--task={task}", f"--init_checkpoint={folder}", *arguments])
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
 def standard_input(monkeypatch):
     def give(content):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     return give
-
-
-def answers_in(output):
-    return [json.loads(line) for line in output.removesuffix("\n").split("\n")]
 
 
 def test_flags_and_their_defaults_stay():

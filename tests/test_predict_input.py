@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
-from known_models import constant_model, write_model
+from known_models import answers_in, constant_model, write_model
 
 import predict
 
@@ -19,22 +19,6 @@ import predict
 def folder(tmp_path_factory):
     """Answers paris 0.5 for every mask, and 0.9 for every pair."""
     return write_model(tmp_path_factory.mktemp("model"), constant_model({"paris": 0.5}, follows=0.9))
-
-
-@pytest.fixture
-def ask(folder, capsys):
-    """Runs the program on the model: a function of a task and arguments that gives standard output."""
-
-    def run(task, *arguments):
-        capsys.readouterr()
-        predict.main(["predict.py", f"--task={task}", f"--init_checkpoint={folder}", *arguments])
-        return capsys.readouterr().out
-
-    return run
-
-
-def answers_in(output):
-    return [json.loads(line) for line in output.removesuffix("\n").split("\n")]
 
 
 def test_a_bad_line_can_be_reported_instead(ask, tmp_path):
