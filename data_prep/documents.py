@@ -125,7 +125,7 @@ def find_text_files(patterns: str) -> list[str]:
         pattern = pattern.strip()
         if not pattern:
             raise ValueError(f'--input_file="{patterns}" has an empty name next to a comma; remove the comma')
-        matches = paths.glob(pattern) or paths.find(pattern)
+        matches = paths.find(pattern)
         if not matches:
             where = "" if paths.is_remote(pattern) else f" (from the folder {os.getcwd()})"
             raise FileNotFoundError(f'--input_file: "{pattern}" matches no file{where}')

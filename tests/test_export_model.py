@@ -13,10 +13,11 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
+from tiny_exports import converters_in_this_process
 
 import export_model
 import run_classifier
-from export import converters, ids_formats, self_check
+from export import self_check
 from prediction import FeatureExtractor, open_model
 from training.model_dir import note_model
 from training.run_dir import RunDir
@@ -61,7 +62,8 @@ def in_this_process(monkeypatch):
         return [{name: value.numpy() for name, value in outputs.items()} for outputs in found], 0.0
 
     monkeypatch.setattr(self_check, "run_in_fresh_process", run)
-    monkeypatch.setattr(ids_formats, "_run_converter", lambda called, arguments: converters.convert(*arguments))
+    with converters_in_this_process():
+        yield
 
 
 def export(**flags):
@@ -96,9 +98,8 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(runs):
     """An export in all formats, its SavedModel checked in a new process; and what the program returned."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, converters_in_this_process():
         patch.setattr(export_model, "open_console", lambda: None)
-        patch.setattr(ids_formats, "_run_converter", lambda called, arguments: converters.convert(*arguments))
         written = export(model_dir=runs / "news", export_dir=runs / "exported", format="saved_model,onnx,litert")
     return runs / "exported", written
 

@@ -2,14 +2,20 @@
 
 import json
 import shutil
+from unittest import mock
 
 from data_prep.graph_tokenization import GraphTokenizer
-from export.ids_formats import write_ids
+from export import converters, ids_formats
 from export.networks import IdsNetwork
 from export.saved_model import make_text_model, write_saved_model
 
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
 _FILES = ("bert_config.json", "vocab.txt", "tokenizer_config.json", "task.json")
+
+
+def converters_in_this_process():
+    """A context in which converters run in the process of the tests, which takes less time than a new one does."""
+    return mock.patch.object(ids_formats, "_run_converter", lambda called, arguments: converters.convert(*arguments))
 
 
 def write_export(folder, model_folder, model, formats=("litert",), **settings):
@@ -28,9 +34,9 @@ def write_export(folder, model_folder, model, formats=("litert",), **settings):
     network = IdsNetwork(model, settings["task"], settings.get("layer", -1))
     if "saved_model" in formats:
         write_saved_model(make_text_model(network, GraphTokenizer(folder / "vocab.txt"), settings), folder)
-    for name in ("onnx", "litert"):
-        if name in formats:
-            write_ids(name, network, folder / PLACES[name])
+    with converters_in_this_process():
+        for name in set(formats) - {"saved_model"}:
+            ids_formats.write_ids(name, network, folder / PLACES[name])
     places = {name: {"path": PLACES[name]} for name in formats}
     (folder / "export.json").write_text(json.dumps({"formats": places}))
     return folder

@@ -211,8 +211,14 @@ class Trainer:
 
 def sum_over_replicas(values):
     """Returns a structure of tensors, each of them summed over all replicas; called by each of them."""
-    replica = tf.distribute.get_replica_context()
-    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values, options=_COMMUNICATION)
+    # `replica.all_reduce` would register a gradient of the sum, which holds the graph and its weights for good.
+    summed = tf.distribute.get_replica_context().merge_call(
+        lambda strategy, *flat: strategy.extended.batch_reduce_to(
+            tf.distribute.ReduceOp.SUM, [(value, value) for value in flat], _COMMUNICATION
+        ),
+        args=tf.nest.flatten(values),
+    )
+    return tf.nest.pack_sequence_as(values, summed)
 
 
 def graph_function(owner, name, jit_compile=None):

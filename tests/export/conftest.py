@@ -26,11 +26,12 @@ TEXTS = [
 
 
 @pytest.fixture
-def converters_in_this_process(monkeypatch):
+def converters_in_this_process():
     """Runs the converters in the process of the tests, which takes less time than a new one does."""
-    from export import converters, ids_formats
+    from tiny_exports import converters_in_this_process
 
-    monkeypatch.setattr(ids_formats, "_run_converter", lambda called, arguments: converters.convert(*arguments))
+    with converters_in_this_process():
+        yield
 
 
 @pytest.fixture(scope="session")

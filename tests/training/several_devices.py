@@ -1,8 +1,10 @@
 """Run by `test_several_devices.py`: trains, evaluates and answers on one device and on several, and compares."""
 
 import dataclasses
+import gc
 import math
 import sys
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -100,7 +102,11 @@ def train_evaluate_answer(strategy):
 
 
 def train_packed(strategy):
-    """Trains two steps on packed rows, whose number no batch knows beforehand, and returns the state."""
+    """Trains two steps on packed rows, whose number no batch knows beforehand.
+
+    Returns:
+        The state, and a weak reference to the memory of one of its variables.
+    """
     with strategy.scope():
         tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
     tagging.model.head.dropout.rate = 0.0
@@ -108,7 +114,8 @@ def train_packed(strategy):
     batches = packed_training_batches(make_features(13), settings, strategy.num_replicas_in_sync)
     trainer = make_trainer(PackedTask(tagging), strategy, 5e-5)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
-    return {name: value.numpy() for name, value in trainer.state.items()}
+    step = strategy.experimental_local_results(trainer.global_step)[0]
+    return {name: value.numpy() for name, value in trainer.state.items()}, weakref.ref(step.handle)
 
 
 def train_on_copies(strategy, num_rows):
@@ -132,7 +139,9 @@ def main(count):
     tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
     one_device, devices = create_strategy("one"), create_strategy("mirrored")
     assert devices.num_replicas_in_sync == count
-    expected, state = train_packed(one_device), train_packed(devices)
+    (expected, _), (state, memory) = train_packed(one_device), train_packed(devices)
+    gc.collect()
+    assert memory() is None
     for name, value in state.items():
         np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
     print("packed as one")

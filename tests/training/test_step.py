@@ -335,6 +335,18 @@ def test_a_trainer_and_its_slots_are_freed_without_a_search_for_garbage(tiny_con
         gc.enable()
 
 
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_the_memory_of_weights_and_slots_is_given_back(tiny_config, squad_batches, is_compiled):
+    def references():
+        trainer = make_squad_trainer(tiny_config, is_compiled=is_compiled)
+        trainer.train(iter(squad_batches), tf.constant(2))
+        return [weakref.ref(variable.handle) for variable in trainer.state.values()]
+
+    memory = references()
+    gc.collect()
+    assert all(reference() is None for reference in memory)
+
+
 def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
     task = make_trainer(tiny_config).task
     empty = tf.data.Dataset.from_tensor_slices(features_of(make_examples(2))).batch(4).take(0)
