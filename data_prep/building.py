@@ -19,7 +19,7 @@ from typing import NamedTuple
 from data_prep import building_steps
 from data_prep.building_steps import BuildingTools
 from data_prep.corpus import tokenize_corpus
-from data_prep.corpus_checks import check_documents, tell_need, tell_room
+from data_prep.corpus_checks import check_documents, size_text, tell_need, tell_room
 from data_prep.progress import Progress
 from data_prep.records import cannot_write, create_folders, missing_folders, publish, remove_empty
 from data_prep.summary import Summary
@@ -151,7 +151,7 @@ def _run(
         with workers:
             num_bytes = sum(map(paths.size, input_files))
             if folder.result("corpus") is None:
-                what = f"{num_bytes / 1e9:,.2f} GB of text"
+                what = f"{size_text(num_bytes)} of text"
                 tell_need(_BYTES_OF_CORPUS * num_bytes, os.path.dirname(folder.path), what)
             documents, num_unknown = tokenize_corpus(
                 input_files, tools.tokenizer, settings.strict_utf8, workers, folder, progress

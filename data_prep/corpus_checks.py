@@ -100,5 +100,12 @@ def tell_need(num_bytes: float, folder: str, what: str) -> None:
     """Says how much room something needs in a folder, and warns where there is less."""
     free = shutil.disk_usage(folder).free
     tell = log.warning if num_bytes > free else log.info
-    gigabytes = (f"{size / 1e9:,.2f} GB" for size in (num_bytes, free))
-    tell("%s: unfinished work needs about %s in %s, where %s are free", what, next(gigabytes), folder, next(gigabytes))
+    tell(
+        "%s: unfinished work needs about %s in %s, where %s are free",
+        *(what, size_text(num_bytes), folder, size_text(free)),
+    )
+
+
+def size_text(num_bytes: float) -> str:
+    """Returns a size as it is shown, in GB, or below 0.1 GB in MB."""
+    return f"{num_bytes / 1e9:,.1f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:,.1f} MB"

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import re
+import threading
 
 from storage import paths
 
@@ -71,8 +72,8 @@ def publish(partial, path):
 
 
 def unfinished_name(path):
-    """Returns the hidden name, in the same folder, of a file that is being written."""
-    return paths.join(paths.parent(path), f".{paths.name(path)}.unfinished-{os.getpid()}")
+    """Returns the hidden name, in the same folder, of a file that this thread is writing."""
+    return paths.join(paths.parent(path), f".{paths.name(path)}.unfinished-{os.getpid()}.{threading.get_ident()}")
 
 
 def remove_left_over(folder):

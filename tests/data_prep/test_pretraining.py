@@ -198,7 +198,7 @@ def test_decisions_and_the_first_examples_are_told(tmp_path, letters_tokenizer, 
     assert messages[1] == f"created the folder {tmp_path}/new"
     assert messages[2] == "read 3 documents, 9 sentences, 38 tokens from 1 files"
     assert re.match(
-        rf"about \d\d examples: unfinished work needs about 0.00 GB in {tmp_path}/new, where .* GB are free",
+        rf"about \d\d examples: unfinished work needs about 0.0 MB in {tmp_path}/new, where .* GB are free",
         messages[3],
     )
     assert len(messages) == 7

@@ -1,5 +1,6 @@
 """A file is the old one or the whole new one; locks; what cannot be flushed."""
 
+import concurrent.futures
 import errno
 import os
 import subprocess
@@ -100,6 +101,20 @@ def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatc
     monkeypatch.setattr(fcntl, "flock", fail)
     assert writing.lock(str(tmp_path / ".lock")) is None
     assert "has no locks" in caplog.text
+
+
+def test_threads_that_write_the_same_file_leave_that_of_one(folder):
+    file = paths.join(folder, "notes.txt")
+    texts = [f"{number}\n" * 1000 for number in range(8)]
+
+    def write(text):
+        for _ in range(20):
+            writing.write_text(file, text)
+            assert paths.read_text(file) in texts
+
+    with concurrent.futures.ThreadPoolExecutor(len(texts)) as pool:
+        list(pool.map(write, texts))
+    assert paths.list_dir(folder) == ["notes.txt"]
 
 
 def test_what_a_dead_process_left_is_removed_and_nothing_else(tmp_path):
