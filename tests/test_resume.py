@@ -108,8 +108,8 @@ def test_other_examples_under_the_same_names_are_refused(files, write_records):
         run(files, do_train=True, num_train_steps=2)
 
 
-# Runs the program in processes that end themselves with SIGKILL, each in one of the places given. They are forks, because
-# a new process would spend most of its time on importing TensorFlow.
+# Runs the program in processes that end themselves with SIGKILL, each in one of the places given. They are
+# forks: a new process would spend most of its time on importing TensorFlow.
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
