@@ -103,4 +103,4 @@ def test_the_disk_that_examples_need_is_told_and_warned_of(tmp_path, letters_tok
     caplog.clear()
     tell_room(documents, settings, str(tmp_path), num_copies=1)
     assert caplog.records[0].levelname == "WARNING"
-    assert f"in {tmp_path}, where 0.00 GB are free" in caplog.records[0].getMessage()
+    assert f"in {tmp_path}, where 0.0 MB are free" in caplog.records[0].getMessage()
