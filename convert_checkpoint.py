@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Converts checkpoints from TensorFlow (the original's, a run's) to safetensors and back, and extends vocabularies.
 
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=converted --format=safetensors
@@ -15,19 +16,20 @@ import logging
 import os
 import sys
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
 from absl import flags
 
-from data_prep.tokenization import FullTokenizer
-from data_prep.vocabulary import extend_vocabulary
-from export.converted_task import HEADS, choose_labels, read_task, write_task
-from modeling import check_config, open_checkpoint, read_config
-from modeling.checkpoint import Checkpoint
-from modeling.checkpoint_names import architecture_of
-from modeling.conversion import (
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.new_folder import check_new_folder, folder_that_appears_when_done
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.vocabulary import extend_vocabulary
+from bert_keras.export.converted_task import HEADS, choose_labels, read_task, write_task
+from bert_keras.modeling import check_config, open_checkpoint, read_config
+from bert_keras.modeling.checkpoints.conversion import (
     LINEAR_HEADS,
     TOP_LEVEL_HEADS,
     Contents,
@@ -39,11 +41,10 @@ from modeling.conversion import (
     run_network,
     write_contents,
 )
-from prediction.model_files import TASK_FILE, TOKENIZER_FILE, find_preparation, preparation_text
-from storage import paths
-from training.console import open_console
-from training.flags import parse, require, run_main
-from training.new_folder import check_new_folder, folder_that_appears_when_done
+from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.checkpoints.names import architecture_of
+from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, find_preparation, preparation_text
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 

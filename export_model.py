@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Exports a model, so that it can be used without this project: as a SavedModel that takes text, as ONNX, as LiteRT.
 
     python export_model.py --model_dir=output --export_dir=exported
@@ -12,27 +13,27 @@ import logging
 import sys
 import tempfile
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
 import tensorflow as tf
 from absl import flags
 
-from export.check_texts import read_check_texts
-from export.packages import check_packages
-from export.quantization import FORMATS, QUANTIZE_CHOICES, check_quantize
-from export.source import Source
-from export.writing import write_export
-from prediction import FeatureExtractor, FillMask, open_model
-from prediction.argument_error import ArgumentError
-from prediction.feature_choices import POOLINGS, parse_layers
-from prediction.model_files import find_task, is_export
-from storage import paths
-from training.console import open_console
-from training.flags import given_flags, parse, require, run_main
-from training.new_folder import check_new_folder, folder_that_appears_when_done
-from training.reopening import read_run, reopen_evaluation
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.new_folder import check_new_folder, folder_that_appears_when_done
+from bert_keras.export.checks.texts import read_check_texts
+from bert_keras.export.formats.packages import check_packages
+from bert_keras.export.formats.quantization import FORMATS, QUANTIZE_CHOICES, check_quantize
+from bert_keras.export.run_folder import read_run, reopen_evaluation
+from bert_keras.export.source import Source
+from bert_keras.export.writing import write_export
+from bert_keras.prediction import FeatureExtractor, FillMask, open_model
+from bert_keras.prediction.argument_error import ArgumentError
+from bert_keras.prediction.loading.model_files import find_task, is_export
+from bert_keras.prediction.tasks.feature_choices import POOLINGS, parse_layers
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Writes the vectors that BERT makes of texts, from any of its layers.
 
     python extract_features.py --input_file=texts.txt --output_file=features.jsonl --init_checkpoint=model
@@ -15,19 +16,19 @@ import sys
 
 from absl import flags
 
-import prediction
-from data_prep.progress import Progress, ProgressBar
-from prediction.argument_error import told_with_flags
-from prediction.backend import check_backend
-from prediction.feature_choices import POOLINGS, parse_layers
-from prediction.feature_files import FORMATS, format_of, open_feature_file
-from prediction.feature_lines import count_lines, read_lines
-from prediction.limits import Limits
-from storage import paths
-from storage.checks import check_output_file
-from training.console import open_console
-from training.flags import STRATEGIES, given_flags, parse, require, run_main
-from training.start import start_tensorflow
+from bert_keras import prediction
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import STRATEGIES, given_flags, parse, require, run_main
+from bert_keras.cli.progress import Progress, ProgressBar
+from bert_keras.cli.start import start_tensorflow
+from bert_keras.prediction.argument_error import told_with_flags
+from bert_keras.prediction.backend import check_backend
+from bert_keras.prediction.files.feature_files import FORMATS, format_of, open_feature_file
+from bert_keras.prediction.files.feature_lines import count_lines, read_lines
+from bert_keras.prediction.limits import Limits
+from bert_keras.prediction.tasks.feature_choices import POOLINGS, parse_layers
+from bert_keras.storage import paths
+from bert_keras.storage.checks import check_output_file
 
 log = logging.getLogger("bert_keras")
 
@@ -125,7 +126,7 @@ def _strategy(values):
     """Returns the strategy of several devices or a TPU; None for the one default device."""
     import tensorflow as tf
 
-    from training.devices import create_strategy, workers_of_tf_config
+    from bert_keras.training.distribution.devices import create_strategy, workers_of_tf_config
 
     num_workers = len(workers_of_tf_config()[0]) if values.strategy in ("auto", "multi_worker") else 1
     if num_workers > 1:

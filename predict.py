@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Asks a model. A fine-tuned one does what it was trained for, and an export what it was made for; a pre-trained one
 fills in the [MASK]s of texts, judges pairs of texts, or scores texts.
 
@@ -22,19 +23,19 @@ import sys
 
 from absl import flags
 
-import prediction
-from data_prep.columns import HEADERS
-from prediction.argument_error import told_with_flags
-from prediction.backend import check_backend
-from prediction.input_texts import read_texts
-from prediction.limits import Limits
-from prediction.predictor import ON_ERROR
-from prediction.sequences import LONG_CHOICES
-from prediction.table_texts import columns_of_training, is_table, read_table
-from prediction.task_file import FINE_TUNED_TASKS, read_settings
-from training.console import open_console
-from training.flags import given_flags, parse, require, run_main
-from training.start import start_tensorflow
+from bert_keras import prediction
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.start import start_tensorflow
+from bert_keras.data_prep.tasks.columns import HEADERS
+from bert_keras.prediction.argument_error import told_with_flags
+from bert_keras.prediction.backend import check_backend
+from bert_keras.prediction.files.input_texts import read_texts
+from bert_keras.prediction.files.table_texts import columns_of_training, is_table, read_table
+from bert_keras.prediction.limits import Limits
+from bert_keras.prediction.loading.task_file import FINE_TUNED_TASKS, read_settings
+from bert_keras.prediction.predictor import ON_ERROR
+from bert_keras.prediction.sequences import LONG_CHOICES
 
 log = logging.getLogger("bert_keras")
 
@@ -163,7 +164,7 @@ def _open_pretrained(values, limits):
 
 
 def _write(answers, values):
-    from prediction.readable import readable  # loads TensorFlow
+    from bert_keras.prediction.formatting import readable  # loads TensorFlow
 
     num_unanswered = 0
     for answer in answers:

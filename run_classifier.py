@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Fine-tunes BERT on a task of classes, numbers, several labels or choices, evaluates and predicts.
 
     python run_classifier.py --do_train --do_eval --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=mrpc \\
@@ -12,22 +13,22 @@ names, defaults and meaning.
 
 import sys
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
 from absl import flags
 
-from data_prep.columns import HEADERS
-from data_prep.examples import KINDS
-from training.classification import Classification
-from training.classification_settings import TASK_NAMES, complete_settings
-from training.console import open_console
-from training.devices import strategy_of
-from training.fine_tuning import fine_tune
-from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
-from training.flags import given_flags, parse, run_main
-from training.opening import open_fine_tuning
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import given_flags, parse, run_main
+from bert_keras.data_prep.tasks.columns import HEADERS
+from bert_keras.data_prep.tasks.examples import KINDS
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.classification import Classification
+from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
+from bert_keras.training.finetuning.flags import define_fine_tuning_flags, define_packing_flag
+from bert_keras.training.finetuning.open import open_fine_tuning
+from bert_keras.training.finetuning.run import fine_tune
 
 PROGRAM = "run_classifier"
 

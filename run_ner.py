@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Trains a model that tags words, such as named entities (paper, section 5.3), evaluates it and predicts.
 
     python run_ner.py --do_train --do_eval --do_predict --data_dir=conll2003 \\
@@ -9,21 +10,21 @@ resumes a run that was interrupted; without --do_train the model in --output_dir
 
 import sys
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
 from absl import flags
 
-from data_prep.sentences import is_json_lines
-from storage import paths
-from training.console import open_console
-from training.devices import strategy_of
-from training.fine_tuning import fine_tune
-from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
-from training.flags import given_flags, parse, run_main, tell_unused
-from training.opening import open_fine_tuning
-from training.token_classification import TAGGERS, TokenClassification
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
+from bert_keras.data_prep.corpus.sentences import is_json_lines
+from bert_keras.storage import paths
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.flags import define_fine_tuning_flags, define_packing_flag
+from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification
+from bert_keras.training.finetuning.open import open_fine_tuning
+from bert_keras.training.finetuning.run import fine_tune
 
 PROGRAM = "run_ner"
 

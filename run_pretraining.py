@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Pre-trains BERT: masked LM and next sentence prediction on records of examples.
 
     python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
@@ -13,7 +14,7 @@ import logging
 import math
 import sys
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
@@ -22,11 +23,12 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from data_prep.pipeline import evaluation_batches, training_batches
-from data_prep.pretraining import vocabulary_digest
-from data_prep.pretraining_records import check_same_vocabulary, explain_failure, open_records
-from data_prep.tokenization import load_vocab
-from modeling import (
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import PRECISIONS, define_device_flags, given_flags, parse, require, run_main
+from bert_keras.data_prep.pretraining.build import vocabulary_digest
+from bert_keras.data_prep.records.reading import check_same_vocabulary, explain_failure, open_records
+from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.modeling import (
     BertConfig,
     IncompleteMatchError,
     PretrainingModel,
@@ -38,19 +40,19 @@ from modeling import (
     read_config,
     weights_by_name,
 )
-from modeling.config import released_names
-from modeling.precision import dtype_policy
-from prediction.model_files import TOKENIZER_FILE, Preparation, preparation_text
-from storage import paths
-from training.console import open_console
-from training.demo import prepare_demo
-from training.devices import distribute, strategy_of
-from training.flags import PRECISIONS, define_device_flags, given_flags, parse, require, run_main
-from training.loop import READING_FAILURES
-from training.metrics_log import draw_learning_curves
-from training.packing import PackedTask, check_record_packing, pack_examples
-from training.progress import in_words
-from training.run import (
+from bert_keras.modeling.config import released_names
+from bert_keras.modeling.precision import dtype_policy
+from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, preparation_text
+from bert_keras.storage import paths
+from bert_keras.training.demo import prepare_demo
+from bert_keras.training.distribution.devices import distribute, strategy_of
+from bert_keras.training.distribution.workers import Workers, open_run_dir
+from bert_keras.training.finetuning.packed_task import PackedTask, check_record_packing, pack_examples
+from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
+from bert_keras.training.loop import READING_FAILURES
+from bert_keras.training.metrics_log import draw_learning_curves
+from bert_keras.training.report import in_words
+from bert_keras.training.run import (
     FREE_SETTINGS,
     make_trainer,
     part_of_batch,
@@ -58,9 +60,8 @@ from training.run import (
     train_task,
     write_eval_results,
 )
-from training.settings import settings_of, take_run_config
-from training.step import Evaluator
-from training.workers import Workers, open_run_dir
+from bert_keras.training.settings import settings_of, take_run_config
+from bert_keras.training.step import Evaluator
 
 log = logging.getLogger("bert_keras")
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Trains a model that finds the answers to questions in texts (SQuAD 1.1 and 2.0), evaluates it and predicts.
 
     python run_squad.py --do_train --do_predict --train_file=train-v1.1.json --predict_file=dev-v1.1.json \\
@@ -11,21 +12,21 @@ defaults and meaning.
 import logging
 import sys
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
 from absl import flags
 
-from data_prep.answers import ANSWER_TEXTS, AnswerSettings
-from evaluation.answer_texts import LANGUAGES
-from training.console import open_console
-from training.devices import strategy_of
-from training.fine_tuning import fine_tune
-from training.fine_tuning_flags import define_fine_tuning_flags
-from training.flags import given_flags, parse, run_main, tell_unused
-from training.opening import open_fine_tuning
-from training.question_answering import QuestionAnswering, WindowSettings
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
+from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS, AnswerSettings
+from bert_keras.evaluation.answer_texts import LANGUAGES
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.flags import define_fine_tuning_flags
+from bert_keras.training.finetuning.open import open_fine_tuning
+from bert_keras.training.finetuning.run import fine_tune
+from bert_keras.training.finetuning.squad import QuestionAnswering, WindowSettings
 
 log = logging.getLogger("bert_keras")
 

@@ -6,6 +6,49 @@ from setuptools import setup
 
 ROOT = pathlib.Path(__file__).parent
 
+# Folders of the clone; each is imported as a part of bert_keras.
+PACKAGES = [
+    "cli",
+    "data_prep",
+    "data_prep.corpus",
+    "data_prep.pretraining",
+    "data_prep.records",
+    "data_prep.tasks",
+    "data_prep.text",
+    "evaluation",
+    "export",
+    "export.card",
+    "export.checks",
+    "export.formats",
+    "export.graph",
+    "modeling",
+    "modeling.checkpoints",
+    "prediction",
+    "prediction.files",
+    "prediction.loading",
+    "prediction.tasks",
+    "storage",
+    "training",
+    "training.distribution",
+    "training.finetuning",
+    "training.input",
+]
+PROGRAMS = [
+    "convert_checkpoint.py",
+    "evaluate_predictions.py",
+    "export_model.py",
+    "extract_features.py",
+    "predict.py",
+    "run_classifier.py",
+    "run_ner.py",
+    "run_pretraining.py",
+    "run_squad.py",
+    "data_prep/build_vocab.py",
+    "data_prep/create_pretraining_data.py",
+    "data_prep/create_pretraining_data_beam.py",
+    "tools/check_tpu.py",
+]
+
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Python reads Zstandard itself from 3.14 on.
@@ -50,20 +93,11 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=["modeling", "data_prep", "evaluation", "export", "prediction", "storage", "training"],
-    py_modules=[
-        "check_tpu",
-        "convert_checkpoint",
-        "evaluate",
-        "export_model",
-        "extract_features",
-        "predict",
-        "run_classifier",
-        "run_ner",
-        "run_pretraining",
-        "run_squad",
-    ],
-    package_data={"data_prep": ["sample/*.txt"]},
+    packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
+    package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name.replace(".", "/") for name in PACKAGES},
+    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep": ["sample/*.txt"]},
+    include_package_data=False,
+    scripts=PROGRAMS,
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.15,<4",
@@ -81,21 +115,4 @@ setup(
         "h5py>=3.14,<4",
     ],
     extras_require=EXTRAS,
-    entry_points={
-        "console_scripts": [
-            "check_tpu=check_tpu:run_program",
-            "convert_checkpoint=convert_checkpoint:run_program",
-            "evaluate=evaluate:run_program",
-            "export_model=export_model:run_program",
-            "extract_features=extract_features:run_program",
-            "predict=predict:run_program",
-            "run_classifier=run_classifier:run_program",
-            "run_ner=run_ner:run_program",
-            "run_pretraining=run_pretraining:run_program",
-            "run_squad=run_squad:run_program",
-            "build_vocab=data_prep.build_vocab:run",
-            "create_pretraining_data=data_prep.create_pretraining_data:run",
-            "create_pretraining_data_beam=data_prep.create_pretraining_data_beam:run",
-        ]
-    },
 )

@@ -34,9 +34,16 @@ from absl import flags
 import convert_checkpoint
 from benchmarks import peers
 from benchmarks.machine import use_device
-from modeling import BertConfig, PretrainingModel, load_weights, open_checkpoint, save_checkpoint, weights_by_name
-from modeling.config import released_names
-from training.flags import parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.modeling import (
+    BertConfig,
+    PretrainingModel,
+    load_weights,
+    open_checkpoint,
+    save_checkpoint,
+    weights_by_name,
+)
+from bert_keras.modeling.config import released_names
 
 OURS, TORCH, HUB = "bert-keras", "transformers", "keras-hub"
 _CLASSES = {

@@ -24,7 +24,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs without installation
 
 from benchmarks.machine import describe_machine
-from data_prep.progress import Progress
+from bert_keras.cli.progress import Progress
 
 
 class Stopwatch(Progress):
@@ -46,8 +46,8 @@ class Stopwatch(Progress):
 
 def measure(text_file, vocab_file, dupe_factor, num_workers):
     """Builds examples from one file in this process and its workers and returns the figures."""
-    from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
-    from data_prep.tokenization import FullTokenizer
+    from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
+    from bert_keras.data_prep.text.tokenization import FullTokenizer
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-num_workers:])

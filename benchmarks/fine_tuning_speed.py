@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
@@ -29,8 +29,8 @@ from absl import flags
 
 from benchmarks import speed
 from benchmarks.machine import DEVICES, use_device
-from training.flags import parse, require, run_main
-from training.metrics_log import METRICS_FILE, read_metrics
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _BATCH_SIZE = 32

@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from absl import flags
 
 from benchmarks.machine import describe_machine
-from training.flags import parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _STARTS = ("pretrained", "random")

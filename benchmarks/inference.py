@@ -21,9 +21,9 @@ import transformers
 
 from benchmarks import peers, speed
 from benchmarks.machine import torch_device
-from modeling import BertModel
-from modeling.precision import dtype_policy
-from training.flags import run_main
+from bert_keras.cli.flags import run_main
+from bert_keras.modeling import BertModel
+from bert_keras.modeling.precision import dtype_policy
 
 
 def main(argv):

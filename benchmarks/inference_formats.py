@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
@@ -23,15 +23,15 @@ import tensorflow as tf
 from absl import flags
 
 from benchmarks.machine import describe_machine, use_device
-from data_prep.graph_tokenization import GraphTokenizer
-from export.ids_formats import write_ids
-from export.networks import IdsNetwork
-from export.quantization import in_bfloat16
-from export.saved_model import make_text_model, write_saved_model
-from modeling import HEAD_PATTERNS, POOLER_PATTERNS, ClassifierModel, load_weights, weights_by_name
-from prediction.exported import open_litert, open_onnx, open_saved_model
-from prediction.model_files import open_model_files
-from training.flags import parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.quantization import in_bfloat16
+from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
+from bert_keras.export.graph.tokenization import GraphTokenizer
+from bert_keras.modeling import HEAD_PATTERNS, POOLER_PATTERNS, ClassifierModel, load_weights, weights_by_name
+from bert_keras.prediction.loading.exported import open_litert, open_onnx, open_saved_model
+from bert_keras.prediction.loading.model_files import open_model_files
 
 # Rows and pieces of what is asked.
 SHAPES = {"one of 12 pieces": (1, 12), "one of 128": (1, 128), "64 of 128": (64, 128)}

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
@@ -26,14 +26,14 @@ from absl import flags
 
 import run_pretraining
 from benchmarks.machine import describe_machine
-from data_prep.instances import PretrainingDataSettings
-from data_prep.pipeline import evaluation_batches
-from data_prep.pretraining import build_pretraining_data
-from data_prep.pretraining_records import open_records
-from data_prep.tokenization import FullTokenizer
-from training.console import open_console
-from training.flags import parse, require, run_main
-from training.metrics_log import read_metrics
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.records.reading import open_records
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.training.input.pretraining_batches import evaluation_batches
+from bert_keras.training.metrics_log import read_metrics
 
 _HELD_OUT_EVERY = 20
 _LENGTH, _PREDICTIONS = 128, 20

@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
@@ -25,13 +25,13 @@ from absl import flags
 
 from benchmarks import speed
 from benchmarks.machine import use_device
-from data_prep import feature_batches, pipeline
-from data_prep.instances import PretrainingDataSettings
-from data_prep.packed_batches import PackedShape, pack_batches
-from data_prep.pretraining import build_pretraining_data
-from data_prep.pretraining_records import open_records
-from data_prep.tokenization import FullTokenizer
-from training.flags import parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.records.reading import open_records
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.training.input import feature_batches, pretraining_batches
+from bert_keras.training.input.packed_batches import PackedShape, pack_batches
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -66,14 +66,14 @@ def main(argv):
 def datasets(values, num_tokens, folder):
     """Builds records and returns what is to be read, a dict of `tf.data.Dataset` by name."""
     plain, dynamic = (build_records(values, num_tokens, folder, is_dynamic) for is_dynamic in (False, True))
-    batches = pipeline.training_batches(plain, values.batch_size, seed=1)
+    batches = pretraining_batches.training_batches(plain, values.batch_size, seed=1)
     some = list(batches.take(64).as_numpy_iterator())
     features = {name: np.concatenate([batch[name] for batch in some]) for name in _INPUTS}
     features["label_ids"] = np.zeros(len(features["input_ids"]), np.int32)
     of_features = feature_batches.training_batches(features, values.batch_size, seed=1)
     return {
         "records": batches,
-        "records, masked as they are read": pipeline.training_batches(dynamic, values.batch_size, seed=1),
+        "records, masked as they are read": pretraining_batches.training_batches(dynamic, values.batch_size, seed=1),
         "records, packed": pack_batches(batches, PackedShape()),
         "features": of_features,
         "features, packed": pack_batches(of_features, PackedShape()),

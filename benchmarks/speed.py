@@ -11,9 +11,9 @@ import numpy as np
 from absl import flags
 
 from benchmarks.machine import DEVICES, describe_machine, use_device
-from modeling import BertConfig
-from modeling.config import released_names
-from training.flags import parse
+from bert_keras.cli.flags import parse
+from bert_keras.modeling import BertConfig
+from bert_keras.modeling.config import released_names
 
 # A long way beyond the caches, so that it is the speed of the arithmetic.
 _PEAK_SIZE = 4096

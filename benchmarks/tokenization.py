@@ -22,7 +22,7 @@ import types
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs without installation
 
 from benchmarks.machine import describe_machine
-from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
 
 RELEASE, PLAIN, OURS = "the release", "BasicTokenizer + WordpieceTokenizer", "FullTokenizer.encode"
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Command line: text files into a WordPiece vocabulary.
 
     python data_prep/build_vocab.py --input_file='texts/*.txt' --vocab_file=vocab.txt --vocab_size=30522
@@ -18,15 +19,15 @@ if not __package__:
 from absl import flags
 from rich.table import Table
 
-from data_prep.documents import check_text_files, find_text_files
-from data_prep.progress import Progress, ProgressBar
-from data_prep.tokenization import BasicTokenizer
-from data_prep.vocabulary_learning import count_words, cover, learn_vocabulary, write_vocabulary
-from storage import paths
-from storage.checks import check_output_file
-from training.console import open_console
-from training.flags import parse, require, run_main
-from training.start import start_tensorflow
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.progress import Progress, ProgressBar
+from bert_keras.cli.start import start_tensorflow
+from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
+from bert_keras.data_prep.text.tokenization import BasicTokenizer
+from bert_keras.data_prep.text.vocabulary_learning import count_words, cover, learn_vocabulary, write_vocabulary
+from bert_keras.storage import paths
+from bert_keras.storage.checks import check_output_file
 
 log = logging.getLogger("bert_keras")
 
@@ -55,7 +56,7 @@ def main(argv: list[str]) -> dict:
         argv: the program's name, then its arguments.
 
     Returns:
-        dict: "vocab_size" and the attributes of `data_prep.vocabulary_learning.Coverage`.
+        dict: "vocab_size" and the attributes of `data_prep.text.vocabulary_learning.Coverage`.
 
     Raises:
         FileNotFoundError, ValueError: a mistake of the user, in one sentence.

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Command line: text files into TFRecord files of masked-LM and next-sentence examples.
 
     python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
@@ -23,16 +24,16 @@ if not __package__:
 from absl import flags
 from rich.table import Table
 
-from data_prep.documents import find_text_files
-from data_prep.instances import SENTENCE_TASKS
-from data_prep.masking import SPAN_LENGTHS
-from data_prep.pretraining import PretrainingDataSettings, build_pretraining_data
-from data_prep.progress import Progress, ProgressBar
-from data_prep.tokenization import FullTokenizer
-from data_prep.vocabulary_files import read_casing
-from storage import paths
-from training.console import open_console
-from training.flags import given_flags, parse, require, run_main
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.progress import Progress, ProgressBar
+from bert_keras.data_prep.corpus.documents import find_text_files
+from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
+from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS
+from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.vocabulary_files import read_casing
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -122,7 +123,7 @@ def main(argv: list[str]) -> dict:
         argv: the program's name, then its arguments.
 
     Returns:
-        The summary: see `data_prep.pretraining.Summary.as_dict`.
+        The summary: see `data_prep.pretraining.build.Summary.as_dict`.
 
     Raises:
         FileNotFoundError, ValueError: a mistake of the user, in one sentence.

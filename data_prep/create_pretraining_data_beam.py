@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Command line: create_pretraining_data.py on the machines of an Apache Beam runner, for text of any size.
 
     python data_prep/create_pretraining_data_beam.py --input_file='/shared/*.txt' --vocab_file=/shared/vocab.txt \\
@@ -18,10 +19,10 @@ if not __package__:
 
 from absl import flags
 
-from data_prep import create_pretraining_data
-from data_prep.beam_workers import BeamWorkers
-from storage import paths
-from training.flags import parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.data_prep import create_pretraining_data
+from bert_keras.data_prep.corpus.beam_workers import BeamWorkers
+from bert_keras.storage import paths
 
 
 def define_flags() -> flags.FlagValues:

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.stats
 from sklearn import metrics
 
-from evaluation.tables import tab_separated, text_table
+from bert_keras.evaluation.tables import tab_separated, text_table
 
 CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "matthews")
 REGRESSION_METRICS = ("pearson", "spearman")

@@ -8,7 +8,7 @@ mixture of them, are read by one rule.
 import collections
 import re
 
-from evaluation.tables import text_table
+from bert_keras.evaluation.tables import text_table
 
 _TAG = re.compile(r"O|[BI](-.*)?", re.DOTALL)
 

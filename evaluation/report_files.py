@@ -6,8 +6,8 @@ import logging
 
 import numpy as np
 
-from evaluation.classification import confusion_matrix
-from evaluation.tables import tab_separated
+from bert_keras.evaluation.classification import confusion_matrix
+from bert_keras.evaluation.tables import tab_separated
 
 log = logging.getLogger("bert_keras")
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from evaluation.answer_texts import are_without_spaces, normalize_answer
+from bert_keras.evaluation.answer_texts import are_without_spaces, normalize_answer
 
 log = logging.getLogger("bert_keras")
 

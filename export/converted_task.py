@@ -2,9 +2,9 @@
 
 import json
 
-from modeling.config import read_json_object
-from prediction.model_files import TASK_FILE
-from storage import paths
+from bert_keras.modeling.config import read_json_object
+from bert_keras.prediction.loading.model_files import TASK_FILE
+from bert_keras.storage import paths
 
 # The head of each task of fine-tuning.
 HEADS = {
@@ -34,7 +34,7 @@ def choose_labels(checkpoint, settings, given):
     """Chooses the names of the classes.
 
     Args:
-        checkpoint: `modeling.checkpoint.Checkpoint` with a head of classes.
+        checkpoint: `modeling.checkpoints.loading.Checkpoint` with a head of classes.
         settings: what `read_task` gave.
         given: list of str; what the user calls them. None: as the task.json or the config.json says.
 

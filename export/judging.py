@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from data_prep.feature_batches import prediction_batches
+from bert_keras.training.input.feature_batches import prediction_batches
 
 
 def outputs_of(call, features, is_per_token, is_trimmed=True, batch_size=8):
@@ -21,7 +21,7 @@ def outputs_of(call, features, is_per_token, is_trimmed=True, batch_size=8):
 
     Returns:
         dict of float32 arrays [N, ...] in the order of the rows, 0 for tokens that were cut off, as
-        `training.inference.Inference` gives them; and float, the rows that were answered in a second.
+        `training.evaluation_pass.Inference` gives them; and float, the rows that were answered in a second.
     """
     num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
     batches, order = prediction_batches(features, batch_size, is_trimmed)

@@ -4,12 +4,12 @@ import dataclasses
 import json
 from typing import Any
 
-from export.ids_formats import write_ids
-from export.networks import IdsNetwork
-from export.quantization import in_bfloat16
-from modeling import BertModel, PretrainingModel, SquadModel
-from prediction.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
-from storage import paths
+from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.quantization import in_bfloat16
+from bert_keras.modeling import BertModel, PretrainingModel, SquadModel
+from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
+from bert_keras.storage import paths
 
 # Format -> its place in the folder of an export. TensorFlow Serving wants numbered versions.
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
@@ -23,8 +23,8 @@ class Source:
         name: str; what it is called.
         predictor: an object of `prediction` that has loaded the model.
         settings: dict; its task.json.
-        run: dict, see `training.reopening.read_run`; None where the run is not known or there was none.
-        work: the `training.fine_tuning_task.FineTuning` that judges what quantising costs, prepared; None: nothing
+        run: dict, see `export.run_folder.read_run`; None where the run is not known or there was none.
+        work: the `training.finetuning.task.FineTuning` that judges what quantising costs, prepared; None: nothing
             does.
     """
 
@@ -68,8 +68,8 @@ class Source:
             TextModel, what it was made from.
         """
         # They need tensorflow-text, which there is not for every system; other formats do without.
-        from data_prep.graph_tokenization import GraphTokenizer
-        from export.saved_model import make_text_model, write_saved_model
+        from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
+        from bert_keras.export.graph.tokenization import GraphTokenizer
 
         preparation = self.predictor.files.preparation
         tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
@@ -86,7 +86,7 @@ class Source:
             quantize: "int8" or None.
 
         Returns:
-            `export.agreement.Agreement` of the file with the network.
+            `export.checks.agreement.Agreement` of the file with the network.
         """
         return write_ids(name, self.network(), folder / PLACES[name], quantize)
 

@@ -5,15 +5,15 @@ import json
 import logging
 import time
 
-from export.calls import example_texts
-from export.check_texts import built_in_texts
-from export.costs import cost_of, num_bytes
-from export.model_card import model_card
-from export.packages import versions
-from export.quantization import FORMATS
-from export.self_check import check_saved_model
-from export.source import PLACES
-from prediction.model_files import EXPORT_FILE
+from bert_keras.export.card.model_card import model_card
+from bert_keras.export.card.usage_examples import example_texts
+from bert_keras.export.checks.self_check import check_saved_model
+from bert_keras.export.checks.texts import built_in_texts
+from bert_keras.export.formats.packages import versions
+from bert_keras.export.formats.quantization import FORMATS
+from bert_keras.export.quantization_cost import cost_of, num_bytes
+from bert_keras.export.source import PLACES
+from bert_keras.prediction.loading.model_files import EXPORT_FILE
 
 log = logging.getLogger("bert_keras")
 

@@ -1,7 +1,8 @@
 """The network: what BERT is, as Keras layers that run on every backend."""
 
-from modeling.bert import BertModel
-from modeling.checkpoint import (
+from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.checkpoints.hugging_face_config import read_config
+from bert_keras.modeling.checkpoints.loading import (
     IncompleteMatchError,
     LoadReport,
     check_config,
@@ -9,20 +10,21 @@ from modeling.checkpoint import (
     open_checkpoint,
     weights_by_name,
 )
-from modeling.checkpoint_names import HEAD_PATTERNS, POOLER_PATTERNS
-from modeling.config import BertConfig
-from modeling.hugging_face_config import read_config
-from modeling.layers import weights_to_load
-from modeling.models import (
+from bert_keras.modeling.checkpoints.names import HEAD_PATTERNS, POOLER_PATTERNS
+from bert_keras.modeling.checkpoints.safetensors_format import save_safetensors
+from bert_keras.modeling.checkpoints.tensorflow_format import save_checkpoint
+from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary, is_cased
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.layers import weights_to_load
+from bert_keras.modeling.models import (
     ClassifierModel,
     MultipleChoiceModel,
     PretrainingModel,
     SquadModel,
     TokenClassifierModel,
 )
-from modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
-from modeling.safetensors_checkpoint import save_safetensors
-from modeling.tasks import (
+from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule, clip_by_global_norm, layer_of
+from bert_keras.modeling.tasks import (
     ClassificationTask,
     MultiLabelTask,
     PretrainingTask,
@@ -30,8 +32,6 @@ from modeling.tasks import (
     SquadTask,
     TokenClassificationTask,
 )
-from modeling.tensorflow_checkpoint import save_checkpoint
-from modeling.vocabulary import check_vocabulary, is_cased
 
 __all__ = [
     "AdamWeightDecay",

@@ -8,7 +8,7 @@ Axes: B batch, T tokens, H hidden, S sequences of a packed row.
 import keras
 from keras import ops
 
-from modeling.layers import Embeddings, EncoderLayer, dense, other_sequence_scores, padding_scores, rows_at
+from bert_keras.modeling.layers import Embeddings, EncoderLayer, dense, other_sequence_scores, padding_scores, rows_at
 
 
 class BertModel(keras.Model):

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 
-from storage import json_files, text_files, writing
+from bert_keras.storage import json_files, text_files, writing
 
 log = logging.getLogger("bert_keras")
 

@@ -8,8 +8,8 @@ import contextlib
 import keras
 from keras import ops
 
-from modeling.dropout import Dropout
-from modeling.layers import EncoderLayer, activation, dense, layer_norm, rows_at, truncated_normal
+from bert_keras.modeling.dropout import Dropout
+from bert_keras.modeling.layers import EncoderLayer, activation, dense, layer_norm, rows_at, truncated_normal
 
 # Of the heads of fine-tuning, whatever the config says, as in the release.
 FINE_TUNING_INITIALIZER_RANGE = 0.02

@@ -18,7 +18,7 @@ import math
 import keras
 from keras import ops
 
-from modeling.dropout import Dropout
+from bert_keras.modeling.dropout import Dropout
 
 # Whether weights are made to be overwritten by those of a checkpoint.
 _is_loading = contextvars.ContextVar("is_loading", default=False)

@@ -11,8 +11,8 @@ Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S se
 import keras
 from keras import ops
 
-from modeling.bert import BertModel
-from modeling.heads import ClassifierHead, MaskedLmHead, NextSentenceHead, SquadHead
+from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.heads import ClassifierHead, MaskedLmHead, NextSentenceHead, SquadHead
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 _PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")

@@ -6,10 +6,10 @@ Axes: B batch, T tokens, H hidden, U units, C classes.
 import keras
 from keras import ops
 
-from modeling.bert import BertModel
-from modeling.dropout import Dropout
-from modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
-from modeling.layers import EncoderLayer, truncated_normal
+from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.dropout import Dropout
+from bert_keras.modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
+from bert_keras.modeling.layers import EncoderLayer, truncated_normal
 
 NUM_FEATURE_LAYERS = 4
 NUM_RECURRENT_LAYERS = 2

@@ -6,18 +6,18 @@ Names are loaded when they are first used, because most of them need TensorFlow,
 import importlib
 
 _MODULES = {
-    "choice_picker": ("Choice", "ChoicePicker"),
-    "entity_tagger": ("Entity", "EntityTagger", "TaggedText", "TaggedWord"),
-    "feature_extractor": ("FeatureExtractor", "Features"),
-    "fill_mask": ("FillMask", "FilledText", "Guess"),
-    "fine_tuned_tasks": ("open_model",),
+    "tasks.multiple_choice": ("Choice", "ChoicePicker"),
+    "tasks.entities": ("Entity", "EntityTagger", "TaggedText", "TaggedWord"),
+    "tasks.features": ("FeatureExtractor", "Features"),
+    "tasks.fill_mask": ("FillMask", "FilledText", "Guess"),
+    "open_model": ("open_model",),
     "limits": ("Limits",),
-    "next_sentence": ("NextSentence", "PairAnswer"),
+    "tasks.next_sentence": ("NextSentence", "PairAnswer"),
     "predictor": ("Unanswered",),
-    "question_answerer": ("QuestionAnswer", "QuestionAnswerer", "Span"),
-    "score": ("SentenceScore", "SentenceScorer", "TokenScore"),
-    "text_classifier": ("Classification", "MultiLabel", "Regression", "TextClassifier"),
-    "vectorizer": ("TextVector", "Vectorizer"),
+    "tasks.question_answering": ("QuestionAnswer", "QuestionAnswerer", "Span"),
+    "tasks.sentence_score": ("SentenceScore", "SentenceScorer", "TokenScore"),
+    "tasks.classification": ("Classification", "MultiLabel", "Regression", "TextClassifier"),
+    "tasks.sentence_vectors": ("TextVector", "Vectorizer"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

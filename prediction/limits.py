@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from prediction.argument_error import ArgumentError
+from bert_keras.prediction.argument_error import ArgumentError
 
 
 @dataclasses.dataclass(frozen=True)

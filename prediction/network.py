@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from prediction.argument_error import ArgumentError
-from prediction.sequences import Question
+from bert_keras.prediction.argument_error import ArgumentError
+from bert_keras.prediction.sequences import Question
 
 _SHORTEST = 16
 

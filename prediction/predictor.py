@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from prediction.argument_error import ArgumentError
-from prediction.limits import Limits
+from bert_keras.prediction.argument_error import ArgumentError
+from bert_keras.prediction.limits import Limits
 
 log = logging.getLogger("bert_keras")
 

@@ -7,9 +7,9 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
-from data_prep.encoding import share_room
-from data_prep.tokenization import FullTokenizer
-from prediction.argument_error import ArgumentError
+from bert_keras.data_prep.tasks.encoding import share_room
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.prediction.argument_error import ArgumentError
 
 log = logging.getLogger("bert_keras")
 

@@ -2,7 +2,7 @@
 
 import os
 
-from storage import paths
+from bert_keras.storage import paths
 
 
 def check_output_file(path, flag, inputs=None):

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 
-from storage import paths, text_files
+from bert_keras.storage import paths, text_files
 
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 _MAY_BE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -10,7 +10,7 @@ import os
 import zipfile
 import zlib
 
-from storage import paths
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 

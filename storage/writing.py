@@ -8,7 +8,7 @@ import os
 import re
 import threading
 
-from storage import paths
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 

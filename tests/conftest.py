@@ -122,7 +122,7 @@ def golden_dir():
 @pytest.fixture(scope="session")
 def tiny_config():
     """A BERT of one layer and width 8 with dropout."""
-    from modeling import BertConfig
+    from bert_keras.modeling import BertConfig
 
     return BertConfig(
         vocab_size=40,
@@ -164,7 +164,7 @@ def write_records(make_examples):
     def write(path, num_examples, **arguments):
         import tensorflow as tf
 
-        from data_prep.records import serialize_example
+        from bert_keras.data_prep.records.writing import serialize_example
 
         examples = make_examples(num_examples, **arguments)
         with tf.io.TFRecordWriter(str(path)) as writer:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from known_models import TOKENS, make_config
 
-from modeling import ClassifierModel, SquadModel, TokenClassifierModel, save_checkpoint, weights_by_name
+from bert_keras.modeling import ClassifierModel, SquadModel, TokenClassifierModel, save_checkpoint, weights_by_name
 
 OF_TEXTS = {"max_seq_length": 16, "is_pair": False, "doc_stride": None}
 OF_ANSWERS = {

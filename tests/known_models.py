@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from modeling import BertConfig, PretrainingModel, save_checkpoint, weights_by_name
+from bert_keras.modeling import BertConfig, PretrainingModel, save_checkpoint, weights_by_name
 
 TOKENS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),

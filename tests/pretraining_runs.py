@@ -3,7 +3,7 @@
 import numpy as np
 
 import run_pretraining
-from modeling import open_checkpoint
+from bert_keras.modeling import open_checkpoint
 
 
 def make_files(folder, tiny_config, write_records):

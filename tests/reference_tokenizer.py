@@ -7,7 +7,7 @@ import unicodedata
 
 from hypothesis import strategies as st
 
-from data_prep.characters import CJK_IDEOGRAPHS
+from bert_keras.data_prep.text.characters import CJK_IDEOGRAPHS
 
 MODES = [(True, None), (False, None), (True, False), (False, True)]  # do_lower_case, strip_accents
 

@@ -8,59 +8,46 @@ import sys
 
 import pytest
 
+import bert_keras
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
+# Of the folders; a file imports from lower floors and from its own folder.
 FLOORS = {
-    "modeling.config": 0,
-    "data_prep.tokenization": 0,
-    "data_prep.vocabulary_files": 0,
-    "data_prep.characters": 0,
-    "data_prep.piece_memo": 0,
-    "data_prep.progress": 0,
-    "data_prep.masking": 1,
-    "data_prep.records": 1,
-    "data_prep.tfrecords": 1,
-    "data_prep.text_lines": 1,
-    "data_prep.text_sources": 1,
-    "data_prep.workers": 1,
-    "data_prep.documents": 1,
-    "data_prep.instances": 1,
-    "data_prep.spill": 1,
-    "modeling.dropout": 1,
-    "modeling.layers": 1,
-    "modeling.optimization": 1,
-    "modeling.bert": 2,
-    "modeling.heads": 2,
-    "modeling.checkpoint": 2,
-    "modeling.models": 2,
-    "modeling.tasks": 3,
-    # Where a model's files are found and checked: training starts from them, prediction asks them.
-    "prediction.model_files": 3,
-    # How an export is run: prediction asks it, and whoever writes one looks whether it answers.
-    "prediction.exported": 3,
-    # What a word is to a tagger: prediction splits in Python, an exported model in its graph.
-    "prediction.words": 3,
-    "data_prep.create_pretraining_data": 5,
-    "data_prep.create_pretraining_data_beam": 5,
-    "data_prep.build_vocab": 5,
+    "storage": 0,
+    "cli": 1,
+    "evaluation": 1,
+    "modeling": 1,
+    "data_prep": 2,
+    "prediction": 3,
+    "training": 4,
+    "export": 5,
 }
-FOLDERS = {"storage": -1, "modeling": 2, "data_prep": 2, "evaluation": 3, "prediction": 4, "training": 4, "export": 4}
+# Its text is passed to a new Python process, where it is a program.
+PROGRAMS_BELOW = ("export.formats.converters",)
+PROGRAMS = [
+    *(path for path in sorted(ROOT.glob("*.py")) if path.name != "setup.py"),
+    *sorted((ROOT / "tools").glob("*.py")),
+    *(
+        ROOT / "data_prep" / f"{name}.py"
+        for name in ("build_vocab", "create_pretraining_data", "create_pretraining_data_beam")
+    ),
+]
+# These start without TensorFlow, Keras and NumPy.
+LIGHT = (
+    *("storage.paths", "storage.writing", "storage.checks", "cli.progress", "data_prep.text.characters"),
+    *("data_prep.text.piece_memo", "data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
+)
 
 
 def modules():
-    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
-    paths += [path for path in sorted(ROOT.glob("*.py")) if path.name != "setup.py"]
-    return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths if path.name != "__init__.py"
-    }
-
-
-def floor_of(module):
-    return FLOORS.get(module, FOLDERS.get(module.split(".")[0], 5))
+    """Path by the name of the module below bert_keras."""
+    paths = [path for folder in FLOORS for path in sorted((ROOT / folder).rglob("*.py")) if path not in PROGRAMS]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
 def imports_of(path):
-    """The project's own modules that a file imports, wherever in the file."""
+    """The names of the project's modules that a file imports, wherever in the file."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -68,7 +55,8 @@ def imports_of(path):
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return {name for name in names if name in modules() or name in FOLDERS}
+    names = {name.removeprefix("bert_keras.") for name in names if name.startswith("bert_keras.")}
+    return names & set(modules())
 
 
 @pytest.mark.parametrize("module", modules())
@@ -76,21 +64,39 @@ def test_a_file_imports_from_lower_floors_or_from_its_own_folder(module):
     folder = module.split(".")[0]
     for imported in imports_of(modules()[module]):
         other = imported.split(".")[0]
-        if other == folder:
-            assert floor_of(imported) <= floor_of(module), f"{module} imports {imported} from above"
-        elif imported in FOLDERS:
-            assert FOLDERS[imported] < floor_of(module), f"{module} imports {imported} from its own floor or above"
-        else:
-            assert floor_of(imported) < floor_of(module), f"{module} imports {imported} from its own floor or above"
+        assert other == folder or FLOORS[other] < FLOORS[folder], f"{module} imports {imported}"
         assert {folder, other} != {"modeling", "data_prep"}, f"{module} imports {imported}"
 
 
-def test_only_entry_points_read_the_command_line_and_the_environment():
+def test_no_two_files_import_each_other():
+    left = {name: imports_of(path) - {name} for name, path in modules().items() if path.name != "__init__.py"}
+    left = {name: imported & set(left) for name, imported in left.items()}
+    while free := {name for name, imported in left.items() if not imported}:
+        left = {name: imported - free for name, imported in left.items() if name not in free}
+    assert left == {}
+
+
+def test_everything_is_imported_as_a_part_of_bert_keras():
+    """A folder that is imported by its own name would be loaded a second time."""
+    pattern = re.compile(rf"^\s*(from|import) ({'|'.join(FLOORS)})\b", re.MULTILINE)
+    files = [path for name in (*FLOORS, "benchmarks", "tests", "tools") for path in (ROOT / name).rglob("*.py")]
+    for path in [*files, *PROGRAMS, *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+        assert not pattern.search(path.read_text(encoding="utf-8")), path
+
+
+def test_only_programs_and_cli_read_the_command_line_and_the_environment():
     for module, path in modules().items():
-        # The first sets TensorFlow's environment for every program; the second runs as a program in its own process.
-        if floor_of(module) < 5 and module not in ("training.start", "export.converters"):
+        if module not in PROGRAMS_BELOW and not module.startswith("cli."):
             source = path.read_text(encoding="utf-8")
             assert not re.search(r"sys\.argv|os\.environ|os\.getenv|flags\.FLAGS|FLAGS\.", source), module
+
+
+def test_the_public_names_are_there_and_cost_nothing_until_they_are_used():
+    code = "import sys, bert_keras; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules); "
+    code += "print(*(getattr(bert_keras, name).__name__ == name for name in bert_keras.__all__))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"True"}
+    assert len(bert_keras.__all__) <= 40
 
 
 def test_no_private_names_of_keras_or_tensorflow():
@@ -116,18 +122,12 @@ def test_the_network_needs_tensorflow_only_in_functions_for_its_files_random_bit
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     in_functions = set().union(*map(tensorflow_imports, functions))
-    may_need_it = path.name in ("tensorflow_checkpoint.py", "dropout.py", "tasks.py")
+    may_need_it = path.name in ("tensorflow_format.py", "dropout.py", "tasks.py")
     assert tensorflow_imports(tree) == (in_functions if may_need_it else set())
     assert bool(in_functions) == may_need_it
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        *("storage.paths", "storage.writing", "storage.checks"),
-        *(name for name, floor in FLOORS.items() if floor == 0 and "data_prep" in name),
-    ],
-)
+@pytest.mark.parametrize("module", LIGHT)
 def test_the_ground_floor_of_data_preparation_needs_neither_tensorflow_nor_keras(module):
-    code = f"import sys, {module}; assert not {{'tensorflow', 'keras', 'numpy'}} & set(sys.modules)"
+    code = f"import sys, bert_keras.{module}; assert not {{'tensorflow', 'keras', 'numpy'}} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 import check_tpu
-from modeling import BertConfig
-from training import tpu_compile
-from training.hlo import lower
-from training.tpu_compile import CORE_MEMORY, Memory, OutOfMemoryError, compile_for_tpu
+from bert_keras.modeling import BertConfig
+from bert_keras.training.distribution import tpu_compile
+from bert_keras.training.distribution.hlo import lower
+from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, Memory, OutOfMemoryError, compile_for_tpu
 
 CONFIG = {
     "vocab_size": 40,

@@ -22,13 +22,13 @@ from fine_tuned_models import (
 )
 
 import convert_checkpoint
-from modeling import BertConfig, TokenClassifierModel, open_checkpoint, save_checkpoint, weights_by_name
-from modeling.conversion import Contents, largest_difference, run_network, write_contents
-from prediction import open_model
-from prediction.model_files import open_model_files
-from storage import paths
+from bert_keras.modeling import BertConfig, TokenClassifierModel, open_checkpoint, save_checkpoint, weights_by_name
+from bert_keras.modeling.checkpoints.conversion import Contents, largest_difference, run_network, write_contents
+from bert_keras.prediction import open_model
+from bert_keras.prediction.loading.model_files import open_model_files
+from bert_keras.storage import paths
+from bert_keras.training.run_dir import RunDir
 from tests.modeling.tiny_bert import make_config, make_model
-from training.run_dir import RunDir
 
 TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"]
 TENSORFLOW_FILES += ["tokenizer_config.json", "vocab.txt"]

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-import evaluate
-from evaluation.entities import entity_metrics
-from evaluation.squad import squad_v2_metrics
-from training.flags import run_main
+import evaluate_predictions
+from bert_keras.cli.flags import run_main
+from bert_keras.evaluation.entities import entity_metrics
+from bert_keras.evaluation.squad import squad_v2_metrics
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def score(tmp_path, monkeypatch, capsys):
 
     def run(*arguments):
         capsys.readouterr()
-        evaluate.main(["evaluate.py", *arguments])
+        evaluate_predictions.main(["evaluate_predictions.py", *arguments])
         captured = capsys.readouterr()
         run.log = captured.err.splitlines()
         return captured.out
@@ -41,7 +41,7 @@ def write(tmp_path):
 
 
 def test_the_flags_are_these():
-    flag_values = evaluate.define_flags()
+    flag_values = evaluate_predictions.define_flags()
     assert {name: flag_values[name].default for name in flag_values} == {
         "task": None,
         "data_file": None,
@@ -315,7 +315,13 @@ def test_the_figures_are_written_to_a_file_too(score, write, tmp_path):
 
 def test_standard_output_is_the_answer_alone(write, tmp_path):
     write(dev__tsv=MRPC, p__tsv="0.1\t0.9\n0.75\t0.25\n1\t0\n0.4\t0.6\n")
-    command = [sys.executable, evaluate.__file__, "--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv"]
+    command = [
+        sys.executable,
+        evaluate_predictions.__file__,
+        "--task=mrpc",
+        "--data_file=dev.tsv",
+        "--predictions_file=p.tsv",
+    ]
     done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["accuracy"] == 0.75
     assert "read as the probabilities" in done.stderr
@@ -325,7 +331,8 @@ def test_standard_output_is_the_answer_alone(write, tmp_path):
     left = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (left.returncode, left.stderr) == (141, done.stderr)
-    code = f"import sys; sys.path.insert(0, {str(evaluate.__file__)!r}[:-len('evaluate.py')]); import evaluate; "
+    folder = os.path.dirname(evaluate_predictions.__file__)
+    code = f"import sys; sys.path.insert(0, {folder!r}); import evaluate_predictions; "
     code += "assert 'tensorflow' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
 
@@ -526,5 +533,5 @@ def test_a_mistake_is_told_in_one_sentence(score, write, arguments, files, sente
 def test_mistakes_that_any_part_finds_are_told_without_a_traceback(write, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write(dev__tsv=MRPC, p__tsv="1\n1\n")
-    assert run_main(evaluate.main, ["evaluate.py", *MRPC_FLAGS]) == 1
+    assert run_main(evaluate_predictions.main, ["evaluate_predictions.py", *MRPC_FLAGS]) == 1
     assert capsys.readouterr().err.endswith("the first without one is dev.tsv line 4\n")

@@ -17,11 +17,11 @@ from tiny_exports import converters_in_this_process
 
 import export_model
 import run_classifier
-from export import self_check
-from prediction import FeatureExtractor, open_model
-from training.model_dir import note_model
-from training.run_dir import RunDir
-from training.settings import settings_of
+from bert_keras.export.checks import self_check
+from bert_keras.prediction import FeatureExtractor, open_model
+from bert_keras.training.finetuning.model_dir import note_model
+from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings import settings_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLAGS = {

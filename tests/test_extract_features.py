@@ -9,8 +9,8 @@ import pytest
 from known_models import constant_model, random_model, write_model
 
 import extract_features
-from prediction.feature_extractor import FeatureExtractor
-from training.flags import run_main
+from bert_keras.cli.flags import run_main
+from bert_keras.prediction.tasks.features import FeatureExtractor
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from pretraining_runs import assert_bit_equal, make_files, run, weights_in
 
-from training.loop import Pace
-from training.metrics_log import MetricsFile
+from bert_keras.training.loop import Pace
+from bert_keras.training.metrics_log import MetricsFile
 
 
 def make_flags(folder, tiny_config, write_records):
@@ -116,7 +116,7 @@ def test_a_file_that_comes_slowly_changes_no_number(flags, whole, monkeypatch):
         records = read(path, *compression)
         return records.map(lambda record: tf.ensure_shape(tf.py_function(wait, [record, path], tf.string), []))
 
-    monkeypatch.setattr("data_prep.pipeline.tf.data.TFRecordDataset", read_slowly)
+    monkeypatch.setattr("bert_keras.training.input.pretraining_batches.tf.data.TFRecordDataset", read_slowly)
     run(flags)
     assert len(slow) > 60
     assert_bit_equal(whole, weights_in(flags["output_dir"]))

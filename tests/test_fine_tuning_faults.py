@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from data_prep.feature_records import cached_features
+from bert_keras.data_prep.records.feature_cache import cached_features
 from tests.training.made_up_task import MadeUp, run, write_start
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

@@ -4,38 +4,45 @@ import ast
 import pathlib
 
 import pytest
+from test_architecture import FLOORS, PROGRAMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
-def setup_arguments():
-    """The arguments of the call of setup() that are written out."""
+def setup_values():
+    """The lists that setup.py assigns, and the arguments of setup() that are written out."""
     tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
+    values = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("PACKAGES", "PROGRAMS")
+    }
     (call,) = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup"]
-    wanted = ("packages", "py_modules", "package_data")
-    return {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg in wanted}
+    (data,) = [keyword.value for keyword in call.keywords if keyword.arg == "package_data"]
+    return values | {"package_data": ast.literal_eval(data)}
 
 
-def test_every_package_is_installed(setup_arguments):
-    folders = [file.parent.relative_to(ROOT) for name in ("*", "*/*") for file in ROOT.glob(f"{name}/__init__.py")]
-    packages = {".".join(folder.parts) for folder in folders if not folder.parts[0].startswith((".", "build"))}
-    assert packages >= {"modeling", "data_prep", "training"}
-    assert set(setup_arguments["packages"]) == packages
+def test_every_package_is_installed(setup_values):
+    folders = {file.parent.relative_to(ROOT) for name in FLOORS for file in (ROOT / name).rglob("*.py")}
+    assert set(setup_values["PACKAGES"]) == {".".join(folder.parts) for folder in folders}
+    assert all((ROOT / folder / "__init__.py").exists() for folder in folders)
 
 
-def test_every_program_is_installed(setup_arguments):
-    programs = {file.stem for file in ROOT.glob("*.py")} - {"setup"}
-    assert "run_pretraining" in programs
-    assert set(setup_arguments["py_modules"]) == programs
+def test_every_program_is_installed_and_begins_with_the_line_that_runs_it(setup_values):
+    programs = {str(path.relative_to(ROOT)) for path in PROGRAMS} - {"tools/check_gpu.py"}
+    assert "run_pretraining.py" in programs
+    assert set(setup_values["PROGRAMS"]) == programs
+    for program in programs:
+        assert (ROOT / program).read_text(encoding="utf-8").startswith("#!/usr/bin/env python3\n"), program
 
 
-def test_the_texts_of_every_package_are_installed(setup_arguments):
+def test_the_texts_of_every_package_are_installed(setup_values):
     texts, installed = set(), set()
-    for package in setup_arguments["packages"]:
+    for package in setup_values["PACKAGES"]:
         folder = ROOT / package.replace(".", "/")
         texts.update(folder.rglob("*.txt"))
-        for pattern in setup_arguments["package_data"].get(package, []):
+        for pattern in setup_values["package_data"].get(f"bert_keras.{package}", []):
             installed.update(folder.glob(pattern))
     assert ROOT / "data_prep" / "sample" / "vocab.txt" in texts
     assert texts <= installed

@@ -11,7 +11,7 @@ from known_models import TOKENS, answers_in, constant_model, positional_model, w
 import convert_checkpoint
 import predict
 import run_pretraining
-from training.flags import run_main
+from bert_keras.cli.flags import run_main
 
 
 @pytest.fixture(scope="module")

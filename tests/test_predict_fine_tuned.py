@@ -20,9 +20,9 @@ from fine_tuned_models import (
 from known_models import random_model, write_model
 
 import predict
-from modeling import ClassifierModel, weights_by_name
-from prediction import open_model
-from training.flags import run_main
+from bert_keras.cli.flags import run_main
+from bert_keras.modeling import ClassifierModel, weights_by_name
+from bert_keras.prediction import open_model
 
 
 def fixed_classifier(*logits):

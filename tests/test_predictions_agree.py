@@ -10,8 +10,8 @@ from tiny_squad import paragraphs, without_answers, write_squad, write_start
 import run_classifier
 import run_ner
 import run_squad
-from modeling import PretrainingModel
-from prediction import open_model
+from bert_keras.modeling import PretrainingModel
+from bert_keras.prediction import open_model
 
 LETTERS = "a b c d e f g h i j k l m n o p"
 SHORT_RUN = ["--do_train", "--do_predict", "--num_train_epochs=1", "--train_batch_size=4", "--learning_rate=0.01"]

@@ -11,7 +11,7 @@ from known_models import random_model, write_model
 
 import check_tpu
 import convert_checkpoint
-import evaluate
+import evaluate_predictions
 import export_model
 import extract_features
 import predict
@@ -19,14 +19,14 @@ import run_classifier
 import run_ner
 import run_pretraining
 import run_squad
-from data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
-from training.flags import parse
+from bert_keras.cli.flags import parse
+from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = {
-    "check_tpu.py": check_tpu.define_flags,
+    "tools/check_tpu.py": check_tpu.define_flags,
     "convert_checkpoint.py": convert_checkpoint.define_flags,
-    "evaluate.py": evaluate.define_flags,
+    "evaluate_predictions.py": evaluate_predictions.define_flags,
     "export_model.py": export_model.define_flags,
     "extract_features.py": extract_features.define_flags,
     "predict.py": predict.define_flags,
@@ -57,7 +57,7 @@ def test_a_command_is_one_that_the_program_takes(words):
     flag_values = PROGRAMS[words[0]]()
     # What stands after -- is for Beam's runner.
     words = words[: words.index("--")] if "--" in words else words
-    parse(flag_values, words, "", takes_texts=words[0] in ("predict.py", "evaluate.py"))
+    parse(flag_values, words, "", takes_texts=words[0] in ("predict.py", "evaluate_predictions.py"))
 
 
 def test_the_two_commands_of_a_new_user_stand_in_the_readme():
@@ -108,13 +108,13 @@ def test_links_lead_somewhere():
         ("data_prep/create_pretraining_data.py", "create_pretraining_data.md"),
         ("predict.py", "predict.md"),
         ("convert_checkpoint.py", "checkpoints.md"),
-        ("evaluate.py", "evaluation.md"),
+        ("evaluate_predictions.py", "evaluation.md"),
         ("extract_features.py", "extract_features.md"),
         ("run_classifier.py", "classification.md"),
         ("run_ner.py", "ner.md"),
         ("run_squad.py", "squad.md"),
         ("export_model.py", "export.md"),
-        ("check_tpu.py", "tpu.md"),
+        ("tools/check_tpu.py", "tpu.md"),
         ("data_prep/build_vocab.py", "build_vocab.md"),
     ],
 )

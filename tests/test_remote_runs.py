@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 from pretraining_runs import assert_bit_equal, make_files, run, weights_in
 
-import training.tpu
-from storage import paths
+from bert_keras.storage import paths
+from bert_keras.training.distribution import tpu
+from bert_keras.training.loop import Pace
+from bert_keras.training.metrics_log import read_metrics
 from tests.training import made_up_task
-from training.loop import Pace
-from training.metrics_log import read_metrics
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def stand_in_tpu(monkeypatch):
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", lambda resolver: None)
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", lambda resolver: None)
     monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: tf.distribute.get_strategy())
-    monkeypatch.setattr(training.tpu, "is_tpu", lambda strategy: False)
-    training.tpu._strategy.cache_clear()
+    monkeypatch.setattr(tpu, "is_tpu", lambda strategy: False)
+    tpu._strategy.cache_clear()
     yield
-    training.tpu._strategy.cache_clear()
+    tpu._strategy.cache_clear()
 
 
 def upload(folder, store):

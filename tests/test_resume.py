@@ -12,8 +12,8 @@ import pytest
 from pretraining_runs import argv_of, assert_bit_equal, make_files, run, weights_in
 
 import run_pretraining
-from training.flags import run_main
-from training.loop import Pace
+from bert_keras.cli.flags import run_main
+from bert_keras.training.loop import Pace
 
 ROOT = pathlib.Path(run_pretraining.__file__).parent
 
@@ -113,7 +113,8 @@ def test_other_examples_under_the_same_names_are_refused(files, write_records):
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-import run_pretraining, training.loop
+import run_pretraining
+from bert_keras.training import loop
 places, argv = sys.argv[2].split(","), sys.argv[3:]
 
 def kill():
@@ -126,12 +127,12 @@ def killing_replace(source, target):
     replace(source, target)
 os.replace = killing_replace
 
-steps = training.loop.Pace.steps_until_due
+steps = loop.Pace.steps_until_due
 def killing_steps(self, step):
     if place == f"after step {step}":
         kill()
     return steps(self, step)
-training.loop.Pace.steps_until_due = killing_steps
+loop.Pace.steps_until_due = killing_steps
 
 for place in places:
     process = os.fork()

@@ -12,8 +12,8 @@ import pytest
 from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
 
 import run_classifier
-from modeling import open_checkpoint
-from training.model_dir import is_model_of
+from bert_keras.modeling import open_checkpoint
+from bert_keras.training.finetuning.model_dir import is_model_of
 
 # Those of the release first, with its defaults; but do_lower_case, which was True.
 FLAGS = {

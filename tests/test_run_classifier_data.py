@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny_classes import results_in, run, table_in, texts, write_rows, write_start, write_texts
 
-from modeling import open_checkpoint
+from bert_keras.modeling import open_checkpoint
 
 
 @pytest.fixture(scope="module")

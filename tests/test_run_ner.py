@@ -12,9 +12,9 @@ import pytest
 from known_models import make_config, write_model
 
 import run_ner
-from modeling import PretrainingModel, open_checkpoint
-from modeling.tagger import FeatureBasedTagger
-from training import token_classification
+from bert_keras.modeling import PretrainingModel, open_checkpoint
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.training.finetuning import ner
 
 FLAGS = {
     "bert_config_file": None,
@@ -162,7 +162,7 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
 
 
 def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(token_classification, "FeatureBasedTagger", functools.partial(FeatureBasedTagger, units=12))
+    monkeypatch.setattr(ner, "FeatureBasedTagger", functools.partial(FeatureBasedTagger, units=12))
     metrics = run("do_train", "do_eval", tagger="bilstm", learning_rate=0.01, document_context=True)
     assert metrics["f1"] > 0.9
     before, after = open_checkpoint(start), open_checkpoint(tmp_path / "out" / "model")

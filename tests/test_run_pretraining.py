@@ -15,8 +15,8 @@ import tensorflow as tf
 from pretraining_runs import assert_bit_equal, make_files, run, weights_in
 
 import run_pretraining
-from modeling import BertConfig, open_checkpoint
-from training.demo import prepare_demo
+from bert_keras.modeling import BertConfig, open_checkpoint
+from bert_keras.training.demo import prepare_demo
 
 ROOT = pathlib.Path(run_pretraining.__file__).parent
 
@@ -255,7 +255,7 @@ def test_training_starts_from_released_weights_and_says_what_was_loaded(
 def test_a_checkpoint_that_lacks_weights_is_refused_unless_that_is_allowed(files, golden_dir, tmp_path, write_records):
     golden = golden_dir / "pretraining_a"
     checkpoint = open_checkpoint(golden / "bert_model.ckpt")
-    from modeling import save_checkpoint
+    from bert_keras.modeling import save_checkpoint
 
     names = [name for name in checkpoint.names if not name.startswith("cls/")]
     save_checkpoint(tmp_path / "encoder" / "encoder.ckpt", {name: checkpoint.read(name) for name in names})

@@ -3,9 +3,9 @@
 import numpy as np
 from pretraining_runs import make_files, run
 
-from data_prep.create_pretraining_data import main
-from data_prep.pipeline import evaluation_batches
-from data_prep.pretraining_records import open_records
+from bert_keras.data_prep.create_pretraining_data import main
+from bert_keras.data_prep.records.reading import open_records
+from bert_keras.training.input.pretraining_batches import evaluation_batches
 
 
 def entropy_of_masked_tokens(path):

@@ -10,8 +10,8 @@ import pytest
 from tiny_squad import paragraphs, without_answers, write_squad, write_start
 
 import run_squad
-from evaluation.squad import squad_v1_metrics, squad_v2_metrics
-from modeling import open_checkpoint
+from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics
+from bert_keras.modeling import open_checkpoint
 
 # Those of the release first.
 FLAGS = {

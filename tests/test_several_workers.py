@@ -21,14 +21,15 @@ pytestmark = pytest.mark.slow
 PRETRAIN = """
 import os, resource, signal, sys
 index, worker, step, action = sys.argv[1:5]
-import run_pretraining, training.loop
-from training.flags import run_main
-steps_until_due = training.loop.Pace.steps_until_due
+import run_pretraining
+from bert_keras.training import loop
+from bert_keras.cli.flags import run_main
+steps_until_due = loop.Pace.steps_until_due
 def acting(self, at):
     if at == int(step) and worker in (index, "all"):
         exec(action, globals())
     return steps_until_due(self, at)
-training.loop.Pace.steps_until_due = acting
+loop.Pace.steps_until_due = acting
 sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
 """
 NOTHING = ("none", 0, "")

@@ -6,7 +6,7 @@ import keras
 from known_models import make_config, write_model
 
 import run_classifier
-from modeling import PretrainingModel
+from bert_keras.modeling import PretrainingModel
 
 CLASS_OF = {"good": "pos", "great": "pos", "fine": "pos", "bad": "neg", "poor": "neg", "sad": "neg"}
 FILLERS = ["the", "film", "was", "very", "so", "then", "they", "left"]

@@ -4,10 +4,10 @@ import json
 import shutil
 from unittest import mock
 
-from data_prep.graph_tokenization import GraphTokenizer
-from export import converters, ids_formats
-from export.networks import IdsNetwork
-from export.saved_model import make_text_model, write_saved_model
+from bert_keras.export.formats import converters, ids_formats
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
+from bert_keras.export.graph.tokenization import GraphTokenizer
 
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
 _FILES = ("bert_config.json", "vocab.txt", "tokenizer_config.json", "task.json")

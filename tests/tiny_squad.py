@@ -5,7 +5,7 @@ import random
 
 from known_models import make_config, write_model
 
-from modeling import PretrainingModel
+from bert_keras.modeling import PretrainingModel
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "where", "what", "is", "lives", ",", "."]
 NAMES = ["ada", "bob", "eve", "joe", "kim", "lee", "max", "tom"]

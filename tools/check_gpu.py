@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from training.start import start_tensorflow
+from bert_keras.cli.start import start_tensorflow
 
 start_tensorflow()
 
@@ -24,7 +24,9 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from modeling import (
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import PRECISIONS, parse, run_main
+from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     LearningRateSchedule,
@@ -34,14 +36,12 @@ from modeling import (
     read_config,
     weights_by_name,
 )
-from modeling.config import released_names
-from modeling.precision import dtype_policy
-from modeling.tagger import FeatureBasedTagger
-from training.console import open_console
-from training.devices import create_strategy, distribute
-from training.flags import PRECISIONS, parse, run_main
-from training.loss_scale import LossScale
-from training.step import Evaluator, Trainer
+from bert_keras.modeling.config import released_names
+from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.training.distribution.devices import create_strategy, distribute
+from bert_keras.training.loss_scale import LossScale
+from bert_keras.training.step import Evaluator, Trainer
 
 # For the comparison, which needs no large network: every operation occurs in one.
 SMALL = BertConfig(

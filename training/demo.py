@@ -5,12 +5,12 @@ import logging
 import os
 import pathlib
 
-import data_prep
-from data_prep.instances import PretrainingDataSettings
-from data_prep.pretraining import build_pretraining_data
-from data_prep.records import read_metadata
-from data_prep.tokenization import FullTokenizer
-from modeling.config import BertConfig
+from bert_keras import data_prep
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.records.writing import read_metadata
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.modeling.config import BertConfig
 
 log = logging.getLogger("bert_keras")
 

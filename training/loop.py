@@ -10,7 +10,7 @@ import time
 
 import tensorflow as tf
 
-from storage.paths import reason_of
+from bert_keras.storage.paths import reason_of
 
 log = logging.getLogger("bert_keras")
 
@@ -67,14 +67,14 @@ def train(
         trainer: a `training.step.Trainer`, at the step where training starts.
         batches: `tf.data.Dataset` of global batches, starting with that step's.
         run_dir: a `training.run_dir.RunDir`.
-        report: a `training.progress.Report`.
+        report: a `training.report.Report`.
         pace: a `Pace`.
         evaluate: function that gives a dict of metrics, or None for no evaluation. Its argument is a function to call
             before each batch, which raises what must be let through.
         explain: function of one of `READING_FAILURES` that a step raised, giving the exception to raise instead.
         judge: function of the step and the metrics of an evaluation, giving whether training is to end there.
         is_evaluation_owed: whether to begin with the evaluation of the step where training starts.
-        sums: `training.workers.Workers.sums`, by which several workers agree; as it is for one.
+        sums: `training.distribution.workers.Workers.sums`, by which several workers agree; as it is for one.
         clock: function that gives the time in seconds.
 
     Returns:
@@ -197,8 +197,8 @@ def _not_finite(step, num_steps, run_dir):
 def _stop_requests():
     """Collects the names of signals that ask to stop, so that a step in progress is finished and saved first.
 
-    A second Ctrl-C stops at once. A second SIGTERM changes nothing, until `training.workers.open_run_dir` is left: the
-    end is near, and several workers come to it together.
+    A second Ctrl-C stops at once. A second SIGTERM changes nothing, until `training.distribution.workers.open_run_dir`
+    is left: the end is near, and several workers come to it together.
     """
     requests = []
     if threading.current_thread() is not threading.main_thread():

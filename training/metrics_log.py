@@ -8,7 +8,7 @@ import time
 
 import tensorflow as tf
 
-from storage import paths
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 

@@ -4,8 +4,8 @@ import logging
 
 import tensorflow as tf
 
-from storage import paths
-from training.run_dir import RUN_CONFIG, read_run_config
+from bert_keras.storage import paths
+from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
 log = logging.getLogger("bert_keras")
 

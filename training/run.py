@@ -5,13 +5,13 @@ import logging
 
 import tensorflow as tf
 
-from modeling.optimization import AdamWeightDecay, LearningRateSchedule
-from training.devices import distribute
-from training.loop import Pace, train
-from training.loss_scale import LossScale
-from training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
-from training.progress import Report
-from training.step import Trainer
+from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
+from bert_keras.training.distribution.devices import distribute
+from bert_keras.training.loop import Pace, train
+from bert_keras.training.loss_scale import LossScale
+from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
+from bert_keras.training.report import Report
+from bert_keras.training.step import Trainer
 
 log = logging.getLogger("bert_keras")
 
@@ -76,7 +76,7 @@ def train_task(
             `training.loop.train`.
         explain, judge: see `training.loop.train`.
         eval_metric_names: of the figures that `evaluate` gives, beside those of training.
-        workers: the `training.workers.Workers` that train together; None: this process alone.
+        workers: the `training.distribution.workers.Workers` that train together; None: this process alone.
 
     Returns:
         int, the step that training came to; the metrics of the evaluation at its end, None without one; and whether

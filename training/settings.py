@@ -3,11 +3,11 @@
 import logging
 import os
 
-from modeling.config import released_names
-from storage.paths import is_file, is_remote, join
-from training.precision import take_precision
-from training.run_dir import RUN_CONFIG, RunDir, read_run_config
-from training.tpu import check_computing, check_paths
+from bert_keras.modeling.config import released_names
+from bert_keras.storage.paths import is_file, is_remote, join
+from bert_keras.training.distribution.tpu import check_computing, check_paths
+from bert_keras.training.precision import take_precision
+from bert_keras.training.run_dir import RUN_CONFIG, RunDir, read_run_config
 
 log = logging.getLogger("bert_keras")
 
@@ -75,7 +75,7 @@ def settings_of(flag_values, paths, path_lists=()):
         `precision` is never "auto".
 
     Raises:
-        ValueError: see `training.tpu.check_computing` and `training.tpu.check_paths`.
+        ValueError: see `training.distribution.tpu.check_computing` and `training.distribution.tpu.check_paths`.
     """
     settings = {name: flag_values[name].value for name in sorted(flag_values) if name != "run_config"}
     if flag_values["num_tpu_cores"].using_default_value:

@@ -11,9 +11,9 @@ import weakref
 
 import tensorflow as tf
 
-from modeling.checkpoint import weights_by_name
-from modeling.optimization import clip_by_global_norm
-from training.updates import choose_updates
+from bert_keras.modeling.checkpoints.loading import weights_by_name
+from bert_keras.modeling.optimization import clip_by_global_norm
+from bert_keras.training.updates import choose_updates
 
 # Of the gradient, over all weights together (the release's constant).
 _CLIP_NORM = 1.0
@@ -292,7 +292,7 @@ class Evaluator:
         """Goes over all batches once.
 
         Args:
-            batches: `tf.data.Dataset` of features, as of `data_prep.pipeline.evaluation_batches`.
+            batches: `tf.data.Dataset` of features, as of `training.input.pretraining_batches.evaluation_batches`.
 
         Returns:
             dict of float by metric, weighted by what each batch holds; and `loss`, the plain mean over the batches of

@@ -5,7 +5,7 @@ import logging
 
 import tensorflow as tf
 
-from training.tpu import is_tpu
+from bert_keras.training.distribution.tpu import is_tpu
 
 log = logging.getLogger("bert_keras")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_prep.tokenization import FullTokenizer
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from tests.data_prep.tiny_data import SPECIAL_TOKENS
 from tests.reference_tokenizer import MODES, write_odd_vocab
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.answers import (
+from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features, read_squad
+from bert_keras.data_prep.tasks.squad_answers import (
     AnswerSettings,
     find_answers,
     nbest_json,
@@ -16,8 +17,7 @@ from data_prep.answers import (
     project,
     report_unanswered,
 )
-from data_prep.squad import Passage, SquadExample, make_features, read_squad
-from data_prep.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from tests.data_prep.reference_squad import answer_as_described, rows_as_described, text_as_described
 from tests.reference_tokenizer import odd_text, write_odd_vocab
 

@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
-from data_prep import beam_workers, building, create_pretraining_data, create_pretraining_data_beam
-from data_prep.workers import WorkFolder
+from bert_keras.data_prep import create_pretraining_data, create_pretraining_data_beam
+from bert_keras.data_prep.corpus import beam_workers
+from bert_keras.data_prep.corpus.workers import WorkFolder
+from bert_keras.data_prep.pretraining import parallel_build
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 needs_beam = pytest.mark.skipif(importlib.util.find_spec("apache_beam") is None, reason="apache-beam is not installed")
@@ -66,7 +68,7 @@ def test_a_mistyped_runner_is_told_and_costs_no_finished_work(arguments, tmp_pat
 
     options = ["--", "--runner=DirectRunner"]
     with monkeypatch.context() as patch:
-        patch.setattr(building, "publish", stop)
+        patch.setattr(parallel_build, "publish", stop)
         with pytest.raises(KeyboardInterrupt):
             create_pretraining_data_beam.main([*arguments, *options])
     before = sorted((tmp_path / "out").rglob("*"))

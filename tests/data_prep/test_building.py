@@ -9,15 +9,15 @@ import random
 
 import pytest
 
-from data_prep import building, building_steps, record_shuffle
-from data_prep.building_steps import BuildingTools, draw_document
-from data_prep.documents import Documents, read_documents
-from data_prep.instances import PretrainingDataSettings
-from data_prep.masking import MaskingVocabulary
-from data_prep.pretraining import build_pretraining_data
-from data_prep.pretraining_records import open_records
-from data_prep.records import read_metadata
-from data_prep.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.pretraining import build_steps, parallel_build, shuffling
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.build_steps import BuildingTools, draw_document
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
+from bert_keras.data_prep.records.reading import open_records
+from bert_keras.data_prep.records.writing import read_metadata
 from tests.data_prep.tiny_data import examples_of
 
 SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=2, random_seed=8)
@@ -26,7 +26,7 @@ SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=2, random_seed=8)
 @pytest.fixture
 def text(tmp_path, monkeypatch):
     """A text of 60 documents, of which a task takes a few."""
-    monkeypatch.setattr(building_steps, "_FEWEST_TOKENS", 300)
+    monkeypatch.setattr(build_steps, "_FEWEST_TOKENS", 300)
     rng = random.Random(0)
     with open(tmp_path / "text.txt", "w") as file:
         for _ in range(60):
@@ -158,7 +158,7 @@ def stop_at(step, monkeypatch):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(building if step == "publish" else building_steps, step, fail)
+    monkeypatch.setattr(parallel_build if step == "publish" else build_steps, step, fail)
     return KeyboardInterrupt
 
 
@@ -171,7 +171,7 @@ STOPS["shard"] = "publish"
 def test_what_was_damaged_since_is_made_again(
     kind, damage, text, built, letters_tokenizer, tmp_path, monkeypatch, messages
 ):
-    monkeypatch.setattr(building_steps, "MOST_RUNS", 3)
+    monkeypatch.setattr(build_steps, "MOST_RUNS", 3)
     folder = tmp_path / "out"
     for step in (STOPS[kind], "nothing"):
         with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
@@ -188,8 +188,8 @@ def test_what_was_damaged_since_is_made_again(
 
 
 def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer, tmp_path, monkeypatch, messages):
-    monkeypatch.setattr(building_steps, "MOST_RUNS", 3)
-    merge, merged = building_steps._merge_task, []
+    monkeypatch.setattr(build_steps, "MOST_RUNS", 3)
+    merge, merged = build_steps._merge_task, []
 
     def merge_and_stop(tools, folder, name, runs):
         if len(merged) == 2:
@@ -198,7 +198,7 @@ def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer
         merged.append(name)
         return merge(tools, folder, name, runs)
 
-    monkeypatch.setattr(building_steps, "_merge_task", merge_and_stop)
+    monkeypatch.setattr(build_steps, "_merge_task", merge_and_stop)
     with pytest.raises(KeyboardInterrupt):
         build_here(text, letters_tokenizer, tmp_path / "out")
     [work] = (tmp_path / "out").iterdir()
@@ -214,14 +214,12 @@ def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer
 
 def test_the_number_of_files_opened_grows_with_the_data_alone(letters_tokenizer, tmp_path, monkeypatch):
     """With twice the data there are twice as many runs, and each of twice as many files reads few of them."""
-    monkeypatch.setattr(building_steps, "MOST_RUNS", 4)
-    monkeypatch.setattr(building_steps, "_FEWEST_TOKENS", 40)
-    monkeypatch.setattr(building_steps, "_TASKS", 1 << 20)
+    monkeypatch.setattr(build_steps, "MOST_RUNS", 4)
+    monkeypatch.setattr(build_steps, "_FEWEST_TOKENS", 40)
+    monkeypatch.setattr(build_steps, "_TASKS", 1 << 20)
     opened = collections.Counter()
-    read = record_shuffle._Run.__init__
-    monkeypatch.setattr(
-        record_shuffle._Run, "__init__", lambda self, path: (opened.update([size]), read(self, path))[-1]
-    )
+    read = shuffling._Run.__init__
+    monkeypatch.setattr(shuffling._Run, "__init__", lambda self, path: (opened.update([size]), read(self, path))[-1])
     for size in (40, 80, 160):
         (tmp_path / "text.txt").write_text("abc def\nghi jkl\n\n" * size)
         names = [str(number) for number in range(size // 10)]
@@ -236,7 +234,7 @@ def fail(*_, **__):
 
 def test_other_settings_start_again_and_tell_what_is_left(text, letters_tokenizer, tmp_path, monkeypatch, messages):
     folder = tmp_path / "out"
-    monkeypatch.setattr(building, "publish", fail)
+    monkeypatch.setattr(parallel_build, "publish", fail)
     with pytest.raises(OSError, match=f'cannot write in "{folder}": No space left on device; it needs room there'):
         build_here(text, letters_tokenizer, folder, ["a"])
     monkeypatch.undo()
@@ -256,12 +254,12 @@ def test_only_text_that_can_never_be_used_ends_with_finished_work_deleted(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(building_steps, "write_all", fail)
+        patch.setattr(build_steps, "write_all", fail)
         with pytest.raises(type(error), match=str(error)):
             build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
     assert len(list(work.glob("examples-*.records"))) > 5
-    monkeypatch.setattr(building_steps, "_draw_task", fail)  # all of this is finished
+    monkeypatch.setattr(build_steps, "_draw_task", fail)  # all of this is finished
     build_here(text, letters_tokenizer, folder)
     assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
 
@@ -297,13 +295,13 @@ def test_an_empty_note_does_not_cost_the_finished_work(text, built, letters_toke
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="asks /proc what is mapped")
 def test_no_file_of_the_folder_is_mapped_when_it_is_removed(text, letters_tokenizer, tmp_path, monkeypatch):
-    remove, mapped = building.paths.remove_dir, []
+    remove, mapped = parallel_build.paths.remove_dir, []
 
     def look_and_remove(path):
         mapped.append([line for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if path in line])
         remove(path)
 
-    monkeypatch.setattr(building.paths, "remove_dir", look_and_remove)
+    monkeypatch.setattr(parallel_build.paths, "remove_dir", look_and_remove)
     build_here(text, letters_tokenizer, tmp_path / "out")
     assert mapped == [[]]
 
@@ -314,7 +312,7 @@ def test_a_folder_that_cannot_be_removed_does_not_spoil_a_finished_build(
     def fail(path):
         raise OSError(39, "Directory not empty")
 
-    monkeypatch.setattr(building.paths, "remove_dir", fail)
+    monkeypatch.setattr(parallel_build.paths, "remove_dir", fail)
     build_here(text, letters_tokenizer, tmp_path / "out")
     assert {name: (tmp_path / "out" / name).read_bytes() for name in ("a", "b")} == built
     assert messages[-1].endswith("is not needed any longer, but cannot be removed: Directory not empty")
@@ -324,7 +322,7 @@ def test_a_text_that_cannot_be_read_any_longer_is_told_as_such(text, letters_tok
     def fail(name, path, *_):
         raise OSError(5, "Input/output error", path)
 
-    monkeypatch.setattr("data_prep.text_lines.open", fail, raising=False)
+    monkeypatch.setattr("bert_keras.data_prep.corpus.text_lines.open", fail, raising=False)
     with pytest.raises(OSError, match=f'^the input file "{text}" cannot be read: Input/output error$'):
         build_here(text, letters_tokenizer, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -364,7 +362,7 @@ def test_a_text_without_any_order_makes_no_examples_of_it(tmp_path, letters_toke
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_path, num_workers):
-    from data_prep.pipeline import evaluation_batches, training_batches
+    from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 
     build(text, letters_tokenizer, tmp_path, ["plain"], num_workers)
     build(text, letters_tokenizer, tmp_path, ["small.gz"], num_workers, is_gzip=True)

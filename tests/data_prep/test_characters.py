@@ -2,8 +2,15 @@ import unicodedata
 
 import pytest
 
-from data_prep.characters import CLEAN, CharacterTable, is_cjk_ideograph, is_control, is_punctuation, is_whitespace
-from data_prep.tokenization import BasicTokenizer
+from bert_keras.data_prep.text.characters import (
+    CLEAN,
+    CharacterTable,
+    is_cjk_ideograph,
+    is_control,
+    is_punctuation,
+    is_whitespace,
+)
+from bert_keras.data_prep.text.tokenization import BasicTokenizer
 from tests.reference_tokenizer import MODES, words_as_described
 
 

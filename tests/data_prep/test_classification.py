@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from data_prep.classification import Example, check_labels, read_glue, read_glue_file
-from data_prep.glue import GLUE_TASKS, find_task
+from bert_keras.data_prep.tasks.classification import Example, check_labels, read_glue, read_glue_file
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS, find_task
 
 
 @pytest.fixture

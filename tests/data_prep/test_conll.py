@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from data_prep.conll import format_columns, format_json_lines, read_conll
-from data_prep.tag_schemes import find_scheme
+from bert_keras.data_prep.tasks.conll import format_columns, format_json_lines, read_conll
+from bert_keras.data_prep.tasks.tag_schemes import find_scheme
 
 COLUMNS = """-DOCSTART- -X- -X- O
 

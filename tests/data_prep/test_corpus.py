@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from data_prep import text_lines
-from data_prep.corpus import tokenize_corpus
-from data_prep.documents import read_documents
-from data_prep.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus import text_lines
+from bert_keras.data_prep.corpus.documents import read_documents
+from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
+from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 
 TEXTS = {
     "0.txt": b"\n\n ab cd \r\nefg\n\n\n\x00\n\nhi",

@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from data_prep.corpus_checks import check_documents, tell_room
-from data_prep.documents import Documents, read_documents
-from data_prep.instances import PretrainingDataSettings
-from data_prep.pretraining import build_pretraining_data
+from bert_keras.data_prep.corpus.checks import check_documents, tell_room
+from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 
 SETTINGS = PretrainingDataSettings(32, 5)
 RANDOM_NEXT = ", so that all of their examples have a random next sentence"
@@ -55,7 +55,7 @@ def test_ordinary_text_is_not_warned_of(messages):
 
 
 def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkeypatch):
-    monkeypatch.setattr("data_prep.corpus_checks._AT_ONCE", 3)
+    monkeypatch.setattr("bert_keras.data_prep.corpus.checks._AT_ONCE", 3)
     lengths = [[random.Random(number).randint(40, 60)] * (1 + number % 3) for number in range(20)]
     expected = told(messages, documents_of(*lengths))
     files = [str(tmp_path / name) for name in ("tokens", "sentences", "documents")]
@@ -66,7 +66,7 @@ def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkey
         with open(file, "wb") as output:
             array.tofile(output)
     on_disk = Documents.open(files, 10)
-    monkeypatch.setattr("data_prep.corpus_checks._AT_ONCE", 2)
+    monkeypatch.setattr("bert_keras.data_prep.corpus.checks._AT_ONCE", 2)
     assert told(messages, on_disk) == expected != []
     on_disk.close()  # nothing of it is still in use
     with pytest.raises(ValueError, match="released"):
@@ -93,7 +93,7 @@ def test_the_disk_that_examples_need_is_told_and_warned_of(tmp_path, letters_tok
     summary = build_pretraining_data([str(tmp_path / "text")], [str(output)], letters_tokenizer, settings)
     documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
     needed = []
-    monkeypatch.setattr("data_prep.corpus_checks.tell_need", lambda *told: needed.append(told))
+    monkeypatch.setattr("bert_keras.data_prep.corpus.checks.tell_need", lambda *told: needed.append(told))
     tell_room(documents, settings, str(tmp_path), num_copies=1)
     [(num_bytes, folder, what)] = needed
     assert num_bytes == pytest.approx(output.stat().st_size, rel=0.5)

@@ -8,10 +8,10 @@ import tempfile
 
 import pytest
 
-from data_prep.create_pretraining_data import build, define_flags, main, run
-from data_prep.records import read_metadata
-from data_prep.workers import ThisProcess
-from storage import paths
+from bert_keras.data_prep.corpus.workers import ThisProcess
+from bert_keras.data_prep.create_pretraining_data import build, define_flags, main, run
+from bert_keras.data_prep.records.writing import read_metadata
+from bert_keras.storage import paths
 from tests.data_prep.tiny_data import examples_of, parsed_examples_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -208,7 +208,7 @@ def test_many_files_need_few_open_ones(arguments, tmp_path):
     """300 record files, where a process may have 64 files open."""
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
-        "from data_prep.create_pretraining_data import main; main(sys.argv)"
+        "from bert_keras.data_prep.create_pretraining_data import main; main(sys.argv)"
     )
     for num_workers in (1, 2):
         folder = tmp_path / str(num_workers)
@@ -220,7 +220,7 @@ def test_many_files_need_few_open_ones(arguments, tmp_path):
 
 def test_local_files_are_built_without_tensorflow(arguments):
     code = (
-        "import sys; from data_prep.create_pretraining_data import main; main(sys.argv); "
+        "import sys; from bert_keras.data_prep.create_pretraining_data import main; main(sys.argv); "
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code, *arguments[1:]], cwd=ROOT, capture_output=True, text=True)
@@ -287,7 +287,9 @@ def test_a_terminal_gets_bars(arguments, monkeypatch, capsys):
     assert all(what in output for what in ("reading", "building instances", "writing"))
 
 
-@pytest.mark.parametrize("way", [["data_prep/create_pretraining_data.py"], ["-m", "data_prep.create_pretraining_data"]])
+@pytest.mark.parametrize(
+    "way", [["data_prep/create_pretraining_data.py"], ["-m", "bert_keras.data_prep.create_pretraining_data"]]
+)
 def test_it_runs_from_the_root_of_the_project_without_installation(way):
     command = [sys.executable, *way, "--help"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from data_prep.documents import Documents, check_text_files, find_text_files, read_documents
+from bert_keras.data_prep.corpus.documents import Documents, check_text_files, find_text_files, read_documents
 
 
 def sentences_of(documents, tokenizer):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.dynamic_masking import mask_batch
-from data_prep.instances import PretrainingDataSettings
-from data_prep.masking import num_predictions
-from data_prep.pipeline import evaluation_batches, training_batches
-from data_prep.pretraining import build_pretraining_data
-from data_prep.pretraining_records import open_records
+from bert_keras.data_prep.pretraining.build import build_pretraining_data
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.masking import num_predictions
+from bert_keras.data_prep.records.reading import open_records
+from bert_keras.training.input.dynamic_masking import mask_batch
+from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 
 CLS, SEP, MASK = 2, 3, 4
 MASKING = {"cls_id": CLS, "sep_id": SEP, "mask_id": MASK, "vocab_size": 50, "masked_lm_prob": 0.15}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.classification import Example, read_glue
-from data_prep.encoding import encode_pair, fit_pair, make_features, window_starts
-from data_prep.glue import GLUE_TASKS
-from data_prep.tokenization import FullTokenizer
+from bert_keras.data_prep.tasks.classification import Example, read_glue
+from bert_keras.data_prep.tasks.encoding import encode_pair, fit_pair, make_features, window_starts
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 
 @pytest.mark.parametrize(

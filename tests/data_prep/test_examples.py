@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from data_prep.examples import Example, check_labels, learn_labels
+from bert_keras.data_prep.tasks.examples import Example, check_labels, learn_labels
 
 
 def examples_of(*labels):

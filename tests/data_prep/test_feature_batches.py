@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.feature_batches import prediction_batches, training_batches
+from bert_keras.training.input.feature_batches import prediction_batches, training_batches
 
 
 def make_features(lengths, num_tokens=40, seed=0):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.feature_records import cached_features
-from data_prep.records import metadata_file, read_metadata
+from bert_keras.data_prep.records.feature_cache import cached_features
+from bert_keras.data_prep.records.writing import metadata_file, read_metadata
 
 FACTS = {"data": "abc", "lengths": {"max_seq_length": 12}}
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from data_prep.encoding import encode_pair
-from data_prep.graph_tokenization import GraphTokenizer
-from data_prep.tokenization import BasicTokenizer, FullTokenizer
-from prediction.sequences import encode_with_masks
+from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.export.graph.tokenization import GraphTokenizer
+from bert_keras.prediction.sequences import encode_with_masks
 from tests.reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.masking import (
+from bert_keras.data_prep.pretraining.masking import (
     SPAN_LENGTHS,
     MaskingVocabulary,
     Stream,

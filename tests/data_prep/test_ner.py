@@ -5,10 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.conll import read_conll
-from data_prep.ner import check_tags, collect_tags, confidences_from_logits, make_features, tags_from_logits
-from data_prep.sentences import Sentence
-from data_prep.tokenization import FullTokenizer
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.data_prep.tasks.ner import (
+    check_tags,
+    collect_tags,
+    confidences_from_logits,
+    make_features,
+    tags_from_logits,
+)
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 TAGS = ["O", "B-X", "I-X"]
 UNK, CLS, SEP, A = 1, 2, 3, 5

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from data_prep.classification import Columns, Example, find_columns, iterate_own_file, read_own_file
+from bert_keras.data_prep.tasks.classification import Columns, Example, find_columns, iterate_own_file, read_own_file
 
 
 @pytest.fixture

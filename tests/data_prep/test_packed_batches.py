@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from data_prep.feature_batches import training_batches
-from data_prep.packed_batches import PackedShape, measure_filling, pack_batches
+from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.input.packed_batches import PackedShape, measure_filling, pack_batches
 from tests.data_prep.test_feature_batches import LENGTHS, make_features, take
 
 

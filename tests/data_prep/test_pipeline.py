@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep import pretraining_records
-from data_prep.pipeline import evaluation_batches, training_batches
-from data_prep.pretraining_records import explain_failure, open_records
-from data_prep.progress import Progress
-from data_prep.record_checks import find_damage
-from data_prep.records import RecordWriter, read_metadata, serialize_example, write_metadata
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.records import reading
+from bert_keras.data_prep.records.checks import find_damage
+from bert_keras.data_prep.records.reading import explain_failure, open_records
+from bert_keras.data_prep.records.writing import RecordWriter, read_metadata, serialize_example, write_metadata
+from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def noted_file(tmp_path, make_examples):
 
 
 def test_a_file_with_a_note_is_not_read_through_to_count_it(noted_file, monkeypatch):
-    monkeypatch.setattr(pretraining_records, "count_records", None)
+    monkeypatch.setattr(reading, "count_records", None)
     assert open_records(noted_file, 12, 3, 40).num_examples == (4,)
 
 

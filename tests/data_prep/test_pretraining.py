@@ -9,13 +9,18 @@ import re
 
 import pytest
 
-from data_prep.documents import read_documents
-from data_prep.instances import PretrainingDataSettings
-from data_prep.masking import MaskingVocabulary
-from data_prep.pretraining import build_pretraining_data, draw_instances, vocabulary_digest, warn_about_casing
-from data_prep.records import read_metadata
-from data_prep.spill import InstanceSpill
-from data_prep.tokenization import FullTokenizer
+from bert_keras.data_prep.corpus.documents import read_documents
+from bert_keras.data_prep.pretraining.build import (
+    build_pretraining_data,
+    draw_instances,
+    vocabulary_digest,
+    warn_about_casing,
+)
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
+from bert_keras.data_prep.pretraining.spill import InstanceSpill
+from bert_keras.data_prep.records.writing import read_metadata
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from tests.data_prep.tiny_data import SPECIAL_TOKENS, examples_of
 
 TEXT = "ab c def\ngh i\njklm no\n\npq r\nstu\nvw x y z\nab\n\nno pq\nrs tu vw\n"
@@ -224,7 +229,7 @@ def test_a_failure_in_the_middle_leaves_everything_as_it_was(tmp_path, letters_t
             raise KeyboardInterrupt
         return b""
 
-    monkeypatch.setattr("data_prep.pretraining.serialize_example", stop_at_the_tenth)
+    monkeypatch.setattr("bert_keras.data_prep.pretraining.build.serialize_example", stop_at_the_tenth)
     with pytest.raises(KeyboardInterrupt):
         build_pretraining_data([text], [str(old), str(tmp_path / "new")], letters_tokenizer, settings)
     assert (old.read_bytes(), read_metadata(str(old)), sorted(os.listdir(tmp_path))) == before

@@ -5,14 +5,14 @@ import io
 import pytest
 from rich.console import Console
 
-from data_prep.progress import Progress, ProgressBar
+from bert_keras.cli.progress import Progress, ProgressBar
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """Time in seconds, as a list of one number that a test moves on."""
     now = [100.0]
-    monkeypatch.setattr("data_prep.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("bert_keras.cli.progress.time.monotonic", lambda: now[0])
     return now
 
 

@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
-from data_prep import record_shuffle
-from data_prep.record_shuffle import RunWriter, merge_runs, read_shuffled
-from data_prep.tfrecords import frame
-from data_prep.workers import WorkFolder
+from bert_keras.data_prep.corpus.workers import WorkFolder
+from bert_keras.data_prep.pretraining import shuffling
+from bert_keras.data_prep.pretraining.shuffling import RunWriter, merge_runs, read_shuffled
+from bert_keras.data_prep.records.tfrecord_format import frame
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_part_takes_no_more_than_its_share(folder):
 
 
 def test_merged_runs_keep_the_order_of_the_runs_where_keys_are_equal(folder, monkeypatch):
-    monkeypatch.setattr(record_shuffle, "RUN_BYTES", 200)
+    monkeypatch.setattr(shuffling, "RUN_BYTES", 200)
     runs = []
     for name in ("b", "a"):
         writer = RunWriter(folder, name)

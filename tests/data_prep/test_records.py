@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.records import (
+from bert_keras.data_prep.records.writing import (
     RecordWriter,
     check_record_files,
     metadata_file,
@@ -156,7 +156,7 @@ def test_a_failure_between_the_last_two_steps_leaves_no_metadata_of_other_record
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("data_prep.records.write_metadata", fail)
+    monkeypatch.setattr("bert_keras.data_prep.records.writing.write_metadata", fail)
     with pytest.raises(KeyboardInterrupt):
         write_then([old], lambda writer: writer.commit({"kind": "new"}))
     assert read_metadata(old) is None
@@ -176,7 +176,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
         def close(self):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("data_prep.records.TFRecordFile", FullDisk)
+    monkeypatch.setattr("bert_keras.data_prep.records.writing.TFRecordFile", FullDisk)
     sentence = f'cannot write "{tmp_path}/new": No space left on device; it needs room there'
     with pytest.raises(OSError, match=sentence):
         write_then([str(tmp_path / "new")], lambda writer: writer.commit({}))

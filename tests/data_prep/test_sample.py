@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from data_prep.tokenization import FullTokenizer
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from tests.data_prep.tiny_data import SPECIAL_TOKENS
 
 SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data_prep" / "sample"

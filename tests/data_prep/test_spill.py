@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.instances import Instance
-from data_prep.spill import InstanceSpill
+from bert_keras.data_prep.pretraining.instances import Instance
+from bert_keras.data_prep.pretraining.spill import InstanceSpill
 
 instances = st.lists(
     st.builds(

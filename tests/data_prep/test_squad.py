@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.squad import (
+from bert_keras.data_prep.tasks.squad import (
     Passage,
     PassagePieces,
     SquadExample,
@@ -16,9 +16,9 @@ from data_prep.squad import (
     make_features,
     read_squad,
 )
-from data_prep.squad_files import unanswered_ids
-from data_prep.squad_windows import max_context
-from data_prep.tokenization import FullTokenizer
+from bert_keras.data_prep.tasks.squad_files import unanswered_ids
+from bert_keras.data_prep.tasks.squad_windows import max_context
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from tests.data_prep.reference_squad import (
     best_window_as_described,
     rows_as_described,

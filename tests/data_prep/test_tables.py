@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.tables import BadRows, Row, iterate_rows, read_csv_rows, read_json_rows, read_text, read_tsv_rows
+from bert_keras.data_prep.tasks.tables import (
+    BadRows,
+    Row,
+    iterate_rows,
+    read_csv_rows,
+    read_json_rows,
+    read_text,
+    read_tsv_rows,
+)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from data_prep import text_sources
-from data_prep.documents import check_text_files, read_documents
-from data_prep.text_lines import UnusableTextError
-from data_prep.text_sources import Form, form_of, opened_texts
-from storage import paths
+from bert_keras.data_prep.corpus import text_sources
+from bert_keras.data_prep.corpus.documents import check_text_files, read_documents
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
+from bert_keras.data_prep.corpus.text_sources import Form, form_of, opened_texts
+from bert_keras.storage import paths
 
 TEXT = "ab c\r\n\ndef \u529b\u52a0\n" * 40
 

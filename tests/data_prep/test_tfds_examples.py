@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from data_prep.classification import Columns, check_labels, learn_labels, read_tfds
-from data_prep.glue import GLUE_TASKS
+from bert_keras.data_prep.tasks.classification import Columns, check_labels, learn_labels, read_tfds
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS
 
 
 @pytest.fixture(scope="module")

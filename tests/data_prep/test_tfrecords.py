@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.tfrecords import TFRecordFile, checksums, frame, is_gzip_file
+from bert_keras.data_prep.records.tfrecord_format import TFRecordFile, checksums, frame, is_gzip_file
 
 
 def write(path, records, is_gzip=False):

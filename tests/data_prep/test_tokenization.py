@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import tokenization
-from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
-from data_prep.vocabulary_files import read_casing
-from storage import paths
+from bert_keras.data_prep.text import tokenization
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
+from bert_keras.data_prep.text.vocabulary_files import read_casing
+from bert_keras.storage import paths
 from tests.reference_tokenizer import write_vocab
 
 # The release's own figures.
@@ -216,7 +216,7 @@ def test_imports_without_tensorflow():
     code = (
         "import sys\n"
         "for name in ('tensorflow', 'keras', 'numpy', 'absl', 'jax'): sys.modules[name] = None\n"
-        "from data_prep.tokenization import BasicTokenizer\n"
+        "from bert_keras.data_prep.text.tokenization import BasicTokenizer\n"
         "print(BasicTokenizer().tokenize('It works.'))\n"
     )
     root = Path(tokenization.__file__).parents[1]

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from data_prep.piece_memo import PieceMemo
-from data_prep.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.piece_memo import PieceMemo
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer
 from tests.reference_tokenizer import MODES, odd_text, pieces_as_described, words_as_described, write_odd_vocab
 
 

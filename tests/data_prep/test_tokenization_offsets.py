@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from data_prep.tokenization import FullTokenizer
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from tests.reference_tokenizer import MODES, odd_text, write_vocab
 
 

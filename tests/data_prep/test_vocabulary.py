@@ -2,8 +2,8 @@
 
 import pytest
 
-from data_prep.tokenization import FullTokenizer, load_vocab
-from data_prep.vocabulary import AddedWord, extend_vocabulary, read_words
+from bert_keras.data_prep.text.tokenization import FullTokenizer, load_vocab
+from bert_keras.data_prep.text.vocabulary import AddedWord, extend_vocabulary, read_words
 
 PIECES = ["[PAD]", "[unused0]", "[UNK]", "heart", "##y", "angio", "##gram"]
 PIECES += ["##gr", "##am", "[unused1]", "Ab", "é", "the"]

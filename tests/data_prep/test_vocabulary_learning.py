@@ -8,9 +8,9 @@ import string
 
 import pytest
 
-from data_prep.build_vocab import define_flags, main
-from data_prep.tokenization import BasicTokenizer, FullTokenizer
-from data_prep.vocabulary_learning import (
+from bert_keras.data_prep.build_vocab import define_flags, main
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.data_prep.text.vocabulary_learning import (
     Coverage,
     count_words,
     cover,
@@ -149,7 +149,7 @@ def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp
 
 
 def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr("data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
+    monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
     with pytest.raises(ValueError, match="none/v: there is no folder .*none; create it, or give another file"):
         main([*arguments[:2], f"--vocab_file={tmp_path}/none/v"])
     with pytest.raises(ValueError, match="--vocab_file=.*text.txt is also --input_file, which would be lost"):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from data_prep.workers import ThisProcess, Workers, WorkFolder
+from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -178,7 +178,9 @@ def test_files_that_another_task_replaced_need_not_be_there(tmp_path, messages):
 
 def test_what_a_task_wrote_is_flushed_to_the_disk(tmp_path, monkeypatch):
     flushed = []
-    monkeypatch.setattr("storage.writing.flush", lambda path: flushed.append(os.path.basename(path).split(".")[0]))
+    monkeypatch.setattr(
+        "bert_keras.storage.writing.flush", lambda path: flushed.append(os.path.basename(path).split(".")[0])
+    )
     with WorkFolder(str(tmp_path / "work")) as folder:
         write(None, folder, "a", [b"one"])
     assert flushed == ["a", "a", "work"]  # the file, the note, the folder that has their names

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation.answer_texts import LANGUAGES, are_without_spaces, normalize_answer
-from evaluation.squad import squad_v1_metrics, squad_v2_metrics
+from bert_keras.evaluation.answer_texts import LANGUAGES, are_without_spaces, normalize_answer
+from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics
 
 
 @pytest.mark.parametrize(

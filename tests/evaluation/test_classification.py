@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.classification import (
+from bert_keras.evaluation.classification import (
     class_report,
     classification_metrics,
     confusion_matrix,

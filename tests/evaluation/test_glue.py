@@ -7,9 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from data_prep.glue import GLUE_TASKS
-from evaluation.classification import CLASSIFICATION_METRICS, REGRESSION_METRICS
-from evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.evaluation.classification import CLASSIFICATION_METRICS, REGRESSION_METRICS
+from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
 
 # What the site scores a task by.
 OFFICIAL_FIGURES = {

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from evaluation.report_files import confusion_picture, errors_table, predictions_table
+from bert_keras.evaluation.report_files import confusion_picture, errors_table, predictions_table
 
 
 def test_predictions_with_ids_texts_and_names():

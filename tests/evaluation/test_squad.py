@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.answer_texts import normalize_answer
-from evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics
+from bert_keras.evaluation.answer_texts import normalize_answer
+from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics
 
 
 def gold_file(answers, version="v2.0"):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.tables import escaped, tab_separated, text_table, unescaped
+from bert_keras.evaluation.tables import escaped, tab_separated, text_table, unescaped
 
 
 def test_a_table_for_people_is_aligned():

@@ -43,7 +43,7 @@ def texts():
 @pytest.fixture(scope="session")
 def tokenizer(tmp_path_factory):
     """The GraphTokenizer of TOKENS."""
-    from data_prep.graph_tokenization import GraphTokenizer
+    from bert_keras.export.graph.tokenization import GraphTokenizer
 
     vocab_file = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     vocab_file.write_text("".join(f"{token}\n" for token in TOKENS))

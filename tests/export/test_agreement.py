@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from fine_tuned_models import randomise
 
-from export.agreement import LIMITS, check_agreement, judge, questions
-from export.networks import IdsNetwork
-from modeling import BertConfig, ClassifierModel, SquadModel, weights_by_name
+from bert_keras.export.checks.agreement import LIMITS, check_agreement, judge, questions
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.modeling import BertConfig, ClassifierModel, SquadModel, weights_by_name
 
 CONFIG = BertConfig(
     vocab_size=300,

@@ -12,15 +12,15 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import randomise
 
-from export import converters, ids_formats
-from export.agreement import LIMITS, check_agreement, random_features
-from export.ids_formats import write_ids
-from export.networks import IdsNetwork
-from export.packages import check_packages
-from export.quantization import check_quantize, in_bfloat16
-from modeling import BertConfig, BertModel, ClassifierModel, PretrainingModel, SquadModel
-from modeling.tagger import FeatureBasedTagger
-from prediction.exported import open_litert, open_onnx
+from bert_keras.export.checks.agreement import LIMITS, check_agreement, random_features
+from bert_keras.export.formats import converters, ids_formats
+from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.packages import check_packages
+from bert_keras.export.formats.quantization import check_quantize, in_bfloat16
+from bert_keras.modeling import BertConfig, BertModel, ClassifierModel, PretrainingModel, SquadModel
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.prediction.loading.exported import open_litert, open_onnx
 
 OPENERS = {"onnx": open_onnx, "litert": open_litert}
 

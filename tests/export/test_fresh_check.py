@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export import fresh_check
-from export.fresh_check import largest_difference, run_in_fresh_process, scale_of
+from bert_keras.export.checks import fresh_process
+from bert_keras.export.checks.fresh_process import largest_difference, run_in_fresh_process, scale_of
 
 ANSWER = {
     "label": np.array([b"yes", b"no"], object),
@@ -17,7 +17,7 @@ ANSWER = {
 
 def test_what_a_process_of_its_own_has_loaded_is_looked_at(tmp_path, monkeypatch):
     # What is not there must not be loaded either: absl comes with TensorFlow.
-    monkeypatch.setattr(fresh_check, "_OF_THIS_PROJECT", (*fresh_check._OF_THIS_PROJECT, "absl"))
+    monkeypatch.setattr(fresh_process, "_OF_THIS_PROJECT", (*fresh_process._OF_THIS_PROJECT, "absl"))
     module = tf.Module()
     module.twice = tf.function(lambda ids: {"twice": 2 * ids}, [tf.TensorSpec([None], tf.int32, "ids")])
     tf.saved_model.save(module, str(tmp_path), {"ids": module.twice})

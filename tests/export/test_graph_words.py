@@ -1,4 +1,4 @@
-"""Words of running text in a graph: those of `prediction.words` for every text."""
+"""Words of running text in a graph: those of `data_prep.text.words` for every text."""
 
 import sys
 
@@ -7,9 +7,9 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from data_prep.graph_tokenization import code_points, cut_out
-from export.graph_words import WordSplitter
-from prediction.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, split_words
+from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, split_words
+from bert_keras.export.graph.tokenization import code_points, cut_out
+from bert_keras.export.graph.words import WordSplitter
 from tests.reference_tokenizer import odd_text
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from export.judging import outputs_of
+from bert_keras.export.judging import outputs_of
 
 FEATURES = {
     "input_ids": np.array([[5, 6, 0, 0], [5, 0, 0, 0], [5, 6, 7, 8], [9, 9, 9, 0], [7, 0, 0, 0]], np.int32),

@@ -17,13 +17,13 @@ from fine_tuned_models import (
 )
 from known_models import random_model, write_model
 
-from export.calls import example_texts
-from export.check_texts import built_in_texts, read_check_texts
-from export.live_check import compare_with_live
-from export.networks import IdsNetwork
-from export.saved_model import make_text_model
-from modeling import TokenClassifierModel
-from prediction import FeatureExtractor, FillMask, open_model
+from bert_keras.export.card.usage_examples import example_texts
+from bert_keras.export.checks.against_python import compare_with_live
+from bert_keras.export.checks.texts import built_in_texts, read_check_texts
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import make_text_model
+from bert_keras.modeling import TokenClassifierModel
+from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 
 ONE_LAYER = {"num_hidden_layers": 1}
 LABELS = {"labels": ["no", "yes"]}

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from export.calls import predictions
-from export.model_card import spread
+from bert_keras.export.card.model_card import spread
+from bert_keras.export.card.usage_examples import predictions
 
 
 def test_the_spread_over_seeds_is_of_the_combination_with_the_best_median():

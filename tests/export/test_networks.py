@@ -8,9 +8,9 @@ import tensorflow as tf
 from fine_tuned_models import random_answerer, random_classifier, randomise, small_config
 from known_models import make_config, random_model
 
-from export.networks import IdsNetwork
-from modeling import BertModel, ClassifierModel, TokenClassifierModel, weights_by_name
-from modeling.tagger import FeatureBasedTagger
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.modeling import BertModel, ClassifierModel, TokenClassifierModel, weights_by_name
+from bert_keras.modeling.tagger import FeatureBasedTagger
 
 # Task -> its model, and what of its results is what of the network's.
 TASKS = {

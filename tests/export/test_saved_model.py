@@ -22,9 +22,9 @@ from fine_tuned_models import (
 from known_models import TOKENS, random_model
 from tensorflow.core.protobuf import saved_model_pb2
 
-from export.networks import IdsNetwork
-from export.saved_model import make_text_model, write_saved_model
-from modeling import BertModel, TokenClassifierModel
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
+from bert_keras.modeling import BertModel, TokenClassifierModel
 
 ONE_LAYER = {"num_hidden_layers": 1}
 LABELS = {"labels": ["bad", "good", "\u00fc"]}
@@ -61,8 +61,7 @@ for task, (path, calls) in calls_of.items():
         answers.setdefault(task, []).append({name: value.numpy() for name, value in given.items()})
 with open("answers.pickle", "wb") as file:
     pickle.dump(answers, file)
-folders = {"modeling", "data_prep", "evaluation", "prediction", "training", "export"}
-assert not folders & set(sys.modules), folders & set(sys.modules)
+assert "bert_keras" not in sys.modules
 """
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from fine_tuned_models import random_classifier
 
-from export import self_check
-from export.live_check import LiveComparison
-from export.networks import IdsNetwork
-from export.self_check import check_saved_model
+from bert_keras.export.checks import self_check
+from bert_keras.export.checks.against_python import LiveComparison
+from bert_keras.export.checks.self_check import check_saved_model
+from bert_keras.export.formats.networks import IdsNetwork
 
 TEXTS = {"text": np.array([b"he was hungry", b"paris"], object)}
 

@@ -6,12 +6,12 @@ import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import TOKENS
 
-from data_prep.encoding import encode_pair
-from data_prep.tokenization import FullTokenizer
-from export.networks import IdsNetwork
-from export.text_classes import ChoiceModel, ClassModel
-from modeling import weights_by_name
-from prediction import ChoicePicker, TextClassifier
+from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.classes import ChoiceModel, ClassModel
+from bert_keras.modeling import weights_by_name
+from bert_keras.prediction import ChoicePicker, TextClassifier
 
 LABELS = ["bad", "good", "\u00fc"]
 CLASSES = {"classification": {"labels": LABELS}, "multi_label": {"labels": LABELS}, "regression": {}}

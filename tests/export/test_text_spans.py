@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
 
-from export.live_check import compare_with_live
-from export.networks import IdsNetwork
-from export.saved_model import write_saved_model
-from export.text_spans import SpanModel
-from prediction import QuestionAnswerer
+from bert_keras.export.checks.against_python import compare_with_live
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import write_saved_model
+from bert_keras.export.graph.spans import SpanModel
+from bert_keras.prediction import QuestionAnswerer
 from tests.reference_tokenizer import odd_text
 
 OF_OFFSETS = OF_ANSWERS | {"answer_text": "offsets"}

@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
 
-from export.networks import IdsNetwork
-from export.saved_model import write_saved_model
-from export.text_tags import TagModel
-from modeling import TokenClassifierModel, weights_by_name
-from modeling.tagger import FeatureBasedTagger
-from prediction import EntityTagger
-from prediction.words import split_words
+from bert_keras.data_prep.text.words import split_words
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import write_saved_model
+from bert_keras.export.graph.tags import TagModel
+from bert_keras.modeling import TokenClassifierModel, weights_by_name
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.prediction import EntityTagger
 from tests.reference_tokenizer import odd_text
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from known_models import TOKENS, random_model, write_model
 
-from data_prep.graph_tokenization import GraphTokenizer
-from export.networks import IdsNetwork
-from export.text_vectors import FillMaskModel, VectorModel
-from prediction import FeatureExtractor, FillMask
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.tokenization import GraphTokenizer
+from bert_keras.export.graph.vectors import FillMaskModel, VectorModel
+from bert_keras.prediction import FeatureExtractor, FillMask
 
 LENGTH = 16
 

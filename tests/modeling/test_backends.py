@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from modeling import open_checkpoint, save_safetensors
+from bert_keras.modeling import open_checkpoint, save_safetensors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -20,9 +20,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from modeling import AdamWeightDecay, BertConfig, LearningRateSchedule, PretrainingModel, PretrainingTask
-from modeling import ClassificationTask, MultiLabelTask, RegressionTask, SquadTask, TokenClassificationTask
-from modeling import clip_by_global_norm, load_weights, weights_by_name
+from bert_keras.modeling import AdamWeightDecay, BertConfig, LearningRateSchedule, PretrainingModel, PretrainingTask
+from bert_keras.modeling import ClassificationTask, MultiLabelTask, RegressionTask, SquadTask, TokenClassificationTask
+from bert_keras.modeling import clip_by_global_norm, load_weights, weights_by_name
 
 config_file, forward_file, weights_file, answers_file, result_file, seed_dtype = sys.argv[1:]
 arrays = np.load(forward_file)

@@ -11,8 +11,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from modeling import BertConfig, BertModel, PretrainingModel, PretrainingTask, weights_by_name
-from modeling.config import released_names
+from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, PretrainingTask, weights_by_name
+from bert_keras.modeling.config import released_names
 from tests.modeling.tiny_bert import make_config, make_features, make_model
 from tests.reference_bert import ReferenceBert
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import (
+from bert_keras.modeling import (
     HEAD_PATTERNS,
     BertModel,
     PretrainingModel,
@@ -21,8 +21,8 @@ from modeling import (
     save_safetensors,
     weights_by_name,
 )
-from modeling.tensorflow_checkpoint import find_damage
-from storage import paths, writing
+from bert_keras.modeling.checkpoints.tensorflow_format import find_damage
+from bert_keras.storage import paths, writing
 from tests.modeling.tiny_bert import make_config, make_model
 
 DATA, INDEX = ".data-00000-of-00001", ".index"

@@ -12,7 +12,8 @@ CHILD = """
 import re
 import sys
 
-from modeling import BertConfig, PretrainingModel, load_weights, save_checkpoint, save_safetensors, weights_by_name
+from bert_keras.modeling import BertConfig, PretrainingModel, load_weights
+from bert_keras.modeling import save_checkpoint, save_safetensors, weights_by_name
 
 
 def kilobytes(key):

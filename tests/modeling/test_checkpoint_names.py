@@ -2,8 +2,8 @@
 
 import pytest
 
-from modeling import open_checkpoint
-from modeling.checkpoint_names import (
+from bert_keras.modeling import open_checkpoint
+from bert_keras.modeling.checkpoints.names import (
     architecture_of,
     find_heads,
     from_hugging_face,

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from modeling import BertConfig
-from modeling.config import HIDDEN_ACTIVATIONS, released_names
+from bert_keras.modeling import BertConfig
+from bert_keras.modeling.config import HIDDEN_ACTIVATIONS, released_names
 
 
 def test_defaults_are_the_releases_but_for_segment_types():

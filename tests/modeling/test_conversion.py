@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from modeling import open_checkpoint, save_checkpoint, weights_by_name
-from modeling.checkpoint import Checkpoint
-from modeling.conversion import LINEAR_HEADS, Contents, SelectedEntries, run_network
+from bert_keras.modeling import open_checkpoint, save_checkpoint, weights_by_name
+from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents, SelectedEntries, run_network
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from tests.modeling.tiny_bert import make_config, make_model
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from modeling.dropout import Dropout
+from bert_keras.modeling.dropout import Dropout
 
 
 def seed(*numbers):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from modeling import (
+from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     LearningRateSchedule,

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from modeling import (
+from bert_keras.modeling import (
     ClassifierModel,
     MultipleChoiceModel,
     SquadModel,
@@ -13,7 +13,7 @@ from modeling import (
     read_config,
     weights_by_name,
 )
-from modeling.heads import ClassifierHead, SquadHead
+from bert_keras.modeling.heads import ClassifierHead, SquadHead
 from tests.modeling.tiny_bert import make_config, make_features
 
 

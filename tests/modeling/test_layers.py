@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from modeling import BertModel
-from modeling.layers import (
+from bert_keras.modeling import BertModel
+from bert_keras.modeling.layers import (
     Embeddings,
     EncoderLayer,
     SelfAttention,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import (
+from bert_keras.modeling import (
     AdamWeightDecay,
     LearningRateSchedule,
     TokenClassifierModel,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modeling import (
+from bert_keras.modeling import (
     HEAD_PATTERNS,
     BertConfig,
     BertModel,

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from modeling import BertModel, load_weights, open_checkpoint, save_checkpoint, save_safetensors, weights_by_name
-from modeling.checkpoint_names import to_hugging_face
+from bert_keras.modeling import (
+    BertModel,
+    load_weights,
+    open_checkpoint,
+    save_checkpoint,
+    save_safetensors,
+    weights_by_name,
+)
+from bert_keras.modeling.checkpoints.names import to_hugging_face
 from tests.modeling.tiny_bert import make_config, make_model
 
 WORDS = "bert.embeddings.word_embeddings.weight"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from modeling import open_checkpoint, save_safetensors, weights_by_name
+from bert_keras.modeling import open_checkpoint, save_safetensors, weights_by_name
 from tests.modeling.tiny_bert import make_config, make_model
 
 

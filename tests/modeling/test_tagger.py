@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from modeling import weights_by_name
-from modeling.tagger import FeatureBasedTagger
+from bert_keras.modeling import weights_by_name
+from bert_keras.modeling.tagger import FeatureBasedTagger
 from tests.modeling.tiny_bert import make_config, make_features
 
 SEED = np.array([3, 0], np.int32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from modeling import (
+from bert_keras.modeling import (
     ClassificationTask,
     ClassifierModel,
     MultiLabelTask,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from modeling import check_vocabulary, is_cased
+from bert_keras.modeling import check_vocabulary, is_cased
 from tests.modeling.tiny_bert import make_config
 
 UNCASED = ["[PAD]", "[UNK]", "<S>", *(f"word{i}" for i in range(37))]

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.packing import pack
-from modeling import (
+from bert_keras.modeling import (
     ClassificationTask,
     ClassifierModel,
     MultiLabelTask,
@@ -20,6 +19,7 @@ from modeling import (
     TokenClassifierModel,
     weights_by_name,
 )
+from bert_keras.training.input.packing import pack
 from tests.modeling.tiny_bert import make_config, make_features
 
 LENGTH, ROWS = 11, 6

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from modeling import BertConfig, PretrainingModel, weights_by_name
+from bert_keras.modeling import BertConfig, PretrainingModel, weights_by_name
 
 
 def make_config(**changes):

@@ -6,8 +6,8 @@ from fine_tuned_models import randomise, small_config, write_fine_tuned
 from known_models import ID
 from reference_bert import softmax
 
-from modeling import MultipleChoiceModel, weights_by_name
-from prediction import Choice, ChoicePicker
+from bert_keras.modeling import MultipleChoiceModel, weights_by_name
+from bert_keras.prediction import Choice, ChoicePicker
 
 
 @pytest.fixture(scope="module")

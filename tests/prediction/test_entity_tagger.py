@@ -5,9 +5,9 @@ import pytest
 from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger, write_fine_tuned
 from known_models import ID
 
-from modeling import TokenClassifierModel, weights_by_name
-from modeling.tagger import FeatureBasedTagger
-from prediction import Entity, EntityTagger
+from bert_keras.modeling import TokenClassifierModel, weights_by_name
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.prediction import Entity, EntityTagger
 
 TAGS_BY_WORD = {"paris": "B-LOC", "france": "B-LOC", "london": "I-LOC", "he": "B-PER", "walk": "I-PER"}
 

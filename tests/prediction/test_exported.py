@@ -21,8 +21,8 @@ from known_models import random_model, write_model
 from tiny_exports import PLACES, write_export
 
 import predict
-from modeling import TokenClassifierModel
-from prediction import (
+from bert_keras.modeling import TokenClassifierModel
+from bert_keras.prediction import (
     ChoicePicker,
     EntityTagger,
     FeatureExtractor,
@@ -34,8 +34,8 @@ from prediction import (
     Vectorizer,
     open_model,
 )
-from prediction.exported import open_exported
-from prediction.model_files import open_model_files
+from bert_keras.prediction.loading.exported import open_exported
+from bert_keras.prediction.loading.model_files import open_model_files
 
 LABELS = {"labels": ["no", "yes", "maybe"]}
 MODELS = {

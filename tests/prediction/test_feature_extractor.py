@@ -9,10 +9,10 @@ import tensorflow as tf
 from known_models import ID, random_model, write_model
 from reference_bert import ReferenceBert
 
-from modeling import weights_by_name
-from prediction import feature_extractor
-from prediction.feature_choices import EMBEDDINGS, parse_layers
-from prediction.feature_extractor import FeatureExtractor
+from bert_keras.modeling import weights_by_name
+from bert_keras.prediction.tasks import features as features_module
+from bert_keras.prediction.tasks.feature_choices import EMBEDDINGS, parse_layers
+from bert_keras.prediction.tasks.features import FeatureExtractor
 
 TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]
 PIECES = [
@@ -71,7 +71,7 @@ def test_groups_change_neither_values_nor_order(random, monkeypatch, messages):
     assert messages[-1] == "6 of 15 texts are longer than 8 pieces; pieces cut off their ends: 45"
     for name, value in (("_BYTES_A_GROUP", 1), ("_BYTES_A_GROUP", 2000), ("_BATCHES_A_GROUP", 2)):
         with monkeypatch.context() as patch:
-            patch.setattr(feature_extractor, name, value)
+            patch.setattr(features_module, name, value)
             extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
             for features, other in zip(extractor(TEXTS * 3), expected, strict=True):
                 assert features.tokens == other.tokens
@@ -79,7 +79,7 @@ def test_groups_change_neither_values_nor_order(random, monkeypatch, messages):
 
 
 def test_few_texts_are_held_at_a_time(random, monkeypatch):
-    monkeypatch.setattr(feature_extractor, "_BATCHES_A_GROUP", 1)
+    monkeypatch.setattr(features_module, "_BATCHES_A_GROUP", 1)
     taken = []
     extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
     answers = extractor.features(taken.append(number) or "he" for number in range(100))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prediction.feature_extractor import Features
-from prediction.feature_files import format_of, open_feature_file
-from storage import paths
+from bert_keras.prediction.files.feature_files import format_of, open_feature_file
+from bert_keras.prediction.tasks.features import Features
+from bert_keras.storage import paths
 
 FIRST = Features(
     ["[CLS]", "é", '"'],

@@ -14,7 +14,7 @@ from known_models import (
     write_model,
 )
 
-from prediction import FilledText, FillMask, Guess
+from bert_keras.prediction import FilledText, FillMask, Guess
 
 PLACES = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"]
 

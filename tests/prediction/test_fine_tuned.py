@@ -7,8 +7,8 @@ import pytest
 from fine_tuned_models import OF_ANSWERS, OF_TAGS, OF_TEXTS, TAGS, random_answerer, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
 
-from modeling import IncompleteMatchError
-from prediction import ChoicePicker, EntityTagger, QuestionAnswerer, TextClassifier, open_model
+from bert_keras.modeling import IncompleteMatchError
+from bert_keras.prediction import ChoicePicker, EntityTagger, QuestionAnswerer, TextClassifier, open_model
 
 SETTINGS = OF_TEXTS | {"labels": ["no", "yes"]}
 

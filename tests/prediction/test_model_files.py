@@ -6,10 +6,10 @@ import shutil
 import pytest
 from known_models import CASED_TOKENS, TOKENS, constant_model, make_config, random_model, write_model
 
-from data_prep.records import metadata_file, write_metadata
-from modeling import PretrainingModel, save_checkpoint, save_safetensors, weights_by_name
-from prediction import FillMask, NextSentence, SentenceScorer
-from prediction.network import lengths_up_to
+from bert_keras.data_prep.records.writing import metadata_file, write_metadata
+from bert_keras.modeling import PretrainingModel, save_checkpoint, save_safetensors, weights_by_name
+from bert_keras.prediction import FillMask, NextSentence, SentenceScorer
+from bert_keras.prediction.network import lengths_up_to
 
 
 @pytest.fixture(scope="module")

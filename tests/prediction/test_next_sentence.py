@@ -3,7 +3,7 @@
 import pytest
 from known_models import constant_model, ids_of, plain_call, random_model, write_model
 
-from prediction import NextSentence, PairAnswer
+from bert_keras.prediction import NextSentence, PairAnswer
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import TOKENS, constant_model, random_model, write_model
 from tiny_exports import write_export
 
-from modeling import weights_by_name
-from prediction import (
+from bert_keras.modeling import weights_by_name
+from bert_keras.prediction import (
     EntityTagger,
     FeatureExtractor,
     FillMask,
@@ -26,11 +26,11 @@ from prediction import (
     TextClassifier,
     Unanswered,
     Vectorizer,
-    exported,
     open_model,
 )
-from prediction.argument_error import ArgumentError, told_with_flags
-from prediction.predictor import Predictor
+from bert_keras.prediction.argument_error import ArgumentError, told_with_flags
+from bert_keras.prediction.loading import exported
+from bert_keras.prediction.predictor import Predictor
 
 SETTINGS = OF_TEXTS | {"labels": ["no", "yes", "maybe"]}
 TEXTS = [" ".join(TOKENS[5 + (i * k) % 30] for k in range(1, 2 + i % 9)) for i in range(1, 41)]
@@ -160,7 +160,7 @@ def test_exports_are_checked_as_well(run, tmp_path, monkeypatch):
     export = write_export(tmp_path / "export", run / "model", random_classifier(3))
     network = exported.open_exported(export)
     broken_network = lambda features: {"logits": network(features)["logits"] * np.nan}  # noqa: E731
-    monkeypatch.setattr("prediction.fine_tuned.open_exported", lambda folder: broken_network)
+    monkeypatch.setattr("bert_keras.prediction.tasks.fine_tuned.open_exported", lambda folder: broken_network)
     with pytest.raises(ValueError, match="^text 1: the scores of the model are not finite numbers"):
         open_model(export)("he")
 
@@ -288,14 +288,15 @@ def in_new_process(code, **environment):
 
 def test_importing_is_quick():
     code = (
-        "import sys, prediction; from prediction import task_file, sequences, table_texts; "
+        "import sys; from bert_keras import prediction; from bert_keras.prediction import sequences; "
+        "from bert_keras.prediction.files import table_texts; from bert_keras.prediction.loading import task_file; "
         "print(sorted({'tensorflow', 'keras', 'sklearn', 'scipy'} & {*sys.modules}))"
     )
     assert in_new_process(code)[:2] == (0, "[]\n")
 
 
 def test_all_names_can_be_imported():
-    import prediction
+    from bert_keras import prediction
 
     assert {type(getattr(prediction, name)) for name in prediction.__all__} <= {type, type(open_model)}
     assert {EntityTagger, QuestionAnswerer} <= {getattr(prediction, name) for name in prediction.__all__}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder, write_fine_tuned
 
-from data_prep.answers import AnswerSettings, find_answers
-from data_prep.squad import Passage, SquadExample, make_features
-from prediction import QuestionAnswerer
+from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
+from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, find_answers
+from bert_keras.prediction import QuestionAnswerer
 
 FILLER = "a b c d e f " * 10
 

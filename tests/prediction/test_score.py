@@ -16,7 +16,7 @@ from known_models import (
     write_model,
 )
 
-from prediction import SentenceScorer
+from bert_keras.prediction import SentenceScorer
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.tokenization import FullTokenizer
-from prediction.sequences import encode_with_masks, fit_pair, fit_text, surround, window_start
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.prediction.sequences import encode_with_masks, fit_pair, fit_text, surround, window_start
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "[", "]", "mask", "sep"]
 

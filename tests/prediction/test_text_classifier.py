@@ -6,8 +6,8 @@ from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import ID
 from reference_bert import ReferenceBert, softmax
 
-from modeling import weights_by_name
-from prediction import Classification, MultiLabel, Regression, TextClassifier
+from bert_keras.modeling import weights_by_name
+from bert_keras.prediction import Classification, MultiLabel, Regression, TextClassifier
 
 LABELS = ["sport", "world", "arts"]
 LETTERS = "a b c d e f g h i j k l m n o p"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.tokenization import BasicTokenizer
-from prediction.words import split_words
+from bert_keras.data_prep.text.tokenization import BasicTokenizer
+from bert_keras.data_prep.text.words import split_words
 
 
 @pytest.mark.parametrize(

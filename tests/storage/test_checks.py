@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from storage.checks import check_output_file
+from bert_keras.storage.checks import check_output_file
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from storage.json_files import parse_json, read_json
+from bert_keras.storage.json_files import parse_json, read_json
 
 
 def test_values_come_back(tmp_path):

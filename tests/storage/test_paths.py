@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from storage import paths
+from bert_keras.storage import paths
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -117,7 +117,7 @@ def test_a_scheme_that_tensorflow_does_not_know_is_named():
 
 def test_local_files_need_no_tensorflow():
     code = (
-        "import sys; from storage import checks, paths, writing; writing.write_text(sys.argv[1], 'x');"
+        "import sys; from bert_keras.storage import checks, paths, writing; writing.write_text(sys.argv[1], 'x');"
         "assert paths.read_text(sys.argv[1]) == 'x'; paths.remove(sys.argv[1]);"
         "assert not {'tensorflow', 'numpy'} & set(sys.modules)"
     )

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from storage.text_files import decode, decompress, read_text
+from bert_keras.storage.text_files import decode, decompress, read_text
 
 TEXT = "text,label\nGrüße aus 北京,1\n"
 

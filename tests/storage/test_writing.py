@@ -9,8 +9,8 @@ import uuid
 
 import pytest
 
-from storage import paths, writing
-from storage.checks import check_output_file
+from bert_keras.storage import paths, writing
+from bert_keras.storage.checks import check_output_file
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -82,7 +82,7 @@ def test_file_systems_that_cannot_flush_are_used_without_it(tmp_path, monkeypatc
 
 
 def test_a_lock_is_held_against_other_processes(tmp_path):
-    code = "import sys; from storage import writing; writing.lock(sys.argv[1])"
+    code = "import sys; from bert_keras.storage import writing; writing.lock(sys.argv[1])"
     file = writing.lock(str(tmp_path / ".lock"))
     other = [sys.executable, "-c", code, str(tmp_path / ".lock")]
     held = subprocess.run(other, capture_output=True, text=True, check=False)

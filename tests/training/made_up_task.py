@@ -7,15 +7,15 @@ import numpy as np
 from absl import flags
 from known_models import TOKENS, write_model
 
-from modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel, open_checkpoint
-from training.console import open_console
-from training.devices import strategy_of
-from training.fine_tuning import fine_tune
-from training.fine_tuning_flags import define_fine_tuning_flags, define_packing_flag
-from training.fine_tuning_task import FineTuning
-from training.flags import parse
-from training.metrics_log import read_metrics
-from training.opening import open_fine_tuning
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import parse
+from bert_keras.modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel, open_checkpoint
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.flags import define_fine_tuning_flags, define_packing_flag
+from bert_keras.training.finetuning.open import open_fine_tuning
+from bert_keras.training.finetuning.run import fine_tune
+from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.metrics_log import read_metrics
 
 PROGRAM = "run_made_up"
 NUM_TOKENS = 8

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from modeling import (
+from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     LearningRateSchedule,
@@ -13,10 +13,10 @@ from modeling import (
     PretrainingTask,
     weights_by_name,
 )
-from modeling.precision import dtype_policy
-from training.devices import create_strategy, distribute
-from training.loss_scale import LossScale
-from training.step import Evaluator, Trainer
+from bert_keras.modeling.precision import dtype_policy
+from bert_keras.training.distribution.devices import create_strategy, distribute
+from bert_keras.training.loss_scale import LossScale
+from bert_keras.training.step import Evaluator, Trainer
 
 CONFIG = BertConfig(
     vocab_size=40,

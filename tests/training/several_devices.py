@@ -9,9 +9,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
-import training.step
-from data_prep.feature_batches import training_batches
-from modeling import (
+from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     LearningRateSchedule,
@@ -21,10 +19,12 @@ from modeling import (
     TokenClassifierModel,
     weights_by_name,
 )
-from training.devices import create_strategy, distribute
-from training.inference import Inference
-from training.packing import PackedTask, packed_training_batches
-from training.step import Evaluator, Trainer
+from bert_keras.training import step as training_step
+from bert_keras.training.distribution.devices import create_strategy, distribute
+from bert_keras.training.evaluation_pass import Inference
+from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
+from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.step import Evaluator, Trainer
 
 NUM_STEPS = 20
 POOLER = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")
@@ -146,7 +146,7 @@ def main(count):
         np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
     print("packed as one")
     # So small that the gradients of each layer are several parts.
-    training.step._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
+    training_step._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
     one, several = train_evaluate_answer(one_device), train_evaluate_answer(devices)
     for expected, value in zip(tf.nest.flatten(one), tf.nest.flatten(several), strict=True):
         scale = max(1.0, np.abs(expected).max())

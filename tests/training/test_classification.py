@@ -9,11 +9,11 @@ from known_models import TOKENS, make_config
 from scipy.special import log_softmax
 
 import run_classifier
-from data_prep.tokenization import FullTokenizer
-from modeling import ClassificationTask, MultiLabelTask, MultipleChoiceModel, RegressionTask
-from prediction.model_files import Preparation
-from training.classification import Classification
-from training.run_dir import RunDir
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.modeling import ClassificationTask, MultiLabelTask, MultipleChoiceModel, RegressionTask
+from bert_keras.prediction.loading.model_files import Preparation
+from bert_keras.training.finetuning.classification import Classification
+from bert_keras.training.run_dir import RunDir
 
 TRAIN = [("paris", "b"), ("london", "a"), ("france", "b"), ("he walked", "b"), ("she ate", "c")]
 DEV = [("paris was the capital", "b"), ("he", "a"), ("she", "c"), ("so hungry", "b"), ("the", "b")]

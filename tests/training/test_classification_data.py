@@ -5,8 +5,8 @@ import json
 import pytest
 
 import run_classifier
-from training.classification_data import digest_of, read_classification_data
-from training.classification_settings import complete_settings
+from bert_keras.training.finetuning.classification_data import digest_of, read_classification_data
+from bert_keras.training.finetuning.classification_settings import complete_settings
 
 
 def defaults():

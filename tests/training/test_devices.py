@@ -6,8 +6,8 @@ import types
 import pytest
 import tensorflow as tf
 
-from training import devices
-from training.devices import create_strategy, strategy_of, workers_of_tf_config
+from bert_keras.training.distribution import devices
+from bert_keras.training.distribution.devices import create_strategy, strategy_of, workers_of_tf_config
 
 
 def test_the_default_is_one_device():

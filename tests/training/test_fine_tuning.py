@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import layer_of, open_checkpoint
+from bert_keras.modeling import layer_of, open_checkpoint
+from bert_keras.training.evaluation_pass import Inference
+from bert_keras.training.loop import Pace
 from tests.training.made_up_task import (
     MadeUp,
     assert_bit_equal,
@@ -21,8 +23,6 @@ from tests.training.made_up_task import (
     weights_in,
     write_start,
 )
-from training.inference import Inference
-from training.loop import Pace
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_lower_layers_move_less_by_the_decay(deep_start, tmp_path):
 
 
 def test_batches_worked_through_in_parts_are_the_same_batches(start, tmp_path, monkeypatch):
-    monkeypatch.setattr("modeling.heads.FINE_TUNING_DROPOUT", 0.0)
+    monkeypatch.setattr("bert_keras.modeling.heads.FINE_TUNING_DROPOUT", 0.0)
     config = json.loads((start / "bert_config.json").read_text())
     plain = {**config, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     (tmp_path / "plain.json").write_text(json.dumps(plain))

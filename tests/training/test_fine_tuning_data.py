@@ -5,8 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from training.fine_tuning_data import describe_evaluation_data, warn_of_replaced_reports, warn_of_trained_data
-from training.run_dir import RunDir
+from bert_keras.training.finetuning.data import (
+    describe_evaluation_data,
+    warn_of_replaced_reports,
+    warn_of_trained_data,
+)
+from bert_keras.training.run_dir import RunDir
 
 FEATURES = {"input_ids": np.arange(6).reshape(3, 2), "label_ids": np.zeros(3)}
 

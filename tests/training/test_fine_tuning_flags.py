@@ -3,8 +3,8 @@
 import pytest
 from absl import flags
 
-from training.fine_tuning_flags import NumbersParser, define_fine_tuning_flags
-from training.flags import parse
+from bert_keras.cli.flags import parse
+from bert_keras.training.finetuning.flags import NumbersParser, define_fine_tuning_flags
 
 # Those of the release's run_classifier.py and run_squad.py, with their defaults, come first.
 FLAGS = {

@@ -3,7 +3,7 @@
 import pytest
 from absl import flags
 
-from training.flags import given_flags, parse, require, run_main, tell_unused
+from bert_keras.cli.flags import given_flags, parse, require, run_main, tell_unused
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.data_prep.records.reading import open_records
+from bert_keras.modeling import BertConfig, TokenClassificationTask
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.training.distribution.hlo import find_faults, lower
+from bert_keras.training.input import feature_batches, pretraining_batches
+from bert_keras.training.run import make_trainer
+from bert_keras.training.step import Evaluator
 from check_tpu import TASKS, features_of, make_step
-from data_prep import feature_batches, pipeline
-from data_prep.pretraining_records import open_records
-from modeling import BertConfig, TokenClassificationTask
-from modeling.tagger import FeatureBasedTagger
-from training.hlo import find_faults, lower
-from training.run import make_trainer
-from training.step import Evaluator
 
 CONFIG = BertConfig(
     vocab_size=40,
@@ -124,9 +124,9 @@ def assert_fixed(dataset):
 def test_batches_of_pre_training_are_fixed(tmp_path, write_records):
     write_records(tmp_path / "a.tfrecord", 5)
     records = open_records(str(tmp_path / "a.tfrecord"), 12, 3, 40)
-    assert_fixed(pipeline.training_batches(records, 2, seed=0))
-    assert_fixed(pipeline.evaluation_batches(records, 2))
-    assert_fixed(pipeline.evaluation_batches(records, 2, num_batches=3))
+    assert_fixed(pretraining_batches.training_batches(records, 2, seed=0))
+    assert_fixed(pretraining_batches.evaluation_batches(records, 2))
+    assert_fixed(pretraining_batches.evaluation_batches(records, 2, num_batches=3))
 
 
 def test_batches_of_fine_tuning_are_fixed():

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import ClassifierModel, MultipleChoiceModel, SquadModel, TokenClassifierModel, weights_by_name
-from training.inference import Inference
+from bert_keras.modeling import (
+    ClassifierModel,
+    MultipleChoiceModel,
+    SquadModel,
+    TokenClassifierModel,
+    weights_by_name,
+)
+from bert_keras.training.evaluation_pass import Inference
 
 NUM_TOKENS = 16
 LENGTHS = np.array([3, 16, 7, 8, 9, 4, 12])
@@ -112,7 +118,7 @@ def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_confi
 
 
 def test_long_predictions_tell_how_far_they_are(tiny_config, monkeypatch, messages):
-    monkeypatch.setattr("training.inference._SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setattr("bert_keras.training.evaluation_pass._SECONDS_BETWEEN_LINES", -1.0)
     outputs_of(make_model(lambda: ClassifierModel(tiny_config, 3)), make_features())
     assert messages == [f"{number} of 7 rows are predicted" for number in (3, 6, 7)]
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 import tensorflow as tf
 
-from training.loop import Pace, train
+from bert_keras.training.loop import Pace, train
 
 
 class CountingTrainer:

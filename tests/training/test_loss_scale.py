@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import AdamWeightDecay, ClassificationTask, ClassifierModel, LearningRateSchedule
-from modeling.precision import dtype_policy
-from training.loss_scale import LossScale
-from training.step import Trainer
+from bert_keras.modeling import AdamWeightDecay, ClassificationTask, ClassifierModel, LearningRateSchedule
+from bert_keras.modeling.precision import dtype_policy
+from bert_keras.training.loss_scale import LossScale
+from bert_keras.training.step import Trainer
 
 STRATEGY = tf.distribute.get_strategy()
 

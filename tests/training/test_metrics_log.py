@@ -6,8 +6,14 @@ import uuid
 import pytest
 import tensorflow as tf
 
-from training.metrics_log import MetricsFile, TensorBoardEvents, draw_learning_curves, evaluated_steps, read_metrics
-from training.run_dir import RunDir
+from bert_keras.training.metrics_log import (
+    MetricsFile,
+    TensorBoardEvents,
+    draw_learning_curves,
+    evaluated_steps,
+    read_metrics,
+)
+from bert_keras.training.run_dir import RunDir
 
 
 @pytest.fixture
@@ -75,7 +81,7 @@ def test_in_an_object_store_rows_are_copied_when_they_must_not_be_lost(monkeypat
     copies, now = [], [0.0]
     run_dir = RunDir(f"ram://{uuid.uuid4().hex}/run", "run_pretraining")
     run_dir.create()
-    monkeypatch.setattr("training.metrics_log.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("bert_keras.training.metrics_log.time.monotonic", lambda: now[0])
     write_text = RunDir.write_text
     monkeypatch.setattr(RunDir, "write_text", lambda *arguments: copies.append(now[0]) or write_text(*arguments))
     metrics_file = MetricsFile(run_dir, ["accuracy"], 0)

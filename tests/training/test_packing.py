@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.feature_batches import training_batches
-from modeling import (
+from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     ClassificationTask,
@@ -18,10 +17,11 @@ from modeling import (
     TokenClassifierModel,
     weights_by_name,
 )
+from bert_keras.training.distribution.hlo import find_faults, lower
+from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
+from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.step import Trainer
 from tests.training.made_up_task import MadeUp, rows_of, run, weights_in, write_start
-from training.hlo import find_faults, lower
-from training.packing import PackedTask, packed_training_batches
-from training.step import Trainer
 
 NUM_STEPS = 5
 CONFIG = BertConfig(
@@ -108,7 +108,7 @@ def start(tmp_path_factory):
 
 
 def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("modeling.heads.FINE_TUNING_DROPOUT", 0.0)
+    monkeypatch.setattr("bert_keras.modeling.heads.FINE_TUNING_DROPOUT", 0.0)
     flags = {"init_checkpoint": start, "num_train_epochs": 1}
     metrics = run(MadeUp(), tmp_path / "unpacked", **flags)
     assert run(MadeUp(), tmp_path / "packed", pack=True, **flags) == pytest.approx(metrics, rel=1e-5)

@@ -5,10 +5,10 @@ import types
 import pytest
 import tensorflow as tf
 
+from bert_keras.training import precision
+from bert_keras.training.precision import take_precision
+from bert_keras.training.settings import settings_of
 from tests.training.test_settings import parsed, write_config
-from training import precision
-from training.precision import take_precision
-from training.settings import settings_of
 
 SKYLAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f\n"
 SAPPHIRE_RAPIDS = "processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16 amx_bf16\n"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tiny_squad import VOCABULARY, without_answers, write_squad
 
-from data_prep.answers import AnswerSettings
-from data_prep.tokenization import FullTokenizer
-from training.question_answering import QuestionAnswering, WindowSettings
-from training.run_dir import RunDir
+from bert_keras.data_prep.tasks.squad_answers import AnswerSettings
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.training.finetuning.squad import QuestionAnswering, WindowSettings
+from bert_keras.training.run_dir import RunDir
 
 # Each text begins with its answer, or has none.
 PARAGRAPHS = [

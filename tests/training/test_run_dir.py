@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from storage import paths
-from training.run_dir import RunDir, read_run_config
+from bert_keras.storage import paths
+from bert_keras.training.run_dir import RunDir, read_run_config
 
 
 def make_state(value=1.0):
@@ -133,7 +133,7 @@ def test_a_full_disk_is_told(run_dir, monkeypatch, failure):
     def fail(*arguments):
         raise failure
 
-    monkeypatch.setattr("modeling.tensorflow_checkpoint._save", fail)
+    monkeypatch.setattr("bert_keras.modeling.checkpoints.tensorflow_format._save", fail)
     sentence = (
         r"the checkpoint .*run/model.ckpt-4 cannot be written \(.*No space left on device\); make room there, and .*3$"
     )

@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from training.metrics_log import MetricsFile
-from training.run_dir import RunDir
-from training.selection import Selection
+from bert_keras.training.finetuning.selection import Selection
+from bert_keras.training.metrics_log import MetricsFile
+from bert_keras.training.run_dir import RunDir
 
 
 @pytest.fixture

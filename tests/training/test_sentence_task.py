@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 import run_pretraining
-from data_prep.pretraining_records import open_records
-from modeling import BertConfig, open_checkpoint
+from bert_keras.data_prep.records.reading import open_records
+from bert_keras.modeling import BertConfig, open_checkpoint
 
 TASK = ("bert/pooler/dense/kernel", "cls/seq_relationship/output_weights")
 

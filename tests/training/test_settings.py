@@ -6,9 +6,9 @@ import os
 import pytest
 from absl import flags
 
-from training.fine_tuning_flags import define_fine_tuning_flags
-from training.flags import parse
-from training.settings import settings_of, take_run_config, take_settings_of_run
+from bert_keras.cli.flags import parse
+from bert_keras.training.finetuning.flags import define_fine_tuning_flags
+from bert_keras.training.settings import settings_of, take_run_config, take_settings_of_run
 
 
 def parsed(*arguments):

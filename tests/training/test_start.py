@@ -9,8 +9,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from training import start
-from training.start import start_tensorflow
+from bert_keras.cli import start
+from bert_keras.cli.start import start_tensorflow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONEDNN = "I0000 port.cc:153] oneDNN custom operations are on. You may see\n"
@@ -54,7 +54,7 @@ def test_only_greetings_are_left_out(capfd, monkeypatch, has_gpu, level, shown):
 def run_with(tensorflow, tmp_path, program="", **environment):
     """Runs `start_tensorflow` in its own process, with a stand-in for TensorFlow that begins like `FAKE`."""
     (tmp_path / "tensorflow.py").write_text(FAKE + tensorflow)
-    program = "from training.start import start_tensorflow; start_tensorflow()\n" + program
+    program = "from cli.start import start_tensorflow; start_tensorflow()\n" + program
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     environment = {**kept, "PYTHONPATH": f"{tmp_path}:{ROOT}", **environment}
     return subprocess.run(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import (
+from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
     ClassificationTask,
@@ -24,11 +24,11 @@ from modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from modeling.precision import dtype_policy
+from bert_keras.modeling.precision import dtype_policy
+from bert_keras.training.loss_scale import LossScale
+from bert_keras.training.step import Evaluator, Trainer, dropout_seed
+from bert_keras.training.updates import choose_updates
 from tests.modeling.states import assert_states_close
-from training.loss_scale import LossScale
-from training.step import Evaluator, Trainer, dropout_seed
-from training.updates import choose_updates
 
 
 def features_of(examples):
@@ -60,7 +60,7 @@ def assert_equal(first, second, tolerance=0.0):
 )
 def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeypatch):
     if is_compiled:
-        monkeypatch.setattr("training.updates._COMPILED_SIZE", 0)
+        monkeypatch.setattr("bert_keras.training.updates._COMPILED_SIZE", 0)
     golden = np.load(golden_dir / name / "training.npz")
     task = PretrainingTask(PretrainingModel(BertConfig.from_json_file(golden_dir / name / "bert_config.json")))
     load_weights(weights_by_name(task.model), golden_dir / name / "bert_model.ckpt")
@@ -93,7 +93,7 @@ def test_the_compiled_update_equals_the_plain_one_on_every_weight_and_slot(tiny_
     dataset = tf.data.Dataset.from_tensor_slices(features_of(make_examples(20))).batch(4, drop_remainder=True)
     states = []
     for compiled_size in (2**60, 0):
-        monkeypatch.setattr("training.updates._COMPILED_SIZE", compiled_size)
+        monkeypatch.setattr("bert_keras.training.updates._COMPILED_SIZE", compiled_size)
         trainer = make_trainer(tiny_config)
         trainer.train(iter(dataset), tf.constant(5))
         states.append(state_of(trainer))
@@ -298,7 +298,7 @@ class UncompilableAdam(AdamWeightDecay):
 def test_what_xla_cannot_compile_is_updated_without_it(tiny_config, squad_batches, monkeypatch, messages):
     states = []
     for optimizer, compiled_size in ((AdamWeightDecay, 2**18), (UncompilableAdam, 0)):
-        monkeypatch.setattr("training.updates._COMPILED_SIZE", compiled_size)
+        monkeypatch.setattr("bert_keras.training.updates._COMPILED_SIZE", compiled_size)
         trainer = make_squad_trainer(tiny_config, optimizer=optimizer)
         trainer.train(iter(squad_batches), tf.constant(2))
         states.append(state_of(trainer))

@@ -8,11 +8,11 @@ from known_models import TOKENS, make_config
 from seqeval.metrics import f1_score
 from seqeval.scheme import IOB2
 
-from data_prep.tokenization import FullTokenizer
-from modeling import TokenClassifierModel
-from modeling.tagger import FeatureBasedTagger
-from training.run_dir import RunDir
-from training.token_classification import TokenClassification
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.modeling import TokenClassifierModel
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.training.finetuning.ner import TokenClassification
+from bert_keras.training.run_dir import RunDir
 
 TRAIN = """-DOCSTART- O
 

@@ -3,11 +3,11 @@
 import pytest
 import tensorflow as tf
 
-import training.tpu
-from modeling import ClassifierModel
+from bert_keras.modeling import ClassifierModel
+from bert_keras.training.distribution import tpu
+from bert_keras.training.distribution.devices import create_strategy
+from bert_keras.training.distribution.tpu import check_computing, check_paths, connect, is_tpu
 from tests.training.made_up_task import MadeUp, run, write_start
-from training.devices import create_strategy
-from training.tpu import check_computing, check_paths, connect, is_tpu
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 
@@ -34,9 +34,9 @@ def fake_tpu(monkeypatch):
         return tf.distribute.get_strategy()
 
     monkeypatch.setattr(tf.distribute, "TPUStrategy", strategy)
-    training.tpu._strategy.cache_clear()
+    tpu._strategy.cache_clear()
     yield calls
-    training.tpu._strategy.cache_clear()
+    tpu._strategy.cache_clear()
 
 
 def test_a_named_tpu_is_connected_to_and_initialised_in_this_order(fake_tpu):
@@ -79,7 +79,7 @@ def test_where_that_package_is_not_the_reason_tensorflow_says_it(fake_tpu, monke
         raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster.\nOp type: X")
 
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", fail)
-    monkeypatch.setattr(training.tpu, "_is_installed", lambda package: is_installed)
+    monkeypatch.setattr(tpu, "_is_installed", lambda package: is_installed)
     with pytest.raises(ValueError, match=rf"reached as '{target}' \(TPUs not found in the cluster\.\); run on"):
         connect(target)
 

@@ -6,8 +6,8 @@ import logging
 import pytest
 import rich.console
 
-from training.console import LogHandler
-from training.progress import Report, in_words
+from bert_keras.cli.console import LogHandler
+from bert_keras.training.report import Report, in_words
 
 
 class TwoMetrics:

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from training.run_dir import RunDir
-from training.tries import list_tries, try_all
+from bert_keras.training.finetuning.sweep import list_tries, try_all
+from bert_keras.training.run_dir import RunDir
 
 NOT_FINITE = ValueError("the loss or its gradient is not finite in step 3; start again with a lower --learning_rate")
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_prep.feature_batches import training_batches
-from modeling import (
+from bert_keras.modeling import (
     BertConfig,
     ClassificationTask,
     ClassifierModel,
@@ -19,11 +18,12 @@ from modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from modeling.dropout import Dropout
+from bert_keras.modeling.dropout import Dropout
+from bert_keras.training.evaluation_pass import Inference, length_step
+from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.loss_scale import LossScale
+from bert_keras.training.run import make_trainer
 from tests.training.made_up_task import MadeUp, assert_bit_equal, make_features, rows_of, run, weights_in, write_start
-from training.inference import Inference, length_step
-from training.loss_scale import LossScale
-from training.run import make_trainer
 
 STRATEGY = tf.distribute.get_strategy()
 
@@ -36,7 +36,7 @@ def start(tmp_path_factory):
 
 def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_path, monkeypatch, capsys):
     # So large that the first steps overflow, and growing so fast that later ones do.
-    monkeypatch.setattr("training.run.LossScale", functools.partial(LossScale, 2.0**20, 7))
+    monkeypatch.setattr("bert_keras.training.run.LossScale", functools.partial(LossScale, 2.0**20, 7))
     flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
     flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)

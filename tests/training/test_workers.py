@@ -8,8 +8,8 @@ import signal
 import pytest
 import tensorflow as tf
 
-from training.run_dir import RunDir
-from training.workers import Workers, open_run_dir
+from bert_keras.training.distribution.workers import Workers, open_run_dir
+from bert_keras.training.run_dir import RunDir
 
 
 def make_worker(index, sums, count=2):

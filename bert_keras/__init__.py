@@ -1,0 +1,72 @@
+"""BERT on TensorFlow and Keras.
+
+Each public name is loaded when it is first used, because most of them need TensorFlow, which takes seconds to import.
+"""
+
+import importlib
+import pathlib
+from typing import TYPE_CHECKING
+
+# In a clone that is not installed, the subpackages are folders next to this one.
+_CLONE = pathlib.Path(__file__).resolve().parents[1]
+if (_CLONE / "bert_keras").is_dir() and (_CLONE / "modeling" / "checkpoints").is_dir():
+    __path__.append(str(_CLONE))
+
+_NAMES = {
+    "modeling": (
+        *("BertConfig", "BertModel", "ClassifierModel", "MultipleChoiceModel", "PretrainingModel", "SquadModel"),
+        *("TokenClassifierModel", "load_weights", "open_checkpoint", "read_config", "save_checkpoint"),
+        *("save_safetensors", "weights_by_name"),
+    ),
+    "data_prep.text.tokenization": ("FullTokenizer",),
+    "prediction": (
+        *("ChoicePicker", "EntityTagger", "FeatureExtractor", "FillMask", "Limits", "NextSentence"),
+        *("QuestionAnswerer", "SentenceScorer", "TextClassifier", "Unanswered", "Vectorizer", "open_model"),
+    ),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 (a list of str)
+
+
+def __getattr__(name):
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
+
+
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from bert_keras.data_prep.text.tokenization import FullTokenizer
+    from bert_keras.modeling import (
+        BertConfig,
+        BertModel,
+        ClassifierModel,
+        MultipleChoiceModel,
+        PretrainingModel,
+        SquadModel,
+        TokenClassifierModel,
+        load_weights,
+        open_checkpoint,
+        read_config,
+        save_checkpoint,
+        save_safetensors,
+        weights_by_name,
+    )
+    from bert_keras.prediction import (
+        ChoicePicker,
+        EntityTagger,
+        FeatureExtractor,
+        FillMask,
+        Limits,
+        NextSentence,
+        QuestionAnswerer,
+        SentenceScorer,
+        TextClassifier,
+        Unanswered,
+        Vectorizer,
+        open_model,
+    )

@@ -1,0 +1,1 @@
+"""What the programs share: flags, the screen, progress, how TensorFlow is started."""

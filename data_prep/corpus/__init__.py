@@ -1,0 +1,1 @@
+"""Text files as tokenized documents, read by one process or several."""

@@ -1,0 +1,98 @@
+"""Work shared by the machines of an Apache Beam runner, in place of the processes of one machine."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_keras.data_prep.corpus.workers import WorkFolder
+
+log = logging.getLogger("bert_keras")
+
+_SECONDS_UNTIL_VISIBLE = 120.0  # NFS may hide a new file from other machines for a minute
+
+
+class BeamWorkers:
+    """Acts like `data_prep.corpus.workers.Workers`: each round of tasks is a pipeline.
+
+    Tasks and results pass through the work folder, so that all machines have to see it, and the files that tasks read,
+    under the same paths. This project has to be installed on them.
+
+    Args:
+        options: the runner's, such as ["--runner=FlinkRunner", "--flink_master=host:8081"].
+        context: is given to every function with its task.
+
+    Raises:
+        ValueError: Apache Beam is not installed, or refuses its options.
+    """
+
+    def __init__(self, options: Sequence[str], context: Any):
+        try:
+            import apache_beam as beam
+            from apache_beam.options.pipeline_options import PipelineOptions
+        except ImportError:
+            raise ValueError("apache-beam is not installed; run pip install 'bert-keras[beam]'") from None
+        self._options, self._context = PipelineOptions(list(options)), context
+        try:
+            beam.Pipeline(options=self._options)
+        except (ValueError, ImportError) as error:
+            raise ValueError(f"Apache Beam refuses {' '.join(options)}: {error}") from error
+
+    def __enter__(self) -> "BeamWorkers":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        pass
+
+    def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
+        """Has the tasks done that are not finished yet.
+
+        Args, yields: as of `Workers.run`; the results come when all tasks are done.
+
+        Raises:
+            RuntimeError: a task failed; the runner's message is in it.
+            OSError: this machine does not see the result of a task.
+        """
+        import apache_beam as beam
+
+        # Looking for a file that is not there yet could hide it, on NFS, when it is; listing the folder does not.
+        names = set(os.listdir(folder.path))
+        unfinished = [(name, task) for name, task in tasks.items() if f"{name}.json" not in names]
+        if unfinished:
+            log.info("a pipeline of %d tasks", len(unfinished))
+            with beam.Pipeline(options=self._options) as pipeline:
+                # Reshuffled, because a runner may keep in one place what was created in one.
+                _ = (
+                    pipeline
+                    | beam.Create(unfinished)
+                    | beam.Reshuffle()
+                    | beam.MapTuple(_Task(function, self._context, folder))
+                )
+        for name in tasks:
+            yield name, _wait_for(name, folder)
+
+
+def _wait_for(name: str, folder: WorkFolder) -> dict:
+    """Returns the result of a task that is finished, as soon as this machine sees it."""
+    end = time.monotonic() + _SECONDS_UNTIL_VISIBLE
+    while (result := folder.result(name)) is None:
+        if time.monotonic() > end:
+            raise OSError(
+                f"the pipeline has ended, but the result of its task {name} is not in {folder.path}; all machines need "
+                "to see this folder under the same path"
+            )
+        time.sleep(1)
+    return result
+
+
+class _Task:
+    """The function of a task with all that it needs, but for the task."""
+
+    def __init__(self, function: Callable, context: Any, folder: WorkFolder):
+        self._function, self._context, self._folder = function, context, folder
+
+    def __call__(self, name: str, task: Any) -> None:
+        # A runner may do a task twice. What the second one would read may be gone when the first one has finished.
+        if self._folder.result(name) is None:
+            self._function(self._context, self._folder, name, task)

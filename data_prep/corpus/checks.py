@@ -1,0 +1,111 @@
+"""Checks of a corpus, and warnings about it, before examples are built from it."""
+
+import logging
+import shutil
+from array import array
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
+from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, Instance, PretrainingDataSettings
+from bert_keras.data_prep.records.writing import serialize_example
+
+log = logging.getLogger("bert_keras")
+
+_MOST_LONE_SENTENCES = 0.5  # of the documents
+_MOST_CUT_TOKENS = 0.2
+_AT_ONCE = 1 << 20
+# An example takes up about so much of the text that it could: with a random next sentence only its first half is used.
+_TEXT_USED = 0.75
+
+
+def check_documents(documents: Documents, input_files: Sequence[str], settings: PretrainingDataSettings) -> None:
+    """Refuses a corpus without documents, warns of text that does not suit the sentence task, and says what was read.
+
+    Raises:
+        UnusableTextError: there is no document.
+    """
+    if not documents:
+        raise UnusableTextError(
+            f"no document was found in {', '.join(input_files)}; the text needs one sentence a line and a blank line "
+            "after each document"
+        )
+    log.info(
+        "read %s documents, %s sentences, %s tokens from %d files",
+        *(f"{count:,}" for count in (len(documents), documents.num_sentences, len(documents.tokens))),
+        len(input_files),
+    )
+    if settings.sentence_task == "none":
+        return
+    if len(documents) == 1:
+        log.warning(
+            "the text is a single document, so that random next sentences come from it as well, as in the original: "
+            "next-sentence prediction cannot be learnt from it; put a blank line after each document"
+        )
+    _warn_about_paragraphs(documents, settings)
+
+
+def _warn_about_paragraphs(documents: Documents, settings: PretrainingDataSettings) -> None:
+    """Warns where lines seem to be paragraphs: most documents have only one, or many are longer than an example."""
+    num_special, _ = SENTENCE_TASKS[settings.sentence_task]
+    longest = settings.max_seq_length - num_special
+    num_lone = sum(int(np.count_nonzero(counts == 1)) for counts in _differences(documents.document_starts))
+    num_cut = sum(int((counts[counts > longest] - longest).sum()) for counts in _differences(documents.sentence_starts))
+    lone_share, cut_share = num_lone / len(documents), num_cut / len(documents.tokens)
+    if (len(documents) > 1 and lone_share >= _MOST_LONE_SENTENCES) or cut_share >= _MOST_CUT_TOKENS:
+        random_next = ", so that all of their examples have a random next sentence"
+        signs = [
+            f"{100 * lone_share:.0f} % of the documents have a single line"
+            + random_next * (settings.sentence_task == "next_sentence"),
+            f"at least {100 * cut_share:.0f} % of the tokens are cut off in each pass, because their lines are longer "
+            "than an example",
+        ]
+        log.warning(
+            "the text seems to have one paragraph a line: %s; put one sentence on each line, and a blank line after "
+            "each document",
+            ", and ".join(sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005),
+        )
+
+
+def _differences(starts) -> Iterator[np.ndarray]:
+    """Yields how many there are from each start to the next one, a part at a time."""
+    starts = np.frombuffer(starts, np.uint64)
+    for first in range(0, len(starts) - 1, _AT_ONCE):
+        yield np.diff(starts[first : first + _AT_ONCE + 1])
+
+
+def tell_room(documents: Documents, settings: PretrainingDataSettings, folder: str, num_copies: int) -> None:
+    """Says how much disk the examples need, and warns where there is less.
+
+    Args:
+        documents: what the examples are made from.
+        settings: how they are made.
+        folder: local; where they go.
+        num_copies: how often the records are on the disk at the same time.
+    """
+    num_special, _ = SENTENCE_TASKS[settings.sentence_task]
+    longest = settings.max_seq_length - num_special
+    num_instances = settings.dupe_factor * (len(documents) + len(documents.tokens) / (_TEXT_USED * longest))
+    ids = array("I", documents.tokens[:longest]).tolist()
+    size = min(settings.max_predictions_per_seq, settings.most_predictions)
+    positions = list(range(size))
+    instance = Instance(ids, longest // 2, False, positions, (ids * size)[:size])
+    record = len(serialize_example(instance.features(settings)))
+    tell_need(num_copies * record * num_instances, folder, f"about {num_instances:,.0f} examples")
+
+
+def tell_need(num_bytes: float, folder: str, what: str) -> None:
+    """Says how much room something needs in a folder, and warns where there is less."""
+    free = shutil.disk_usage(folder).free
+    tell = log.warning if num_bytes > free else log.info
+    tell(
+        "%s: unfinished work needs about %s in %s, where %s are free",
+        *(what, size_text(num_bytes), folder, size_text(free)),
+    )
+
+
+def size_text(num_bytes: float) -> str:
+    """Returns a size as it is shown, in GB, or below 0.1 GB in MB."""
+    return f"{num_bytes / 1e9:,.1f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:,.1f} MB"

@@ -1,0 +1,200 @@
+"""Text files as users have them: compressed, in UTF-16, or remote. They are first copied as local UTF-8 lines."""
+
+import bz2
+import codecs
+import contextlib
+import gzip
+import io
+import logging
+import lzma
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.text_lines import TextFile, UnusableTextError
+from bert_keras.data_prep.corpus.workers import ThisProcess, WorkFolder
+from bert_keras.storage import paths, text_files
+
+log = logging.getLogger("bert_keras")
+
+_HEAD = 1 << 16
+_BLOCK = 1 << 20
+# Python's decoders of these names read the byte order mark and leave it out.
+_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
+_MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+class Form(NamedTuple):
+    """How a file holds text: its compression ("" for none) and its encoding."""
+
+    compression: str
+    encoding: str
+
+
+def form_of(file: str) -> Form:
+    """Looks at the first bytes of a file.
+
+    Raises:
+        ValueError: it is empty or not text, its encoding is UTF-16 without a byte order mark, or the package for its
+            compression is not installed.
+        OSError: it cannot be read.
+    """
+    with paths.open_file(file) as content:
+        compression = _compression(content.read(16))
+    with contextlib.closing(_blocks(file, Form(compression, "bytes"), _HEAD)) as blocks:
+        head = next(blocks, b"")
+    if not head:
+        raise UnusableTextError(f'the input file "{file}" is empty; leave it out, or look at how it was made')
+    encoding = next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), None)
+    if encoding is None:
+        _refuse_utf16_without_mark(head, file)
+        text_files.check_is_text(head, file)
+    return Form(compression, encoding or "utf-8")
+
+
+@contextlib.contextmanager
+def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Progress | None = None):
+    """Makes texts readable as long as the block lasts; see `local_texts`. Copies are in a temporary folder.
+
+    Args:
+        files: paths, local or remote, that `form_of` accepts.
+        work_dir: where the temporary folder is created; None: where the system has its own.
+        progress: shows the bytes that are copied.
+
+    Yields:
+        list of TextFile.
+    """
+    if all(map(_is_local_utf8, files)):
+        yield [TextFile(file, file) for file in files]
+        return
+    with tempfile.TemporaryDirectory(prefix="bert-keras-", dir=work_dir) as path, WorkFolder(path) as folder:
+        yield local_texts(files, folder, ThisProcess(None).run, progress)
+
+
+def local_texts(
+    files: Sequence[str], folder: WorkFolder, run: Callable, progress: Progress | None = None
+) -> list[TextFile]:
+    """Copies texts that are compressed, remote or not UTF-8 into a folder, as UTF-8. The lines stay the same.
+
+    Args:
+        files: paths, local or remote, that `form_of` accepts.
+        folder: where the copies go; their names begin with "source-".
+        run: of the workers that copy.
+        progress: shows the bytes that are copied.
+
+    Returns:
+        For each file where its text can be read; a local file of UTF-8 is read where it is.
+
+    Raises:
+        UnusableTextError: a file is damaged.
+        OSError: a file cannot be read, or the copy cannot be written.
+    """
+    progress = progress or Progress()
+    tasks = {f"source-{number:06}": file for number, file in enumerate(files) if not _is_local_utf8(file)}
+    if tasks:
+        log.info("copying %s of %s texts as plain UTF-8 to %s", f"{len(tasks):,}", f"{len(files):,}", folder.path)
+        sizes = {name: paths.size(file) for name, file in tasks.items()}
+        progress.start("copying", sum(sizes.values()), "bytes")
+        for name, result in run(_copy, folder, tasks):
+            if "mistake" in result:
+                raise UnusableTextError(result["mistake"])
+            progress.advance(sizes[name])
+        progress.finish()
+    names = (f"source-{number:06}" for number in range(len(files)))
+    return [
+        TextFile(file, folder.file(f"{name}.text") if name in tasks else file)
+        for name, file in zip(names, files, strict=True)
+    ]
+
+
+def _copy(context, folder: WorkFolder, name: str, file: str) -> dict:
+    try:
+        form = form_of(file)
+        with folder.create(f"{name}.text") as copy:
+            copy.writelines(_blocks(file, form))
+    except UnusableTextError as error:
+        return folder.finish(name, {"mistake": str(error)})
+    return folder.finish(name, {}, [copy])
+
+
+def _is_local_utf8(file: str) -> bool:
+    return not paths.is_remote(file) and form_of(file) == Form("", "utf-8")
+
+
+def _blocks(file: str, form: Form, size: int = _BLOCK) -> Iterator[bytes]:
+    """Yields the content of a file, unpacked and as UTF-8."""
+    damage, unpack = (EOFError, OSError, zlib.error, lzma.LZMAError), _OPEN.get(form.compression)
+    if form.compression == "zstd":
+        damage, unpack = (*damage, _zstd(file).ZstdError), _zstd(file).open
+    try:
+        with contextlib.ExitStack() as stack:
+            content = stack.enter_context(paths.open_file(file))
+            if unpack:
+                content = stack.enter_context(unpack(content))
+            if form.encoding in ("utf-8", "bytes"):
+                while block := content.read(size):
+                    yield block
+                return
+            text = io.TextIOWrapper(content, encoding=form.encoding, newline="")
+            while block := text.read(size):
+                yield block.encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnusableTextError(
+            f"{file} is not valid {form.encoding.upper()}, which its byte order mark says it is ({error.reason}); "
+            "convert it to UTF-8"
+        ) from None
+    except damage as error:
+        # bz2 raises a bare OSError; that of a file has a number, or as a cause what TensorFlow says.
+        if isinstance(error, OSError) and (error.errno is not None or error.__cause__):
+            raise OSError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
+        raise UnusableTextError(
+            f"{file} cannot be unpacked ({error}); it may be cut short, so copy or make it again"
+        ) from None
+
+
+def _compression(head: bytes) -> str:
+    return next((name for magic, name in _COMPRESSIONS.items() if head.startswith(magic)), "")
+
+
+def _zstd(file: str):
+    try:
+        from compression import zstd  # Python 3.14
+    except ImportError:
+        try:
+            from backports import zstd
+        except ImportError:
+            raise ValueError(
+                f"{file} is compressed with Zstandard, which this Python cannot unpack; run pip install "
+                "backports.zstd, or unpack the file with zstd -d"
+            ) from None
+    return zstd
+
+
+_COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+# A file of bzip2 goes on with the digits of pi, or, without content, of its square root.
+_COMPRESSIONS |= {b"BZh%d%b" % (level, pi): "bzip2" for level in range(1, 10) for pi in (b"1AY&SY", b"\x17rE8P\x90")}
+_OPEN = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
+
+
+def _refuse_utf16_without_mark(head: bytes, file: str) -> None:
+    """Refuses text in which the first, or the second, of each pair of bytes is often 0: line feeds, for example."""
+    counts = {"UTF-16BE": head[::2].count(0), "UTF-16LE": head[1::2].count(0)}
+    encoding = max(counts, key=counts.get)
+    most, fewest = max(counts.values()), min(counts.values())
+    if most < 2 or most < len(head) / 200 or 10 * fewest > most:
+        return
+    if most > len(head) / 5 or not _is_utf8(head):
+        raise ValueError(
+            f"{file} is {encoding} without a byte order mark, judged by its zero bytes, but UTF-8 is needed; convert "
+            f"it: iconv -f {encoding} -t UTF-8 OLD > NEW"
+        )
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,162 @@
+"""A corpus of any size on disk: text tokenised by several processes into the three arrays of `Documents`."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, as_text_file, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_sources import local_texts
+from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
+
+log = logging.getLogger("bert_keras")
+
+CHUNK_BYTES = 4 << 20
+_ARRAYS = ("tokens", "sentence_starts", "document_starts")
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """The lines of a file that begin at `start` or after it, and before `end`; whether the file ends with them."""
+
+    file: TextFile
+    start: int
+    end: int
+    is_last: bool
+
+
+def tokenize_corpus(
+    files: Sequence[str],
+    tokenizer,
+    strict_utf8: bool,
+    workers: Workers,
+    folder: WorkFolder,
+    progress: Progress | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> tuple[Documents, int]:
+    """Reads and tokenizes text files as `read_documents` does, with several processes and onto disk.
+
+    Args:
+        files: paths, local or remote, also of compressed text: see `local_texts`.
+        strict_utf8, progress: as of `read_documents`.
+        tokenizer: the one that is the workers' context, or its first part.
+        workers: they do it.
+        folder: where the arrays go, and where those of an earlier try are found.
+        chunk_bytes: so much text is a task; it changes nothing but the size of the tasks.
+
+    Returns:
+        The documents in the order of the files; how many of their tokens are `[UNK]`.
+
+    Raises:
+        UnusableTextError: text that is not UTF-8, with `strict_utf8`, naming file and line; or a damaged file.
+        OSError: a file cannot be read, or the folder cannot be written to.
+    """
+    progress = progress or Progress()
+    vocab_size = max(tokenizer.vocab.values()) + 1
+    if folder.result("corpus") is None:
+        chunks = cut(local_texts(files, folder, workers.run, progress), chunk_bytes)
+        results = {}
+        progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
+        for name, result in workers.run(_tokenize_chunk, folder, {k: (c, strict_utf8) for k, c in chunks.items()}):
+            if strict_utf8:
+                Dropped(**result["dropped"]).refuse_invalid()
+            results[name] = result
+            progress.advance(chunks[name].end - chunks[name].start)
+        progress.finish()
+        _join(chunks, results, folder)
+    corpus = folder.result("corpus")
+    folder.remove("source-")
+    folder.remove("text-")
+    for warning in corpus["warnings"]:
+        log.warning("%s", warning)
+    if not corpus["num_documents"]:
+        return Documents(vocab_size), 0
+    return open_corpus(folder, vocab_size), corpus["num_unknown"]
+
+
+def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
+    """Returns the documents that `tokenize_corpus` has left in a folder; for the workers."""
+    return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
+
+
+def cut(files: Sequence[str | TextFile], chunk_bytes: int = CHUNK_BYTES) -> dict[str, Chunk]:
+    """Cuts local files of UTF-8 into tasks of about so many bytes; returns them by name, in their order."""
+    texts = [as_text_file(file) for file in files]
+    chunks = [
+        Chunk(text, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
+        for text, size in ((text, os.path.getsize(text.path)) for text in texts)
+        for start in range(0, size, chunk_bytes)
+    ]
+    return {f"text-{number:06}": chunk for number, chunk in enumerate(chunks)}
+
+
+def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict:
+    tokenizer, (chunk, strict_utf8) = context[0], task
+    documents, dropped = Documents(max(tokenizer.vocab.values()) + 1), Dropped()
+    ends_a_document = False  # one that began in an earlier chunk
+    for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
+        if line:
+            documents.add_sentence(tokenizer.encode(line))
+        else:
+            ends_a_document = ends_a_document or not documents.num_sentences
+            documents.end_document()
+    files = []
+    for array_name in _ARRAYS:
+        with folder.create(f"{name}.{array_name}") as file:
+            file.write(getattr(documents, array_name))
+        files.append(file)
+    result = {
+        "num_unknown": documents.tokens.count(tokenizer.vocab["[UNK]"]),
+        "ends_a_document": ends_a_document,
+        "dropped": dataclasses.asdict(dropped),
+    }
+    return folder.finish(name, result, files)
+
+
+def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder) -> None:
+    """Joins the arrays of the chunks, each in turn, to those of the corpus."""
+    num_tokens = num_sentences = num_documents = last_end = 0
+    dropped, continuing, names = Dropped(), [], list(chunks)
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(folder.create(name)) for name in _ARRAYS]
+        tokens, sentences, documents = files
+        for starts in (sentences, documents):
+            starts.write(np.zeros(1, np.uint64))
+        for number, name in enumerate(names):
+            content, sentence_starts, document_starts = _read_chunk(folder, name)
+            ends = np.concatenate([[0] if results[name]["ends_a_document"] else [], document_starts[1:]])
+            ends = ends.astype(np.uint64) + np.uint64(num_sentences)
+            ends = ends[ends > last_end]
+            num_sentences += len(sentence_starts) - 1
+            is_end = number + 1 == len(names)
+            if is_end and num_sentences > (ends[-1] if len(ends) else last_end):
+                ends = np.append(ends, np.uint64(num_sentences))
+            last_end = int(ends[-1]) if len(ends) else last_end
+            if chunks[name].is_last and not is_end and num_sentences > last_end:
+                continuing.append((chunks[name].file.name, chunks[names[number + 1]].file.name))
+            tokens.write(content)
+            sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
+            documents.write(ends)
+            num_tokens += int(sentence_starts[-1])
+            num_documents += len(ends)
+            dropped.add(Dropped(**results[name]["dropped"]))
+    folder.finish(
+        "corpus",
+        {
+            "num_documents": num_documents,
+            "num_unknown": sum(result["num_unknown"] for result in results.values()),
+            "warnings": text_warnings(dropped, continuing),
+        },
+        files,
+    )
+
+
+def _read_chunk(folder: WorkFolder, name: str) -> tuple[bytes, np.ndarray, np.ndarray]:
+    with open(folder.file(f"{name}.tokens"), "rb") as file:
+        content = file.read()
+    return content, *(np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:])

@@ -1,0 +1,310 @@
+"""Processes that share work, and a folder that remembers what is finished, so that a new start continues from there."""
+
+import concurrent.futures
+import contextlib
+import functools
+import itertools
+import json
+import logging
+import multiprocessing
+import os
+import secrets
+import signal
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_keras.storage import paths, writing
+
+log = logging.getLogger("bert_keras")
+
+_UNFINISHED = ".part"
+_LINES_AT_ONCE = 1024
+
+
+class NotedFile:
+    """A file being written, whose size and checksum are known at its end. It has its name only when it is complete.
+
+    Args:
+        folder: the path of a local folder.
+        name: the final name in the folder, or an absolute path.
+
+    Attributes:
+        name: the final name.
+        num_bytes: the size so far.
+        checksum: the CRC-32 so far.
+    """
+
+    def __init__(self, folder: str, name: str):
+        self.name, self._path = name, os.path.join(folder, name)
+        self.num_bytes = self.checksum = 0
+        # Two machines may do the same task at the same time. Each writes its own file, and both files are the same.
+        self._partial = f"{self._path}.{secrets.token_hex(4)}{_UNFINISHED}"
+        self._file = open(self._partial, "wb")  # noqa: SIM115 (closed by __exit__)
+
+    def __enter__(self) -> "NotedFile":
+        return self
+
+    def __exit__(self, kind, *exception) -> None:
+        try:
+            self._file.close()
+            if kind is None:
+                writing.flush(self._partial)
+                os.replace(self._partial, self._path)
+        finally:
+            paths.remove(self._partial)
+
+    def write(self, data) -> int:
+        """Adds bytes, or an array of numbers."""
+        if not len(data):
+            return 0  # an empty array cannot be cast
+        view = memoryview(data).cast("B")
+        self._file.write(view)
+        self.num_bytes += view.nbytes
+        self.checksum = zlib.crc32(view, self.checksum)
+        return view.nbytes
+
+    def writelines(self, lines: Iterable[bytes]) -> None:
+        """Adds several bytes objects."""
+        lines = iter(lines)
+        while batch := list(itertools.islice(lines, _LINES_AT_ONCE)):
+            self.write(b"".join(batch))
+
+
+class WorkFolder:
+    """A folder of unfinished work on a local disk, with a note (JSON) for each finished task.
+
+    A note holds the result of the task, and the size and checksum of each file that the task wrote. Entering the folder
+    checks them all and forgets the tasks whose files do not match, so that these tasks are done again.
+
+    The folder is for one piece of work and one process that leads it. A context manager: leaving it unlocks the folder
+    and keeps what is in it.
+
+    Args:
+        path: the folder; it is created on entering where it is missing.
+
+    Raises:
+        ValueError: on entering: another process uses the folder.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+
+    def __enter__(self) -> "WorkFolder":
+        os.makedirs(self.path, exist_ok=True)
+        try:
+            self._lock = writing.lock(self.file("lock"))
+        except BlockingIOError:
+            raise ValueError(
+                f"another process is building the same files in {self.path} now; wait for it, or stop it"
+            ) from None
+        self._forget_damaged()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def __getstate__(self) -> dict:
+        return {"path": self.path}
+
+    @property
+    def has_results(self) -> bool:
+        """bool; a task is finished."""
+        return any(name.endswith(".json") for name in os.listdir(self.path))
+
+    def file(self, name: str) -> str:
+        """Returns the path of a file in the folder; an absolute path stays as it is."""
+        return os.path.join(self.path, name)
+
+    def create(self, name: str) -> NotedFile:
+        """Opens a file of the folder (or one with an absolute path) to write, for `finish`."""
+        return NotedFile(self.path, name)
+
+    def result(self, task: str) -> dict | None:
+        """Returns the result of a task; None where it is not finished."""
+        note = self._read_note(task)
+        return note and note["result"]
+
+    def finish(self, task: str, result: dict, files: Sequence[NotedFile] = (), replaces: Sequence[str] = ()) -> dict:
+        """Notes the result of a task and returns it.
+
+        Args:
+            task: its name.
+            result: JSON values.
+            files: complete files that the task has written.
+            replaces: names of files of the folder that are not needed any longer, now that this task is finished.
+        """
+        note = {
+            "result": result,
+            "files": {file.name: [file.num_bytes, file.checksum] for file in files},
+            "replaces": list(replaces),
+        }
+        with self.create(f"{task}.json") as file:
+            file.write(json.dumps(note).encode("utf-8"))
+        writing.flush(self.path)
+        return result
+
+    def forget(self, task: str) -> None:
+        """Makes a task one that is not finished."""
+        paths.remove(self.file(f"{task}.json"))
+
+    def remove(self, prefix: str) -> None:
+        """Removes the notes and files whose names begin so."""
+        names = [name for name in os.listdir(self.path) if name.startswith(prefix)]
+        for name in sorted(names, key=lambda name: not name.endswith(".json")):  # never a note without its files
+            paths.remove(self.file(name))
+
+    def _read_note(self, task: str) -> dict | None:
+        try:
+            with open(self.file(f"{task}.json"), encoding="utf-8") as file:
+                note = json.load(file)
+            return note if {"result", "files", "replaces"} <= note.keys() else None
+        except (FileNotFoundError, ValueError, AttributeError):
+            return None
+
+    def _forget_damaged(self) -> None:
+        """Removes what was being written when an earlier process ended, and the notes whose files do not match."""
+        names = os.listdir(self.path)
+        for name in names:
+            if name.endswith(_UNFINISHED):
+                paths.remove(self.file(name))
+        tasks = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+        notes = {task: self._read_note(task) or {"files": {f"{task}.json": [-1, 0]}, "replaces": ()} for task in tasks}
+        replaced_by = {name: task for task, note in notes.items() for name in note["replaces"]}
+
+        @functools.cache
+        def first_damaged(task):
+            for name, (num_bytes, checksum) in notes[task]["files"].items():
+                is_replaced = name in replaced_by and first_damaged(replaced_by[name]) is None
+                if not is_replaced and not _is_whole(self.file(name), num_bytes, checksum):
+                    return name
+            return None
+
+        for task in tasks:
+            if first_damaged(task) is not None:
+                log.warning("%s is missing or damaged; it is made again", self.file(first_damaged(task)))
+                self.forget(task)
+
+
+def _is_whole(file: str, num_bytes: int, checksum: int) -> bool:
+    try:
+        if os.path.getsize(file) != num_bytes:
+            return False
+        found = 0
+        with open(file, "rb") as content:
+            while block := content.read(1 << 20):
+                found = zlib.crc32(block, found)
+        return found == checksum
+    except OSError:
+        return False
+
+
+class ThisProcess:
+    """Acts like `Workers` without any process: the tasks are done here, one after the other.
+
+    Args:
+        context: is given to every function with its task.
+    """
+
+    def __init__(self, context: Any):
+        self._context = context
+
+    def __enter__(self) -> "ThisProcess":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        pass
+
+    def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
+        """Does the tasks that are not finished yet; args and yields as of `Workers.run`."""
+        for name, task in tasks.items():
+            result = folder.result(name)
+            yield name, function(self._context, folder, name, task) if result is None else result
+
+
+class Workers:
+    """Processes that work on tasks. A context manager: leaving it ends them, whatever they are doing after a failure.
+
+    They are new processes, not forked, and import only what their functions need. They end with the process that
+    started them, however that one ends.
+
+    Args:
+        number: how many.
+        context: is given to every function with its task; is sent to each process once.
+    """
+
+    def __init__(self, number: int, context: Any):
+        self._number = number
+        method = multiprocessing.get_context("spawn")
+        # Nothing is ever sent. The workers end when the other end is closed, which the end of this process does too.
+        leaves, self._alive = method.Pipe(duplex=False)
+        self._executor = concurrent.futures.ProcessPoolExecutor(number, method, _start, (context, leaves))
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, kind, *exception) -> None:
+        if kind is not None:
+            self._alive.close()
+        self._executor.shutdown(cancel_futures=True)
+        self._alive.close()
+
+    def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
+        """Has the tasks done that are not finished yet.
+
+        Args:
+            function: of the context, the folder, the name of the task and the task; has to note the result in the
+                folder and to return it. A function of a module.
+            folder: where finished tasks are noted.
+            tasks: by name.
+
+        Yields:
+            The name and the result of each task, as they come.
+
+        Raises:
+            ChildProcessError: a process died.
+        """
+        try:
+            yield from self._run(function, folder, iter(tasks.items()))
+        except concurrent.futures.BrokenExecutor:
+            raise ChildProcessError(
+                f"one of the {self._number} worker processes died, perhaps because memory ran out; give fewer "
+                "--num_workers; the same command continues from what is finished"
+            ) from None
+
+    def _run(self, function: Callable, folder: WorkFolder, waiting: Iterator) -> Iterator[tuple[str, dict]]:
+        running = {}
+        while True:
+            for name, task in waiting:
+                result = folder.result(name)
+                if result is not None:
+                    yield name, result
+                    continue
+                running[self._executor.submit(_work, function, folder, name, task)] = name
+                if len(running) == 2 * self._number:
+                    break
+            if not running:
+                return
+            done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in done:
+                yield running.pop(future), future.result()
+
+
+def _start(context: Any, leaves) -> None:
+    """Begins a worker process."""
+    global _context
+    _context = context
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of them; the one that leads ends the others
+
+    def end_with_the_leader():
+        with contextlib.suppress(OSError):
+            leaves.poll(None)
+        os._exit(1)
+
+    threading.Thread(target=end_with_the_leader, daemon=True).start()
+
+
+def _work(function: Callable, folder: WorkFolder, name: str, task: Any) -> dict:
+    return function(_context, folder, name, task)

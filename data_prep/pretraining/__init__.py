@@ -1,0 +1,1 @@
+"""Documents to examples of pre-training: pairs, masks, order."""

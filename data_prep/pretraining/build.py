@@ -1,0 +1,238 @@
+"""Text files in, record files of pre-training examples out: the original create_pretraining_data as a function.
+
+With the same settings it makes the same examples in the same order and files as the original. Differs from it in
+memory: token ids are in flat arrays and finished instances on disk, until they are written in their shuffled order.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import logging
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.checks import check_documents, tell_room
+from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents
+from bert_keras.data_prep.corpus.text_sources import opened_texts
+from bert_keras.data_prep.corpus.workers import Workers
+from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, BuildingTools, show
+from bert_keras.data_prep.pretraining.instances import Instance, PretrainingDataSettings, instances_of_document
+from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
+from bert_keras.data_prep.pretraining.parallel_build import build_with_workers, work_folder
+from bert_keras.data_prep.pretraining.spill import InstanceSpill
+from bert_keras.data_prep.pretraining.summary import Summary
+from bert_keras.data_prep.records.writing import (
+    RecordWriter,
+    check_record_files,
+    create_folders,
+    serialize_example,
+    tell_replaced,
+)
+
+log = logging.getLogger("bert_keras")
+
+
+def build_pretraining_data(
+    input_files: Sequence[str],
+    output_files: Sequence[str],
+    tokenizer,
+    settings: PretrainingDataSettings,
+    vocab_file: str | None = None,
+    progress: Progress | None = None,
+    rng: random.Random | None = None,
+    num_workers: int = 1,
+    is_gzip: bool = False,
+    start_workers: Callable | None = None,
+    work_dir: str | None = None,
+) -> dict:
+    """Builds pre-training examples from text files.
+
+    Args:
+        input_files: text, one sentence a line and a blank line after each document; UTF-8, or UTF-16 with a byte order
+            mark; it may be compressed (gzip, bzip2, xz, Zstandard) or remote, and is then copied to `work_dir` first.
+        output_files: TFRecord files, local or remote; with one worker example number j goes to file j modulo their
+            number, with more each example to a random one. NAME.json holds the metadata of the file NAME.
+        tokenizer: a `FullTokenizer`.
+        settings: see there.
+        vocab_file: noted in the metadata, and not to be written over.
+        progress: is told how far the work has come; None: lines in the log.
+        rng: where all randomness is drawn from; None: `random.Random(settings.random_seed)`. Only for one worker.
+        num_workers: processes that share the work. With one the examples and their order are the original's. With more
+            each document of each pass draws from its own stream, so that the files are the same for every number.
+        is_gzip: compresses the files.
+        start_workers: starts those who do the work in place of `num_workers` processes: see `build_with_workers`.
+        work_dir: a local folder for unfinished work; None: that of the first output, or the system's folder for
+            temporary files where that is remote.
+
+    Returns:
+        The summary: see `Summary.as_dict`.
+
+    Raises:
+        FileNotFoundError, ValueError: the input, the outputs or the vocabulary cannot serve.
+        OSError: writing failed, as on a full disk, or a worker died.
+    """
+    input_files, output_files = list(input_files), list(output_files)
+    vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
+    check_text_files(input_files)
+    check_record_files(output_files, input_files, vocab_file)
+    tell_replaced(output_files)
+    warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
+    _warn_about_predictions(settings)
+    if num_workers < 1:
+        raise ValueError(f"--num_workers={num_workers} processes build nothing; give 1 or more")
+    if rng is not None and (num_workers > 1 or start_workers is not None):
+        raise ValueError("a generator (rng) is for one worker; several draw from streams made from random_seed")
+    flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
+    if num_workers > 1:
+        start_workers = start_workers or functools.partial(Workers, num_workers)
+    metadata = _metadata(tokenizer, settings, flags, is_release_order=start_workers is None)
+    tools = BuildingTools(tokenizer, vocabulary, settings)
+    progress = progress or Progress()
+    if start_workers is not None:
+        return build_with_workers(
+            input_files, output_files, tools, start_workers, is_gzip, metadata, progress, work_dir
+        )
+    return _build_in_order(input_files, output_files, tools, rng, is_gzip, metadata, progress, work_dir)
+
+
+def _build_in_order(
+    input_files: Sequence[str],
+    output_files: Sequence[str],
+    tools: BuildingTools,
+    rng: random.Random | None,
+    is_gzip: bool,
+    metadata: dict,
+    progress: Progress,
+    work_dir: str | None,
+) -> dict:
+    """Builds examples in this process, in the order of the original; returns the summary."""
+    tokenizer, settings = tools.tokenizer, tools.settings
+    rng = rng or random.Random(settings.random_seed)
+    folder = work_folder(output_files[0], work_dir)
+    with RecordWriter(output_files, is_gzip, folder) as writer:
+        create_folders([os.path.join(folder, "any")])
+        with opened_texts(input_files, folder, progress) as texts:
+            documents = read_documents(texts, tokenizer, settings.strict_utf8, progress)
+        check_documents(documents, input_files, settings)
+        tell_room(documents, settings, folder, num_copies=2)
+        summary = Summary.of_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
+        largest = max(*tokenizer.vocab.values(), settings.max_seq_length)
+        with InstanceSpill(folder, largest) as spill:
+            for instance in draw_instances(documents, settings, tools.vocabulary, rng, progress):
+                spill.append(instance)
+                summary.add(instance)
+            result = summary.as_dict(settings.max_seq_length)
+            spill.shuffle(rng)
+            for number, instance in enumerate(itertools.islice(spill, NUM_SHOWN)):
+                show(number, instance, tools)
+            progress.start("writing", len(spill), "instances")
+            for number in range(len(output_files)):
+                writer.write_file(_records_of(spill, len(output_files), number, settings, progress))
+            progress.finish()
+        writer.commit({**metadata, "summary": result})
+    return result
+
+
+def _records_of(
+    spill: InstanceSpill, step: int, first: int, settings: PretrainingDataSettings, progress: Progress
+) -> Iterator[bytes]:
+    for instance in spill.every(step, first):
+        yield serialize_example(instance.features(settings))
+        progress.advance()
+
+
+def draw_instances(
+    documents: Documents,
+    settings: PretrainingDataSettings,
+    vocabulary: MaskingVocabulary,
+    rng: random.Random,
+    progress: Progress | None = None,
+) -> Iterator[Instance]:
+    """Shuffles the documents and makes their instances, pass after pass; the last shuffle is left to do.
+
+    Args:
+        documents: are shuffled in place.
+        settings, vocabulary: see there.
+        rng: where randomness is drawn from.
+        progress: is told of each document of each pass.
+    """
+    progress = progress or Progress()
+    documents.shuffle(rng)
+    progress.start("building instances", len(documents) * settings.dupe_factor, "documents")
+    for _ in range(settings.dupe_factor):
+        for index in range(len(documents)):
+            yield from instances_of_document(documents, index, settings, vocabulary, rng)
+            progress.advance()
+    progress.finish()
+
+
+def vocabulary_digest(vocab: Mapping[str, int]) -> str:
+    """Returns the SHA-256 of a vocabulary: its tokens by id, one a line, blank where an id has none.
+
+    For a vocabulary without repeated lines or odd spaces this is the digest of the file.
+    """
+    lines = [""] * (max(vocab.values()) + 1)
+    for token, id_ in vocab.items():
+        lines[id_] = token
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
+
+
+def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
+    """Warns where the vocabulary was clearly made for the other value of do_lower_case."""
+    words = [token for token in vocab if len(token) > 1 and token.isalpha()]
+    capitalised = [word for word in words if word != word.lower()]
+    if do_lower_case and len(capitalised) > len(vocab) / 100:
+        log.warning(
+            'text is lower-cased, but %d of the %d entries of the vocabulary have capital letters ("%s"); '
+            "for a cased vocabulary give --do_lower_case=False",
+            len(capitalised),
+            len(vocab),
+            capitalised[0],
+        )
+    elif not do_lower_case and not capitalised and any(word != word.upper() for word in words):
+        log.warning(
+            "text keeps its capital letters, but no word of the vocabulary has any, so that most capitalised words "
+            "become [UNK]; for an uncased vocabulary give --do_lower_case=True"
+        )
+
+
+def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
+    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
+        log.warning(
+            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
+            settings.max_predictions_per_seq,
+            settings.masked_lm_prob,
+            settings.max_seq_length,
+            settings.most_predictions,
+        )
+
+
+def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_release_order: bool) -> dict:
+    do_lower_case = tokenizer.basic_tokenizer.do_lower_case
+    vocab_size = max(tokenizer.vocab.values()) + 1
+    masking = {
+        **{f"{name}_id": tokenizer.vocab[f"[{name.upper()}]"] for name in ("cls", "sep", "mask")},
+        "vocab_size": vocab_size,
+        "masked_lm_prob": settings.masked_lm_prob,
+    }
+    return {
+        "kind": "pretraining",
+        "format_version": 1,
+        "max_seq_length": settings.max_seq_length,
+        "max_predictions_per_seq": settings.max_predictions_per_seq,
+        "vocab_size": vocab_size,
+        "vocab_sha256": vocabulary_digest(tokenizer.vocab),
+        "do_lower_case": do_lower_case,
+        "strip_accents": tokenizer.basic_tokenizer.strip_accents,
+        **({"masking": masking} if settings.dynamic_masking else {}),
+        "order": "release" if is_release_order else "of any number of workers from 2 on",
+        "settings": {
+            **flags,
+            "do_lower_case": do_lower_case,
+            "strip_accents": tokenizer.basic_tokenizer.strip_accents,
+            **dataclasses.asdict(settings),
+        },
+    }

@@ -1,0 +1,214 @@
+"""Checks of record files of pre-training examples: whole files, examples of the right kind, values in range."""
+
+import contextlib
+import gzip
+import re
+import struct
+import time
+import zlib
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from bert_keras.data_prep.records.tfrecord_format import checksums, is_gzip_file
+from bert_keras.data_prep.records.writing import metadata_file
+from bert_keras.storage import paths
+
+_LENGTH = 8
+_CHECKSUM = 4
+_HEADER = _LENGTH + _CHECKSUM
+_RECORDS_AT_ONCE = 1024
+
+
+def is_gzip(path):
+    """Returns whether a record file is compressed."""
+    with paths.open_file(path) as file:
+        return is_gzip_file(file.read(3))
+
+
+def count_records(path, is_compressed, progress=None):
+    """Counts the records of a file by the lengths that come before each.
+
+    Args:
+        path: str.
+        is_compressed: bool.
+        progress: `cli.progress.Progress` to tell how many bytes of the file were read; None: nobody is told.
+
+    Returns:
+        int.
+
+    Raises:
+        ValueError: the file ends in the middle of a record.
+    """
+    count, position, told, size = 0, 0, 0, paths.size(path)
+    with (
+        paths.open_file(path) as stored,
+        gzip.open(stored) if is_compressed else contextlib.nullcontext(stored) as file,
+    ):
+        try:
+            while is_compressed or position < size:
+                file.seek(position)
+                header = file.read(_HEADER)
+                if not header and is_compressed:
+                    break
+                if len(header) == _HEADER:
+                    position += _HEADER + struct.unpack("<Q", header[:_LENGTH])[0] + _CHECKSUM
+                if len(header) < _HEADER or (position > size and not is_compressed):
+                    raise EOFError
+                count += 1
+                if progress:
+                    done = stored.tell() if is_compressed else position
+                    progress.advance(done - told)
+                    told = done
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise ValueError(
+                f"{path} is not a whole TFRecord file: it ends or is damaged in example {count + 1}; build it again"
+            ) from None
+    return count
+
+
+def check_example(path, is_compressed, number, lengths, ranges):
+    """Checks one example of a file.
+
+    Args:
+        path: str.
+        is_compressed: bool.
+        number: int; 0 is the first example of the file.
+        lengths: dict of `tf.io.FixedLenFeature` by name.
+        ranges: dict by name of pairs of int: the lowest valid value, and the first one above that is not valid.
+
+    Raises:
+        ValueError: the example is damaged, of another kind or length, or has a value that is not valid.
+    """
+    dataset = tf.data.TFRecordDataset(path, "GZIP" if is_compressed else "").skip(number).take(1)
+    try:
+        serialized = next(dataset.as_numpy_iterator(), None)
+    except tf.errors.DataLossError as error:
+        raise damaged(path, error) from error
+    if serialized is None:
+        raise ValueError(f"{path} has only {number} examples or fewer now; it changed while it was read")
+    number += 1
+    features = _read_example(path, number, serialized, lengths)
+    for name, expected in lengths.items():
+        values = features[name].float_list if expected.dtype == tf.float32 else features[name].int64_list
+        if len(values.value) != expected.shape[0]:
+            raise ValueError(
+                f"{path} example {number}: {name} has {len(values.value)} values, but {expected.shape[0]} are "
+                "needed; give the --max_seq_length and --max_predictions_per_seq of the records"
+            )
+    for name, (first, end) in ranges.items():
+        values = features[name].int64_list.value
+        if not first <= min(values) <= max(values) < end:
+            wrong = max(values) if max(values) >= end else min(values)
+            raise ValueError(f"{path} example {number}: {_out_of_range(name, wrong, end)}")
+
+
+def find_damage(files, compression_types, error, seconds=60.0):
+    """Finds the file that TensorFlow reports as damaged without its name.
+
+    TensorFlow tells the position in the file. A record there with a valid length and a wrong checksum gives the file
+    away at once. Otherwise files are read again, as many as the time allows.
+
+    Args:
+        files: list of str.
+        compression_types: list of str, of each file, as of `tf.data.TFRecordDataset`.
+        error: the `tf.errors.DataLossError`.
+        seconds: float; no file is begun, and none is continued, after this time.
+
+    Returns:
+        A ValueError that names the file, or says which files are whole; `error` if all of them are.
+    """
+    position = _position(error)
+    for path, compression in zip(files, compression_types, strict=True):
+        if position is not None and not compression and _is_damaged_at(path, position):
+            return damaged(path, error)
+    deadline = time.monotonic() + seconds
+    for number, (path, compression) in enumerate(zip(files, compression_types, strict=True)):
+        try:
+            for _ in tf.data.TFRecordDataset(path, compression).batch(_RECORDS_AT_ONCE):
+                if time.monotonic() > deadline:
+                    return ValueError(
+                        f"a record file is damaged at byte {position}, and TensorFlow does not say which; the first "
+                        f"{number} of {len(files)} files were read again and are whole, so build {path} and those "
+                        "after it again"
+                    )
+        except tf.errors.DataLossError as found:
+            return damaged(path, found)
+    return error
+
+
+def find_other_record(files, compression_types, error, seconds=60.0):
+    """Finds the record that is not a `tf.train.Example`, which TensorFlow reports without its place.
+
+    Args:
+        files, compression_types, seconds: as of `find_damage`.
+        error: what TensorFlow raised.
+
+    Returns:
+        A ValueError that names the file, or says how far the search came; `error` if all records are examples.
+    """
+    deadline = time.monotonic() + seconds
+    for path, compression in zip(files, compression_types, strict=True):
+        for number, serialized in enumerate(tf.data.TFRecordDataset(path, compression).as_numpy_iterator(), 1):
+            try:
+                _read_example(path, number, serialized, ())
+            except ValueError as found:
+                return found
+            if time.monotonic() > deadline:
+                return ValueError(
+                    f"a record is not a tf.train.Example, and TensorFlow does not say which; it comes after record "
+                    f"{number} of {path}, so build that file and those after it again"
+                )
+    return error
+
+
+def damaged(path, error):
+    """Returns the ValueError for a file in which TensorFlow found a wrong checksum or a cut record."""
+    return ValueError(f"{path} is damaged at byte {_position(error)}; build it again")
+
+
+def _position(error):
+    found = re.search(r"record at (\d+)", error.message)
+    return int(found[1]) if found else None
+
+
+def _is_damaged_at(path, position):
+    """Whether a valid length ends at a position, and the record after it is cut or has a wrong checksum."""
+    if not _HEADER <= position <= paths.size(path):
+        return False
+    with paths.open_file(path) as file:
+        file.seek(position - _HEADER)
+        header = file.read(_HEADER)
+        if struct.pack("<I", checksums([header[:_LENGTH]])[0]) != header[_LENGTH:]:
+            return False
+        length = struct.unpack("<Q", header[:_LENGTH])[0]
+        content = file.read(length + _CHECKSUM)
+    is_cut = len(content) < length + _CHECKSUM
+    return is_cut or struct.pack("<I", checksums([content[:length]])[0]) != content[length:]
+
+
+def _out_of_range(name, value, end):
+    if name in ("input_ids", "masked_lm_ids"):
+        return (
+            f"id {value} is outside the vocabulary of {end} entries; "
+            "use the bert_config_file that belongs to the vocabulary of the records"
+        )
+    return f"{name} has {value}, but needs numbers from 0 to {end - 1}; build the file again"
+
+
+def _read_example(path, number, serialized, names):
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except DecodeError as error:
+        raise ValueError(
+            f"{path} does not hold pre-training examples: record {number} is not a tf.train.Example"
+        ) from error
+    missing = [name for name in names if name not in features]
+    if missing and all(name.startswith("masked_lm_") for name in missing):
+        raise ValueError(
+            f"{path} holds examples without masks (--dynamic_masking), which can only be read with their note "
+            f"{metadata_file(path)}; copy the note there, or build the records again"
+        )
+    if missing:
+        raise ValueError(f"{path} does not hold pre-training examples: record {number} has no {', '.join(missing)}")
+    return features

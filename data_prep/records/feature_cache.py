@@ -1,0 +1,92 @@
+"""The features of a fine-tuning task as record files, which are also the cache: made once, read back afterwards.
+
+Each of the release's files train.tf_record, eval.tf_record and predict.tf_record has a note beside it (`.json`) that
+says what it was made from. Where that is the same again, the file is read instead of made.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.data_prep.records.writing import RecordWriter, metadata_file, read_metadata, serialize_example
+from bert_keras.storage import paths
+
+log = logging.getLogger("bert_keras")
+
+_KIND = "features"
+_VERSION = 1
+_RECORDS_AT_ONCE = 1024
+
+
+def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Returns the features that a record file holds, if it was made from the same; else makes and writes it.
+
+    Differs from the release: it makes the records anew in every run.
+
+    Args:
+        path: the record file, such as OUT/train.tf_record.
+        facts: JSON values; all that the features are a function of: digests of the data and the vocabulary, lengths.
+        build: makes the features: arrays with the examples as first axis, of integers or float32.
+
+    Returns:
+        The arrays by name.
+
+    Raises:
+        OSError, ValueError: the file cannot be written.
+    """
+    # As it is read back: JSON has no tuples.
+    wanted = json.loads(json.dumps({"kind": _KIND, "format_version": _VERSION, "made_from": facts}))
+    stored = _stored_note(path) if paths.exists(path) else None
+    if stored is not None and {name: stored.get(name) for name in wanted} == wanted:
+        features = _read(path, stored)
+        if features is not None:
+            log.info("%s: %s rows, made before from the same data", path, f"{stored['num_examples']:,}")
+            return features
+        log.warning("%s is damaged; it is made again", path)
+    features = build()
+    _write(path, features, wanted)
+    return features
+
+
+def _stored_note(path):
+    """Returns what the note of a file says; None where there is none, or none that can be read."""
+    try:
+        return read_metadata(path)
+    except ValueError:
+        log.warning("%s is damaged; %s is made again", metadata_file(path), path)
+        return None
+
+
+def _write(path, features, notes):
+    num_rows = len(next(iter(features.values())))
+    flat = {name: np.reshape(values, (num_rows, -1)) for name, values in features.items()}
+    layout = {name: {"shape": values.shape[1:], "dtype": str(values.dtype)} for name, values in features.items()}
+    with RecordWriter([path]) as writer:
+        writer.write_file(
+            serialize_example({name: values[row].tolist() for name, values in flat.items()}) for row in range(num_rows)
+        )
+        writer.commit({**notes, "features": layout})
+
+
+def _read(path, stored):
+    """Returns the features of a file; None where it does not hold what its note says."""
+    layout, num_rows = stored["features"], stored["num_examples"]
+    features = {name: np.empty((num_rows, *feature["shape"]), feature["dtype"]) for name, feature in layout.items()}
+    parsed = {
+        name: tf.io.FixedLenFeature(
+            feature["shape"], tf.float32 if np.issubdtype(feature["dtype"], np.floating) else tf.int64
+        )
+        for name, feature in layout.items()
+    }
+    row = 0
+    try:
+        for batch in tf.data.TFRecordDataset(path).batch(_RECORDS_AT_ONCE):
+            for name, values in tf.io.parse_example(batch, parsed).items():
+                features[name][row : row + len(values)] = values
+            row += len(batch)
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, ValueError):
+        return None
+    return features if row == num_rows else None

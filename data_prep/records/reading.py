@@ -1,0 +1,239 @@
+"""Record files of pre-training examples: found, counted, and checked before and after they are read.
+
+The start checks what is cheap: names, lengths, the notes of the builder, the first example of each file. The rest is
+checked in every batch (`training.input.pretraining_batches`), whose errors say which example they are about.
+"""
+
+import dataclasses
+import logging
+import re
+
+import tensorflow as tf
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.records.checks import check_example, count_records, find_damage, find_other_record, is_gzip
+from bert_keras.data_prep.records.writing import read_metadata
+from bert_keras.storage import paths
+
+log = logging.getLogger("bert_keras")
+
+# The place of an example is one number: that of its file, times this, plus its number in the file.
+PLACES_PER_FILE = 1 << 40
+# Comes before the place in errors of reading.
+PLACE_PREFIX = "record-"
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRecords:
+    """A set of TFRecord files with pre-training examples, checked by `open_records`.
+
+    Attributes:
+        files: tuple of str, the paths.
+        num_examples: tuple of int, how many examples each file holds.
+        compression_types: tuple of str; of each file what `tf.data.TFRecordDataset` calls its compression: "GZIP" or
+            nothing.
+        max_seq_length: int, T of every example.
+        max_predictions_per_seq: int, P of every example.
+        vocab_size: int; every word id is below it.
+        metadata: dict, what the builder stored next to the first file that has such a note; empty where none has.
+        has_sentence_task: bool; False if all files were built with `--sentence_task=none`.
+    """
+
+    files: tuple
+    num_examples: tuple
+    compression_types: tuple
+    max_seq_length: int
+    max_predictions_per_seq: int
+    vocab_size: int
+    metadata: dict = dataclasses.field(default_factory=dict, compare=False, hash=False)
+    has_sentence_task: bool = True
+
+    @property
+    def total_examples(self):
+        """int; the examples of all files."""
+        return sum(self.num_examples)
+
+    @property
+    def masking(self):
+        """dict, what `mask_batch` needs for records without masks; None where they have masks."""
+        return self.metadata.get("masking")
+
+
+def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size):
+    """Finds record files and checks them against the settings of a run, before any training.
+
+    Args:
+        input_file: str; paths and globs, separated by commas, as the release takes them.
+        max_seq_length: int.
+        max_predictions_per_seq: int.
+        vocab_size: int, of the model.
+
+    Returns:
+        A `PretrainingRecords`.
+
+    Raises:
+        ValueError, FileNotFoundError: nothing matches, a file is damaged, holds no examples or others than asked for.
+    """
+    files = _find_files(input_file)
+    stored = [read_metadata(path) or {} for path in files]
+    first = next((number for number, metadata in enumerate(stored) if metadata), 0)
+    for path, metadata in zip(files, stored, strict=True):
+        _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, vocab_size)
+        check_same_vocabulary(files[first], stored[first], path, metadata)
+        if metadata.get("masking") != stored[first].get("masking"):
+            raise ValueError(
+                f"{files[first]} and {path} were built with different --dynamic_masking or --masked_lm_prob; build "
+                "them with the same"
+            )
+    compression_types = tuple("GZIP" if is_gzip(path) else "" for path in files)
+    records = PretrainingRecords(
+        files=tuple(files),
+        num_examples=_count_examples(files, compression_types, stored),
+        compression_types=compression_types,
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=max_predictions_per_seq,
+        vocab_size=vocab_size,
+        metadata=stored[first],
+        has_sentence_task=any(each.get("settings", {}).get("sentence_task") != "none" for each in stored),
+    )
+    if not records.total_examples:
+        raise ValueError(f"{input_file} holds no examples; the text it was built from may have been empty")
+    for number, count in enumerate(records.num_examples):
+        if count:
+            _check(records, number, 0)
+    return records
+
+
+def check_same_vocabulary(file, metadata, other_file, other_metadata):
+    """Checks that two record files were built with one vocabulary and casing, as far as their notes say.
+
+    Args:
+        file, other_file: str, their paths.
+        metadata, other_metadata: dict, what the builder stored next to them.
+
+    Raises:
+        ValueError: they were not.
+    """
+    for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
+        if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
+            what = "vocabularies" if name == "vocab_sha256" else f"values of --{name}"
+            raise ValueError(f"{file} and {other_file} were built with different {what}; build them with the same")
+
+
+def explain_failure(records, error):
+    """Says which file and example made reading fail. Takes seconds, at most a minute, however many examples there are.
+
+    Args:
+        records: the `PretrainingRecords` that were being read.
+        error: the `tf.errors.OpError` of a step; a UnicodeDecodeError where TensorFlow's message quotes a record.
+
+    Returns:
+        A ValueError that names the file; `error` itself if it is not about the records.
+    """
+    if isinstance(error, tf.errors.DataLossError):
+        return find_damage(records.files, records.compression_types, error)
+    is_quoted = isinstance(error, UnicodeDecodeError)
+    message = error.object.decode(errors="replace") if is_quoted else error.message
+    if "Could not parse example input" in message:
+        return find_other_record(records.files, records.compression_types, error)
+    place = re.search(rf"{PLACE_PREFIX}(\d+)", message)
+    if place:
+        try:
+            _check(records, *divmod(int(place[1]), PLACES_PER_FILE))
+        except ValueError as found:
+            return found
+    return error
+
+
+def example_features(records):
+    """Returns what `tf.io.parse_example` needs to read an example: dict of `tf.io.FixedLenFeature` by name."""
+    tokens = tf.io.FixedLenFeature([records.max_seq_length], tf.int64)
+    features = {"input_ids": tokens, "input_mask": tokens, "segment_ids": tokens}
+    if not records.masking:
+        predictions = tf.io.FixedLenFeature([records.max_predictions_per_seq], tf.int64)
+        features["masked_lm_positions"] = features["masked_lm_ids"] = predictions
+        features["masked_lm_weights"] = tf.io.FixedLenFeature([records.max_predictions_per_seq], tf.float32)
+    return {**features, "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64)}
+
+
+def feature_ranges(records):
+    """Returns what the values of a feature must not be below and what they must be below, pairs of int by name."""
+    ranges = {
+        "input_ids": (0, records.vocab_size),
+        "masked_lm_ids": (0, records.vocab_size),
+        "masked_lm_positions": (0, records.max_seq_length),
+        "next_sentence_labels": (-1, 2),  # -1: there is no such task
+    }
+    return {name: ends for name, ends in ranges.items() if name in example_features(records)}
+
+
+def _find_files(patterns):
+    files = []
+    for pattern in (part.strip() for part in patterns.split(",")):
+        if not pattern:
+            raise ValueError(f"{patterns!r} has an empty name beside a comma; remove the comma")
+        # A name may hold characters that mean something in a pattern; metadata and unfinished files are no records.
+        found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
+        names = ((path, path.rsplit("/", 1)[-1]) for path in sorted(found))
+        matches = [path for path, name in names if not name.startswith(".") and not name.endswith(".json")]
+        if not matches:
+            raise FileNotFoundError(
+                f"{pattern!r} matches no file; build records with data_prep/create_pretraining_data.py"
+            )
+        folders = [path for path in matches if tf.io.gfile.isdir(path)]
+        if folders:
+            raise ValueError(
+                f"{folders[0]} is a folder; name the record files in it, for example {folders[0]}/*.tfrecord"
+            )
+        files += matches
+    twice = sorted({path for path in files if files.count(path) > 1})
+    if twice:
+        log.warning("%s: named more than once, and read as often", ", ".join(twice))
+    return files
+
+
+def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, vocab_size):
+    asked = {"max_seq_length": max_seq_length, "max_predictions_per_seq": max_predictions_per_seq}
+    for name, value in asked.items():
+        if metadata.get(name, value) != value:
+            raise ValueError(
+                f"{path} was built with --{name}={metadata[name]}, but --{name}={value} was asked for; "
+                f"give --{name}={metadata[name]} or build the records again"
+            )
+    if metadata.get("vocab_size", vocab_size) > vocab_size:
+        raise ValueError(
+            f"{path} was built with a vocabulary of {metadata['vocab_size']} entries, but the model's vocab_size is "
+            f"{vocab_size}; use the bert_config_file that belongs to that vocabulary"
+        )
+
+
+def _count_examples(files, compression_types, stored):
+    """Returns how many examples each file holds; counts them only where no note says so for a file of this size."""
+    is_noted = [
+        "num_examples" in metadata
+        # Notes of earlier versions lack the size, and counting a compressed file takes long.
+        and metadata.get("num_bytes", compression and paths.size(path)) == paths.size(path)
+        for path, compression, metadata in zip(files, compression_types, stored, strict=True)
+    ]
+    progress = Progress()
+    num_bytes = sum(paths.size(path) for path, noted in zip(files, is_noted, strict=True) if not noted)
+    progress.start("counting the examples of record files without notes", num_bytes, "bytes")
+    counts = []
+    for path, compression, metadata, noted in zip(files, compression_types, stored, is_noted, strict=True):
+        count = metadata["num_examples"] if noted else count_records(path, bool(compression), progress)
+        if metadata.get("num_examples", count) != count:
+            raise ValueError(
+                f"{path} holds {count} examples, but {metadata['num_examples']} were written to it; build it again"
+            )
+        counts.append(count)
+    return tuple(counts)
+
+
+def _check(records, number_of_file, number):
+    check_example(
+        records.files[number_of_file],
+        bool(records.compression_types[number_of_file]),
+        number,
+        example_features(records),
+        feature_ranges(records),
+    )

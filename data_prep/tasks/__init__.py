@@ -1,0 +1,1 @@
+"""Data sets and users' files to features of each task."""

@@ -1,0 +1,302 @@
+"""The columns of a user's file: by name, by number, or found by what people usually call them.
+
+Imports without TensorFlow.
+"""
+
+import collections
+import dataclasses
+import itertools
+import logging
+import os
+from collections.abc import Iterable, Sequence
+
+from bert_keras.data_prep.tasks.examples import to_number
+from bert_keras.data_prep.tasks.tables import (
+    JSON_ENDINGS,
+    BadRows,
+    Row,
+    ending_of,
+    iterate_rows,
+    name_of,
+    read_json_rows,
+)
+
+log = logging.getLogger("bert_keras")
+
+# What the user says of the first row.
+HEADERS = ("auto", "true", "false")
+
+# Names under which the columns of other people's files are found, in lower case.
+TEXT_NAMES = (
+    *("text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"),
+    *("message", "comment", "tweet", "document", "description"),
+)
+LABEL_NAMES = ("label", "labels", "class", "category", "target", "sentiment", "score", "rating")
+PAIRS = (
+    *(("sentence1", "sentence2"), ("text_a", "text_b"), ("text", "text_pair"), ("premise", "hypothesis")),
+    *(("question1", "question2"), ("question", "sentence")),
+)
+KNOWN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *(second for _, second in PAIRS), "id", "index"}
+_ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Which columns of a file hold what: names in its header, or numbers from 0 as text.
+
+    Attributes:
+        text, pair, label, id: columns; None: there is none.
+        label_separator: stands between the labels of a cell, for multi-label.
+        choices: columns of the second texts to choose from, for multiple choice.
+    """
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    id: str | None = None
+    label_separator: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+def find_columns(
+    path: str | os.PathLike,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    id: str | None = None,
+    needs_label: bool = True,
+) -> Columns:
+    """Finds the columns of a user's file that were not named, where the names in its header leave no doubt.
+
+    Args:
+        path: .csv, .tsv, .txt, .jsonl or .json.
+        text, pair, label, id: names of columns that were given.
+        needs_label: whether a column of labels is looked for; a file to predict for needs none.
+
+    Returns:
+        Columns; what was found is said in the log.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the text or the label can be in no column or in several; lists the columns.
+    """
+    return choose_columns(os.fspath(path), read_columns(path), Columns(text, pair, label, id), needs_label)
+
+
+def choose_columns(
+    source: str, names: Sequence[str], given: Columns | None = None, needs_label: bool = True
+) -> Columns:
+    """Completes columns from the names that a file, or a data set, has; see `find_columns`.
+
+    Args:
+        source: what to call it in messages.
+        names: of its columns.
+        given: what is known; its text may be None.
+        needs_label: whether a column of labels is looked for.
+    """
+    given = given or Columns(None)
+    found = {}
+    if given.text is None:
+        text, pair = _find_text(source, names, given)
+        found |= {"text": text} if pair is None else {"text": text, "pair": pair}
+    if given.label is None and needs_label:
+        taken = {given.text, given.pair, given.id, *found.values()}
+        found["label"] = _find_one(source, names, LABEL_NAMES, "label", taken)
+    if found:
+        taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
+        log.info("%s: of the columns %s, %s", source, list_columns(names), taken)
+    return dataclasses.replace(given, **found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The rows of a file, without its header.
+
+    Attributes:
+        name: the name of the file without its folder, as in messages.
+        places: by column, the index of its cell in a row; only columns that the file has.
+        rows: all with the same number of cells; to be gone through once.
+    """
+
+    name: str
+    places: dict[str, int]
+    rows: Iterable[Row]
+
+
+def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
+    """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file.
+
+    Raises:
+        FileNotFoundError, ValueError: the file cannot be read, or its name has none of ENDINGS.
+    """
+    if ending_of(path) not in JSON_ENDINGS:
+        return tuple(map(str.strip, next(iterate_rows(path)).cells))
+    keys, rows = read_json_rows(path, BadRows(name_of(path), is_skipping=True))
+    if not rows:
+        read_json_rows(path, BadRows(name_of(path)))  # says what is wrong with the first of them
+    return keys
+
+
+def read_table(
+    path: str | os.PathLike,
+    needed: Sequence[str],
+    optional: Sequence[str],
+    bad_rows: BadRows,
+    has_header: str = "auto",
+    label: str | None = None,
+) -> Table:
+    """Reads a user's own file; the ending of its name says what it is.
+
+    Columns that are named are looked for in the first row, the header. Where all needed ones are numbers, they count
+    columns from 0, and `has_header` says whether the first row names columns. "auto" takes it for a header if it has an
+    optional name, or numbers or usual names of columns in their places, or if its label is unlike all others: not a
+    number where they are numbers, or in no other row where each of the others is in several. The log says which.
+
+    Args:
+        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line); compressed ones end with .gz and the
+            like.
+        needed: names of columns, or their numbers from 0.
+        optional: the same of columns that may be absent.
+        bad_rows: takes note of rows with a wrong number of cells, and of lines that are not a JSON object.
+        has_header: one of HEADERS.
+        label: which of the columns has the labels, if any.
+
+    Returns:
+        Table; without rows only if all of them are bad.
+
+    Raises:
+        FileNotFoundError, ValueError: the file cannot be read, lacks a column, or has no row below its header.
+    """
+    if ending_of(path) in JSON_ENDINGS:
+        columns, rows = read_json_rows(path, bad_rows)
+        places = {name: place for place, name in enumerate(columns)}
+        if has_header != "auto":
+            raise ValueError(f"{os.fspath(path)} is JSON lines, which have no header; give --has_header=auto")
+        if rows:
+            _check_needed(path, needed, places, columns)
+        return Table(name_of(path), places, rows)
+    if has_header == "false" and not all(map(str.isdecimal, [*needed, *optional])):
+        raise ValueError(
+            f"{os.fspath(path)}: with --has_header=false columns have no names; give their numbers, counted from 0"
+        )
+    is_counting = all(map(str.isdecimal, needed))
+    rows = iterate_rows(path)
+    first = next(rows)
+    columns = list(map(str.strip, first.cells))
+    places = _find_places([*needed, *optional], columns, is_counting)
+    _check_needed(path, needed, places, columns)
+    if has_header == "auto":
+        if is_counting and label in places:
+            rows = list(rows)  # all labels together tell whether the first one is a label
+        has_header = "true" if _is_header(columns, rows, places, needed, label, name_of(path)) else "false"
+    rows = iter(rows)
+    if has_header == "true":
+        first = next(rows, None)
+        if first is None:
+            raise ValueError(f"{os.fspath(path)} has a header and no rows; give a file with at least one")
+    return Table(name_of(path), places, _of_same_length(itertools.chain([first], rows), len(columns), bad_rows))
+
+
+def list_columns(columns: Sequence[str]) -> str:
+    """Returns names of columns for a message; long ones, which are data rather than names, are cut."""
+    return ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in columns)
+
+
+def _find_text(source, names, given):
+    """Returns the column of the text and that of the second text, None where it was not found."""
+    taken = {given.pair, given.label, given.id}
+    free = {name.strip().lower(): name for name in names if name not in taken}
+    if given.pair is None:
+        for first, second in PAIRS:
+            others = [name for name in TEXT_NAMES if name in free and name not in (first, second)]
+            if first in free and second in free and not others:
+                return free[first], free[second]
+    if len(free) == 1 and len(names) == 1:
+        return names[0], None
+    return _find_one(source, names, TEXT_NAMES, "text", taken), None
+
+
+def _find_one(source, names, known, what, taken):
+    matches = [name for name in names if name.strip().lower() in known and name not in taken]
+    if len(matches) == 1:
+        return matches[0]
+    count = "several columns" if matches else "no column"
+    raise ValueError(
+        f"{source}: {count} could be the {what} among {list_columns(names)}; name it with --{what}_column "
+        "(without a header, give its number, counted from 0)"
+    )
+
+
+def _find_places(names, columns, is_counting):
+    """Returns the places of columns given by name or number; absent ones are left out."""
+    places = {}
+    for name in names:
+        if name in columns and not (is_counting and name.isdecimal()):
+            places[name] = columns.index(name)
+        elif name.isdecimal() and int(name) < len(columns):
+            places[name] = int(name)
+    return places
+
+
+def _check_needed(path, needed, places, columns):
+    for name in needed:
+        if name not in places:
+            raise ValueError(
+                f'{os.fspath(path)} has no column "{name}"; its columns are {list_columns(columns)} '
+                "(without a header, give the numbers of columns, counted from 0)"
+            )
+        if not name.isdecimal() and columns.count(name) > 1:
+            raise ValueError(f'{os.fspath(path)} has more than one column "{name}"; rename all but one of them')
+
+
+def _is_header(first, rows, places, needed, label, name):
+    """Whether the first row of a file names its columns; the log tells a decision that the flags leave open.
+
+    Args:
+        first: list of str, the first row.
+        rows: the others; a list if the place of the label is known by its number.
+    """
+    if any(not column.isdecimal() for column in places):
+        return True
+    counted, shown = f"{name}: columns are counted from 0", list_columns(first)
+    cells = [first[places[column]] for column in needed]
+    if cells == list(needed) or all(cell.lower() in KNOWN_NAMES for cell in cells):
+        log.info("%s; the first row names them: %s", counted, shown)
+        return True
+    reason = _why_no_label(first[places[label]], _labels(rows, places[label])) if label in places else None
+    if reason:
+        log.warning(
+            "%s; the first row is taken for the header, because %s: %s (--has_header=false reads it as data)",
+            *(counted, reason, shown),
+        )
+        return True
+    log.info("%s; there is no header, the first row is %s (--has_header=true skips it)", counted, shown)
+    return False
+
+
+def _labels(rows, place):
+    return [row.cells[place].strip() for row in rows if len(row.cells) > place]
+
+
+def _why_no_label(first, labels):
+    """Returns why a cell is not a label as the others are, a str; None where it may be one."""
+    if len(labels) < 2 or not first:
+        return None
+    if to_number(first) is None and all(to_number(label) is not None for label in labels):
+        return f'"{first}" is not a number, as all labels below it are'
+    counts = collections.Counter(labels)
+    if first not in counts and len(counts) > 1 and min(counts.values()) > 1:
+        return f'"{first}" is in no other row, but every other label is in several'
+    return None
+
+
+def _of_same_length(rows, num_cells, bad_rows):
+    for row in rows:
+        if len(row.cells) == num_cells:
+            yield row
+        else:
+            cells = f"{len(row.cells)} {'cell' if len(row.cells) == 1 else 'cells'}"
+            bad_rows.add(
+                row.line,
+                f"{cells}, but the first row has {num_cells}; look for a missing separator, or one that needs quotes",
+            )

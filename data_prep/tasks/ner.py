@@ -1,0 +1,288 @@
+"""Tagged words to the features of token classification, and scores of pieces back to a tag for each word.
+
+A word's first piece carries its tag, the others count for nothing (paper, section 5.3). The release has no program for
+this task.
+
+Axes: N windows, T tokens, C tags.
+"""
+
+import bisect
+import collections
+import dataclasses
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import scipy.special
+
+from bert_keras.data_prep.corpus.sentences import Sentence
+from bert_keras.data_prep.text.tokenization import FullTokenizer, convert_tokens_to_ids
+
+log = logging.getLogger("bert_keras")
+
+NOT_COUNTED = -1
+
+_SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[UNK]")
+
+
+def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
+    """Returns the tags to learn, O first and the others sorted: B- and I- of every type that occurs, or B and I alone.
+
+    Both of them, so that a type whose entities all have one word in a small file can be met with two in another.
+
+    Raises:
+        ValueError: there is no entity.
+    """
+    types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"})
+    if not types:
+        raise ValueError(
+            f"{sentences[0].path} has no entity: the tag of every word is O; training needs some entities, maybe in "
+            "another column (--tag_column)"
+        )
+    return ["O", *(f"{mark}-{kind}" if kind else mark for mark in "BI" for kind in types)]
+
+
+def check_tags(sentences: Sequence[Sentence], tags: Sequence[str]) -> None:
+    """Refuses tags that the model has not learnt.
+
+    Raises:
+        ValueError: a word has another tag than `tags`; the first such word is named by file and line.
+    """
+    known = set(tags)
+    for sentence in sentences:
+        for word, tag in enumerate(sentence.tags or ()):
+            if tag not in known:
+                raise ValueError(
+                    f'{sentence.place(word)}: the tag "{tag}" is not one of those of training ({", ".join(tags)}); '
+                    "correct it, or train on sentences that have it"
+                )
+
+
+def make_features(
+    sentences: Sequence[Sentence],
+    tags: Sequence[str],
+    tokenizer: FullTokenizer,
+    max_seq_length: int,
+    document_context: bool = False,
+    counts: collections.Counter | None = None,
+) -> dict[str, np.ndarray]:
+    """Turns sentences into windows of pieces: one for each sentence, several that overlap for one that is too long.
+
+    Windows begin and end between words. A word counts in one window only: where it has most context, counted in
+    pieces on the side that has fewer. A word without any piece (of control characters) is one [UNK].
+
+    Args:
+        sentences: those without tags get no labels.
+        tags: names in the order of the ids.
+        tokenizer: FullTokenizer.
+        max_seq_length: T, with [CLS] and [SEP].
+        document_context: fills the room beside each sentence with its neighbours in the document, as many pieces on
+            the left as on the right where there are (paper: "the maximal document context provided by the data").
+        counts: where it is given, the number of sentences with several windows is added to its "windows", and that of
+            words that are cut to its "cut", instead of being logged.
+
+    Returns:
+        dict of int32 [N, T] "input_ids", int8 [N, T] "input_mask" and "segment_ids", int32 [N, T] "label_ids" (the tag
+        at the first piece of each word that counts, else -1), int32 [N] "sentence_index" and int32 [N, T] "word_index"
+        (the number in its sentence of the word that counts here, else -1).
+
+    Raises:
+        ValueError: a tag is not one of `tags`; max_seq_length has no room for a word; the vocabulary lacks [CLS],
+            [SEP] or [UNK].
+    """
+    room = max_seq_length - 2
+    if room < 1:
+        raise ValueError(f"--max_seq_length is {max_seq_length}, but must be 3 or more: [CLS], a piece and [SEP]")
+    check_tags(sentences, tags)
+    cls_id, sep_id, unk_id = convert_tokens_to_ids(tokenizer.vocab, _SPECIAL_TOKENS)
+    pieces = _Pieces(tokenizer, unk_id, room)
+    windows = []
+    for first, document in _texts(sentences, document_context):
+        windows += _windows_of_text(first, document, pieces, room, document_context)
+    if counts is None:
+        _report(sentences, windows, pieces, room, document_context)
+    else:
+        num_windows = np.bincount([window.sentence for window in windows], minlength=1)
+        counts.update(windows=int((num_windows > 1).sum()), cut=len(pieces.cut_words))
+
+    shape = (len(windows), max_seq_length)
+    features = {
+        "input_ids": np.zeros(shape, np.int32),
+        "input_mask": np.zeros(shape, np.int8),
+        "segment_ids": np.zeros(shape, np.int8),
+        "label_ids": np.full(shape, NOT_COUNTED, np.int32),
+        "sentence_index": np.array([window.sentence for window in windows], np.int32),
+        "word_index": np.full(shape, NOT_COUNTED, np.int32),
+    }
+    tag_ids = {tag: number for number, tag in enumerate(tags)}
+    for row, window in enumerate(windows):
+        length = len(window.ids) + 2
+        features["input_ids"][row, :length] = [cls_id, *window.ids, sep_id]
+        features["input_mask"][row, :length] = 1
+        features["word_index"][row, window.columns] = window.words
+        labels = sentences[window.sentence].tags
+        if labels is not None:
+            features["label_ids"][row, window.columns] = [tag_ids[labels[word]] for word in window.words]
+    return features
+
+
+def tags_from_logits(
+    features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence], tags: Sequence[str]
+) -> list[list[str]]:
+    """Returns the best tag of each word, a list for each sentence.
+
+    Args:
+        features: of these sentences, from `make_features`.
+        logits: float32 [N, T, C].
+        sentences: as given to `make_features`.
+        tags: names in the order of the ids.
+
+    Raises:
+        ValueError: a score is not a number.
+    """
+    best = _scores_of_words(features, logits, sentences).argmax(axis=-1)
+    return _split([tags[number] for number in best], sentences)
+
+
+def confidences_from_logits(
+    features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence]
+) -> list[list[float]]:
+    """Returns the probability of the best tag of each word; the arguments are those of `tags_from_logits`."""
+    scores = _scores_of_words(features, logits, sentences).astype(np.float64)
+    return _split(scipy.special.softmax(scores, axis=-1).max(axis=-1).tolist(), sentences)
+
+
+def _scores_of_words(features, logits, sentences):
+    """Returns the scores at the first piece of each word where it counts, float32 [words, C]."""
+    rows, columns = np.nonzero(features["word_index"] >= 0)
+    starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
+    places = starts[features["sentence_index"][rows]] + features["word_index"][rows, columns]
+    scores = np.empty((starts[-1], logits.shape[-1]), np.float32)
+    scores[places] = logits[rows, columns]
+    if not np.isfinite(scores).all():
+        place = int(np.argmin(np.isfinite(scores).all(axis=-1)))
+        index = int(np.searchsorted(starts, place, side="right")) - 1
+        raise ValueError(
+            f"{sentences[index].place(place - int(starts[index]))}: the model's scores are not finite numbers, so that "
+            "there is no tag; give a model whose training did not fail"
+        )
+    return scores
+
+
+def _split(values, sentences):
+    iterator = iter(values)
+    return [list(itertools.islice(iterator, len(sentence.words))) for sentence in sentences]
+
+
+class _Pieces(dict):
+    """The ids of the pieces of each distinct word, none of them empty or longer than the room."""
+
+    def __init__(self, tokenizer, unk_id, room):
+        super().__init__()
+        self._tokenizer, self._unk_id, self._room = tokenizer, unk_id, room
+        self.cut_words = set()
+
+    def __missing__(self, word):
+        ids = self._tokenizer.encode(word) or [self._unk_id]
+        if len(ids) > self._room:
+            self.cut_words.add(word)
+        self[word] = ids[: self._room]
+        return self[word]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Window:
+    """A row of features: the pieces between [CLS] and [SEP], and the words that count here with their columns."""
+
+    sentence: int
+    ids: list[int]
+    words: list[int]
+    columns: list[int]
+
+
+def _texts(sentences, document_context) -> Iterator[tuple[int, Sequence[Sentence]]]:
+    """Yields what may be looked at together: documents or single sentences, each with the number of the first."""
+    numbers = range(len(sentences))
+    of_text = (lambda number: sentences[number].document) if document_context else None
+    for _, group in itertools.groupby(numbers, of_text):
+        group = list(group)
+        yield group[0], sentences[group[0] : group[-1] + 1]
+
+
+def _windows_of_text(first, sentences, pieces, room, document_context):
+    ids = [pieces[word] for sentence in sentences for word in sentence.words]
+    offsets = [0, *itertools.accumulate(map(len, ids))]
+    windows, start = [], 0
+    for number, sentence in enumerate(sentences, first):
+        end = start + len(sentence.words)
+        for (left, right), words in _split_sentence(offsets, start, end, room):
+            if document_context:
+                left, right = _widen(offsets, left, right, room)
+            columns = [1 + offsets[word] - offsets[left] for word in words]
+            flat = list(itertools.chain.from_iterable(ids[left:right]))
+            windows.append(_Window(number, flat, [word - start for word in words], columns))
+        start = end
+    return windows
+
+
+def _split_sentence(offsets, start, end, room):
+    """Splits the words [start, end) into windows that fit, each beginning half a room after the one before.
+
+    Args:
+        offsets: number of pieces before each word, and of all.
+
+    Returns:
+        list of pairs: the window (left, right), and the words that have most context in it, which are never none.
+    """
+    if offsets[end] - offsets[start] <= room:
+        return [((start, end), range(start, end))]
+    windows, left = [], start
+    while offsets[end] - offsets[left] > room:
+        right = bisect.bisect_right(offsets, offsets[left] + room) - 1
+        windows.append((left, right))
+        left = min(right, max(left + 1, bisect.bisect_left(offsets, offsets[left] + room // 2)))
+    windows.append((bisect.bisect_left(offsets, offsets[end] - room), end))
+    best = {}
+    for number, (left, right) in enumerate(windows):
+        for word in range(left, right):
+            context = min(offsets[word] - offsets[left], offsets[right] - offsets[word + 1])
+            if word not in best or context > best[word][0]:
+                best[word] = (context, number)
+    words_of = [[] for _ in windows]
+    for word in range(start, end):
+        words_of[best[word][1]].append(word)
+    return [(window, words) for window, words in zip(windows, words_of, strict=True) if words]
+
+
+def _widen(offsets, left, right, room):
+    """Widens a window by words on both sides until it is full, as evenly as the text allows."""
+    spare = room - (offsets[right] - offsets[left])
+    before, after = offsets[left], offsets[-1] - offsets[right]
+    from_left = min(before, max(spare // 2, spare - after))
+    wide_left = bisect.bisect_left(offsets, offsets[left] - from_left)
+    wide_right = bisect.bisect_right(offsets, offsets[wide_left] + room) - 1
+    return wide_left, min(wide_right, len(offsets) - 1)
+
+
+def _report(sentences, windows, pieces, room, document_context):
+    """Says what was decided: what a document is, how many sentences needed several windows, which words were cut."""
+    path = sentences[0].path
+    where = f"{path}: " if path else ""
+    if document_context and len({sentence.document for sentence in sentences}) == 1:
+        log.info(
+            "%sall %d sentences are taken for one document: nothing between them begins another", where, len(sentences)
+        )
+    num_windows = np.bincount([window.sentence for window in windows], minlength=1)
+    num_windows = num_windows[num_windows > 1]
+    if len(num_windows):
+        share = 100 * len(num_windows) / len(sentences)
+        log.info(
+            "%s%d of %d sentences (%.1f %%) are longer than %d pieces and looked at in %d windows that overlap",
+            *(where, len(num_windows), len(sentences), share, room, num_windows.sum()),
+        )
+    if pieces.cut_words:
+        log.warning(
+            '%sof %d words with more than %d pieces only the first %d are looked at, for example "%s"',
+            *(where, len(pieces.cut_words), room, room, min(pieces.cut_words)[:40]),
+        )

@@ -1,0 +1,319 @@
+"""From the logits of windows to answers: the best spans of each question, their text, and whether there is an answer.
+
+Release: `write_predictions` and `get_final_text` of run_squad.py.
+"""
+
+import dataclasses
+import functools
+import json
+import logging
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.squad import Passage, PassagePieces, SquadExample
+from bert_keras.data_prep.text.tokenization import BasicTokenizer
+
+log = logging.getLogger("bert_keras")
+
+ANSWER_TEXTS = ("release", "offsets")
+
+# What a null score stays below, and what stands for "there is no answer, whatever the threshold".
+NO_ANSWER = 1_000_000.0
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerSettings:
+    """How answers are chosen.
+
+    Attributes:
+        n_best_size: answers that are kept, and places that are looked at for their starts and their ends.
+        max_answer_length: pieces of an answer, at most.
+        version_2_with_negative: whether there may be no answer.
+        null_score_diff_threshold: there is none where its odds are above this.
+        answer_text: "release" for the text as the release projects it, "offsets" for what stands in the passage.
+        verbose_logging: whether the log tells of each text that the release's projection fails on.
+    """
+
+    n_best_size: int = 20
+    max_answer_length: int = 30
+    version_2_with_negative: bool = False
+    null_score_diff_threshold: float = 0.0
+    answer_text: str = "release"
+    verbose_logging: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """One of the n best answers to a question.
+
+    Attributes:
+        text: "" says that there is no answer.
+        probability: among the candidates of the question.
+        start_logit: of its first piece.
+        end_logit: of its last piece.
+        start: where it starts in the text of the passage; None where it is not from there.
+        end: where it ends there. passage[start:end] is the text, but for white space other than single spaces.
+    """
+
+    text: str
+    probability: float
+    start_logit: float
+    end_logit: float
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What is answered to a question.
+
+    Attributes:
+        question_id: str.
+        text: the answer; "" where there is none.
+        candidates: list of Candidate, the most probable first.
+        best: the best candidate that is an answer; None where there is none.
+        null_odds: how much more the windows say that there is no answer than that it is the best one (a difference of
+            summed logits); None unless version_2_with_negative.
+    """
+
+    question_id: str
+    text: str
+    candidates: list[Candidate]
+    best: Candidate | None
+    null_odds: float | None
+
+
+def find_answers(
+    examples: Sequence[SquadExample],
+    features: dict[str, np.ndarray],
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    tokenizer,
+    settings: AnswerSettings,
+) -> list[Answer]:
+    """Chooses the answers to all questions.
+
+    Differs from the release: it stops where no window has a candidate, which its version 2 mode does; the answer is
+    then "" here, and its null odds are 1000000. In version 1 it is "empty", as in the release.
+
+    Args:
+        examples: list of SquadExample, as given to `make_features`.
+        features: what that gave.
+        start_logits: float [N, T].
+        end_logits: float [N, T].
+        tokenizer: FullTokenizer.
+        settings: AnswerSettings.
+
+    Returns:
+        list of Answer, in the order of the examples.
+
+    Raises:
+        ValueError: a logit is not finite, or there are not as many as features.
+    """
+    if not start_logits.shape == end_logits.shape == features["input_ids"].shape:
+        raise ValueError(
+            f"the logits have the shapes {start_logits.shape} and {end_logits.shape}, but the windows "
+            f"{features['input_ids'].shape}; give those of these windows"
+        )
+    stops = np.searchsorted(features["example_index"], np.arange(len(examples)), "right").tolist()
+    answers = []
+    for example, start, stop in zip(examples, [0, *stops], stops, strict=False):
+        rows = {name: values[start:stop] for name, values in features.items()}
+        # As in the release logits are added up in double precision. [W, 2, T]
+        logits = np.stack((start_logits[start:stop], end_logits[start:stop]), axis=1).astype(np.float64)
+        _check_finite(logits, example.question_id)
+        answers.append(_answer(example, rows, logits, tokenizer, settings))
+    return answers
+
+
+def report_unanswered(answers: Sequence[Answer]) -> None:
+    """Says in the log how many questions of a file have no span to answer with."""
+    without = [answer for answer in answers if answer.best is None]
+    if without:
+        shown = '"empty", as in the release' if without[0].text else '""'
+        log.warning("%d of %d questions have no span to answer with: answered %s", len(without), len(answers), shown)
+
+
+def predictions_json(answers: Sequence[Answer]) -> str:
+    """Returns the text of predictions.json: the answer to each question by its id."""
+    return _to_json({answer.question_id: answer.text for answer in answers})
+
+
+def nbest_json(answers: Sequence[Answer]) -> str:
+    """Returns the text of nbest_predictions.json: the candidates of each question by its id."""
+    names = ("text", "probability", "start_logit", "end_logit")
+    return _to_json(
+        {
+            answer.question_id: [{name: getattr(candidate, name) for name in names} for candidate in answer.candidates]
+            for answer in answers
+        }
+    )
+
+
+def null_odds_json(answers: Sequence[Answer]) -> str:
+    """Returns the text of null_odds.json: the odds that there is no answer to each question, by its id."""
+    return _to_json({answer.question_id: answer.null_odds for answer in answers})
+
+
+def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> tuple[int, int] | None:
+    """Finds the text of some pieces in the words they are from, which have their own case, accents and spaces.
+
+    Both are compared without spaces. Of several places it takes the first. Release: `get_final_text` of run_squad.py.
+
+    Args:
+        piece_text: the pieces, joined to words, with single spaces between these.
+        original: the words, with single spaces between them.
+        basic_tokenizer: BasicTokenizer of the model's casing.
+
+    Returns:
+        (start, end) in `original`; None where there is no such place, or the tokenizer changes the number of
+        characters. The release then takes all of `original`.
+    """
+    tokenized = " ".join(basic_tokenizer.tokenize(original))
+    start = tokenized.find(piece_text)
+    if start < 0 or not piece_text:
+        return None
+    places = [place for place, char in enumerate(original) if char != " "]
+    if len(places) != len(tokenized) - tokenized.count(" "):
+        return None
+    first = start - tokenized.count(" ", 0, start)
+    return places[first], places[first + len(piece_text) - piece_text.count(" ") - 1] + 1
+
+
+def _check_finite(logits, question_id):
+    num_broken = np.count_nonzero(~np.isfinite(logits))
+    if num_broken:
+        raise ValueError(
+            f'{num_broken} of the {logits.size} logits of question "{question_id}" are not finite: the weights of the '
+            "model are broken; take an earlier checkpoint, or train with a lower learning rate"
+        )
+
+
+def _answer(example, rows, logits, tokenizer, settings):
+    """Returns the Answer to a question from its rows of the features and its logits [W, 2, T]."""
+    null = _null(logits) if settings.version_2_with_negative else None
+    texts = _Texts(example.passage, rows, tokenizer, settings)
+    found = _distinct(_ranked_spans(rows, logits, settings), null, texts, settings.n_best_size)
+    candidates = _with_probabilities(found or [("empty", None, None, 0.0, 0.0)])
+    # "empty" is the release's word for none, which a text may hold as well.
+    best = next((candidate for candidate in candidates if candidate.start is not None), None)
+    if null is None:
+        return Answer(example.question_id, candidates[0].text, candidates, best, None)
+    odds = null[0] - best.start_logit - best.end_logit if best else NO_ANSWER
+    text = best.text if best and odds <= settings.null_score_diff_threshold else ""
+    return Answer(example.question_id, text, candidates, best, odds)
+
+
+def _null(logits):
+    """Returns the least score of there being no answer, among the windows, and the two logits it is the sum of."""
+    scores = logits[:, 0, 0] + logits[:, 1, 0]
+    if not len(scores) or scores.min() >= NO_ANSWER:
+        return NO_ANSWER, 0.0, 0.0
+    window = int(scores.argmin())
+    return float(scores[window]), *logits[window, :, 0].tolist()
+
+
+def _ranked_spans(rows, logits, settings):
+    """Returns (window, start, end, start_logit, end_logit) of all spans that may be answers, the best first.
+
+    Of equal ones the first in the order of windows, starts by rank and ends by rank. The release looks at the length of
+    a span and at the context around its start, but not at that around its end.
+    """
+    # Stable, so that of equal logits the first position goes first. [W, 2, n]
+    top = np.argsort(-logits, axis=2, kind="stable")[:, :, : settings.n_best_size]
+    starts, ends = top[:, 0, :, None], top[:, 1, None, :]
+    top_logits = np.take_along_axis(logits, top, axis=2)
+    has_context = np.take_along_axis(rows["token_is_max_context"], top[:, 0], axis=1) == 1
+    is_passage = np.take_along_axis(rows["token_to_orig_map"], top[:, 1], axis=1) >= 0
+    is_span = (starts <= ends) & (ends - starts < settings.max_answer_length)  # [W, n, n]
+    window, start, end = np.nonzero(is_span & has_context[:, :, None] & is_passage[:, None, :])
+    start_logits, end_logits = top_logits[window, 0, start], top_logits[window, 1, end]
+    order = np.argsort(-(start_logits + end_logits), kind="stable")
+    spans = (window, top[window, 0, start], top[window, 1, end], start_logits, end_logits)
+    return zip(*(values[order].tolist() for values in spans), strict=True)
+
+
+def _distinct(spans, null, texts, n_best_size):
+    """Returns (text, start, end, start_logit, end_logit) of the best spans of different texts, and of no answer.
+
+    No answer stands where its score ranks it, behind spans of the same; where that is too low, at the end.
+    """
+    found, seen = [], set()
+    waiting = [("", None, None, *null[1:])] if null else []
+    for window, start, end, start_logit, end_logit in spans:
+        if waiting and sum(null[1:]) > start_logit + end_logit and len(found) < n_best_size:
+            found.append(waiting.pop())
+        if len(found) >= n_best_size:
+            break
+        text, *place = texts.of(window, start, end)
+        if text not in seen:
+            seen.add(text)
+            found.append((text, *place, start_logit, end_logit))
+    return found + waiting
+
+
+def _with_probabilities(found):
+    """Returns Candidates with the softmax of the summed logits."""
+    scores = [start_logit + end_logit for *_, start_logit, end_logit in found]
+    exponentials = [math.exp(score - max(scores)) for score in scores]
+    total = sum(exponentials)
+    return [
+        Candidate(text, exponential / total, start_logit, end_logit, start, end)
+        for (text, start, end, start_logit, end_logit), exponential in zip(found, exponentials, strict=True)
+    ]
+
+
+class _Texts:
+    """The texts of the spans of a question's windows."""
+
+    def __init__(self, passage: Passage, rows, tokenizer, settings):
+        self._passage = passage
+        self._rows = rows
+        self._tokenizer = tokenizer
+        self._settings = settings
+        self._known = {}
+
+    def of(self, window: int, start: int, end: int) -> tuple[str, int, int]:
+        """Returns the text from one position of a row to another, and where it starts and ends in the passage."""
+        if self._settings.answer_text == "offsets":
+            return self._by_offsets(window, start, end)
+        words = self._rows["token_to_orig_map"][window, [start, end]].tolist()
+        inv_vocab = self._tokenizer.inv_vocab
+        tokens = [inv_vocab[id_] for id_ in self._rows["input_ids"][window, start : end + 1].tolist()]
+        piece_text = " ".join(" ".join(tokens).replace(" ##", "").replace("##", "").split())
+        key = (piece_text, *words)
+        if key not in self._known:
+            self._known[key] = self._by_projection(piece_text, *words)
+        return self._known[key]
+
+    def _by_projection(self, piece_text, first_word, last_word):
+        words = self._passage.words[first_word : last_word + 1]
+        original = " ".join(words)
+        place = project(piece_text, original, self._tokenizer.basic_tokenizer)
+        if place is None:
+            if self._settings.verbose_logging:
+                log.info('"%s" is not found in "%s": all of it is the answer', piece_text, original)
+            place = (0, len(original))
+        start, end = place
+        places = (self._in_passage(first_word, original, start), self._in_passage(first_word, original, end - 1) + 1)
+        return original[start:end], *places
+
+    def _in_passage(self, first_word, original, place):
+        """Returns the place in the passage of a character of its words from one on, joined by single spaces."""
+        word = first_word + original.count(" ", 0, place)
+        return self._passage.word_starts[word] + place - (original.rfind(" ", 0, place) + 1)
+
+    @functools.cached_property
+    def _pieces(self):
+        return PassagePieces(self._passage, self._tokenizer)
+
+    def _by_offsets(self, window, start, end):
+        first = self._rows["doc_start"][window] - int(np.argmax(self._rows["token_to_orig_map"][window] >= 0))
+        place = int(self._pieces.starts[first + start]), int(self._pieces.ends[first + end])
+        return self._passage.text[slice(*place)], *place
+
+
+def _to_json(values):
+    return json.dumps(values, indent=4) + "\n"

@@ -1,0 +1,279 @@
+"""Text to WordPiece tokens and ids, exactly as the original BERT release, cased and uncased.
+
+`FullTokenizer` is what most callers need; `BasicTokenizer` (text to words) and `WordpieceTokenizer` (words to
+pieces) are its two halves. Needs the standard library only, and TensorFlow for remote vocabularies.
+"""
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from bert_keras.data_prep.text.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable, is_dropped_mark
+from bert_keras.data_prep.text.piece_memo import PieceMemo
+from bert_keras.data_prep.text.vocabulary_files import load_vocab
+
+# Characters at which str.split() splits although they are control characters, which join their neighbours.
+_JOINERS = "\x0b\x0c\x1c-\x1f\x85"
+_REMOVE_JOINERS = re.compile(f"[{_JOINERS}]+")
+_PIECE = re.compile(rf"[\S{_JOINERS}]+")
+_WORD = re.compile(r"\S+")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")  # for printable ASCII, where all that is left is punctuation
+
+
+def convert_to_unicode(text: str | bytes) -> str:
+    """Returns text as str; bytes are decoded as UTF-8 and what is not UTF-8 is dropped.
+
+    Raises:
+        ValueError: text is neither str nor bytes.
+    """
+    if isinstance(text, str):
+        return text
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "ignore")
+    raise ValueError(f"the text to tokenize is of type {type(text).__name__}; give str, or bytes in UTF-8")
+
+
+def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:
+    """Returns the id of each token.
+
+    Raises:
+        ValueError: a token is not in the vocabulary (the message names it).
+    """
+    try:
+        return [vocab[token] for token in tokens]
+    except KeyError as error:
+        raise ValueError(
+            f"the token {error.args[0]!r} is not in the vocabulary of {len(vocab)} tokens; "
+            "tokenize the text with this vocabulary, or add the token to the vocabulary file"
+        ) from None
+
+
+def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> list[str]:
+    """Returns the token of each id.
+
+    Raises:
+        ValueError: an id is not in the vocabulary (the message names it).
+    """
+    try:
+        return [inv_vocab[id_] for id_ in ids]
+    except KeyError as error:
+        raise ValueError(
+            f"the id {error.args[0]} is not in the vocabulary, whose ids are 0 to {max(inv_vocab)}; "
+            "use the vocabulary that the ids were made with"
+        ) from None
+
+
+class BasicTokenizer:
+    """Splits text into words: cleans it, sets ideographs and punctuation apart, lower-cases, strips accents.
+
+    Args:
+        do_lower_case: lower-cases.
+        strip_accents: decomposes characters (NFD) and drops their marks (category Mn); None: as `do_lower_case`.
+            Differs from the original, where one flag decides both. Many languages want lower case with accents.
+    """
+
+    def __init__(self, do_lower_case: bool = True, strip_accents: bool | None = None):
+        self.do_lower_case = do_lower_case
+        self.strip_accents = do_lower_case if strip_accents is None else strip_accents
+
+    @property
+    def _split_table(self) -> CharacterTable:
+        return SPLIT_AND_STRIP if self.strip_accents else SPLIT
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the words of a text, in order.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        text = convert_to_unicode(text)
+        if text.isascii() and text.isprintable():
+            return _ASCII_WORD.findall(text.lower() if self.do_lower_case else text)
+        text = text.translate(CLEAN)
+        # Working on the whole text equals working word by word, as the original does: white space is neither cased nor
+        # case-ignorable, so the final-sigma rule of lower() does not look past it, and no mark moves across it in NFD.
+        if self.do_lower_case:
+            text = text.lower()
+        if self.strip_accents:
+            text = unicodedata.normalize("NFD", text)
+        return text.translate(self._split_table).split()
+
+    def tokenize_with_sources(self, text: str) -> list[tuple[str, Sequence[int]]]:
+        """Returns each word of `tokenize(text)` with the place in the text that each of its characters came from.
+
+        Places never decrease: where NFD puts marks into canonical order, they keep the order of the text.
+        """
+        if text.isascii() and text.isprintable():
+            lowered = text.lower() if self.do_lower_case else text
+            return [(match.group(), range(*match.span())) for match in _ASCII_WORD.finditer(lowered)]
+        # Each step changes text character by character, but for the order of marks and the form of a final sigma,
+        # neither of which changes a length: so the steps on single characters say how far each of them goes.
+        steps = [lambda part: part.translate(CLEAN)]
+        if self.do_lower_case:
+            steps.append(str.lower)
+        if self.strip_accents:
+            steps.append(lambda part: unicodedata.normalize("NFD", part))
+        steps.append(lambda part: part.translate(self._split_table))
+        sources = list(range(len(text)))
+        for step in steps:
+            sources = [source for char, source in zip(text, sources, strict=True) for _ in step(char)]
+            text = step(text)
+        return [(match.group(), sources[match.start() : match.end()]) for match in _WORD.finditer(text)]
+
+
+class WordpieceTokenizer:
+    """Splits words into the longest pieces of the vocabulary, from the left.
+
+    Args:
+        vocab: token to id; pieces that continue a word start with `##`. Must not change afterwards.
+        unk_token: stands for a word that cannot be split into pieces of the vocabulary.
+        max_input_chars_per_word: longer words become `unk_token`.
+    """
+
+    def __init__(self, vocab: Mapping[str, int], unk_token: str = "[UNK]", max_input_chars_per_word: int = 200):
+        self.vocab = vocab
+        self.unk_token = unk_token
+        self.max_input_chars_per_word = max_input_chars_per_word
+        self._beginnings = {token: token for token in vocab}
+        self._continuations = {token[2:]: token for token in vocab if token.startswith("##")}
+        self._longest = max(map(len, vocab), default=0)
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the pieces of the words of a text; words are what white space separates.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        return [piece for word in convert_to_unicode(text).split() for piece in self.split_word(word)]
+
+    def split_word(self, word: str) -> list[str]:
+        """Returns the pieces of one word, or only `unk_token` where any part of it matches nothing."""
+        length = len(word)
+        if length > self.max_input_chars_per_word:
+            return [self.unk_token]
+        known = self._beginnings
+        if word in known:
+            return [word]
+        pieces, start = [], 0
+        while start < length:
+            for end in range(min(length, start + self._longest), start, -1):
+                piece = known.get(word[start:end])
+                if piece is not None:
+                    break
+            else:
+                return [self.unk_token]
+            pieces.append(piece)
+            start, known = end, self._continuations
+        return pieces
+
+
+class FullTokenizer:
+    """Turns text into WordPiece tokens, their ids, and their places in the text.
+
+    Text is cut at white space, and the result for each piece is remembered (see `PieceMemo`): pieces are independent of
+    each other, so the result is that of `BasicTokenizer` and `WordpieceTokenizer`, only sooner. Of ids, 2 x 131,072
+    pieces are remembered: 50 MB of usual text, 110 MB at most; of offsets a quarter as many: 30 MB, 100 MB at most.
+    Pickling leaves them behind.
+
+    Args:
+        vocab_file: one token a line.
+        do_lower_case: lower-cases; must be what the model was trained with.
+        strip_accents: see `BasicTokenizer`.
+
+    Attributes:
+        vocab: token to id; must not be changed.
+        inv_vocab: id to token.
+
+    Raises:
+        FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`).
+    """
+
+    def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True, strip_accents: bool | None = None):
+        self.vocab = load_vocab(vocab_file)
+        self.inv_vocab = {id_: token for token, id_ in self.vocab.items()}
+        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
+        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ids = PieceMemo(self._encode_piece, max_pieces=1 << 17)
+        self._alignments = PieceMemo(self._align_piece, max_pieces=1 << 15)
+
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in vars(self).items() if name not in ("_ids", "_alignments")}
+
+    def __setstate__(self, state: dict) -> None:
+        vars(self).update(state)
+        self._forget()
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Returns the ids of `tokenize(text)`; the fast way to them.
+
+        Raises:
+            ValueError: text is neither str nor bytes, or an unknown word met a vocabulary without `[UNK]`.
+        """
+        text = convert_to_unicode(text)
+        if not text.isprintable():
+            text = _REMOVE_JOINERS.sub("", text)
+        return list(chain.from_iterable(map(self._ids.__getitem__, text.split())))
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """Returns the WordPiece tokens of a text.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        if self.wordpiece_tokenizer.unk_token in self.vocab:
+            return [self.inv_vocab[id_] for id_ in self.encode(text)]
+        # Without [UNK] in the vocabulary unknown words have no id by which to remember them.
+        return [
+            piece for word in self.basic_tokenizer.tokenize(text) for piece in self.wordpiece_tokenizer.split_word(word)
+        ]
+
+    def tokenize_with_offsets(self, text: str | bytes) -> list[tuple[str, int, int]]:
+        """Returns (token, start, end) for each token of `tokenize(text)`: text[start:end] is what became the token.
+
+        Offsets count characters of the original text (of bytes: of what they decode to). Starts and ends never
+        decrease. A mark that was dropped belongs to the character before it. Tokens that come from one character (the
+        parts of a Hangul syllable) share its span; an unknown word has the span of the whole word.
+        Differs from the original: it has no offsets. Tagging and answers in a text need them.
+
+        Raises:
+            ValueError: text is neither str nor bytes.
+        """
+        text = convert_to_unicode(text)
+        return [
+            (token, match.start() + start, match.start() + end)
+            for match in _PIECE.finditer(text)
+            for token, start, end in self._alignments[match.group()]
+        ]
+
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        """Returns the id of each token; see the function of this name."""
+        return convert_tokens_to_ids(self.vocab, tokens)
+
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Returns the token of each id; see the function of this name."""
+        return convert_ids_to_tokens(self.inv_vocab, ids)
+
+    def _encode_piece(self, piece: str) -> tuple[int, ...]:
+        split_word = self.wordpiece_tokenizer.split_word
+        tokens = chain.from_iterable(map(split_word, self.basic_tokenizer.tokenize(piece)))
+        return tuple(convert_tokens_to_ids(self.vocab, tokens))
+
+    def _align_piece(self, piece: str) -> tuple[tuple[str, int, int], ...]:
+        aligned = []
+        for word, sources in self.basic_tokenizer.tokenize_with_sources(piece):
+            tokens = self.wordpiece_tokenizer.split_word(word)
+            first = 0
+            for token in tokens:
+                length = len(token) - 2 if first else len(token)
+                last = len(word) - 1 if len(tokens) == 1 else first + length - 1
+                end = sources[last] + 1
+                while self.basic_tokenizer.strip_accents and end < len(piece) and is_dropped_mark(piece[end]):
+                    end += 1
+                aligned.append((token, sources[first], end))
+                first = last + 1
+        return tuple(aligned)

@@ -1,0 +1,82 @@
+"""Words of running text with their places, split as tagged corpora are. Imports without TensorFlow."""
+
+from bert_keras.data_prep.text.characters import is_cjk_ideograph
+from bert_keras.data_prep.text.tokenization import BasicTokenizer
+
+# Between letters or digits these do not end a word: co-founded, U.S, AT&T, O'Neill; some only between digits: 10,000.
+INNER = frozenset("-./&_@+'’")
+INNER_OF_NUMBERS = frozenset(",:")
+APOSTROPHES = frozenset("'’")
+# What is split off together with an apostrophe: Germany 's, I 'm.
+SUFFIXES = frozenset(("s", "m", "d", "ll", "re", "ve"))
+RUNS = frozenset("-.")
+
+_TOKENIZER = BasicTokenizer(do_lower_case=False)
+
+
+def split_words(text: str) -> list[tuple[int, int]]:
+    """Splits a text into words: at white space, and around punctuation that is not inside a word.
+
+    As in CoNLL-2003, a possessive or short verb ('s, 'm, 've) is a word of its own, the dot of an abbreviation (U.S.,
+    J.) is a part of its word, and so are the dots or hyphens of a row of them. Each ideograph is a word.
+
+    Returns:
+        (start, end) of each word in the text, in order.
+    """
+    parts = [(sources[0], sources[-1] + 1) for _, sources in _TOKENIZER.tokenize_with_sources(text)]
+    spans, number = [], 0
+    while number < len(parts):
+        first, number = number, _end_of_word(text, parts, number)
+        spans.append((parts[first][0], parts[number - 1][1]))
+    return spans
+
+
+def _end_of_word(text, parts, first):
+    """Returns the number of the first part after the word that begins with a part."""
+    if _is_suffix(text, parts, first):
+        return first + 2
+    end = first + 1
+    if text[parts[first][0]] in RUNS:
+        while _touches(parts, end) and text[parts[end][0]] == text[parts[first][0]]:
+            end += 1
+        return end
+    while _goes_on(text, parts, end):
+        end += 2
+    has_dot = _touches(parts, end) and text[parts[end][0]] == "."
+    return end + 1 if has_dot and _is_abbreviated(text[parts[first][0] : parts[end - 1][1]]) else end
+
+
+def _touches(parts, number):
+    """Returns whether there is a part of that number, with nothing between it and the one before."""
+    return number < len(parts) and parts[number][0] == parts[number - 1][1]
+
+
+def _goes_on(text, parts, number):
+    """Returns whether a part is a mark that belongs, with the part after it, to the word before it."""
+    if not (_touches(parts, number) and _touches(parts, number + 1)) or _is_suffix(text, parts, number):
+        return False
+    mark = text[slice(*parts[number])]
+    before, after = text[parts[number - 1][1] - 1], text[parts[number + 1][0]]
+    if mark in INNER_OF_NUMBERS:
+        return before.isdigit() and after.isdigit()
+    return mark in INNER and is_of_word(before) and is_of_word(after)
+
+
+def _is_suffix(text, parts, number):
+    """Returns whether a part is an apostrophe and the next one an ending that is split off with it."""
+    if text[slice(*parts[number])] not in APOSTROPHES or not _touches(parts, number + 1):
+        return False
+    ending = text[slice(*parts[number + 1])].lower()
+    end = parts[number + 1][1]
+    goes_on = _touches(parts, number + 2) and text[end] in INNER and is_of_word(text[end + 1 : end + 2])
+    return ending in SUFFIXES and not goes_on
+
+
+def _is_abbreviated(word):
+    """Returns whether the dot after a word is a part of it: U.S and J have one, Smith has not."""
+    return (len(word) == 1 and word.isupper()) or ("." in word and all(len(part) == 1 for part in word.split(".")))
+
+
+def is_of_word(char):
+    """Whether a character is a letter or a digit, and no ideograph."""
+    return char.isalnum() and not is_cjk_ideograph(char)

@@ -1,0 +1,1 @@
+"""The page that describes an export."""

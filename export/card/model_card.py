@@ -1,0 +1,162 @@
+"""The model card: the README.md of an export, which says what the model does, how good it is and how to call it."""
+
+import collections
+import os
+import statistics
+import unicodedata
+
+from bert_keras.export.card.usage_examples import MASK, how_to_call
+
+_PURPOSES = {
+    "classification": "gives {texts} one of {num_labels} classes",
+    "regression": "gives {texts} a number",
+    "multi_label": "says which of {num_labels} labels apply to {texts}",
+    "multiple_choice": "picks the text that continues another one best",
+    "question_answering": "finds the answer to a question in a text",
+    "token_classification": "gives each word of a text a tag",
+    "fill_mask": f"says what may stand at each {MASK} of a text",
+    "vectors": "makes a vector of a text",
+}
+_SETTINGS = (
+    *("init_checkpoint", "max_seq_length", "doc_stride", "learning_rate", "train_batch_size", "num_train_epochs"),
+    *("warmup_proportion", "layer_decay", "freeze_layers", "seed", "num_seeds"),
+)
+
+
+def model_card(source, written, answer):
+    """Returns the README.md of an export, a str.
+
+    Args:
+        source: `export.source.Source`.
+        written: dict; what export.json says.
+        answer: dict of arrays [1, ...]; what the SavedModel gives for `example_texts`; empty where there is none.
+    """
+    places = {name: entry["path"] for name, entry in written["formats"].items()}
+    sections = [
+        _purpose(source, places),
+        how_to_call(source.settings, places, answer, source.network()),
+        _data(source.run),
+        _metrics(source, written["costs"]),
+        _limits(source),
+        _making(source, written["versions"]),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def spread(tries):
+    """Says how far seeds are apart: of the combination of settings whose median is best, as it was chosen.
+
+    Args:
+        tries: str, a tries.tsv.
+
+    Returns:
+        str, a sentence; None where there was one seed.
+    """
+    header, *rows = (line.split("\t") for line in tries.splitlines())
+    groups = collections.defaultdict(list)
+    for *values, figure, _ in rows:
+        settings = tuple(f"{name}={value}" for name, value in zip(header, values, strict=False) if name != "seed")
+        groups[settings].append(float(figure) if figure else float("-inf"))
+    by_median = sorted(groups.items(), key=lambda group: (statistics.median(group[1]), max(group[1])))
+    settings, figures = by_median[-1] if by_median else ((), [])
+    if len(figures) < 2:
+        return None
+    seeds = f"{len(figures)} seeds{' with ' if settings else ''}{', '.join(settings)}"
+    return (
+        f"Of {seeds} the median of {header[-2]} is {statistics.median(figures):.4g}, from {min(figures):.4g} to "
+        f"{max(figures):.4g}; this model is the best of them."
+    )
+
+
+def _purpose(source, places):
+    settings, config = source.settings, source.predictor.config
+    labels = settings.get("labels") or []
+    texts = "a pair of texts" if settings.get("is_pair") else "a text"
+    layers = f"{config.num_hidden_layers} layer{'s' if config.num_hidden_layers > 1 else ''}"
+    lines = [
+        f"# {source.name}",
+        f"A BERT that {_PURPOSES[settings['task']].format(texts=texts, num_labels=len(labels))}: "
+        f"{layers} of width {config.hidden_size}, {config.num_attention_heads} heads, a "
+        f"vocabulary of {config.vocab_size:,} pieces. Exported by `export_model.py` of bert-keras.",
+    ]
+    if labels:
+        lines.append(f"Labels: {', '.join(labels)}.")
+    formats = ", ".join(f"`{path}` ({name})" for name, path in places.items())
+    lines.append(f"In this folder: {formats}; `export.json` says how they were compared with the model.")
+    return "\n\n".join(lines)
+
+
+def _data(run):
+    if not run:
+        return ""
+    settings, facts = run["settings"], run["facts"]
+    told = [settings[name] for name in ("task_name", "tfds") if settings.get(name)]
+    if settings.get("data_dir"):
+        told.append(f"folder `{os.path.basename(settings['data_dir'])}`")
+    for name, what in (("train_file", "trained on"), ("eval_file", "evaluated on"), ("predict_file", "predicted")):
+        if settings.get(name):
+            told.append(f"{what} `{os.path.basename(settings[name])}`")
+    if settings.get("eval_share"):
+        told.append(f"a share of {settings['eval_share']:g} of it held out for evaluation")
+    for name, key, what in (("data", "training_examples", "train on"), ("evaluation", "examples", "evaluate on")):
+        number = (facts.get(name) or {}).get(key)
+        told += [f"{number:,} examples to {what}"] if number else []
+    return f"## Data\n\n{', '.join(told)}." if told else ""
+
+
+def _metrics(source, costs):
+    run = source.run or {"evaluation": None, "tries": None}
+    evaluation = run["evaluation"] or {"metrics": source.settings.get("metrics"), "baseline": {}}
+    lines = ["## How good it is"]
+    if evaluation["metrics"]:
+        table = ["| metric | this model | baseline |", "| --- | ---: | ---: |"]
+        for name, value in evaluation["metrics"].items():
+            known = evaluation["baseline"].get(name)
+            table.append(f"| {name} | {value:.4g} | {'' if known is None else f'{known:.4g}'} |")
+        lines.append("\n".join(table))
+        lines.append((run["tries"] and spread(run["tries"])) or "One seed; other seeds give other figures.")
+    if costs:
+        lines.append("Quantised, timed where it was exported:\n\n" + "\n".join(f"- {line}" for line in costs))
+    return "\n\n".join(lines) if len(lines) > 1 else ""
+
+
+def _limits(source):
+    is_lower_cased = source.predictor.files.preparation.do_lower_case
+    case = "lower-cased" if is_lower_cased else "as it is, capitals included"
+    longest = source.settings["max_seq_length"]
+    return (
+        "## Limits\n\n"
+        f"- At most {longest} pieces are looked at, [CLS] and [SEP] included; the SavedModel cuts the rest off, which "
+        "`is_cut` says.\n"
+        f"- Text is read {case}. The letters of its vocabulary are {_scripts(source.predictor.tokenizer.vocab)}; it "
+        "knows next to nothing of others.\n"
+        "- It says what its data taught it, with whatever they leave out; on other data its figures are others."
+    )
+
+
+def _making(source, versions):
+    lines = ["## How it was made"]
+    if source.run:
+        settings = {name: source.run["settings"].get(name) for name in _SETTINGS}
+        if settings["init_checkpoint"]:
+            settings["init_checkpoint"] = os.path.basename(os.path.normpath(settings["init_checkpoint"]))
+        shown = [f"{name} {_listed(value)}" for name, value in settings.items() if value is not None]
+        lines.append(f"`{source.run['program']}.py`, step {source.settings['step']}: {', '.join(shown)}.")
+    lines.append(", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
+    return "\n\n".join(lines)
+
+
+def _scripts(vocab):
+    """Says of which scripts the first letters of pieces are, those of at least a hundredth of them."""
+    counts = collections.Counter()
+    for token in vocab:
+        first = token.removeprefix("##")[:1]
+        if first.isalpha():
+            counts[unicodedata.name(first, "unknown").split()[0].title()] += 1
+    total = sum(counts.values())
+    shown = [f"{name} ({100 * number / total:.0f} %)" for name, number in counts.most_common() if 100 * number >= total]
+    return ", ".join(shown) or "none"
+
+
+def _listed(value):
+    return " or ".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,1 @@
+"""Compares an export with the model it was made from."""

@@ -1,0 +1,80 @@
+"""The texts that an export is checked with: odd ones, or the user's own."""
+
+import numpy as np
+
+from bert_keras.export.card.usage_examples import example_texts
+from bert_keras.storage import paths
+
+MASK = b" [MASK] "
+_NUM_CHOICES = 3
+_ORDINARY_TEXTS = (b"He was hungry.", b"So he ate.", b"Paris is in France.", b"Was it 1,000?!")
+_ODD_TEXTS = (
+    b"",
+    b" \t\r\n ",
+    "Ünïcödé: e\u0301 ǅ İstanbul straße 東京 한국어 ﬁ \u00ad \u200d \ufffd 🤖 \x7f".encode(),
+    b"not UTF-8: \xff ab\xc3 \xe2\x82 \xed\xa0\x80 \xf4\x90\x80\x80 c\x00d",
+    b"a" * 300 + b" 'twas--- Germany's co-founded U.S.",
+)
+
+
+def built_in_texts(signature, task, max_seq_length):
+    """Returns ordinary, empty and odd texts, one that is not UTF-8, and one beyond what the model takes.
+
+    Args:
+        signature: dict of `tf.TensorSpec` by name, the inputs in their order: string [B], or [B, K] for choices.
+        task: str, as task.json has it; of fill_mask texts have masks.
+        max_seq_length: int.
+
+    Returns:
+        dict of arrays of bytes by name.
+    """
+    texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, b"Paris is the capital of France. " * max_seq_length]
+    if task == "fill_mask":
+        texts += [text[: len(text) // 2] + MASK + text[len(text) // 2 :] + MASK for text in texts]
+
+    def moved(number):
+        return [*texts[number:], *texts[:number]]
+
+    inputs = {}
+    for number, (name, spec) in enumerate(signature.items()):
+        is_choice = spec.shape.rank == 2
+        rows = zip(*(moved(number + choice) for choice in range(_NUM_CHOICES)), strict=True)
+        inputs[name] = np.array([list(row) for row in rows] if is_choice else moved(number), object)
+    return inputs
+
+
+def read_check_texts(path, settings):
+    """Reads texts of a file, one a line, with tabs between the parts of a pair or between a text and its choices.
+
+    Args:
+        path: of a text file, local or remote; bytes that are not UTF-8 are kept.
+        settings: dict; the task.json of the model.
+
+    Returns:
+        dict of arrays of bytes by name, see `built_in_texts`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is empty, or a line has not the parts it needs.
+    """
+    if not paths.is_file(path):
+        raise FileNotFoundError(f"--check_file={path} is not a file; give a text file, one text a line")
+    lines = paths.read_bytes(path).replace(b"\r\n", b"\n").split(b"\n")
+    rows = [(number, line.split(b"\t")) for number, line in enumerate(lines, 1) if line.strip()]
+    if not rows:
+        raise ValueError(f"--check_file={path} holds no text; give one text a line")
+    names = list(example_texts(settings))
+    has_choices = "choices" in names
+    # All rows of a batch have as many choices as the first.
+    num_parts = max(len(rows[0][1]), 3) if has_choices else len(names)
+    for number, parts in rows:
+        if len(names) > 1 and len(parts) != num_parts:
+            shape = "a text and its choices, in all lines as many" if has_choices else "two texts"
+            raise ValueError(
+                f"{path} line {number} has {len(parts) - 1} tabs, but needs {num_parts - 1}: {shape}, with tabs between"
+            )
+    if len(names) == 1:
+        columns = [[b"\t".join(parts) for _, parts in rows]]
+    else:
+        columns = [[parts[0] for _, parts in rows], [parts[1:] if has_choices else parts[1] for _, parts in rows]]
+    return {name: np.array(column, object) for name, column in zip(names, columns, strict=True)}

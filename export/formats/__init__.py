@@ -1,0 +1,1 @@
+"""SavedModel, ONNX and LiteRT, and smaller numbers."""

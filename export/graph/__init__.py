@@ -1,0 +1,1 @@
+"""Tokenizer and answers as TensorFlow operations."""

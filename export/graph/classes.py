@@ -1,0 +1,71 @@
+"""Text in, classes out: what run_classifier.py trains."""
+
+import tensorflow as tf
+
+from bert_keras.export.graph.text_model import TextModel
+
+_LEAST_PROBABILITY = 0.5
+
+
+class ClassModel(TextModel):
+    """Gives texts, or pairs of them, a class, a number, or labels.
+
+    Inputs: "text", and for a model of pairs "text_pair", string [B]; a second text may be empty.
+
+    Answers of classification: "label" string [B], the most probable class; "labels" string [B, C], all of them;
+    "probabilities" float32 [B, C]. Of regression: "value" float32 [B]. Of several labels: "labels", "probabilities",
+    each of its own, and "applies" bool [B, C], those of at least 0.5.
+
+    Args:
+        network, tokenizer, settings: see `TextModel`; settings has is_pair, and labels where there are classes.
+    """
+
+    @property
+    def inputs(self):
+        return {"text": [None], "text_pair": [None]} if self.settings["is_pair"] else {"text": [None]}
+
+    def _answer(self, texts):
+        ids = [self.tokenizer.tokenize(texts[name]) for name in self.inputs]
+        features, is_cut = self._pack(*ids)
+        return {**self._read_out(self.network(features)["logits"]), "is_cut": is_cut}
+
+    def _read_out(self, logits):
+        if self.settings["task"] == "regression":
+            return {"value": logits[:, 0]}
+        names = tf.constant(self.settings["labels"])
+        labels = tf.tile(tf.expand_dims(names, 0), [tf.shape(logits)[0], 1])  # [B, C]
+        if self.settings["task"] == "multi_label":
+            probabilities = tf.nn.sigmoid(logits)
+            return {"labels": labels, "probabilities": probabilities, "applies": probabilities >= _LEAST_PROBABILITY}
+        probabilities = tf.nn.softmax(logits)
+        label = tf.gather(names, tf.argmax(probabilities, axis=1))
+        return {"label": label, "labels": labels, "probabilities": probabilities}
+
+
+class ChoiceModel(TextModel):
+    """Picks the continuation that fits a text best.
+
+    Inputs: "text" string [B], "choices" string [B, K], two or more. Answers: "index" int32 [B], the best of them, from
+    0; "probabilities" float32 [B, K]. A row is cut where one of its choices, or the text before it, is.
+
+    Args:
+        network, tokenizer, settings: see `TextModel`.
+    """
+
+    inputs = {"text": [None], "choices": [None, None]}
+
+    def _answer(self, texts):
+        choices = texts["choices"]
+        num_rows, num_choices = tf.unstack(tf.shape(choices))
+        check = tf.debugging.assert_greater_equal(num_choices, 2, "choices needs two or more for each text")
+        with tf.control_dependencies([check]):
+            choices = tf.identity(choices)
+        rows = tf.repeat(tf.range(num_rows), num_choices)
+        ids_a = tf.gather(self.tokenizer.tokenize(texts["text"]), rows)
+        features, is_cut = self._pack(ids_a, self.tokenizer.tokenize(tf.reshape(choices, [-1])))
+        logits = tf.reshape(self.network(features)["logits"], [num_rows, num_choices])
+        return {
+            "index": tf.argmax(logits, axis=1, output_type=tf.int32),
+            "probabilities": tf.nn.softmax(logits),
+            "is_cut": tf.reduce_any(tf.reshape(is_cut, [num_rows, num_choices]), axis=1),
+        }

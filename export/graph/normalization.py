@@ -1,0 +1,148 @@
+"""Cleaning, lower-casing and decomposing text as TensorFlow operations on arrays of code points."""
+
+import tensorflow as tf
+
+from bert_keras.export.graph.code_point_tables import (
+    CASED,
+    EXPANDS,
+    MARK,
+    NUM_KIND_BITS,
+    NUM_LENGTH_BITS,
+    PAGE_BITS,
+    PASSED_OVER,
+    REORDERS,
+    UNCASED,
+    PagedTable,
+    character_map,
+    combining_classes,
+    dropped_marks,
+    sigma_contexts,
+)
+
+_SIGMA = ord("Σ")
+_FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << NUM_KIND_BITS
+
+
+class Normalizer:
+    """Cleans, lower-cases and decomposes arrays of code points, which must end with a line feed.
+
+    Args:
+        do_lower_case: lower-cases.
+        strip_accents: decomposes characters (NFD) and drops their marks (category Mn).
+    """
+
+    def __init__(self, do_lower_case: bool, strip_accents: bool):
+        self._strip_accents = strip_accents
+        self._map = _Map(character_map(do_lower_case, strip_accents))
+        self._sigma_contexts = Table(sigma_contexts()) if do_lower_case else None
+        if strip_accents:
+            self._map_with_marks = _Map(character_map(do_lower_case, strip_accents, keep_marks=True))
+            self._combining_classes = Table(combining_classes())
+            self._dropped_marks = Table(dropped_marks())
+
+    def normalize(self, codes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns what becomes of code points, as what each is to words, and where it comes from.
+
+        Args:
+            codes: int32 [N].
+
+        Returns:
+            packed characters (see `CharacterMap`), int32 [M]; for each the index of its code point, int32 [M], never
+            decreasing.
+        """
+        entries = self._entries(self._map, codes)
+        highest = tf.reduce_max(entries)
+
+        def one_each():
+            return codes * (1 << NUM_KIND_BITS) + entries, tf.range(tf.size(codes))
+
+        def some_or_none_each():
+            if not self._strip_accents:
+                return self._map.expand(codes, entries)
+            return tf.cond(highest < REORDERS, lambda: self._map.expand(codes, entries), lambda: self._reorder(codes))
+
+        return tf.cond(highest < EXPANDS, one_each, some_or_none_each)
+
+    def behind_marks(self, codes: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+        """Returns ends, int32 [P], moved behind the marks that follow there in codes, int32 [N], and are dropped."""
+        if not self._strip_accents:
+            return ends
+        is_mark = self._dropped_marks.look_up(codes) == 1
+
+        def move():
+            # The last code point is a line feed, so there is always one that is no mark.
+            others = tf.cast(tf.where(~is_mark)[:, 0], tf.int32)
+            return tf.gather(others, tf.searchsorted(others, ends))
+
+        return tf.cond(tf.reduce_any(is_mark), move, lambda: ends)
+
+    def _entries(self, map_, codes):
+        entries = map_.look_up(codes)
+        if self._sigma_contexts is None:
+            return entries
+        has_sigma = tf.reduce_any(codes == _SIGMA)
+        return tf.cond(has_sigma, lambda: entries + self._final_sigma_steps(codes), lambda: entries)
+
+    def _final_sigma_steps(self, codes):
+        """Returns what to add to the entries of capital sigmas that end a word, for str.lower has two small ones."""
+        contexts = self._sigma_contexts.look_up(codes)
+        counts = contexts != PASSED_OVER
+        counted = tf.concat([[UNCASED], tf.boolean_mask(contexts, counts), [UNCASED]], 0)
+        sigmas = tf.where(codes == _SIGMA)
+        ranks = tf.gather(tf.cumsum(tf.cast(counts, tf.int32), exclusive=True), sigmas[:, 0])
+        is_final = (tf.gather(counted, ranks) == CASED) & (tf.gather(counted, ranks + 2) != CASED)
+        steps = tf.where(is_final, _FINAL_SIGMA_STEP, 0)
+        return tf.scatter_nd(sigmas, steps, tf.shape(codes, tf.int64))
+
+    def _reorder(self, codes):
+        """Expands with all marks, puts them into canonical order, drops those to be dropped; places stay in order."""
+        characters, sources = self._map_with_marks.expand(codes, self._entries(self._map_with_marks, codes))
+        classes = tf.cast(self._combining_classes.look_up(without_low_bits(characters, NUM_KIND_BITS)), tf.int64)
+        runs = tf.cumsum(tf.cast(classes == 0, tf.int64))
+        characters = tf.gather(characters, tf.argsort(runs * 256 + classes, stable=True))
+        index = tf.where(low_bits(characters, NUM_KIND_BITS) != MARK)[:, 0]
+        return tf.gather(characters, index), tf.gather(sources, index)
+
+
+class Table:
+    """A `PagedTable` as constants."""
+
+    def __init__(self, table: PagedTable):
+        self._pages, self._rows = tf.constant(table.pages), tf.constant(table.rows)
+
+    def look_up(self, codes: tf.Tensor) -> tf.Tensor:
+        """Returns the number of each code point, int32 of the shape of codes."""
+        pages = tf.gather(self._pages, without_low_bits(codes, PAGE_BITS))
+        return tf.gather(self._rows, pages + low_bits(codes, PAGE_BITS))
+
+
+class _Map(Table):
+    """A `CharacterMap` as constants."""
+
+    def __init__(self, characters):
+        super().__init__(characters.table)
+        self._expansions = tf.constant(characters.expansions)
+
+    def expand(self, codes, entries):
+        """Returns packed characters, int32 [M], and for each the index of its code point, int32 [M]."""
+        several = entries >= EXPANDS
+        places = entries - EXPANDS
+        lengths = tf.where(several, low_bits(places, NUM_LENGTH_BITS), 1)
+        sources = tf.repeat(tf.range(tf.size(codes)), lengths)
+        characters = tf.gather(codes * (1 << NUM_KIND_BITS) + entries, sources)
+        index = tf.where(tf.gather(several, sources))
+        of = tf.gather(sources, index[:, 0])
+        first_index = tf.gather(tf.cumsum(lengths, exclusive=True), of)
+        start = tf.gather(without_low_bits(places, NUM_LENGTH_BITS), of)
+        expanded = tf.gather(self._expansions, start + tf.cast(index[:, 0], tf.int32) - first_index)
+        return tf.tensor_scatter_nd_update(characters, index, expanded), sources
+
+
+def low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
+    """Returns what the low bits of numbers say, int32."""
+    return tf.bitwise.bitwise_and(numbers, (1 << num_bits) - 1)
+
+
+def without_low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
+    """Returns what the bits above the low ones say, int32."""
+    return tf.bitwise.right_shift(numbers, num_bits)

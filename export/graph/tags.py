@@ -1,0 +1,79 @@
+"""A text in, its words with their tags out: what run_ner.py trains.
+
+Axes: B batch, T tokens, C tags, W words.
+"""
+
+import tensorflow as tf
+
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.graph.text_model import TextModel
+from bert_keras.export.graph.tokenization import GraphTokenizer, code_points, cut_out
+from bert_keras.export.graph.words import WordSplitter
+
+
+class TagModel(TextModel):
+    """Tags the words of texts, as `EntityTagger` does where a single window is enough.
+
+    Input: "text" string [B]. Its words are those of `data_prep.text.words`; those that do not fit are left out.
+
+    Answers, padded at the end of rows: "words" string [B, W], as they stand in the text ("" is padding); "tags" string
+    [B, W] (""); "probabilities" float32 [B, W] of the tags (0); "starts", "ends" int32 [B, W], their places in
+    characters as decoded (-1); "num_words" int32 [B].
+
+    Args:
+        network, tokenizer, settings: see `TextModel`; settings has the labels.
+    """
+
+    def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: dict):
+        super().__init__(network, tokenizer, settings)
+        self._splitter = WordSplitter()
+        self._room = self.max_seq_length - 2
+
+    def _answer(self, texts):
+        codes, row_splits = code_points(texts["text"])
+        starts, ends, word_splits = self._splitter.split(codes, row_splits)
+        words = cut_out(codes, starts, ends)
+        pieces, is_long = self._tokenize(words)
+        rows, columns, fits = self._places(pieces.row_lengths(), word_splits)
+        offsets = tf.gather(row_splits, rows)
+        is_cut = tf.RaggedTensor.from_row_splits(is_long | ~fits, word_splits, validate=False)
+        rows, columns, words, pieces, starts, ends = (
+            tf.gather(values, tf.where(fits)[:, 0])
+            for values in (rows, columns, words, pieces, starts - offsets, ends - offsets)
+        )
+
+        def by_text(values):
+            return tf.RaggedTensor.from_value_rowids(values, rows, tf.size(texts["text"], tf.int64), validate=False)
+
+        features, _ = self._pack(by_text(pieces).merge_dims(1, 2))
+        logits = tf.gather_nd(self.network(features)["logits"], tf.stack([rows, columns], axis=1))  # [W, C]
+        # Of equal logits the first goes first.
+        best = tf.math.top_k(logits, 1).indices[:, 0]
+        return {
+            "words": by_text(words).to_tensor(),
+            "tags": by_text(tf.gather(self.settings["labels"], best)).to_tensor(),
+            "probabilities": by_text(tf.reduce_max(tf.nn.softmax(logits), axis=1)).to_tensor(),
+            "starts": by_text(starts).to_tensor(-1),
+            "ends": by_text(ends).to_tensor(-1),
+            "num_words": tf.cast(by_text(words).row_lengths(), tf.int32),
+            "is_cut": tf.reduce_any(is_cut, axis=1),
+        }
+
+    def _tokenize(self, words):
+        """Returns the pieces that each word has alone, int32 [W, (pieces)], and whether it has more than there is room
+        for, bool [W]. One without any (of marks that are stripped) is unknown."""
+        pieces = self.tokenizer.tokenize(words)
+        missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
+        unknown = tf.RaggedTensor.from_row_lengths(
+            tf.fill([tf.reduce_sum(missing)], self.tokenizer.unk_id), missing, validate=False
+        )
+        pieces = tf.concat([pieces, unknown], axis=1)
+        return pieces[:, : self._room], pieces.row_lengths() > self._room
+
+    def _places(self, lengths, word_splits):
+        """Returns the row of each word, the column of its first piece, both int64 [W], and whether it fits."""
+        num_words = word_splits[1:] - word_splits[:-1]
+        rows = tf.repeat(tf.range(tf.size(num_words, tf.int64)), num_words)
+        sums = tf.cumsum(tf.concat([[0], lengths], 0))
+        ends = 1 + sums[1:] - tf.gather(sums, tf.gather(word_splits, rows))  # [CLS] comes first
+        return rows, ends - lengths, ends <= 1 + self._room

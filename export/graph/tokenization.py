@@ -1,0 +1,320 @@
+"""The tokenizer as TensorFlow operations, for a SavedModel that takes text: equal to `data_prep.text.tokenization`.
+
+tensorflow-text's own BERT tokenizers differ from the release in casing, control characters, white space and long words.
+Here text becomes an array of code points, tables say what becomes of each, and its WordPiece gets words of them. Only
+text of plain ASCII goes there as it is.
+"""
+
+import os
+
+import tensorflow as tf
+import tensorflow_text
+
+from bert_keras.data_prep.text.tokenization import WordpieceTokenizer, load_vocab
+from bert_keras.export.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
+from bert_keras.export.graph.normalization import Normalizer, low_bits, without_low_bits
+
+_UNKNOWN = "[UNK]"
+_MASK = "[MASK]"
+_MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
+_MAX_TOKEN_BYTES = 256  # that tensorflow-text's automaton takes, without the ##
+_DEVICE = "CPU:0"  # operations on strings run nowhere else, so the arrays around them stay there
+_PLAIN = r"[\t\n\r -~]*"  # text that needs none of the tables
+_TEXTS = tf.TensorSpec([None], tf.string)
+
+
+class GraphTokenizer(tf.Module):
+    """Turns text into WordPiece ids, their places in the text and the input of a model, all in a TensorFlow graph.
+
+    Equal to `FullTokenizer` for every text. Text is bytes in UTF-8; bytes that are not UTF-8 are dropped.
+    A SavedModel with it needs `import tensorflow_text` where it is loaded, and none of this project.
+
+    Args:
+        vocab_file: one token a line, read as `load_vocab` does.
+        do_lower_case: lower-cases; must be what the model was trained with.
+        strip_accents: see `BasicTokenizer`.
+
+    Attributes:
+        vocab_file: `tf.saved_model.Asset`: the file goes into a SavedModel as it is, for those who read its tokens.
+            Ids do not come from there: the graph holds the automaton that is made of the vocabulary here.
+        mask_id: id of [MASK]; None where the vocabulary lacks it.
+        num_tokens: how many ids there are.
+        unk_id: int; what stands for an unknown word.
+
+    Raises:
+        FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`), lacks [UNK], or has a token
+            that is too long for the automaton.
+    """
+
+    def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True, strip_accents: bool | None = None):
+        super().__init__()
+        name = os.fspath(vocab_file)
+        vocab = load_vocab(name)
+        if _UNKNOWN not in vocab:
+            raise ValueError(f'the vocabulary file "{name}" lacks {_UNKNOWN}, which stands for unknown words; add it')
+        self.unk_id = vocab[_UNKNOWN]
+        self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
+        self._do_lower_case = do_lower_case
+        self.mask_id = vocab.get(_MASK)
+        self.num_tokens = max(vocab.values()) + 1
+        with tf.device(_DEVICE):
+            names = {id_: token for token, id_ in vocab.items()}
+            # Of a token that the file has twice, the first line is the id of nothing.
+            self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
+            self.vocab_file = tf.saved_model.Asset(name)
+            self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
+            self._wordpiece = _Wordpiece(vocab, name)
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of `FullTokenizer.encode`.
+
+        Args:
+            texts: string [B].
+
+        Returns:
+            int32 [B, (pieces)].
+        """
+        with tf.device(_DEVICE):
+            return self._tokenize(texts, with_offsets=False)[0]
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns the tokens of `FullTokenizer.tokenize_with_offsets`, as ids, with their places.
+
+        Args:
+            texts: string [B].
+
+        Returns:
+            ids, starts and ends, int32 [B, (pieces)]; places count characters of the text, as decoded.
+        """
+        with tf.device(_DEVICE):
+            return self._tokenize(texts, with_offsets=True)
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def split_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the words of `BasicTokenizer.tokenize`, which are what is then split into pieces.
+
+        Args:
+            texts: string [B].
+
+        Returns:
+            string [B, (words)].
+        """
+        with tf.device(_DEVICE):
+            codes, row_splits = code_points(texts)
+            words, starts, sources = self._split(codes)
+            splits = tf.searchsorted(starts, tf.searchsorted(sources, row_splits))
+            return tf.RaggedTensor.from_row_splits(_encode(words), splits, validate=False)
+
+    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of texts in which each literal [MASK] is the mask, and no part of a word or a bracket.
+
+        Differs from the release: its tokenizer takes [MASK] in a text for a bracket, a word and a bracket.
+
+        Args:
+            texts: string [B].
+
+        Returns:
+            int32 [B, (pieces)].
+
+        Raises:
+            ValueError: the vocabulary lacks [MASK].
+        """
+        if self.mask_id is None:
+            raise ValueError("the vocabulary lacks [MASK]; give that of a model that was pre-trained to fill masks")
+        with tf.device(_DEVICE):
+            # Without the bytes that are not UTF-8, which may stand within a [MASK].
+            decoded = _encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"))
+            parts = tf.strings.split(decoded, _MASK)  # [B, (masks + 1)]
+            ends = tf.expand_dims(parts.row_splits[1:], 1)
+            num_masks = 1 - tf.scatter_nd(ends - 1, tf.ones_like(ends[:, 0]), [tf.size(parts.flat_values, tf.int64)])
+            ids = tf.concat([self.tokenize(parts.flat_values), _repeat(self.mask_id, num_masks)], axis=1)
+            return parts.with_values(ids).merge_dims(1, 2)
+
+    def tokens_of(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the tokens of ids as the vocabulary has them, string of the shape of ids."""
+        with tf.device(_DEVICE):
+            return tf.gather(self._tokens, ids)
+
+    def pack(
+        self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, max_seq_length: int
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Joins ids to the input of a model as `encode_pair` does: [CLS] A [SEP] (B [SEP]), cut and padded with 0.
+
+        Args:
+            ids_a, ids_b: int32 [B, (pieces)] of the first and second texts; ids_b None: there are no second ones.
+            max_seq_length: the most pieces, [CLS] and [SEP] included.
+
+        Returns:
+            input_ids, input_mask, segment_ids int32 [B, T], T the length of the longest row, or 2 where there is none;
+            is_cut bool [B].
+
+        Raises:
+            ValueError: the vocabulary lacks [CLS] or [SEP], or max_seq_length is below 5.
+        """
+        if None in (self._cls_id, self._sep_id):
+            raise ValueError("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
+        if max_seq_length < 5:
+            raise ValueError(
+                f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a piece of each text need 5 or more"
+            )
+        with tf.device(_DEVICE):
+            num_a = tf.cast(ids_a.row_lengths(), tf.int32)
+            num_b = tf.zeros_like(num_a) if ids_b is None else tf.cast(ids_b.row_lengths(), tf.int32)
+            kept_a, kept_b = _fit_pair(num_a, num_b, max_seq_length)
+            parts = [_repeat(self._cls_id, tf.ones_like(kept_a)), _firsts(ids_a, kept_a)]
+            parts += [_repeat(self._sep_id, tf.ones_like(kept_a))]
+            if ids_b is not None:
+                parts += [_firsts(ids_b, kept_b), _repeat(self._sep_id, tf.cast(kept_b > 0, tf.int32))]
+            rows = tf.concat(parts, axis=1)
+            num_first, lengths = kept_a[:, tf.newaxis] + 2, tf.cast(rows.row_lengths(), tf.int32)[:, tf.newaxis]
+            width = tf.reduce_max(tf.concat([[[2]], lengths], 0))
+            input_ids = rows.to_tensor(shape=tf.stack([-1, width]))
+            places = tf.range(width)
+            is_real = places < lengths  # [B, T]
+            is_second = is_real & (places >= num_first)
+            is_cut = (kept_a < num_a) | (kept_b < num_b)
+            return input_ids, tf.cast(is_real, tf.int32), tf.cast(is_second, tf.int32), is_cut
+
+    def _tokenize(self, texts, with_offsets):
+        """Returns ids, and starts and ends where asked for. Plain texts go their own way, which is shorter."""
+        is_plain = tf.strings.regex_full_match(texts, _PLAIN)
+
+        def mixed():
+            order = tf.concat([tf.where(is_plain)[:, 0], tf.where(~is_plain)[:, 0]], 0)
+            plain = self._tokenize_plain(tf.boolean_mask(texts, is_plain), with_offsets)
+            other = self._tokenize_any(tf.boolean_mask(texts, ~is_plain), with_offsets)
+            places = tf.math.invert_permutation(order)
+            return tuple(tf.gather(tf.concat(both, 0), places) for both in zip(plain, other, strict=True))
+
+        return tf.cond(tf.reduce_all(is_plain), lambda: self._tokenize_plain(texts, with_offsets), mixed)
+
+    def _tokenize_plain(self, texts, with_offsets):
+        ids, starts, ends = self._wordpiece.split_plain_text(tf.strings.lower(texts) if self._do_lower_case else texts)
+        if not with_offsets:
+            return (ids,)
+        return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+
+    def _tokenize_any(self, texts, with_offsets):
+        codes, row_splits = code_points(texts)
+        words, word_starts, sources = self._split(codes)
+        ids, piece_splits = self._wordpiece.split_words(words)
+        # From texts to their characters, to their words, to their pieces.
+        splits = tf.gather(piece_splits, tf.searchsorted(word_starts, tf.searchsorted(sources, row_splits)))
+
+        def by_text(values):
+            return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+
+        if not with_offsets:
+            return (by_text(ids),)
+        lengths = self._wordpiece.piece_lengths(ids, piece_splits, words.row_lengths())
+        ends = tf.cumsum(lengths)
+        starts = tf.gather(sources, ends - lengths)
+        ends = self._normalizer.behind_marks(codes, tf.gather(sources, ends - 1) + 1)
+        offsets = tf.repeat(row_splits[:-1], splits[1:] - splits[:-1])
+        return by_text(ids), by_text(starts - offsets), by_text(ends - offsets)
+
+    def _split(self, codes):
+        """Returns words, int32 [W, (characters)], where they start among all of their characters, int32 [W], and of
+        which code point each of these came, int32 [M]."""
+        characters, sources = self._normalizer.normalize(codes)
+        kinds = low_bits(characters, NUM_KIND_BITS)
+        in_word = kinds == IN_WORD
+        is_start = ~(in_word & tf.concat([[False], in_word[:-1]], 0))
+        index = tf.where(kinds != SPACE)[:, 0]
+        starts = tf.cast(tf.where(tf.gather(is_start, index))[:, 0], tf.int32)
+        characters = without_low_bits(tf.gather(characters, index), NUM_KIND_BITS)
+        words = tf.RaggedTensor.from_row_starts(characters, starts, validate=False)
+        return words, starts, tf.gather(sources, index)
+
+
+class _Wordpiece:
+    """The WordPiece of tensorflow-text for a vocabulary, for words and for plain text."""
+
+    def __init__(self, vocab, vocab_name):
+        tokens = _matchable_tokens(vocab, vocab_name)
+        arguments = {"unknown_token": _UNKNOWN, "token_out_type": tf.int32}
+        self._of_words = tensorflow_text.FastWordpieceTokenizer(
+            tokens, **arguments, no_pretokenization=True, max_bytes_per_word=4 * _MAX_CHARS
+        )
+        # It refuses a vocabulary without a single word of letters. The one that is added is in no text that is plain.
+        self._of_plain_text = tensorflow_text.FastWordpieceTokenizer(
+            [*tokens, "é" * 128], **arguments, max_bytes_per_word=_MAX_CHARS
+        )
+        self._unknown_id = vocab[_UNKNOWN]
+        self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
+
+    def split_plain_text(self, texts):
+        """Returns ids, starts and ends [B, (pieces)] of texts of ASCII without control characters."""
+        return self._of_plain_text.tokenize_with_offsets(texts)
+
+    def split_words(self, words):
+        """Returns the ids, int32 [P], of words [W, (characters)], and the splits of words, int64 [W + 1]."""
+        is_long = words.row_lengths() > _MAX_CHARS
+        # So many bytes are unknown whatever the vocabulary.
+        strings = tf.where(is_long, "a" * (4 * _MAX_CHARS + 1), _encode(words))
+        pieces = self._of_words.tokenize(strings)
+        return pieces.flat_values, pieces.row_splits
+
+    def piece_lengths(self, ids, piece_splits, word_lengths):
+        """Returns how many characters each piece stands for, int32 [P]; an unknown word is one piece."""
+        lengths = tf.gather(self._lengths, ids)
+        unknown = tf.where(ids == self._unknown_id)
+        words = tf.searchsorted(piece_splits, unknown[:, 0], side="right") - 1
+        return tf.tensor_scatter_nd_update(lengths, unknown, tf.gather(word_lengths, words))
+
+
+def code_points(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the code points of all texts, int32 [N], and where texts begin and end among them, int32 [B + 1].
+
+    A line feed behind each text keeps its end apart from the beginning of the next. What is not UTF-8 is dropped.
+    """
+    decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="ignore")
+    return decoded.flat_values, tf.cast(decoded.row_splits, tf.int32)
+
+
+def cut_out(codes: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Returns the texts, string [S], that code points are from each of starts to before each of ends, int32 [S]."""
+    spans = tf.ragged.range(starts, ends, row_splits_dtype=tf.int64)
+    return _encode(spans.with_flat_values(tf.gather(codes, spans.flat_values)))
+
+
+def _encode(words):
+    return tf.strings.unicode_encode(words, "UTF-8")
+
+
+def _matchable_tokens(vocab, vocab_name):
+    """Returns a token for each id; where the file has one that cannot be in any word, one that is not in any word."""
+    tokens = [f"\x01{number}" for number in range(max(vocab.values()) + 1)]
+    for token, number in vocab.items():
+        piece = token.removeprefix("##")
+        if not piece or len(piece) > _MAX_CHARS or any(char.isspace() or is_removed(char) for char in piece):
+            continue
+        num_bytes = len(piece.encode())
+        if num_bytes > _MAX_TOKEN_BYTES:
+            raise ValueError(
+                f"{vocab_name} line {number + 1}: a token of {num_bytes} bytes, but in a graph at most "
+                f"{_MAX_TOKEN_BYTES} are possible; shorten it"
+            )
+        tokens[number] = token
+    return tokens
+
+
+def _fit_pair(num_a, num_b, max_seq_length):
+    """Returns how many pieces of two texts are kept, int32 [B]; see `encoding.fit_pair`."""
+    room = max_seq_length - 3
+    half = tf.maximum(room // 2, room - num_a)
+    kept_b = tf.where(num_a + num_b <= room, num_b, tf.minimum(num_b, half))
+    return tf.where(num_b > 0, tf.minimum(num_a, room - kept_b), tf.minimum(num_a, room + 1)), kept_b
+
+
+def _firsts(rows, counts):
+    """Returns the first so many values of each row."""
+    starts = tf.cast(rows.row_starts(), tf.int32)
+    return tf.gather(rows.flat_values, tf.ragged.range(starts, starts + counts, row_splits_dtype=tf.int64))
+
+
+def _repeat(value, counts):
+    """Returns rows of so many times the value."""
+    return tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(counts)], value), tf.cast(counts, tf.int64))

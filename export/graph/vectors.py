@@ -1,0 +1,78 @@
+"""Text in, and out what a pre-trained model knows of it: a vector, or what fits at a mask."""
+
+import tensorflow as tf
+
+from bert_keras.export.graph.text_model import TextModel
+
+POOLINGS = ("cls", "mean", "max")
+
+
+class VectorModel(TextModel):
+    """Gives each text one vector of one layer, as `FeatureExtractor` does with that pooling.
+
+    Input: "text" string [B]. Answer: "vector" float32 [B, H]: that of [CLS], or the mean or the maximum over all
+    tokens, [CLS] and [SEP] included.
+
+    Args:
+        network, tokenizer, settings: see `TextModel`; settings has pooling, one of POOLINGS. The layer is that of the
+            network.
+
+    Raises:
+        ValueError: the pooling is unknown, or see `TextModel`.
+    """
+
+    def __init__(self, network, tokenizer, settings):
+        super().__init__(network, tokenizer, settings)
+        if settings["pooling"] not in POOLINGS:
+            raise ValueError(f'pooling is "{settings["pooling"]}", but must be one of {", ".join(POOLINGS)}')
+
+    def _answer(self, texts):
+        features, is_cut = self._pack(self.tokenizer.tokenize(texts["text"]))
+        values = self.network(features)["sequence_output"]
+        return {"vector": self._pool(values, features["input_mask"]), "is_cut": is_cut}
+
+    def _pool(self, values, input_mask):
+        if self.settings["pooling"] == "cls":
+            return values[:, 0]
+        is_token = tf.expand_dims(input_mask == 1, 2)  # [B, T, 1]
+        if self.settings["pooling"] == "max":
+            return tf.reduce_max(tf.where(is_token, values, values.dtype.min), axis=1)
+        num_tokens = tf.reduce_sum(tf.cast(is_token, tf.float32), axis=1)  # [B, 1]
+        return tf.reduce_sum(tf.where(is_token, values, 0.0), axis=1) / num_tokens
+
+
+class FillMaskModel(TextModel):
+    """Gives the most probable pieces for each literal [MASK] of a text; the masks are independent of each other.
+
+    Input: "text" string [B]. Answers: "tokens" string [B, M, K] as in the vocabulary, the most probable first, M being
+    the most masks of a row; "probabilities" float32 [B, M, K]; "num_masks" int32 [B]. A row with fewer masks has "" and
+    0 behind them. Masks beyond max_seq_length are not answered; is_cut says that there may be such.
+
+    Args:
+        network, tokenizer, settings: see `TextModel`; settings has top_k, which is K.
+
+    Raises:
+        ValueError: the vocabulary lacks [MASK] or has not so many tokens, or see `TextModel`.
+    """
+
+    def __init__(self, network, tokenizer, settings):
+        super().__init__(network, tokenizer, settings)
+        num_tokens = tokenizer.num_tokens
+        if not 1 <= settings["top_k"] <= num_tokens:
+            raise ValueError(f"top_k is {settings['top_k']}, but must be from 1 to the vocabulary's {num_tokens}")
+
+    def _answer(self, texts):
+        features, is_cut = self._pack(self.tokenizer.tokenize_with_masks(texts["text"]))
+        is_mask = features["input_ids"] == self.tokenizer.mask_id  # [B, T]
+        num_masks = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
+        places = tf.cast(tf.where(is_mask)[:, 1], tf.int32)
+        positions = tf.RaggedTensor.from_row_lengths(places, num_masks).to_tensor()  # [B, M]
+        logits = self.network({**features, "masked_lm_positions": positions})["logits"]  # [B, M, V]
+        probabilities, ids = tf.math.top_k(tf.nn.softmax(logits), self.settings["top_k"])  # [B, M, K]
+        is_asked = tf.expand_dims(tf.sequence_mask(num_masks, tf.shape(positions)[1]), 2)  # [B, M, 1]
+        return {
+            "tokens": tf.where(is_asked, self.tokenizer.tokens_of(ids), ""),
+            "probabilities": tf.where(is_asked, probabilities, 0.0),
+            "num_masks": num_masks,
+            "is_cut": is_cut,
+        }

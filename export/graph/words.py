@@ -1,0 +1,135 @@
+"""Words of running text as TensorFlow operations, for a tagger that takes text: equal to `data_prep.text.words`.
+
+There a loop goes from word to word. Here the rules are so put that each part of a text, a run of characters or a single
+mark, says by itself whether it belongs to the word before it.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from bert_keras.data_prep.text.characters import is_cjk_ideograph, is_punctuation
+from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, is_of_word
+from bert_keras.export.graph.code_point_tables import is_removed, table_of
+from bert_keras.export.graph.normalization import Table
+
+# What a character is to words, each a bit.
+_REMOVED, _SPACE, _ALONE, _OF_WORD, _DIGIT, _UPPER, _INNER, _INNER_OF_NUMBERS, _APOSTROPHE, _RUN = (
+    1 << bit for bit in range(10)
+)
+_TESTS = {
+    _REMOVED: is_removed,
+    _SPACE: str.isspace,
+    _ALONE: lambda char: is_punctuation(char) or is_cjk_ideograph(char),
+    _OF_WORD: is_of_word,
+    _DIGIT: str.isdigit,
+    _UPPER: str.isupper,
+    _INNER: INNER.__contains__,
+    _INNER_OF_NUMBERS: INNER_OF_NUMBERS.__contains__,
+    _APOSTROPHE: APOSTROPHES.__contains__,
+    _RUN: RUNS.__contains__,
+}
+_DOT = ord(".")
+_DEVICE = "CPU:0"  # as the tokenizer, whose code points these are
+
+
+class WordSplitter:
+    """Splits texts into the words of `data_prep.text.words.split_words`."""
+
+    def __init__(self):
+        with tf.device(_DEVICE):
+            self._table = Table(_bits_table())
+
+    def split(self, codes: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Finds the words of all texts.
+
+        Args:
+            codes, row_splits: int32 [N] and [B + 1]; see `code_points`.
+
+        Returns:
+            int32 [W], where words start among all code points; int32 [W], where they end there; int32 [B + 1], where
+            texts begin and end among the words.
+        """
+        with tf.device(_DEVICE):
+            bits = self._table.look_up(codes)
+            starts, ends = _parts(bits)
+            is_first = ~_join(codes, bits, starts, ends)
+            starts, ends = tf.boolean_mask(starts, is_first), tf.boolean_mask(ends, tf.roll(is_first, -1, 0))
+            return starts, ends, tf.searchsorted(starts, row_splits)
+
+
+@functools.cache
+def _bits_table():
+    return table_of(lambda char: sum(bit for bit, test in _TESTS.items() if test(char)), 0)
+
+
+def _parts(bits):
+    """Returns where the words of `BasicTokenizer` that keeps case start, int32 [P], and where they end, int32 [P]."""
+    kept = tf.where(bits & _REMOVED == 0)[:, 0]
+    kinds = tf.gather(bits, kept)
+    in_run = kinds & (_SPACE | _ALONE) == 0
+    # Each text ends with white space, so the last character does not touch the first.
+    is_start = ~(in_run & tf.roll(in_run, 1, 0))
+    is_end = ~(in_run & tf.roll(in_run, -1, 0))
+    is_visible = kinds & _SPACE == 0
+    places = tf.cast(kept, tf.int32)
+    return tf.boolean_mask(places, is_start & is_visible), tf.boolean_mask(places, is_end & is_visible) + 1
+
+
+def _join(codes, bits, starts, ends):
+    """Returns whether each part belongs to the word before it, bool [P].
+
+    The names are those of `data_prep.text.words`. `tf.roll` by 1 gives what is before a part, by -1 what is behind it;
+    the first part touches none before it, so that nothing is joined around the ends.
+    """
+    code, first, last = tf.gather(codes, starts), tf.gather(bits, starts), tf.gather(bits, ends - 1)
+    touches = starts == tf.roll(ends, 1, 0)
+    touches_next = tf.roll(touches, -1, 0)
+    next_ = tf.roll(first, -1, 0)
+    before = tf.roll(last, 1, 0)
+
+    # A mark in front of a letter, which a suffix before it would not be one for.
+    is_inner = touches & _has(first, _INNER) & _has(tf.gather(bits, starts + 1), _OF_WORD)
+    is_ending = tf.roll(_is_ending(codes, starts, ends) & ~tf.roll(is_inner, -1, 0), -1, 0)
+    is_suffix = _has(first, _APOSTROPHE) & touches_next & is_ending
+
+    of_word = _has(first, _INNER) & _has(before & next_, _OF_WORD)
+    of_number = _has(first, _INNER_OF_NUMBERS) & _has(before & next_, _DIGIT)
+    goes_on = touches & touches_next & ~is_suffix & (of_word | of_number)
+    # No suffix and no row of marks is before a mark that goes on, so that these parts are in one word for sure.
+    is_chained = goes_on | tf.roll(goes_on, 1, 0)
+
+    is_abbreviated = _is_abbreviated(goes_on, is_chained, code, ends - starts, _has(first, _UPPER))
+    is_abbreviated &= ~tf.roll(is_suffix, 1, 0)
+    has_dot = touches & (code == _DOT) & ~is_chained & tf.roll(is_abbreviated, 1, 0)
+    in_run = touches & _has(first, _RUN) & (code == tf.roll(code, 1, 0)) & ~tf.roll(has_dot, 1, 0)
+    return is_chained | tf.roll(is_suffix, 1, 0) | has_dot | in_run
+
+
+def _has(bits, bit):
+    return bits & bit != 0
+
+
+def _is_ending(codes, starts, ends):
+    """Returns whether each part, whatever its case, is what is split off with an apostrophe, bool [P]."""
+    first, second, lengths = tf.gather(codes, starts), tf.gather(codes, starts + 1), ends - starts
+    found = tf.zeros_like(starts, tf.bool)
+    for suffix in sorted(SUFFIXES):
+        is_it = (lengths == len(suffix)) & _is_letter(first, suffix[0])
+        found |= is_it if len(suffix) == 1 else is_it & _is_letter(second, suffix[1])
+    return found
+
+
+def _is_letter(codes, letter):
+    return (codes == ord(letter)) | (codes == ord(letter.upper()))
+
+
+def _is_abbreviated(goes_on, is_chained, code, lengths, is_upper):
+    """Returns whether the dot behind the chain that each part is in would be a part of its word, bool [P]."""
+    chains = tf.cumsum(tf.cast(~is_chained, tf.int32)) - 1  # [P]
+    # Letters between dots: a chain has single characters and dots by turns, or is one upper case letter.
+    is_wrong = tf.where(goes_on, code != _DOT, lengths != 1)
+    is_alone = ~is_chained & ~tf.roll(goes_on, -1, 0)
+    is_wrong |= is_alone & ~is_upper
+    num_wrong = tf.math.segment_sum(tf.cast(is_wrong, tf.int32), chains)
+    return tf.gather(num_wrong, chains) == 0

@@ -1,0 +1,105 @@
+"""Checkpoints among the files of a folder: which one is meant, and what is there instead of one."""
+
+import logging
+import re
+
+from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
+from bert_keras.storage import paths
+
+log = logging.getLogger("bert_keras")
+
+_RELEASED_CHECKPOINTS = "https://github.com/google-research/bert#pre-trained-models"
+PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
+
+_STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
+_SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
+# How PyTorch models are called; other pickles beside them hold the state of their training.
+_PICKLED_MODEL = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin$")
+
+
+def find_in_folder(folder):
+    """Finds the checkpoint that a folder's `checkpoint` file names, or the only one there.
+
+    Args:
+        folder: str, local or remote.
+
+    Returns:
+        str; the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: there are several and none is named, or there are pickles alone.
+    """
+    prefixes = _prefixes(folder)
+    newest = _named_by_state_file(folder)
+    if newest in prefixes:
+        return paths.join(folder, newest)
+    stale = f"its file checkpoint names {newest}, which is not there" if newest is not None else ""
+    if len(prefixes) > 1:
+        held = f"{', '.join(prefixes)}{', and ' if stale else ''}{stale}"
+        raise ValueError(f"the folder {folder} holds several checkpoints: {held}; name one")
+    if not prefixes:
+        raise _nothing_to_open(folder, stale)
+    if stale:
+        log.warning("%s: %s; taking %s", folder, stale, prefixes[0])
+    return paths.join(folder, prefixes[0])
+
+
+def _named_by_state_file(folder):
+    """Returns the name of the checkpoint that the `checkpoint` file of a folder names; None where none does."""
+    state_file = paths.join(folder, "checkpoint")
+    if not paths.is_file(state_file):
+        return None
+    named = _STATE_LINE.search(paths.read_text(state_file, errors="replace"))
+    # The path in the file may be that of a folder which has been moved since.
+    return paths.name(named[1]) if named else None
+
+
+def _nothing_to_open(folder, stale):
+    """Makes the error for a folder without a checkpoint that can be read."""
+    names = paths.list_dir(folder)
+    for name in names:
+        if _SHARD.search(name):
+            return FileNotFoundError(
+                f"{paths.join(folder, name)} is a part of a checkpoint, but model{INDEX_ENDING} is not beside it; copy "
+                "that too"
+            )
+    pickles = [name for name in names if name.endswith(PICKLE_ENDINGS)]
+    if pickles:
+        name = min(pickles, key=lambda name: not _PICKLED_MODEL.match(name))
+        return pickle_refusal(paths.join(folder, name))
+    reason = f"{stale}; " if stale else ""
+    return FileNotFoundError(f"there is no checkpoint in the folder {folder}; {reason}{contents_of(folder)}")
+
+
+def _prefixes(folder):
+    """Returns the names of the checkpoints of a folder: prefixes, safetensors files and indexes of shards."""
+    names = [name for name in paths.list_dir(folder) if name[0] != "."]
+    prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
+    files = [name for name in names if name.endswith((".safetensors", INDEX_ENDING)) and not _SHARD.search(name)]
+    return sorted(prefixes + files)
+
+
+def pickle_refusal(path):
+    """Makes the error for a file of PyTorch; its remedy makes safetensors of it and of the other shards."""
+    name = paths.name(path)
+    match = _PICKLED_MODEL.match(name)
+    files = "glob.glob('pytorch_model-*-of-*.bin')" if match and match[1] else f"['{name}']"
+    return ValueError(
+        f"{path} is a pickle, which can run any program when it is opened, so it is not read; where PyTorch is "
+        f'installed, run in its folder: python -c "import glob, torch, safetensors.torch as s; '
+        f"w = {{k: v.clone() for f in {files} "
+        "for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}; "
+        "s.save_file(w, 'model.safetensors')\""
+    )
+
+
+def contents_of(folder):
+    """Says what a folder holds, as the end of an error."""
+    if not paths.is_dir(folder):
+        return f"there is no folder {folder}; released checkpoints can be downloaded from {_RELEASED_CHECKPOINTS}"
+    if prefixes := _prefixes(folder):
+        return f"the checkpoints in {folder} are {', '.join(prefixes)}"
+    names = paths.list_dir(folder)
+    shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return f"{folder} holds {shown}" if names else f"{folder} is empty"

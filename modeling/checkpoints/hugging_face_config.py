@@ -1,0 +1,137 @@
+"""Config files: the release's `bert_config.json` and the `config.json` of the Hugging Face layout.
+
+They look alike and differ in silence: "gelu" is the tanh form in the first and the exact one in the second.
+"""
+
+import dataclasses
+import os
+
+from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object
+from bert_keras.storage import paths
+
+RELEASED_FILE = "bert_config.json"
+HUGGING_FACE_FILE = "config.json"
+
+# Hugging Face -> ours; the first of several is the one that is written.
+_ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+# What a config.json leaves out has these values there; the other fields have the same defaults there and here.
+_DEFAULTS = {"vocab_size": 30522, "hidden_act": "gelu", "type_vocab_size": 2}
+# Keys that make it another network: what they must be, if they are there.
+_NEEDED = {
+    "model_type": "bert",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
+_MARKS = ("model_type", "architectures", "transformers_version")
+
+
+def read_config(path):
+    """Reads the config of a model, local or remote, of the original BERT or of the Hugging Face layout.
+
+    Args:
+        path: a `bert_config.json`, a `config.json`, or the folder of one of them.
+
+    Returns:
+        BertConfig.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no config, or that of another kind of network; or the two files of a folder disagree.
+    """
+    path = os.fspath(path)
+    if not paths.is_dir(path):
+        return _read_file(path)
+    files = [paths.join(path, name) for name in (RELEASED_FILE, HUGGING_FACE_FILE)]
+    files = [file for file in files if paths.is_file(file)]
+    if not files:
+        raise FileNotFoundError(
+            f"the folder {path} has no {RELEASED_FILE} or {HUGGING_FACE_FILE}; put that of the model there"
+        )
+    configs = [_read_file(file) for file in files]
+    differing = [
+        f"{field.name} is {first!r} in the first and {second!r} in the second"
+        for field in dataclasses.fields(BertConfig)
+        if field.name != "released_extras"
+        and (first := getattr(configs[0], field.name)) != (second := getattr(configs[-1], field.name))
+    ]
+    if differing:
+        raise ValueError(
+            f"{files[0]} and {paths.name(files[-1])} disagree ({'; '.join(differing)}); take out the one that is wrong"
+        )
+    return configs[0]
+
+
+def read_labels(json_file):
+    """Reads the names of the classes from a `config.json`.
+
+    Returns:
+        list of str, in the order of the head's rows; None if the file does not say.
+
+    Raises:
+        ValueError: the file is no JSON object, or its `id2label` does not count from 0.
+    """
+    labels = read_json_object(json_file).get("id2label")
+    if labels is None:
+        return None
+    if not isinstance(labels, dict) or set(labels) != {str(i) for i in range(len(labels))}:
+        raise ValueError(f'{json_file}: id2label must name the classes "0", "1", ... without a gap')
+    return [str(labels[str(i)]) for i in range(len(labels))]
+
+
+def read_architecture(json_file):
+    """Returns the class that a `config.json` says the checkpoint was saved from, or None."""
+    architectures = read_json_object(json_file).get("architectures")
+    return architectures[0] if isinstance(architectures, list) and architectures else None
+
+
+def to_hugging_face_config(config, architecture, labels=None):
+    """Makes the contents of a `config.json`.
+
+    Args:
+        config: BertConfig.
+        architecture: the Hugging Face class.
+        labels: names of the classes, where there is a head that classifies.
+
+    Returns:
+        dict of JSON values.
+    """
+    activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
+    values = config.to_dict() | {
+        "architectures": [architecture],
+        "hidden_act": activations[config.hidden_act],
+        "layer_norm_eps": config.layer_norm_eps,
+        "model_type": "bert",
+        "pad_token_id": 0,
+        "position_embedding_type": "absolute",
+        "torch_dtype": "float32",
+    }
+    if labels is not None:
+        values["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        values["label2id"] = {label: i for i, label in enumerate(labels)}
+    return values
+
+
+def _read_file(path):
+    values = read_json_object(path)
+    if paths.name(path) != HUGGING_FACE_FILE and not any(mark in values for mark in _MARKS):
+        return BertConfig.from_dict(values, source=path)
+    for key, needed in _NEEDED.items():
+        if values.get(key) not in (None, needed):
+            raise ValueError(f"{path} is not of a BERT: {key} is {values[key]!r}, and only {needed!r} can be read")
+    names = {field.name for field in dataclasses.fields(BertConfig)} | set(RELEASED_EXTRA_KEYS)
+    known = _DEFAULTS | {key: value for key, value in values.items() if key in names}
+    hidden_act = str(known["hidden_act"])
+    if hidden_act not in _ACTIVATIONS:
+        raise ValueError(f'{path}: hidden_act is "{hidden_act}", but must be one of {", ".join(_ACTIVATIONS)}')
+    return BertConfig.from_dict(known | {"hidden_act": _ACTIVATIONS[hidden_act]}, source=path)

@@ -1,0 +1,262 @@
+"""Checkpoints of the Hugging Face layout: `model.safetensors`, in one file or in shards with an index.
+
+Entries have the release's names here, and the release's orientation; modeling/checkpoints/names.py translates.
+"""
+
+import contextlib
+import json
+import os
+import re
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, to_hugging_face_config
+from bert_keras.modeling.checkpoints.names import (
+    architecture_of,
+    find_heads,
+    from_hugging_face,
+    heads_of,
+    is_tied,
+    is_training_state,
+    is_transposed,
+    to_hugging_face,
+)
+from bert_keras.modeling.config import read_json_object
+from bert_keras.storage import paths, writing
+
+WEIGHTS_FILE = "model.safetensors"
+INDEX_ENDING = ".safetensors.index.json"
+
+# Numbers that an embedding computes from nothing; old files hold them.
+_COMPUTED = ("embeddings.position_ids", "embeddings.token_type_ids")
+_FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_LFS_POINTER = b"version https://git-lfs"
+# Rows of a table that are compared at a time.
+_ROWS_COMPARED = 4096
+
+
+class SafetensorsReader:
+    """Reads a safetensors checkpoint, one entry at a time, as the release has it.
+
+    A second tensor for one weight (the tied projection of the masked-LM head) is passed over where it equals the first;
+    otherwise it keeps the name it has in the file, as does what the release knows nothing of.
+
+    Args:
+        path: str; the file, or the index of its shards. It is there.
+
+    Attributes:
+        names: release names of its entries, sorted.
+
+    Raises:
+        FileNotFoundError: a shard is not there.
+        ValueError: a file is damaged, or remote.
+    """
+
+    def __init__(self, path):
+        _check_local(path)
+        self._entries = {}  # release name -> (file, name in the file)
+        self._headers = {}  # release name -> (type, shape in the file)
+        for (file, stored), header in _stored_tensors(path).items():
+            name = from_hugging_face(stored)
+            if name in self._entries:
+                if _are_equal(self._entries[name], (file, stored)):
+                    continue
+                name = stored
+            self._entries[name] = (file, stored)
+            self._headers[name] = header
+        self.names = sorted(self._entries)
+
+    def shape(self, name):
+        """Returns the shape of an entry, a tuple of ints."""
+        shape = self._headers[name][1]
+        return shape[::-1] if is_transposed(name) else shape
+
+    def dtype(self, name):
+        """Returns the type that an entry is stored in, a str such as "float16"."""
+        return _dtype_name(self._headers[name][0])
+
+    def read(self, name):
+        """Returns the value of an entry, a NumPy array: float32 for a weight, as stored for a step.
+
+        Raises:
+            ValueError: the file has changed since, or the weight is not of a floating type.
+        """
+        file, stored = self._entries[name]
+        dtype, _ = self._headers[name]
+        if dtype not in _FLOATS and not is_training_state(name):
+            raise ValueError(f"{file}: {stored} is of type {dtype}; only {', '.join(_FLOATS)} can be read")
+        with _opened(file) as tensors:
+            value = tensors.get_tensor(stored)
+        if dtype in _FLOATS:
+            value = value.astype(np.float32, copy=False)
+        return np.ascontiguousarray(value.T) if is_transposed(name) else value
+
+
+def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=None):
+    """Writes `model.safetensors` and `config.json`, in the form in which the Hugging Face libraries read them.
+
+    The files get their names only when they are whole. A checkpoint of that name is replaced.
+
+    Args:
+        folder: where to; made if it is not there.
+        tensors_by_name: dict of the release's names to keras.Variable, tensor or array.
+        config: BertConfig.
+        architecture: the class there, such as "BertForMaskedLM"; without it, the one that has the heads among the
+            names.
+        labels: names of the classes of a head that classifies; without them LABEL_0, LABEL_1, ...
+
+    Returns:
+        The path of `model.safetensors`, a string.
+
+    Raises:
+        OSError: the disk is full, or the folder cannot be written to.
+        ValueError: the folder is remote, a name is not known there, no class has these heads, weights of the class's
+            head are missing, or the number of labels is not that of the head's rows.
+    """
+    _check_local(folder)
+    heads = find_heads(tensors_by_name, architecture)
+    architecture = architecture or architecture_of(heads)
+    missing = [head for head in heads_of(architecture) if head not in heads]
+    if missing:
+        raise ValueError(f"{architecture} has the head {' and '.join(missing)}, but its weights were not given")
+    unknown = [name for name in tensors_by_name if to_hugging_face(name) is None]
+    if unknown:
+        raise ValueError(f"the Hugging Face layout has no place for {', '.join(unknown)}; leave that out")
+    if "output_weights" in tensors_by_name:
+        labels = _checked_labels(labels, tensors_by_name["output_weights"].shape[0])
+    arrays = {
+        to_hugging_face(name, is_encoder_only=not heads): _to_array(value, is_transposed(name))
+        for name, value in tensors_by_name.items()
+    }
+    values = to_hugging_face_config(config, architecture, labels)
+
+    os.makedirs(folder, exist_ok=True)
+    weights_file = paths.join(folder, WEIGHTS_FILE)
+    unfinished = writing.unfinished_name(weights_file)
+    try:
+        with writing.replace_file(paths.join(folder, HUGGING_FACE_FILE)) as config_file:
+            config_file.write(f"{json.dumps(values, indent=2, sort_keys=True)}\n".encode())
+            config_file.flush()
+            _save_file(arrays, unfinished, weights_file)
+            # Old weights must not meet a new config.
+            paths.remove(weights_file)
+        writing.publish(unfinished, weights_file)
+    finally:
+        paths.remove(unfinished)
+    return weights_file
+
+
+def _save_file(arrays, path, final_path):
+    try:
+        save_file(arrays, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        # It says what the system said in the form of another language.
+        reason = re.search(r'message: "([^"]*)"', str(error))
+        raise OSError(f"{final_path} cannot be written ({reason[1] if reason else error})") from None
+
+
+def _check_local(path):
+    if paths.is_remote(path):
+        raise ValueError(
+            f"{path} is remote, and a safetensors checkpoint is read and written on a local disk only; copy the folder "
+            "to this machine"
+        )
+
+
+def _dtype_name(stored):
+    """Returns the usual name of a type of the format: "int8" for "I8"."""
+    for letter, kind in (("I", "int"), ("U", "uint")):
+        if stored[0] == letter:
+            return kind + stored[1:]
+    return _FLOATS.get(stored, stored.lower())
+
+
+def _checked_labels(labels, num_labels):
+    if labels is None:
+        return [f"LABEL_{i}" for i in range(num_labels)]
+    if len(labels) != num_labels:
+        raise ValueError(f"{len(labels)} labels were given, but the head has {num_labels} rows; give one for each")
+    return list(labels)
+
+
+def _to_array(value, transposed):
+    value = np.asarray(value)
+    dtype = value.dtype if value.dtype.kind == "i" else np.float32
+    return np.asarray(value.T if transposed else value, dtype=dtype, order="C")
+
+
+@contextlib.contextmanager
+def _opened(file):
+    """Opens a file for one look at it, so that no more of it stays in memory than what was read."""
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            yield tensors
+    except SafetensorError as error:
+        reason = f"cannot be read ({error}); the file is damaged or cut short, get it again"
+        with open(file, "rb") as content:
+            if content.read(len(_LFS_POINTER)) == _LFS_POINTER:
+                reason = "is only a pointer of Git LFS; run `git lfs pull` to get the file itself"
+        raise ValueError(f"{file} {reason}") from None
+
+
+def _stored_tensors(path):
+    """Reads the headers of a checkpoint.
+
+    Returns:
+        dict of a file and a name in it to type and shape; of two names for one weight, that of the tied one comes last.
+    """
+    shards = _read_index(path) if path.endswith(INDEX_ENDING) else {path: None}
+    headers = {}
+    for file, names in shards.items():
+        with _opened(file) as tensors:
+            held = list(tensors.keys())
+            lacking = sorted(set(names or ()) - set(held))
+            if lacking:
+                raise ValueError(
+                    f"{path} finds {', '.join(lacking)} in {paths.name(file)}, which lacks it; get both again"
+                )
+            if names is not None and (
+                unlisted := sorted(name for name in set(held) - set(names) if not _is_computed(name))
+            ):
+                raise ValueError(f"{path} does not list {', '.join(unlisted)} of {paths.name(file)}; get both again")
+            for name in held if names is None else names:
+                header = tensors.get_slice(name)
+                headers[file, name] = (header.get_dtype(), tuple(header.get_shape()))
+    kept = {entry: header for entry, header in headers.items() if not _is_computed(entry[1])}
+    return dict(sorted(kept.items(), key=lambda item: is_tied(item[0][1])))
+
+
+def _is_computed(name):
+    return name.endswith(_COMPUTED)
+
+
+def _read_index(path):
+    """Returns the names of the tensors in each shard, by the shard's path."""
+    weight_map = read_json_object(path).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise ValueError(f'{path} has no "weight_map" of names to files; get it again')
+    shards = {}
+    for name, shard in weight_map.items():
+        shards.setdefault(paths.join(paths.parent(path), str(shard)), []).append(name)
+    missing = sorted(paths.name(shard) for shard in shards if not paths.is_file(shard))
+    if missing:
+        raise FileNotFoundError(f"{path} names {', '.join(missing)}, not there; copy all files of the checkpoint")
+    return shards
+
+
+def _are_equal(first, second):
+    """Returns whether two tensors, each a file and a name in it, have the same bits.
+
+    Holds a few of their rows at a time.
+    """
+    with _opened(first[0]) as first_file, _opened(second[0]) as second_file:
+        a, b = first_file.get_slice(first[1]), second_file.get_slice(second[1])
+        if a.get_shape() != b.get_shape() or a.get_dtype() != b.get_dtype():
+            return False
+        if not a.get_shape():
+            return first_file.get_tensor(first[1]).tobytes() == second_file.get_tensor(second[1]).tobytes()
+        num_rows = a.get_shape()[0]
+        spans = [slice(start, min(start + _ROWS_COMPARED, num_rows)) for start in range(0, num_rows, _ROWS_COMPARED)]
+        return all(a[span].tobytes() == b[span].tobytes() for span in spans)

@@ -1,0 +1,201 @@
+"""Name-based TensorFlow 1 checkpoints, the form of the released models.
+
+A checkpoint called PREFIX is two files, `PREFIX.index` and `PREFIX.data-00000-of-00001`. TensorFlow reads and writes
+them; it is imported when that happens, so that the rest of the package runs without it.
+"""
+
+import contextlib
+import fnmatch
+import glob
+import os
+
+import keras
+import numpy as np
+
+from bert_keras.storage import paths, writing
+
+# How the files of values end; the original release saved some models in several.
+DATA_FILES = ".data-*-of-*"
+_DATA, _INDEX = ".data-00000-of-00001", ".index"
+
+
+class DamagedCheckpointError(ValueError):
+    """A file of a checkpoint is damaged or cut short. The message names the other checkpoints of its folder, if any.
+
+    Attributes:
+        damage: str; what is wrong.
+    """
+
+    def __init__(self, prefix, damage):
+        super().__init__(f"{damage}, get it again{others_of(prefix)}")
+        self.damage = damage
+
+
+def others_of(prefix):
+    """Returns what a message about a checkpoint that cannot be used says of the others in its folder; "" without any.
+
+    A run has several.
+    """
+    folder = paths.parent(prefix)
+    names = [name.removesuffix(_INDEX) for name in paths.list_dir(folder) if name.endswith(_INDEX)]
+    others = [name for name in names if name[0] != "." and name != paths.name(prefix)]
+    return f", or use another checkpoint in {folder}: {', '.join(others)}" if others else ""
+
+
+class TensorFlowReader:
+    """Reads a name-based checkpoint, one entry at a time.
+
+    Args:
+        prefix: str; the path without the endings of its files, both of which are there.
+
+    Attributes:
+        names: names of its entries, sorted.
+
+    Raises:
+        DamagedCheckpointError: the index is damaged.
+        ValueError: the path has a bracket.
+    """
+
+    def __init__(self, prefix):
+        if "[" in prefix:
+            raise ValueError(
+                f"{prefix}: TensorFlow takes the bracket in this path for a pattern; rename the file or folder"
+            )
+        import tensorflow as tf
+
+        self._prefix = prefix
+        try:
+            # Of a remote path `tf.train.load_checkpoint` asks whether it is a folder, and some file systems say yes.
+            self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+        except (tf.errors.OpError, RuntimeError, IndexError) as error:
+            raise DamagedCheckpointError(
+                prefix, f"{prefix}.index cannot be read ({error}); the file is damaged"
+            ) from None
+        self._shapes = self._reader.get_variable_to_shape_map()
+        self._dtypes = self._reader.get_variable_to_dtype_map()
+        self.names = sorted(self._shapes)
+
+    def shape(self, name):
+        """Returns the shape of an entry, a tuple of ints."""
+        return tuple(self._shapes[name])
+
+    def dtype(self, name):
+        """Returns the type that an entry is stored in, a str such as "float16"."""
+        return self._dtypes[name].name
+
+    def read(self, name):
+        """Returns the value of an entry, a NumPy array: float32 where it is stored in a floating type, else as stored.
+
+        Raises:
+            DamagedCheckpointError: the data file is cut short or damaged.
+        """
+        import tensorflow as tf
+
+        try:
+            value = np.asarray(self._reader.get_tensor(name))
+        except (tf.errors.OpError, RuntimeError, IndexError) as error:
+            damage = f"{self._prefix}: {name} cannot be read ({error}); the data file is cut short or damaged"
+            raise DamagedCheckpointError(self._prefix, damage) from None
+        return value.astype(np.float32, copy=False) if self._dtypes[name].is_floating else value
+
+    @property
+    def num_bytes(self):
+        """The size of all values together, an int: the files of values have no fewer."""
+        return sum(
+            int(np.prod(self._shapes[name], dtype=np.int64)) * self._dtypes[name].size
+            for name in self.names
+            if self._dtypes[name].size
+        )
+
+
+def find_damage(prefix):
+    """Finds out whether a checkpoint is whole.
+
+    Args:
+        prefix: str; as of `TensorFlowReader`. The index is there.
+
+    Returns:
+        None where it is whole; else a str that says what is wrong with it. Of a remote checkpoint only the sizes are
+        compared, because object stores check the content of their files themselves.
+    """
+    try:
+        reader = TensorFlowReader(prefix)
+        folder, pattern = paths.parent(prefix), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"
+        size = sum(paths.size(paths.join(folder, name)) for name in fnmatch.filter(paths.list_dir(folder), pattern))
+        if size < reader.num_bytes:
+            return f"{prefix}.data-* has {size:,} bytes, and {reader.num_bytes:,} are needed"
+        if not paths.is_remote(prefix):
+            for name in reader.names:
+                reader.read(name)  # compares checksums
+    except DamagedCheckpointError as error:
+        return error.damage
+    return None
+
+
+def save_checkpoint(prefix, tensors_by_name):
+    """Writes a checkpoint; its files get their names only when they are whole, its index last.
+
+    Args:
+        prefix: path without an ending, such as "out/bert_model.ckpt", local or remote. A checkpoint of that name is
+            replaced.
+        tensors_by_name: dict of str to keras.Variable, tensor or array, written under these very names. What is an
+            int64 number in the release (`global_step`) must be given as one.
+
+    Returns:
+        The prefix, a string.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk.
+    """
+    prefix = os.fspath(prefix)
+    with _told_failures(prefix):
+        paths.make_dirs(paths.parent(prefix))
+        if paths.is_remote(prefix):
+            # A remote file appears when it is whole, and TensorFlow writes the index last. A rename would copy it.
+            paths.remove(f"{prefix}{_INDEX}")
+            _save(prefix, tensors_by_name)
+            return prefix
+        unfinished = writing.unfinished_name(prefix)
+        try:
+            _save(unfinished, tensors_by_name)
+            # Without its index a checkpoint is not there: an old index must not meet new data.
+            paths.remove(f"{prefix}{_INDEX}")
+            for suffix in (_DATA, _INDEX):
+                writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
+        finally:
+            for suffix in (_DATA, _INDEX):
+                paths.remove(f"{unfinished}{suffix}")
+    return prefix
+
+
+@contextlib.contextmanager
+def _told_failures(prefix):
+    """Raises what TensorFlow or the system says of a failure to write as one sentence with the final name."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        reason = paths.reason_of(error) if isinstance(error, tf.errors.OpError) else error.strerror or error
+        raise OSError(f"the checkpoint {prefix} cannot be written ({reason})") from error
+
+
+def _save(prefix, tensors_by_name):
+    import tensorflow as tf
+
+    with tf.device("CPU"):
+        tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=list(tensors_by_name),
+            shape_and_slices=[""] * len(tensors_by_name),
+            tensors=[_to_tensor(value) for value in tensors_by_name.values()],
+        )
+
+
+def _to_tensor(value):
+    import tensorflow as tf
+
+    if isinstance(value, keras.Variable):
+        # A TensorFlow variable is read without making a copy of it.
+        value = value.value if keras.backend.backend() == "tensorflow" else np.asarray(value)
+    return tf.convert_to_tensor(value)

@@ -1,0 +1,1 @@
+"""Texts from files, and answers to files."""

@@ -1,0 +1,158 @@
+"""Files of vectors: the release's lines of JSON, NumPy's .npz, HDF5."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+import tempfile
+
+import numpy as np
+
+from bert_keras.storage.writing import replace_file
+
+FORMATS = ("jsonl", "npz", "hdf5")
+
+_ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
+# Rows of an HDF5 dataset are stored in chunks of about this size.
+_CHUNK_BYTES = 1 << 18
+
+
+def format_of(output_file):
+    """Returns the format that the ending of a file's name says; "jsonl" where it says none, as in the release."""
+    return _ENDINGS.get(pathlib.Path(output_file).suffix.lower(), "jsonl")
+
+
+@contextlib.contextmanager
+def open_feature_file(output_file, output_format, layers, pooling):
+    """Gives a writer with `write(features)`; the file gets its name only when it is left without an error.
+
+    In npz and HDF5, `values` holds the rows of all texts one after the other, and those of text n are
+    `values[starts[n]:starts[n + 1]]`. JSON and HDF5 are written as it goes on; npz is held in memory until the end.
+
+    Args:
+        output_file: path; what is there is replaced.
+        output_format: one of FORMATS.
+        layers: list of int or str, as they were asked for.
+        pooling: as it was asked for.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with replace_file(output_file) as file, _WRITERS[output_format](file, layers, pooling) as writer:
+        yield writer
+        writer.finish()
+
+
+class _Writer:
+    """A file that is being written."""
+
+    def __init__(self, file, layers, pooling):
+        self._layers = list(layers)
+        self._pooling = pooling
+        self._file = file
+        self._num_written = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        """Does nothing: `open_feature_file` closes the file."""
+
+    def finish(self):
+        """Writes what is still to be written."""
+
+
+class _JsonLines(_Writer):
+    """The release's format: one object a text, ASCII; pooled texts have `layers` where else `features` is."""
+
+    def write(self, features):
+        """Writes the line of one text."""
+        # As Python's round, number for number: a float32 times 10^6 is exact in a float64, and so is a tie.
+        values = np.round(features.values.astype(np.float64), 6).tolist()
+        line = {"linex_index": self._num_written}
+        if self._pooling == "none":
+            line["features"] = [
+                {"token": token, "layers": self._entries(layers)}
+                for token, layers in zip(features.tokens, values, strict=True)
+            ]
+        else:
+            line["layers"] = self._entries(values)
+        self._file.write(json.dumps(line).encode("ascii") + b"\n")
+        self._num_written += 1
+
+    def _entries(self, values):
+        return [{"index": layer, "values": row} for layer, row in zip(self._layers, values, strict=True)]
+
+
+class _Npz(_Writer):
+    """Arrays in one file: see `open_feature_file`."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._values, self._tokens, self._starts = [], [], [0]
+
+    def write(self, features):
+        """Keeps the vectors of one text."""
+        self._values.append(features.values if self._pooling == "none" else features.values[None])
+        self._tokens += features.tokens
+        self._starts.append(self._starts[-1] + len(self._values[-1]))
+
+    def finish(self):
+        """Writes all that was kept."""
+        arrays = {"layers": np.array([str(layer) for layer in self._layers]), "pooling": np.array(self._pooling)}
+        if self._pooling == "none":
+            arrays |= {"tokens": np.array(self._tokens), "starts": np.array(self._starts, np.int64)}
+        np.savez(self._file, values=np.concatenate(self._values), **arrays)
+
+
+class _Hdf5(_Writer):
+    """The same arrays as datasets that grow: see `open_feature_file`."""
+
+    def __init__(self, file, layers, pooling):
+        import h5py
+
+        super().__init__(file, layers, pooling)
+        # HDF5 goes back and forth in its file, which an object store does not allow: there it is copied in the end.
+        self._copied_to = None if isinstance(getattr(file, "name", None), str) else file
+        self._local = tempfile.TemporaryFile() if self._copied_to else None  # noqa: SIM115 (closed in __exit__)
+        self._file = file = h5py.File(self._local or file.name, "w")
+        file.attrs["layers"] = [str(layer) for layer in self._layers]
+        file.attrs["pooling"] = self._pooling
+        if self._pooling == "none":
+            file.create_dataset("starts", data=[0], maxshape=(None,), dtype=np.int64, chunks=(1 << 12,))
+            file.create_dataset("tokens", (0,), maxshape=(None,), dtype=h5py.string_dtype(), chunks=(1 << 12,))
+
+    def finish(self):
+        """Completes the file."""
+        self._file.close()
+        if self._local:
+            self._local.seek(0)
+            shutil.copyfileobj(self._local, self._copied_to, 1 << 20)
+
+    def __exit__(self, *exception):
+        self._file.close()
+        if self._local:
+            self._local.close()
+
+    def write(self, features):
+        """Writes the rows of one text."""
+        rows = features.values if self._pooling == "none" else features.values[None]
+        if "values" not in self._file:
+            shape = rows.shape[1:]
+            chunk = (max(1, _CHUNK_BYTES // rows[0].nbytes), *shape)
+            self._file.create_dataset("values", (0, *shape), np.float32, maxshape=(None, *shape), chunks=chunk)
+        end = _append(self._file["values"], rows)
+        if self._pooling == "none":
+            _append(self._file["tokens"], features.tokens)
+            _append(self._file["starts"], [end])
+
+
+def _append(dataset, rows):
+    """Appends rows to a dataset and returns its new length."""
+    end = dataset.shape[0] + len(rows)
+    dataset.resize(end, axis=0)
+    dataset[end - len(rows) :] = rows
+    return end
+
+
+_WRITERS = {"jsonl": _JsonLines, "npz": _Npz, "hdf5": _Hdf5}

@@ -1,0 +1,1 @@
+"""Finds and checks the files of a model."""

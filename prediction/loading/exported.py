@@ -1,0 +1,208 @@
+"""The network of an export: whichever format it is in, a function of features to put in place of a Keras model."""
+
+import importlib
+import os
+import pathlib
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.modeling.config import read_json_object
+from bert_keras.prediction.loading.model_files import EXPORT_FILE, is_export
+
+_TWO_TOKENS = np.zeros((1, 2), np.int32)
+
+
+def open_exported(folder, format=None) -> Callable:
+    """Loads the network of an export.
+
+    Args:
+        folder: path of the export.
+        format: "saved_model", "onnx" or "litert"; None: the first of these that is there.
+
+    Returns:
+        function of a dict of int32 [B, T], tensors or arrays, that gives a dict of float32 tensors, see
+        `export.formats.networks.IdsNetwork`. It may be called in a graph and from several threads; other keys are
+        ignored.
+
+    Raises:
+        FileNotFoundError: the folder is no export, or lacks the format.
+        ValueError: a file is damaged, or a package is not installed that the format needs.
+    """
+    folder = pathlib.Path(folder)
+    if not is_export(folder):
+        raise FileNotFoundError(f"{folder} is no export: there is no {EXPORT_FILE}; give what export_model.py wrote")
+    paths = _paths_of_formats(folder / EXPORT_FILE)
+    found = [name for name in _OPENERS if name in paths and format in (None, name)]
+    if not found:
+        raise FileNotFoundError(
+            f"{folder} has the network as {', '.join(paths) or 'nothing'}, and {format or 'one of these'} is needed: "
+            f"{', '.join(_OPENERS)}; export the model with --format={format or 'saved_model'}"
+        )
+    path = folder / paths[found[0]]
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there, but {folder / EXPORT_FILE} names it; take the whole export")
+    opened = _OPENERS[found[0]](path)
+    return opened if found[0] == "saved_model" else _as_operation(opened)
+
+
+def open_saved_model(folder) -> Callable:
+    """Loads the ids signature of a SavedModel; see `open_exported`, as whose result it may be called.
+
+    A SavedModel is a program: it may read and write files when it runs. Open only those that you trust.
+
+    Args:
+        folder: path with the saved_model.pb.
+
+    Raises:
+        ValueError: it cannot be loaded, has no signature `ids`, or there is no tensorflow-text, whose operations it
+            holds.
+    """
+    try:
+        import tensorflow_text  # noqa: F401 TensorFlow then knows its operations
+    except ImportError:
+        raise ValueError(
+            f"{folder} holds a tokenizer, and tensorflow-text is not installed; run pip install tensorflow-text, or "
+            "take an export with --format=onnx or litert"
+        ) from None
+    try:
+        loaded = tf.saved_model.load(os.fspath(folder))
+        signature = loaded.signatures["ids"]
+    except (KeyError, OSError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{folder} is no SavedModel of an export: {reason}; export the model again") from error
+    names = signature.structured_input_signature[1]
+
+    def run(features):
+        # Without a reference to all that was loaded its variables would go.
+        run.loaded = loaded
+        return signature(**{name: tf.convert_to_tensor(features[name], tf.int32) for name in names})
+
+    run.loaded = loaded
+    return run
+
+
+def open_onnx(file) -> Callable:
+    """Loads an ONNX file with ONNX Runtime, to run on the CPU.
+
+    Args:
+        file: path.
+
+    Returns:
+        function of a dict of int32 arrays [B, T] that gives a dict of float32 arrays; other keys are ignored. Its
+        `input_names` says which it takes.
+
+    Raises:
+        ValueError: it cannot be loaded, or ONNX Runtime is not installed.
+    """
+    onnxruntime = import_extra("onnxruntime", "onnx")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors
+    try:
+        session = onnxruntime.InferenceSession(os.fspath(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes have no public name
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"ONNX Runtime cannot load {file}: {reason}; export the model again") from error
+    output_names = [output.name for output in session.get_outputs()]
+
+    def run(features):
+        inputs = {name: np.asarray(features[name], np.int32) for name in run.input_names}
+        return dict(zip(output_names, session.run(output_names, inputs), strict=True))
+
+    run.input_names = [each.name for each in session.get_inputs()]
+    return run
+
+
+def open_litert(file) -> Callable:
+    """Loads a LiteRT file with the interpreter of ai-edge-litert, to run on all cores of the CPU.
+
+    Calls from several threads are answered one after the other, because an interpreter has one set of buffers.
+
+    Args:
+        file: path.
+
+    Returns:
+        function as that of `open_onnx`.
+
+    Raises:
+        ValueError: it cannot be loaded, or LiteRT is not installed.
+    """
+    module = import_extra("ai_edge_litert.interpreter", "litert")
+    try:
+        interpreter = module.Interpreter(model_path=os.fspath(file), num_threads=os.cpu_count())
+        runner = interpreter.get_signature_runner()
+        runner(**dict.fromkeys(runner.get_input_details(), _TWO_TOKENS))
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"LiteRT cannot load {file}: {reason}; export the model again") from error
+
+    lock = threading.Lock()
+
+    def run(features):
+        inputs = {name: np.asarray(features[name], np.int32) for name in run.input_names}
+        with lock:
+            return runner(**inputs)
+
+    run.input_names = list(runner.get_input_details())
+    # The runner does not hold what it runs on.
+    run.interpreter = interpreter
+    return run
+
+
+def import_extra(module, extra):
+    """Imports a module of an optional package and returns it.
+
+    Raises:
+        ValueError: it is not installed; the message has the line that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(
+            f"{module.partition('.')[0]} is not installed; run pip install 'bert-keras[{extra}]'"
+        ) from error
+
+
+_OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert}
+
+
+def _paths_of_formats(file):
+    """Returns the path of each format that an export.json names, a dict of str; all are inside the export."""
+    formats = read_json_object(file).get("formats")
+    try:
+        found = {name: os.fspath(values["path"]) for name, values in formats.items()}
+    except (AttributeError, KeyError, TypeError):
+        raise ValueError(
+            f'{file} does not say the "path" of each of its "formats"; take the file that export_model.py wrote'
+        ) from None
+    for name, path in found.items():
+        parts = pathlib.PureWindowsPath(path)  # which knows both kinds of slashes
+        if not parts.parts or parts.anchor or ".." in parts.parts:
+            raise ValueError(
+                f'{file}: the path of {name} is "{path}", but must be inside the export; take the file that '
+                "export_model.py wrote"
+            )
+    return found
+
+
+def _as_operation(run):
+    """Makes a function of arrays one that may be called in a graph."""
+    names = run.input_names
+    # One look at two tokens tells what it gives.
+    sample = run(dict.fromkeys(names, _TWO_TOKENS))
+
+    def call(features):
+        arrays = [tf.convert_to_tensor(features[name], tf.int32) for name in names]
+        outputs = tf.numpy_function(
+            lambda *values: [run(dict(zip(names, values, strict=True)))[name] for name in sample],
+            arrays,
+            [tf.float32] * len(sample),
+        )
+        outputs = tf.nest.flatten(outputs)  # outside a graph a single one is no list
+        for output, value in zip(outputs, sample.values(), strict=True):
+            output.set_shape([None] * value.ndim)
+        return dict(zip(sample, outputs, strict=True))
+
+    return call

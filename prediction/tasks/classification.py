@@ -1,0 +1,136 @@
+"""What a fine-tuned model makes of a text or a pair: a class, a number, or labels."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.modeling import ClassifierModel
+from bert_keras.prediction.limits import shown
+from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+
+_KINDS = {"classification": "single_label", "regression": "regression", "multi_label": "multi_label"}
+_LEAST_PROBABILITY = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """The class of a text.
+
+    Attributes:
+        text: as it was given; of a pair the first.
+        text_pair: the second; None where the model takes single texts.
+        label: the most probable class.
+        probabilities: dict of every class to its probability, in the order of their ids; they add up to 1.
+    """
+
+    text: str
+    text_pair: str | None
+    label: str
+    probabilities: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression:
+    """The number that belongs to a text.
+
+    Attributes:
+        text, text_pair: as of `Classification`.
+        value: the number, on the scale of the training data.
+    """
+
+    text: str
+    text_pair: str | None
+    value: float
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel:
+    """The labels that apply to a text.
+
+    Attributes:
+        text, text_pair: as of `Classification`.
+        labels: those with a probability of at least 0.5, in the order of their ids; there may be none.
+        probabilities: dict of every label to the probability that it applies.
+    """
+
+    text: str
+    text_pair: str | None
+    labels: list[str]
+    probabilities: dict[str, float]
+
+
+class TextClassifier(FineTunedPredictor):
+    """Classifies texts with a model of run_classifier.py: `TextClassifier("output")("a text").label`.
+
+    Texts that are longer than the model takes are treated as its training was told to: they are cut, or read through
+    windows, whose probabilities (of a regression: values) are averaged. The log says how many there were.
+
+    Args:
+        path: see `FineTunedPredictor`, as are all arguments.
+    """
+
+    tasks = tuple(_KINDS)
+
+    def __call__(self, texts):
+        """Looks at a text, or at each text of a list.
+
+        Args:
+            texts: str, or where the model takes pairs a tuple of two; or a list of these.
+
+        Returns:
+            Classification, Regression or MultiLabel, as the model is; or a list of them.
+
+        Raises:
+            ValueError: a text is empty, or a pair where the model takes single texts, or the other way round.
+        """
+        return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
+
+    @property
+    def num_classes(self):
+        """How many classes the head has, an int; 1 for a regression."""
+        return 1 if self.settings["task"] == "regression" else super().num_classes
+
+    def _make_model(self, config):
+        return ClassifierModel(config, self.num_classes)
+
+    def _encode(self, text, source):
+        if self.settings["is_pair"]:
+            # As in training, where the second text of a row may be empty.
+            self._check_pair(text, source, ("first text", "second text"), may_lack_second=True)
+            return Example("", *text, source=source)
+        if isinstance(text, tuple | list):
+            raise ValueError(f"{source} is {shown(text)}, but the model takes single texts; give one str")
+        self._check_text(text, source)
+        return Example("", text, source=source)
+
+    def _features(self, examples, counts):
+        features = make_features(
+            examples,
+            self.settings.get("labels") or (),
+            _KINDS[self.settings["task"]],
+            self.tokenizer,
+            self.max_seq_length,
+            self.settings["doc_stride"],
+            counts=counts,
+        )
+        return features, features["example_index"]
+
+    def _read_out(self, outputs, features):
+        activation = {"classification": tf.nn.softmax, "multi_label": tf.nn.sigmoid}.get(self.settings["task"])
+        return (activation(outputs["logits"]) if activation else outputs["logits"],)  # [B, C]
+
+    def _answer(self, text, encoded, found):
+        example, _ = encoded
+        scores = np.mean([row for _, (row,) in found], axis=0, dtype=np.float64)  # [C]
+        values = scores.tolist()
+        if self.settings["task"] == "regression":
+            return Regression(example.text_a, example.text_b, values[0])
+        probabilities = dict(zip(self.settings["labels"], values, strict=True))
+        if self.settings["task"] == "classification":
+            best = max(probabilities, key=probabilities.get)
+            return Classification(example.text_a, example.text_b, best, probabilities)
+        labels = [label for label, probability in probabilities.items() if probability >= _LEAST_PROBABILITY]
+        return MultiLabel(example.text_a, example.text_b, labels, probabilities)

@@ -1,0 +1,135 @@
+"""Entities of a text: names of people, places, or whatever the training data marked."""
+
+import dataclasses
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.conll import Sentence
+from bert_keras.data_prep.tasks.ner import confidences_from_logits, make_features, tags_from_logits
+from bert_keras.data_prep.text.words import split_words
+from bert_keras.evaluation.entities import entities
+from bert_keras.modeling import TokenClassifierModel
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+
+
+@dataclasses.dataclass(frozen=True)
+class Entity:
+    """A part of a text that has a type.
+
+    Attributes:
+        text: as it stands there.
+        type: as the training data calls it, such as "PER".
+        start, end: its place in characters: text[start:end] of the whole.
+        probability: the least of the probabilities of the tags of its words.
+    """
+
+    text: str
+    type: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedWord:
+    """A word with its tag.
+
+    Attributes:
+        word: as it stands in the text.
+        tag: O, B-TYPE or I-TYPE.
+        probability: of the tag.
+        start, end: its place in characters.
+    """
+
+    word: str
+    tag: str
+    probability: float
+    start: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedText:
+    """A text with its entities.
+
+    Attributes:
+        text: as it was given.
+        entities: list of Entity, in order.
+        words: list of TaggedWord, all words in order.
+    """
+
+    text: str
+    entities: list[Entity]
+    words: list[TaggedWord]
+
+
+class EntityTagger(FineTunedPredictor):
+    """Finds entities with a model of run_ner.py: `EntityTagger("output")("He lives in Paris.").entities`.
+
+    A text of any length is split into words, see `data_prep.text.words.split_words`; each gets a tag, of where it has
+    most context if the text needs several windows.
+
+    Args:
+        path: see `FineTunedPredictor`, as are all arguments.
+    """
+
+    tasks = ("token_classification",)
+    cut_parts = "words"
+
+    def __call__(self, texts):
+        """Looks at a text, or at each text of a list.
+
+        Args:
+            texts: str, or a list of str.
+
+        Returns:
+            TaggedText, or a list of them.
+
+        Raises:
+            ValueError: a text is empty.
+        """
+        return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
+
+    def _make_model(self, config):
+        model = FeatureBasedTagger if self.settings["tagger"] == "bilstm" else TokenClassifierModel
+        return model(config, self.num_classes)
+
+    def _encode(self, text, source):
+        self._check_text(text, source)
+        spans = split_words(text)
+        if not spans:
+            raise ValueError(f"{source} has no word in its text; give a text")
+        return Sentence([text[start:end] for start, end in spans]), spans
+
+    def _features(self, examples, counts):
+        sentences = [sentence for sentence, _ in examples]
+        # Each text is a document of its own, so that there are no neighbours to look at.
+        labels = self.settings["labels"]
+        features = make_features(sentences, labels, self.tokenizer, self.max_seq_length, counts=counts)
+        return features, features["sentence_index"]
+
+    def _read_out(self, outputs, features):
+        return (outputs["logits"],)  # [B, T, C]
+
+    def _answer(self, text, encoded, found):
+        (sentence, spans), rows = encoded
+        logits = np.zeros((len(found), self.max_seq_length, self.num_classes), np.float32)
+        for row, (_, (of_row,)) in zip(logits, found, strict=True):
+            row[: len(of_row)] = of_row
+        rows = {**rows, "sentence_index": np.zeros(len(found), np.int32)}
+        [tags] = tags_from_logits(rows, logits, [sentence], self.settings["labels"])
+        [probabilities] = confidences_from_logits(rows, logits, [sentence])
+        words = [
+            TaggedWord(word, tag, probability, *span)
+            for word, tag, probability, span in zip(sentence.words, tags, probabilities, spans, strict=True)
+        ]
+        found_entities = [
+            _entity(text, type_, words[first:stop]) for type_, first, stop in entities([word.tag for word in words])
+        ]
+        return TaggedText(text, found_entities, words)
+
+
+def _entity(text, type_, words):
+    start, end = words[0].start, words[-1].end
+    return Entity(text[start:end], type_, start, end, min(word.probability for word in words))

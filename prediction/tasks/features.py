@@ -1,0 +1,267 @@
+"""Vectors of texts: what the layers of the encoder make of each token, or of a text as a whole."""
+
+import dataclasses
+import logging
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.modeling import (
+    HEAD_PATTERNS,
+    POOLER_PATTERNS,
+    BertModel,
+    load_weights,
+    weights_by_name,
+    weights_to_load,
+)
+from bert_keras.prediction.argument_error import ArgumentError
+from bert_keras.prediction.backend import check_backend
+from bert_keras.prediction.limits import Limits, shown
+from bert_keras.prediction.loading.exported import open_exported
+from bert_keras.prediction.loading.model_files import is_export, open_export_files, open_model_files
+from bert_keras.prediction.loading.task_file import check_length, read_settings
+from bert_keras.prediction.network import Network, lengths_up_to
+from bert_keras.prediction.sequences import Question
+from bert_keras.prediction.tasks.feature_choices import EMBEDDINGS, POOLINGS, choose_layers
+from bert_keras.prediction.tasks.pretrained import check_alone
+
+log = logging.getLogger("bert_keras")
+
+# Texts are taken in groups, so that those of one length find each other: of so many batches, or so many bytes of
+# values, whichever is reached first.
+_BATCHES_A_GROUP = 32
+_BYTES_A_GROUP = 1 << 28
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """The vectors of one text.
+
+    Attributes:
+        tokens: its pieces with [CLS] and [SEP], T of them.
+        values: float32 [T, L, H], L being the layers in the order in which they were asked for; pooled: [L, H].
+    """
+
+    tokens: list[str]
+    values: np.ndarray
+
+
+class FeatureExtractor:
+    """An encoder that has been loaded to give its vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
+
+    Release: extract_features.py.
+
+    Args:
+        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run; or the folder of an export
+            for vectors, which has one layer.
+        layers: numbers of the encoder's layers, 0 the first and -1 the last, as in the release, or "embeddings" for
+            what goes into the first. None: the last four, or all of a model that has fewer; of an export its layer.
+        pooling: "none"; or one vector a text and layer: that of [CLS], or the mean or the maximum over all tokens,
+            [CLS] and [SEP] included.
+        max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included; None: all that the model
+            takes.
+        batch_size: how many texts are looked at together, at most.
+        vocab_file, config_file, do_lower_case: see `prediction.loading.model_files.open_model_files`.
+        strategy: the `tf.distribute.Strategy` of several devices; None: the one default device.
+        limits: Limits of the input; None: the usual ones.
+
+    Attributes:
+        files: ModelFiles.
+        config: BertConfig.
+        tokenizer: FullTokenizer.
+        model: the BertModel, its weights loaded; the network of an export.
+
+    Raises:
+        FileNotFoundError: a part of the model is not there.
+        ValueError: the parts do not fit, or an argument is not valid; or Keras does not run on TensorFlow.
+    """
+
+    def __init__(
+        self,
+        path,
+        layers=None,
+        pooling="none",
+        max_seq_length=128,
+        batch_size=32,
+        vocab_file=None,
+        config_file=None,
+        do_lower_case=None,
+        strategy=None,
+        limits=None,
+    ):
+        check_backend(keras.backend.backend())
+        if pooling not in POOLINGS:
+            choices = ", ".join(POOLINGS)
+            raise ArgumentError(lambda name: f'{name("pooling")} is "{pooling}", but must be one of {choices}')
+        if is_export(path):
+            check_alone(path, vocab_file, config_file, do_lower_case)
+            self.files = open_export_files(path)
+            settings = read_settings(path)[1]
+            longest = check_length(settings, self.files.config, pathlib.Path(path))
+            layers = (settings["layer"],) if layers is None and "layer" in settings else layers
+        else:
+            self.files = open_model_files(path, vocab_file, config_file, do_lower_case)
+            longest = self.files.longest
+        self.config = self.files.config
+        self.tokenizer = self.files.tokenizer
+        self.limits = limits or Limits()
+        self.layers = choose_layers(layers, self.config.num_hidden_layers)
+        self.pooling = pooling
+        self.max_seq_length = max_seq_length = longest if max_seq_length is None else max_seq_length
+        if not 3 <= max_seq_length <= longest:
+            raise ArgumentError(
+                lambda name: (
+                    f"{name('max_seq_length')} is {max_seq_length}, but must be from 3 to the {longest} pieces that "
+                    "the model takes"
+                )
+            )
+        self.model = _open_network(path, self.layers, strategy) if is_export(path) else self._load_model(strategy)
+        from_features = self.model if is_export(path) else _from_features(self.model)
+        self.network = Network(from_features, self._read_out, lengths_up_to(max_seq_length), batch_size, strategy)
+
+    def _load_model(self, strategy):
+        """Returns the BertModel with the weights of the checkpoint."""
+        with (strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
+            model = BertModel(self.config)
+        report = load_weights(
+            weights_by_name(model), self.files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
+        )
+        log.info("%s", report)
+        return model
+
+    def __call__(self, texts):
+        """Gives the vectors of a text, or of each text of a list.
+
+        Args:
+            texts: str, or a tuple of two for a pair, or a list of these.
+
+        Returns:
+            Features, or a list of them.
+        """
+        if isinstance(texts, list):
+            num_texts, most = len(texts), self.limits.max_texts
+            if num_texts > most:
+                raise ValueError(
+                    f"there are {num_texts:,} texts, but limits.max_texts is {most:,}; take the method features, which "
+                    "yields the vectors of any number of texts, or raise the limit"
+                )
+            return list(self.features(texts))
+        [features] = self.features([texts])
+        return features
+
+    def features(
+        self, texts: Iterable[str | tuple[str, str]], advance: Callable[[], None] | None = None
+    ) -> Iterator[Features]:
+        """Yields the vectors of each text, in order; few texts are held at a time.
+
+        A text that is too long loses its end, the longer one of a pair before the other, as in the release; at the end
+        the log says how many did.
+
+        Args:
+            texts: str, or a tuple of two for a pair.
+            advance: called for each text as soon as it has been looked at, which is before it is its turn.
+
+        Raises:
+            ValueError: a text is not valid or too long for the limits, or its vectors are not finite.
+        """
+        group, num_values = [], 0
+        num_texts, num_cut_texts, num_cut_pieces = 0, 0, 0
+        for text in texts:
+            num_texts += 1
+            pair = self._as_pair(text, f"text {num_texts}")
+            input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
+            num_cut_texts += num_cut > 0
+            num_cut_pieces += num_cut
+            group.append(Question(input_ids, segment_ids))
+            num_vectors = 1 if self.pooling != "none" else len(input_ids)
+            num_values += num_vectors * len(self.layers) * self.config.hidden_size
+            if len(group) == _BATCHES_A_GROUP * self.network.batch_size or 4 * num_values >= _BYTES_A_GROUP:
+                yield from self._of_group(group, advance)
+                group, num_values = [], 0
+        yield from self._of_group(group, advance)
+        if num_cut_texts:
+            log.warning(
+                "%d of %d texts are longer than %d pieces; pieces cut off their ends: %d",
+                *(num_cut_texts, num_texts, self.max_seq_length, num_cut_pieces),
+            )
+
+    def _as_pair(self, text, source):
+        """Returns a text, or pair of texts, as two, the second None where there is one only."""
+        pair = (text, None) if isinstance(text, str) else text
+        if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
+            raise ValueError(f"{source} is {shown(text)}, but a str is needed, or a tuple of two for a pair")
+        for part in pair:
+            if part is not None:
+                self.limits.check_text(part, source)
+        return pair
+
+    def _of_group(self, questions, advance):
+        values = [None] * len(questions)
+        for index, (rows,) in self.network.answer_by_length(questions):
+            # A copy, so that the batch it is a view of can go.
+            values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
+            if not np.isfinite(values[index]).all():
+                raise ValueError(
+                    f"the vectors of {self._shown(questions[index])} are not finite numbers, so the weights of the "
+                    "model are broken; take another checkpoint"
+                )
+            if advance:
+                advance()
+        for index, question in enumerate(questions):
+            yield Features(self.tokenizer.convert_ids_to_tokens(question.input_ids), values[index])
+            values[index] = None
+
+    def _shown(self, question):
+        tokens = self.tokenizer.convert_ids_to_tokens(question.input_ids[:8])
+        return f'"{" ".join(tokens)}{" ..." if len(question.input_ids) > 8 else ""}"'
+
+    def _read_out(self, outputs, features):
+        layers = [
+            outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
+            for layer in self.layers
+        ]
+        values = tf.cast(tf.stack(layers, axis=2), tf.float32)  # [B, T, L, H]
+        if self.pooling == "cls":
+            return (values[:, 0],)  # [B, L, H]
+        is_token = tf.cast(features["input_mask"], tf.bool)[:, :, None, None]  # [B, T, 1, 1]
+        if self.pooling == "mean":
+            num_tokens = tf.reduce_sum(features["input_mask"], axis=1)[:, None, None]  # [B, 1, 1]
+            total = tf.reduce_sum(tf.where(is_token, values, 0.0), axis=1)
+            return (total / tf.cast(num_tokens, tf.float32),)
+        if self.pooling == "max":
+            return (tf.reduce_max(tf.where(is_token, values, values.dtype.min), axis=1),)
+        return (values,)
+
+
+def _open_network(folder, layers, strategy):
+    """Returns the network of an export, as a function whose results are named as those of a BertModel."""
+    _, settings = read_settings(folder)
+    if settings["task"] != "vectors":
+        raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")
+    layer = settings["layer"]
+    if layers != (layer,):
+        raise ArgumentError(
+            lambda name: (
+                f"{name('layers')} is {', '.join(map(str, layers))}, but {folder} has only the layer {layer}; "
+                "ask for that"
+            )
+        )
+    if strategy is not None:
+        raise ArgumentError(
+            lambda name: f"{folder} is an export, which runs on one device; leave out {name('strategy')}"
+        )
+    network = open_exported(folder)
+
+    def run(features):
+        values = network(features)["sequence_output"]
+        return {"embedding_output": values, "all_encoder_layers": {layer: values}}
+
+    return run
+
+
+def _from_features(bert):
+    return lambda features: bert(features["input_ids"], features["input_mask"], features["segment_ids"])

@@ -1,0 +1,179 @@
+"""Fill in the blanks: the most probable pieces for each [MASK] of a text."""
+
+import dataclasses
+import itertools
+
+import tensorflow as tf
+
+from bert_keras.prediction.argument_error import ArgumentError
+from bert_keras.prediction.loading.model_files import is_export
+from bert_keras.prediction.loading.task_file import read_settings
+from bert_keras.prediction.sequences import (
+    MASK,
+    UNKNOWN,
+    Question,
+    encode_with_masks,
+    fit_text,
+    surround,
+    window_start,
+)
+from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
+
+# A sequence of more masks is asked about several times, so that memory stays bounded.
+_MASKS_A_QUESTION = 20
+# An answer has this many times the characters of the longest text, at most.
+_TEXTS_AN_ANSWER = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """One way to fill a mask.
+
+    Attributes:
+        token: the piece, as in the vocabulary; "##" marks one that continues the word before it.
+        probability: in [0, 1]; those of all pieces add up to 1.
+        sentence: the text with this mask filled in, and the other masks left as they are.
+    """
+
+    token: str
+    probability: float
+    sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FilledText:
+    """What fits a text.
+
+    Attributes:
+        text: as it was given.
+        masks: for each [MASK] in order its guesses, the most probable first.
+        best: the text with every mask filled with its most probable piece.
+    """
+
+    text: str
+    masks: list[list[Guess]]
+    best: str
+
+
+class FillMask(PretrainedPredictor):
+    """Fills masks in: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
+
+    The masks of a text are filled independently of each other, as in pre-training.
+
+    Args:
+        path: see `PretrainedPredictor`, as are all arguments not named here.
+        top_k: int; how many guesses there are for a mask. None: as an export says, 5 with other models.
+    """
+
+    tasks = ("fill_mask",)
+    head = "masked_lm"
+
+    def __init__(self, path, top_k=None, **options):
+        super().__init__(path, **options)
+        if top_k is None:
+            top_k = read_settings(path)[1]["top_k"] if is_export(path) else 5
+        self.top_k = top_k
+        if not 1 <= top_k <= self.config.vocab_size:
+            size = self.config.vocab_size
+            raise ArgumentError(
+                lambda name: f"{name('top_k')} is {top_k}, but must be from 1 to the vocabulary's {size}"
+            )
+
+    def __call__(self, texts):
+        """Fills the masks of a text, or of each text of a list.
+
+        Args:
+            texts: str, or a list of str; each holds [MASK] at least once.
+
+        Returns:
+            FilledText, or a list of them.
+
+        Raises:
+            ValueError: a text has no mask, or is too long for the model.
+        """
+        return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
+
+    def _encode(self, text, source):
+        self.limits.check_text(text, source)
+        ids = encode_with_masks(self.tokenizer, text, source)
+        mask_id = self.tokenizer.vocab[MASK]
+        num_masks = ids.count(mask_id)
+        if not num_masks:
+            written = next((word for word in ("[mask]", "<mask>", "[Mask]", "<MASK>") if word in text), None)
+            hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
+            raise ValueError(f"{source} has no {MASK}: {_shown(text)}; {hint}")
+        self.limits.check("max_masks", num_masks, source, MASK)
+        self._check_size(text, num_masks, source)
+        ids = fit_text(ids, self.room, self.long, source)
+        num_cut = num_masks - ids.count(mask_id)
+        if num_cut:
+            raise ArgumentError(
+                lambda name: (
+                    f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} pieces that the model "
+                    f"takes; choose {name('long')}=window"
+                )
+            )
+        return ids
+
+    def _check_size(self, text, num_masks, source):
+        """Refuses a text whose answer, which repeats it for every guess, would be very large."""
+        num_chars, most = num_masks * self.top_k * len(text), _TEXTS_AN_ANSWER * self.limits.max_chars
+        if num_chars > most:
+            raise ArgumentError(
+                lambda name: (
+                    f"{source} has {num_masks} {MASK} in {len(text):,} characters: {self.top_k} guesses for each, with "
+                    f"their sentences, are {num_chars:,} characters, more than {_TEXTS_AN_ANSWER} times "
+                    f"{name('limits.max_chars')}; make it shorter, or choose a smaller {name('top_k')}"
+                )
+            )
+
+    def _questions(self, ids):
+        mask_id = self.tokenizer.vocab[MASK]
+        places_by_start = {}
+        for place, id_ in enumerate(ids):
+            if id_ == mask_id:
+                places_by_start.setdefault(window_start(place, len(ids), self.room), []).append(place)
+        for start, places in places_by_start.items():
+            sequence = surround(self.tokenizer, ids[start : start + self.room])
+            for first in range(0, len(places), _MASKS_A_QUESTION):
+                positions = [1 + place - start for place in places[first : first + _MASKS_A_QUESTION]]
+                yield Question(*sequence, positions, [0] * len(positions))
+
+    def _read_out(self, outputs, features):
+        probabilities = tf.nn.softmax(outputs["masked_lm_logits"])  # [B, P, V]
+        return tuple(tf.math.top_k(probabilities, self.top_k))  # [B, P, K] each
+
+    def _answer(self, text, ids, found):
+        parts = text.split(MASK)
+        starts = [0, *itertools.accumulate(len(part) + len(MASK) for part in parts[:-1])]  # where the parts start
+        masks = []
+        for num_positions, (probabilities, token_ids) in found:
+            for index in range(num_positions):
+                # The mask is between these.
+                before, after = text[: starts[len(masks) + 1] - len(MASK)], text[starts[len(masks) + 1] :]
+                tokens = map(self._token, token_ids[index].tolist())
+                masks.append(
+                    [
+                        Guess(token, probability, _append(before, token) + after)
+                        for token, probability in zip(tokens, probabilities[index].tolist(), strict=True)
+                    ]
+                )
+        best = parts[0]
+        for guesses, part in itertools.zip_longest(masks, parts[1:]):
+            best = _append(best, guesses[0].token if guesses else MASK) + part
+        return FilledText(text, masks, best)
+
+    def _token(self, id_):
+        # Where two lines of a vocabulary are the same, only the id of the last one has the token.
+        return self.tokenizer.inv_vocab.get(id_, UNKNOWN)
+
+
+def _append(sentence, token):
+    """Returns a sentence with one more token: without "##" and the space before it, if it continues a word."""
+    if token.startswith("##") and token != "##" and sentence.strip():
+        return sentence.rstrip() + token[2:]
+    return sentence + token
+
+
+def _shown(text):
+    return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'

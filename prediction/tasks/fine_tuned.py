@@ -1,0 +1,157 @@
+"""What the fine-tuned tasks have in common: the folder of a model, and texts that become rows of features."""
+
+import logging
+
+import keras
+import numpy as np
+
+from bert_keras.modeling import load_weights, weights_by_name, weights_to_load
+from bert_keras.prediction.backend import check_backend
+from bert_keras.prediction.limits import Limits, check_not_blank, shown
+from bert_keras.prediction.loading.exported import open_exported
+from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, open_export_files, open_model_files
+from bert_keras.prediction.loading.task_file import check_length, read_settings
+from bert_keras.prediction.network import Network, lengths_up_to
+from bert_keras.prediction.predictor import Predictor
+from bert_keras.prediction.sequences import Question
+
+log = logging.getLogger("bert_keras")
+
+
+class FineTunedPredictor(Predictor):
+    """A fine-tuned model that has been loaded to answer.
+
+    Args:
+        path: the folder of a run, or of its model, or of an export.
+        batch_size: how many sequences are looked at together, at most.
+        limits: Limits of the input; None: the usual ones.
+
+    Attributes:
+        settings: dict; what the task.json of the model says.
+        files: ModelFiles.
+        config: BertConfig.
+        tokenizer: FullTokenizer.
+        model: the Keras model, its weights loaded; the network of an export.
+
+    Raises:
+        FileNotFoundError: a part of the model is not there.
+        ValueError: a part is damaged, does not fit the others, or is for another task; or Keras does not run on
+            TensorFlow.
+    """
+
+    tasks = ()
+    # The name of the head's weights whose first axis is the classes.
+    head_weight = "output_weights"
+    # Of what the log says how many were cut, and the setting that says where.
+    cut_parts = "texts"
+    cut_setting = "max_seq_length"
+
+    def __init__(self, path, batch_size=16, limits=None):
+        check_backend(keras.backend.backend())
+        self.limits = limits or Limits()
+        folder, self.settings = read_settings(path)
+        if self.settings["task"] not in self.tasks:
+            raise ValueError(
+                f"{folder} is a model for {self.settings['task']}, and {type(self).__name__} is for "
+                f"{', '.join(self.tasks)}; open it with prediction.open_model"
+            )
+        self.files = open_export_files(folder) if is_export(folder) else open_model_files(folder)
+        self.config = self.files.config
+        self.tokenizer = self.files.tokenizer
+        self.max_seq_length = check_length(self.settings, self.config, folder)
+        self.model = self._open_network(folder) if is_export(folder) else self._load_model(folder)
+        self.network = Network(self.model, self._read_out, self._lengths(), batch_size)
+
+    def _load_model(self, folder):
+        """Returns the Keras model with the weights of the checkpoint."""
+        checkpoint = self.files.checkpoint
+        if self.head_weight in checkpoint.names:
+            _check_num_classes(self.num_classes, checkpoint.shape(self.head_weight)[0], checkpoint.prefix, folder)
+        with weights_to_load():
+            model = self._make_model(self.config)
+        log.info("%s", load_weights(weights_by_name(model), checkpoint))
+        return model
+
+    def _open_network(self, folder):
+        """Returns the network of an export."""
+        network = open_exported(folder)
+        two_tokens = np.ones((1, 2), np.int32)
+        outputs = network({"input_ids": two_tokens, "input_mask": two_tokens, "segment_ids": two_tokens})
+        if "logits" in outputs:
+            _check_num_classes(self.num_classes, outputs["logits"].shape[-1], folder, folder)
+        return network
+
+    @property
+    def num_classes(self):
+        """How many classes the head has, an int."""
+        return len(self.settings["labels"])
+
+    def _make_model(self, config):
+        """Returns the model whose weights the checkpoint has."""
+        raise NotImplementedError
+
+    def _lengths(self):
+        """Returns what sequences are padded to."""
+        return lengths_up_to(self.max_seq_length)
+
+    def _encode_all(self, rows, counts):
+        """Encodes the rows of a group together, as (example, the features of its sequences)."""
+        super()._encode_all(rows, counts)
+        rows = [row for row in rows if row.error is None]
+        if not rows:
+            return
+        features, example_index = self._features([row.encoded for row in rows], counts)
+        ends = np.searchsorted(example_index, np.arange(len(rows) + 1))
+        for row, start, end in zip(rows, ends[:-1], ends[1:], strict=True):
+            row.encoded = row.encoded, {name: values[start:end] for name, values in features.items()}
+            try:
+                self.limits.check("max_sequences", int(end - start), row.source, "sequences of the model's length")
+            except ValueError as error:
+                row.error = error
+
+    def _features(self, examples, counts):
+        """Returns features, and int [N]: to which of the examples each of their rows belongs, ascending.
+
+        What is cut or read through windows is added to `counts`.
+        """
+        raise NotImplementedError
+
+    def _report(self, counts):
+        if counts["windows"]:
+            log.info(
+                "texts longer than %d tokens were read through windows: %d of %d",
+                *(self.max_seq_length, counts["windows"], counts["texts"]),
+            )
+        if counts["cut"]:
+            log.warning(
+                "%s longer than the model takes (%s=%d) lost their ends: %d",
+                *(self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"]),
+            )
+
+    def _check_text(self, text, source, what="text"):
+        """Refuses what is not a text, is too long for the limits, or has no word."""
+        self.limits.check_text(text, source, what)
+        check_not_blank(text, source, what)
+
+    def _check_pair(self, pair, source, names, may_lack_second=False):
+        """Refuses what is not two texts; `may_lack_second` says whether the second may be empty."""
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed: {' and '.join(names)}")
+        for text, name in zip(pair, names, strict=True):
+            if not (may_lack_second and name == names[1] and text == ""):
+                self._check_text(text, source, name)
+
+    def _questions(self, encoded):
+        _, rows = encoded
+        for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
+            num_tokens = int(mask.sum())
+            yield Question(ids[:num_tokens], segment_ids[:num_tokens])
+
+
+def _check_num_classes(num_classes, num_found, found_in, folder):
+    """Refuses a head that has other classes than the task.json says."""
+    if num_found != num_classes:
+        raise ValueError(
+            f"{found_in} has a head of {num_found} classes, but {folder / TASK_FILE} "
+            f"is of a model with {num_classes}; they are of two runs, so take the folder of one"
+        )

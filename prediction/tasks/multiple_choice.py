@@ -1,0 +1,86 @@
+"""Which of several continuations fits a text."""
+
+import dataclasses
+
+import numpy as np
+import scipy.special
+
+from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.modeling import ClassifierModel
+from bert_keras.prediction.limits import shown
+from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The continuation that fits a text best.
+
+    Attributes:
+        text: as it was given.
+        choices: as they were given.
+        index: the number of the best of them, from 0.
+        probabilities: of each of them; they add up to 1.
+    """
+
+    text: str
+    choices: list[str]
+    index: int
+    probabilities: list[float]
+
+
+class ChoicePicker(FineTunedPredictor):
+    """Picks one of several texts with a model of run_classifier.py (paper, section 4.4).
+
+    `ChoicePicker("output")(("She opened the hood.", ["Then she looked in.", "Then she sang."])).index`
+
+    Args:
+        path: see `FineTunedPredictor`, as are all arguments.
+    """
+
+    tasks = ("multiple_choice",)
+    num_classes = 1
+    cut_parts = "choices, each with its text,"
+
+    def __call__(self, questions):
+        """Looks at a question, or at each question of a list.
+
+        Args:
+            questions: a tuple of a text and the list of its choices, two or more; or a list of such tuples.
+
+        Returns:
+            Choice, or a list of them.
+
+        Raises:
+            ValueError: a text is empty, or there are fewer than two choices.
+        """
+        return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
+
+    def _make_model(self, config):
+        # The weights of a MultipleChoiceModel, which score choices one by one: questions may have any number of them.
+        return ClassifierModel(config, 1)
+
+    def _encode(self, question, source):
+        is_pair = isinstance(question, tuple | list) and len(question) == 2
+        if not is_pair or not isinstance(question[1], tuple | list) or len(question[1]) < 2:
+            raise ValueError(f"{source} is {shown(question)}, but a text and a list of two or more choices are needed")
+        text, choices = question
+        self._check_text(text, source)
+        self.limits.check("max_sequences", len(choices), source, "choices")
+        for number, choice in enumerate(choices, 1):
+            self._check_text(choice, source, f"choice {number}")
+        return text, list(choices)
+
+    def _features(self, examples, counts):
+        pairs = [Example("", text, choice) for text, choices in examples for choice in choices]
+        features = make_features(pairs, (), "single_label", self.tokenizer, self.max_seq_length, counts=counts)
+        num_choices = [len(choices) for _, choices in examples]
+        return features, np.repeat(np.arange(len(examples)), num_choices)
+
+    def _read_out(self, outputs, features):
+        return (outputs["logits"][:, 0],)  # [B]
+
+    def _answer(self, text, encoded, found):
+        (text, choices), _ = encoded
+        logits = np.array([logit for _, (logit,) in found], np.float64)
+        return Choice(text, choices, int(logits.argmax()), scipy.special.softmax(logits).tolist())

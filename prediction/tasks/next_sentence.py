@@ -1,0 +1,75 @@
+"""Does the second text follow the first?"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from bert_keras.prediction.limits import shown
+from bert_keras.prediction.sequences import Question, encode_with_masks, fit_pair, surround
+from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
+
+
+@dataclasses.dataclass(frozen=True)
+class PairAnswer:
+    """What the model thinks of a pair.
+
+    Attributes:
+        text_a, text_b: as they were given.
+        probability: that text_b follows text_a, in [0, 1].
+    """
+
+    text_a: str
+    text_b: str
+    probability: float
+
+
+class NextSentence(PretrainedPredictor):
+    """Says how probable it is that one text follows another (paper, section 3.1, task 2).
+
+    For pairs longer than the model takes, `long="truncate"` drops the ends of the longer text, and `long="window"`
+    keeps what is next to the place where the two meet.
+
+    Args:
+        path: see `PretrainedPredictor`, as are all arguments.
+    """
+
+    head = "next_sentence"
+    num_special_tokens = 3
+
+    def __call__(self, pairs):
+        """Looks at a pair, or at each pair of a list.
+
+        Args:
+            pairs: a tuple (text_a, text_b) of str, or a list of them.
+
+        Returns:
+            PairAnswer, or a list of them.
+
+        Raises:
+            ValueError: a text is empty, or a pair is no pair or too long for the model.
+        """
+        if isinstance(pairs, tuple) and any(isinstance(text, (tuple, list)) for text in pairs):
+            raise ValueError("pairs were given in a tuple, which is for the two texts of one; give a list of pairs")
+        return self.answer_one(pairs) if isinstance(pairs, tuple) else self.answer_list(pairs)
+
+    def _encode(self, pair, source):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed")
+        for text, which in zip(pair, ("first", "second"), strict=True):
+            self.limits.check_text(text, source, f"{which} text")
+        first, second = (encode_with_masks(self.tokenizer, text, source) for text in pair)
+        for ids, which in ((first, "first"), (second, "second")):
+            if not ids:
+                raise ValueError(f"{source} has no word in its {which} text; give two texts")
+        return fit_pair(first, second, self.room, self.long, source)
+
+    def _questions(self, ids):
+        # The masked-LM head, which wants a position, is cut out of the graph: nothing of it is read.
+        yield Question(*surround(self.tokenizer, *ids), [0], [0])
+
+    def _read_out(self, outputs, features):
+        return (tf.nn.softmax(outputs["next_sentence_logits"])[:, 0],)  # [B]; class 0 is "follows"
+
+    def _answer(self, pair, ids, found):
+        [(_, (probability,))] = found
+        return PairAnswer(*pair, float(probability))

@@ -1,0 +1,130 @@
+"""Answers to questions, found in a text."""
+
+import dataclasses
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
+from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, find_answers
+from bert_keras.modeling import SquadModel
+from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+
+_SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """One of the n best answers.
+
+    Attributes:
+        text: the answer; "" says that there is none.
+        probability: among the n best.
+        start, end: its place in the context, in characters; None where there is no answer.
+    """
+
+    text: str
+    probability: float
+    start: int | None
+    end: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionAnswer:
+    """What a text answers to a question.
+
+    Attributes:
+        question: as it was given.
+        text: the answer, as run_squad.py would write it; "" where there is none.
+        probability: of the answer (or of there being none) among the n best.
+        start, end: context[start:end] is the text, but for white space other than single spaces; None where there is no
+            answer.
+        is_impossible: whether the answer is that there is none.
+        null_odds: how much more the model says that there is none than that it is the best one (a difference of summed
+            logits); None for models that always answer.
+        null_threshold: odds above it mean that there is no answer: what the training found best, or was told.
+        n_best: list of Span, the most probable first.
+    """
+
+    question: str
+    text: str
+    probability: float
+    start: int | None
+    end: int | None
+    is_impossible: bool
+    null_odds: float | None
+    null_threshold: float | None
+    n_best: list[Span]
+
+
+class QuestionAnswerer(FineTunedPredictor):
+    """Answers questions with a model of run_squad.py: `QuestionAnswerer("output")(("Who ...?", "The text.")).text`.
+
+    Args:
+        path: see `FineTunedPredictor`, as are all arguments.
+    """
+
+    tasks = ("question_answering",)
+    head_weight = "cls/squad/output_weights"
+    num_classes = 2
+    cut_parts = "questions"
+    cut_setting = "max_query_length"
+
+    def __call__(self, questions):
+        """Answers a question, or each question of a list.
+
+        Args:
+            questions: a tuple (question, context) of str, or a list of them. Contexts may be of any length.
+
+        Returns:
+            QuestionAnswer, or a list of them.
+
+        Raises:
+            ValueError: a question or a context is empty.
+        """
+        return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
+
+    def _make_model(self, config):
+        return SquadModel(config)
+
+    def _lengths(self):
+        # As in run_squad.py and the release: the scores of padding take part in the choice of the n best places.
+        return [self.max_seq_length]
+
+    def _encode(self, pair, source):
+        self._check_pair(pair, source, ("question", "context"))
+        question, context = pair
+        return SquadExample(source, question, Passage(context))
+
+    def _features(self, examples, counts):
+        lengths = (self.settings[name] for name in ("max_seq_length", "doc_stride", "max_query_length"))
+        features = make_features(examples, self.tokenizer, *lengths, is_training=False, counts=counts)
+        return features, features["example_index"]
+
+    def _read_out(self, outputs, features):
+        return outputs["start_logits"], outputs["end_logits"]  # [B, T]
+
+    def _answer(self, pair, encoded, found):
+        example, rows = encoded
+        start_logits, end_logits = np.array(
+            [row for _, row in found] or np.zeros((0, 2, self.max_seq_length)), np.float32
+        ).swapaxes(0, 1)  # [W, T]
+        settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS})
+        rows = {**rows, "example_index": np.zeros(len(found), np.int32)}
+        [answer] = find_answers([example], rows, start_logits, end_logits, self.tokenizer, settings)
+        n_best = [Span(best.text, best.probability, best.start, best.end) for best in answer.candidates]
+        has_null = settings.version_2_with_negative
+        is_impossible = answer.best is None or (has_null and not answer.text)
+        chosen = answer.best
+        if is_impossible:
+            chosen = next((best for best in answer.candidates if best.start is None), None)
+        return QuestionAnswer(
+            question=example.question,
+            text="" if is_impossible else answer.text,
+            probability=chosen.probability if chosen else 0.0,
+            start=None if is_impossible else chosen.start,
+            end=None if is_impossible else chosen.end,
+            is_impossible=is_impossible,
+            null_odds=answer.null_odds,
+            null_threshold=float(settings.null_score_diff_threshold) if has_null else None,
+            n_best=n_best,
+        )

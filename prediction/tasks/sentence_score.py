@@ -1,0 +1,111 @@
+"""How natural is a text: its pseudo-log-likelihood."""
+
+import dataclasses
+import logging
+import math
+import sys
+
+import tensorflow as tf
+
+from bert_keras.prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
+from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
+
+log = logging.getLogger("bert_keras")
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenScore:
+    """One piece of a text.
+
+    Attributes:
+        token: as in the vocabulary.
+        log_probability: natural logarithm of its probability where it is masked and all else is seen.
+    """
+
+    token: str
+    log_probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceScore:
+    """The score of a text.
+
+    Attributes:
+        text: as it was given.
+        log_probability: the sum over its pieces; the nearer to 0, the more natural. Longer texts have lower ones.
+        perplexity: exp(-log_probability / pieces), which can be compared between lengths; the lower, the more natural.
+            At most the largest float, 1.8e308.
+        tokens: its pieces in order, each with its share.
+    """
+
+    text: str
+    log_probability: float
+    perplexity: float
+    tokens: list[TokenScore]
+
+
+class SentenceScorer(PretrainedPredictor):
+    """Scores texts by masking one piece at a time ("Masked Language Model Scoring", Salazar et al. 2020).
+
+    A text of n pieces takes n sequences, which are batched. In a text longer than the model takes, `long="window"`
+    looks at each piece with as much text on both sides as there is room for; `long="truncate"` scores the beginning.
+
+    Args:
+        path: see `PretrainedPredictor`, as are all arguments.
+    """
+
+    head = "masked_lm"
+
+    def __call__(self, texts):
+        """Scores a text, or each text of a list.
+
+        Args:
+            texts: str, or a list of str.
+
+        Returns:
+            SentenceScore, or a list of them.
+
+        Raises:
+            ValueError: a text is empty, has a mask, or is too long for the model.
+        """
+        return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
+
+    def _encode(self, text, source):
+        self.limits.check_text(text, source)
+        ids = encode_with_masks(self.tokenizer, text, source)
+        if not ids:
+            raise ValueError(f"{source} has no word; give a text to score")
+        if self.tokenizer.vocab[MASK] in ids:
+            raise ValueError(f"{source} has a {MASK}, and only whole texts have a score; write a word for it")
+        ids = fit_text(ids, self.room, self.long, source)
+        self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
+        num_unknown = ids.count(self.tokenizer.vocab["[UNK]"])
+        if num_unknown:
+            log.warning("%s: %d of its %d pieces are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
+        return ids
+
+    def _questions(self, ids):
+        mask_id = self.tokenizer.vocab[MASK]
+        for place, id_ in enumerate(ids):
+            start = window_start(place, len(ids), self.room)
+            input_ids, segment_ids = surround(self.tokenizer, ids[start : start + self.room])
+            position = 1 + place - start
+            input_ids[position] = mask_id
+            yield Question(input_ids, segment_ids, [position], [id_])
+
+    def _read_out(self, outputs, features):
+        log_probabilities = tf.nn.log_softmax(outputs["masked_lm_logits"])  # [B, P, V]
+        return (tf.gather(log_probabilities, features["masked_lm_ids"], axis=2, batch_dims=2),)  # [B, P]
+
+    def _answer(self, text, ids, found):
+        scores = [float(log_probabilities[0]) for _, (log_probabilities,) in found]
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        total = math.fsum(scores)
+        # Above exp(709.7), which no float holds, the model gives each token a probability of 0.
+        mean = min(-total / len(scores), math.log(sys.float_info.max))
+        return SentenceScore(
+            text=text,
+            log_probability=total,
+            perplexity=math.exp(mean),
+            tokens=[TokenScore(token, score) for token, score in zip(tokens, scores, strict=True)],
+        )

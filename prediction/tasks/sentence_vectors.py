@@ -1,0 +1,94 @@
+"""A vector for each text, by an export that was made for it."""
+
+import dataclasses
+import logging
+
+from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.prediction.limits import Limits, check_not_blank
+from bert_keras.prediction.loading.task_file import read_settings
+from bert_keras.prediction.predictor import Predictor
+from bert_keras.prediction.sequences import Question
+from bert_keras.prediction.tasks.features import FeatureExtractor
+
+log = logging.getLogger("bert_keras")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextVector:
+    """The vector of a text.
+
+    Attributes:
+        text: as it was given.
+        vector: list of float, H of them.
+    """
+
+    text: str
+    vector: list[float]
+
+
+class Vectorizer(Predictor):
+    """Gives each text one vector: `Vectorizer("export")("Paris").vector`.
+
+    Layer and pooling are those of the export; a text that is too long for it loses its end, and the log says how many.
+
+    Args:
+        path: the folder of an export for vectors.
+        batch_size: how many texts are looked at together, at most.
+        limits: Limits of the input; None: the usual ones.
+
+    Raises:
+        FileNotFoundError: a part of the export is not there.
+        ValueError: a part is damaged, or it is for another task.
+    """
+
+    tasks = ("vectors",)
+
+    def __init__(self, path, batch_size=16, limits=None):
+        folder, settings = read_settings(path)
+        if settings["task"] not in self.tasks:
+            raise ValueError(f"{folder} is a model for {settings['task']}; open it with prediction.open_model")
+        self.limits = limits or Limits()
+        self.extractor = FeatureExtractor(
+            folder, (settings["layer"],), settings["pooling"], settings["max_seq_length"], batch_size
+        )
+        self.network = self.extractor.network
+
+    def __call__(self, texts):
+        """Gives the vector of a text, or of each text of a list.
+
+        Args:
+            texts: str, or a list of str.
+
+        Returns:
+            TextVector, or a list of them.
+
+        Raises:
+            ValueError: a text is empty.
+        """
+        return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
+
+    def _encode_all(self, rows, counts):
+        super()._encode_all(rows, counts)
+        counts["cut"] += sum(row.encoded[1] > 0 for row in rows if row.error is None)
+
+    def _report(self, counts):
+        if counts["cut"]:
+            log.warning(
+                "texts longer than %d tokens lost their ends: %d of %d",
+                *(self.extractor.max_seq_length, counts["cut"], counts["texts"]),
+            )
+
+    def _encode(self, text, source):
+        """Returns the Question, and how many tokens were cut."""
+        self.limits.check_text(text, source)
+        check_not_blank(text, source)
+        extractor = self.extractor
+        input_ids, segment_ids, num_cut = encode_pair(extractor.tokenizer, text, None, extractor.max_seq_length)
+        return Question(input_ids, segment_ids), num_cut
+
+    def _questions(self, encoded):
+        yield encoded[0]
+
+    def _answer(self, text, encoded, found):
+        [(_, (values,))] = found  # [1, H]
+        return TextVector(text, values[0].tolist())

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""Says, on a machine without a TPU, whether training would run on one: its own compiler is asked.
+
+    pip install 'bert-keras[tpu-check]'
+    python tools/check_tpu.py --bert_config_file=uncased_L-2_H-128_A-2 --train_batch_size=256 --max_seq_length=128
+    python tools/check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 --train_batch_size=32
+    \\
+        --max_seq_length=384
+
+The training step is made as the programs of training make it, looked through for what a TPU does not take, and compiled
+for a TPU v5e: for 4 or 8 cores with the exchange of gradients between them, for other numbers one core alone. The
+answer goes to standard output; a batch that does not fit is an error, which names one that does. Nothing is run, so
+this does not check the numbers.
+"""
+
+import itertools
+import logging
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from bert_keras.cli.start import start_tensorflow
+
+start_tensorflow()
+
+import tensorflow as tf
+from absl import flags
+
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import PRECISIONS, parse, run_main
+from bert_keras.modeling import (
+    BertConfig,
+    ClassificationTask,
+    ClassifierModel,
+    MultiLabelTask,
+    MultipleChoiceModel,
+    PretrainingModel,
+    PretrainingTask,
+    RegressionTask,
+    SquadModel,
+    SquadTask,
+    TokenClassificationTask,
+    TokenClassifierModel,
+    open_checkpoint,
+    read_config,
+)
+from bert_keras.modeling.config import released_names
+from bert_keras.modeling.precision import dtype_policy
+from bert_keras.training.distribution.hlo import find_faults, lower
+from bert_keras.training.distribution.tpu_compile import (
+    CORE_MEMORY,
+    OutOfMemoryError,
+    can_compile_for,
+    compile_for_tpu,
+)
+from bert_keras.training.finetuning.packed_task import PackedTask
+from bert_keras.training.input.packed_batches import PackedShape, pack_batches
+from bert_keras.training.run import make_trainer
+
+log = logging.getLogger("bert_keras")
+
+TASKS = {
+    "pretraining": lambda config, num_labels: PretrainingTask(PretrainingModel(config)),
+    "classification": lambda config, num_labels: ClassificationTask(ClassifierModel(config, num_labels)),
+    "regression": lambda config, num_labels: RegressionTask(ClassifierModel(config, 1)),
+    "multi_label": lambda config, num_labels: MultiLabelTask(ClassifierModel(config, num_labels)),
+    "multiple_choice": lambda config, num_labels: ClassificationTask(MultipleChoiceModel(config)),
+    "token_classification": lambda config, num_labels: TokenClassificationTask(
+        TokenClassifierModel(config, num_labels)
+    ),
+    "question_answering": lambda config, num_labels: SquadTask(SquadModel(config)),
+}
+# Training refuses packed rows for the others, on a TPU or anywhere.
+_PACKABLE = ("classification", "regression", "multi_label", "token_classification")
+# Training makes room in each row for as many of the run's shortest example as it takes; here they have this length.
+_SHORTEST_PACKED = 8
+_GB = 2**30
+# A batch that is proposed is compiled first, which takes as long as the one that was asked for.
+_MAX_PROPOSALS = 3
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_enum("task", "pretraining", list(TASKS), "What is trained.", **define)
+    flags.DEFINE_string("bert_config_file", None, "The architecture: a bert_config.json, or a released name.", **define)
+    flags.DEFINE_string("init_checkpoint", None, "A model, whose config is taken.", **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Pieces of a sequence.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_predictions_per_seq", 20, "Pre-training: masked pieces.", lower_bound=1, **define)
+    flags.DEFINE_integer("num_labels", 2, "Classes, tags or choices of the task.", lower_bound=1, **define)
+    flags.DEFINE_integer("train_batch_size", 32, "Examples of an update, over all cores.", lower_bound=1, **define)
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps", 1, "Parts that an update's batch is worked through in.", lower_bound=1, **define
+    )
+    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores.", lower_bound=1, **define)
+    precisions = [name for name in PRECISIONS if name != "float16"]
+    flags.DEFINE_enum("precision", "float32", precisions, "What products are computed in.", **define)
+    flags.DEFINE_bool("recompute", False, "Compute the layers again for the gradients: less memory.", **define)
+    flags.DEFINE_bool(
+        "pack", False, "Rows hold several examples each; --train_batch_size is then the number of rows.", **define
+    )
+    return values
+
+
+def main(argv):
+    """Runs the program.
+
+    Args:
+        argv: list of str; the program's name, then its flags.
+
+    Raises:
+        ValueError: the compiler of the TPU refuses the step, or the batch does not fit.
+    """
+    flag_values = define_flags()
+    parse(flag_values, argv, __doc__)
+    open_console(stderr=True)
+    settings = {name: flag_values[name].value for name in flag_values}
+    config = _config(settings)
+    if settings["max_seq_length"] > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
+            "positions that the model has; give that many or fewer"
+        )
+    if settings["pack"] and settings["task"] not in _PACKABLE:
+        raise ValueError(f"--pack is not for --task={settings['task']}, but for {', '.join(_PACKABLE)}; leave it out")
+    num_parts = settings["num_tpu_cores"] * settings["gradient_accumulation_steps"]
+    part, rest = divmod(settings["train_batch_size"], num_parts)
+    if rest:
+        raise ValueError(
+            f"--train_batch_size={settings['train_batch_size']} cannot be divided evenly by --num_tpu_cores="
+            f"{settings['num_tpu_cores']} x --gradient_accumulation_steps={settings['gradient_accumulation_steps']}; "
+            f"give a multiple of {num_parts}"
+        )
+    trainer = make_step(settings, config)
+    log.info(
+        "%s: %d %s of %d tokens at a time on a core",
+        *(settings["task"], part, "rows" if settings["pack"] else "examples", settings["max_seq_length"]),
+    )
+    started = time.monotonic()
+    try:
+        memory = _compile(trainer, settings, part)
+    except OutOfMemoryError as error:
+        fitting = _largest_part(trainer, settings, part, error.needed)
+        remedy = f"--train_batch_size={fitting * num_parts} fits" if fitting else "none fits: take shorter sequences"
+        raise ValueError(
+            f"--train_batch_size={settings['train_batch_size']} is too much for {settings['num_tpu_cores']} core(s) "
+            f"with --gradient_accumulation_steps={settings['gradient_accumulation_steps']}: {error}; {remedy}"
+        ) from None
+    num_cores, seconds = _compiled_cores(settings), time.monotonic() - started
+    if num_cores < settings["num_tpu_cores"]:
+        log.info("compiled for 1 core, without the exchange of gradients: a TPU of 4 or 8 cores can be compiled for")
+    print(
+        f"compiled for {num_cores} core(s) of a TPU v5e in {seconds:.0f} s, not run: static shapes, nothing on the host"
+        f"\nmemory of a core: {memory.total / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
+        f"  weights, moments and batch  {memory.inputs / _GB:.2f} GB\n"
+        f"  temporary                   {memory.temporary / _GB:.2f} GB\n"
+        f"  program                     {memory.code / _GB:.2f} GB",
+        flush=True,
+    )
+
+
+def make_step(settings, config):
+    """Returns the `training.step.Trainer` of a task, its weights random.
+
+    Args:
+        settings: dict with "task", "num_labels", "gradient_accumulation_steps", "num_tpu_cores", "precision",
+            "recompute" and "pack".
+        config: BertConfig.
+    """
+    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
+    schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100, "smooth_learning_rate": False}
+    with dtype_policy(PRECISIONS[settings["precision"]]):
+        task = TASKS[settings["task"]](config, settings["num_labels"])
+    task.model.bert.is_recomputed = settings["recompute"]
+    task = PackedTask(task) if settings["pack"] else task
+    trainer = make_trainer(task, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
+    if _compiled_cores(settings) > 1:
+        trainer.sum_over_replicas = _sum_over_cores(settings["num_tpu_cores"])
+    return trainer
+
+
+def features_of(settings, num_rows):
+    """Returns the features that a task trains on, a dict of `tf.TensorSpec`.
+
+    Args:
+        settings: dict with "task", "num_labels", "max_seq_length", "max_predictions_per_seq", "pack" and
+            "gradient_accumulation_steps".
+        num_rows: int.
+    """
+    if settings["pack"]:
+        return _packed_features(settings, num_rows)
+    task, length, num_labels = (settings[name] for name in ("task", "max_seq_length", "num_labels"))
+    rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
+    shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
+    floats = {}
+    if task == "pretraining":
+        predictions = [num_rows, settings["max_predictions_per_seq"]]
+        shapes |= {"masked_lm_positions": predictions, "masked_lm_ids": predictions, "next_sentence_labels": [*rows, 1]}
+        floats = {"masked_lm_weights": predictions}
+    elif task == "question_answering":
+        shapes |= {"start_positions": rows, "end_positions": rows}
+    elif task in ("regression", "multi_label"):
+        floats = {"label_values": rows if task == "regression" else [*rows, num_labels]}
+    else:
+        shapes["label_ids"] = [*rows, length] if task == "token_classification" else [num_rows]
+    specs = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
+    return specs | {name: tf.TensorSpec(shape, tf.float32) for name, shape in floats.items()}
+
+
+def _packed_features(settings, num_rows):
+    """Returns what `training.input.packed_batches.pack_batches` makes of the features of a task."""
+    examples = features_of({**settings, "pack": False}, 1)
+    zeros = tf.data.Dataset.from_tensors({name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()})
+    num_parts, num_sequences = settings["gradient_accumulation_steps"], settings["max_seq_length"] // _SHORTEST_PACKED
+    return pack_batches(zeros, PackedShape(num_parts, num_rows // num_parts, max(1, num_sequences))).element_spec
+
+
+def _compiled_cores(settings):
+    """Returns for how many cores the step is compiled: one where there is no TPU of the number that was asked for."""
+    return settings["num_tpu_cores"] if can_compile_for(settings["num_tpu_cores"]) else 1
+
+
+def _sum_over_cores(num_cores):
+    """Returns a function that sums a structure of tensors over all cores; TensorFlow's own needs a TPU to compile."""
+    keys = itertools.count(1)
+
+    def sum_over_cores(value):
+        options = {"group_size": num_cores, "group_key": 1, "merge_op": "Add", "final_op": "Id", "ordering_token": []}
+        return tf.raw_ops.CollectiveReduceV2(input=value, instance_key=next(keys), **options)
+
+    return lambda values: tf.nest.map_structure(sum_over_cores, values)
+
+
+def _config(settings):
+    name = settings["bert_config_file"]
+    if name:
+        return BertConfig.from_name(name) if name in released_names() else read_config(name)
+    if not settings["init_checkpoint"]:
+        raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
+    config = open_checkpoint(settings["init_checkpoint"]).config
+    if config is None:
+        raise ValueError(f"{settings['init_checkpoint']} has no config beside it; give --bert_config_file")
+    return config
+
+
+def _compile(trainer, settings, part):
+    program = lower(trainer.step, features_of(settings, part * settings["gradient_accumulation_steps"]))
+    faults = find_faults(program.text)
+    if faults:
+        raise ValueError(f"a TPU does not take the step: {'; '.join(faults[:5])}")
+    return compile_for_tpu(program.serialized, _compiled_cores(settings))
+
+
+def _largest_part(trainer, settings, part, needed):
+    """Returns how many examples fit on a core at a time, compiled; 0 where none was found to."""
+    fixed = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in trainer.state.values())
+    for _ in range(_MAX_PROPOSALS):
+        # All but the state grows with the examples. Above 8, a TPU computes as many as the next multiple of 8.
+        fitting = int((CORE_MEMORY - fixed) / max((needed - fixed) / part, 1)) if needed else part // 2
+        part = max(min(fitting, part - 1), 0)
+        part = part - part % 8 if part > 8 else part
+        if part < 1:
+            return 0
+        try:
+            _compile(trainer, settings, part)
+        except OutOfMemoryError as error:
+            needed = error.needed
+        else:
+            return part
+    return 0
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

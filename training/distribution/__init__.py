@@ -1,0 +1,1 @@
+"""Devices, workers and TPUs."""

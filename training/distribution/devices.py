@@ -1,0 +1,164 @@
+"""Where a run is carried out: one device, all GPUs of this machine, several machines, or a TPU."""
+
+import functools
+import logging
+
+import tensorflow as tf
+
+from bert_keras.training.distribution.tpu import LOCAL, connect
+
+log = logging.getLogger("bert_keras")
+
+
+def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gcp_project=None, num_tpu_cores=None):
+    """Connects to the devices that the flags ask for. Call it before TensorFlow computes anything.
+
+    Args:
+        kind: one of `cli.flags.STRATEGIES`. "auto": a TPU with `use_tpu`; else all workers if the environment
+            variable TF_CONFIG names several; else all GPUs if there are several; else the one GPU or the CPU.
+        use_tpu: bool; the release's way to say "tpu".
+        tpu_name: str, a TPU's name or grpc address; None is the TPU of this machine.
+        tpu_zone: str.
+        gcp_project: str.
+        num_tpu_cores: int; checked against the TPU found, or None.
+
+    Returns:
+        A `tf.distribute.Strategy`; for the same devices the same object, since TensorFlow reduces wrongly with two.
+
+    Raises:
+        ValueError: what is asked for is not there; no TPU answers, TensorFlow has no TPU support, or the TPU has
+            another number of cores; TF_CONFIG is asked and does not name the workers.
+    """
+    if use_tpu and kind not in ("auto", "tpu"):
+        raise ValueError(f"--use_tpu asks for a TPU and --strategy={kind} for something else; leave one of them out")
+    if use_tpu or kind == "tpu":
+        return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
+    # Before anything else is asked of TensorFlow, which takes in workers only while it starts. One machine needs none.
+    workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)
+    if kind == "multi_worker" or (kind == "auto" and len(workers) > 1):
+        if not workers:
+            raise ValueError(
+                "--strategy=multi_worker needs the environment variable TF_CONFIG, which names all workers and which "
+                "of them this process is; docs/distributed.md has an example"
+            )
+        return _multi_worker(tuple(workers), task)
+    gpus = tf.config.list_logical_devices("GPU")
+    devices = gpus or tf.config.list_logical_devices("CPU")
+    if kind == "mirrored" or (kind == "auto" and len(gpus) > 1):
+        return _mirrored(tuple(device.name for device in devices))
+    log.info("device: %s", gpus[0].name if gpus else "CPU")
+    return tf.distribute.get_strategy()
+
+
+def strategy_of(settings):
+    """Returns what `create_strategy` makes of the flags in a run's settings, a dict of values by name.
+
+    It also decides, for the process, what products of float32 numbers are computed in: with `precision` "tf32" in
+    TensorFloat-32 (10 bits of mantissa) on a GPU that has it and in bfloat16 on a TPU, else in float32.
+    """
+    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
+    return create_strategy(
+        settings["strategy"],
+        settings["use_tpu"],
+        settings["tpu_name"] or settings["master"],
+        settings["tpu_zone"],
+        settings["gcp_project"],
+        settings["num_tpu_cores"],
+    )
+
+
+def workers_of_tf_config():
+    """Returns the workers that the environment variable TF_CONFIG names.
+
+    Returns:
+        list of (str, int): kind and number of each, the chief first; and those of this process. Without TF_CONFIG an
+        empty list and None.
+
+    Raises:
+        ValueError: it is not what TensorFlow documents, or names processes that this program is not made of.
+    """
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    try:
+        cluster = resolver.cluster_spec().as_dict()
+        task = (resolver.task_type, resolver.task_id)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the environment variable TF_CONFIG cannot be read ({error}); correct it, or give --strategy=one or "
+            "mirrored, which do not read it; docs/distributed.md has an example"
+        ) from error
+    if not cluster:
+        return [], None
+    workers = [(kind, number) for kind in ("chief", "worker") for number in range(len(cluster.get(kind, ())))]
+    if set(cluster) - {"chief", "worker"} or task not in workers:
+        raise ValueError(
+            f"the environment variable TF_CONFIG names {', '.join(sorted(cluster))} and says that this process is "
+            f"number {task[1]} of {task[0]}; it must name chief or worker alone, and say which of them this process "
+            "is; correct it, or give --strategy=one or mirrored, which do not read it"
+        )
+    return workers, task
+
+
+def distribute(strategy, batches, is_endless=False):
+    """Gives every device its part of each batch, the same one whichever machine it is in.
+
+    Every worker reads all batches and takes its own rows of each, so that what a step sees depends on the batch alone.
+    A batch that does not divide evenly is filled up with rows of zeros, which come last and must count nothing.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+        batches: `tf.data.Dataset` of dicts of tensors, all of one static number of rows.
+        is_endless: whether the batches never end. Of others workers ask each other at every batch whether it is there,
+            and their shapes are left open.
+
+    Returns:
+        What `strategy.run` takes its features from, batch by batch.
+    """
+    num_replicas = strategy.num_replicas_in_sync
+
+    def parts_of(context):
+        if num_replicas == 1:
+            return batches
+        num_here = num_replicas // context.num_input_pipelines
+        first = num_here * context.input_pipeline_id
+
+        def parts(batch):
+            batch = {name: _in_parts(value, num_replicas)[first : first + num_here] for name, value in batch.items()}
+            return tf.data.Dataset.from_tensor_slices(batch)
+
+        mine = batches.flat_map(parts)
+        return mine.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)) if is_endless else mine
+
+    return strategy.distribute_datasets_from_function(parts_of)
+
+
+def _in_parts(values, num_parts):
+    """Returns [B, ...] as [num_parts, rows, ...]."""
+    num_rows = values.shape[0]
+    size = -(-num_rows // num_parts)
+    values = tf.pad(values, [(0, size * num_parts - num_rows)] + [(0, 0)] * (values.shape.rank - 1))
+    parts = tf.reshape(values, tf.concat([[num_parts, size], tf.shape(values)[1:]], 0))
+    return tf.ensure_shape(parts, [num_parts, size, *values.shape[1:]])
+
+
+@functools.cache
+def _mirrored(names):
+    strategy = tf.distribute.MirroredStrategy(list(names))
+    log.info("devices: %d (%s)", len(names), ", ".join(name.split("device:")[-1] for name in names))
+    return strategy
+
+
+@functools.cache
+def _multi_worker(workers, task):
+    log.info("this is %s %d; waiting for all %d workers to start", *task, len(workers))
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        if "program startup" not in str(error):
+            raise
+        raise ValueError(
+            "TensorFlow has already computed something in this process, which takes in workers only while it starts; "
+            "start it anew"
+        ) from error
+    num_devices = strategy.num_replicas_in_sync
+    log.info("devices: %d of %d workers, %d of each", num_devices, len(workers), num_devices // len(workers))
+    return strategy

@@ -1,0 +1,113 @@
+"""A TPU as the device of a run. None could be had: all of this was run with stand-ins, and what the TPU is to compute
+was compiled for it (`training.distribution.tpu_compile`), never run."""
+
+import functools
+import importlib.metadata
+import logging
+
+import tensorflow as tf
+
+from bert_keras.storage import paths
+
+log = logging.getLogger("bert_keras")
+
+# What the resolver calls the TPU of this machine.
+LOCAL = "local"
+# The files of a run that TensorFlow itself opens, which it does on the machine of the TPU.
+_PATHS = ("output_dir", "input_file")
+
+
+def check_paths(settings):
+    """Refuses a TPU of another machine for a run whose files are on this one.
+
+    Args:
+        settings: dict of flag values by name.
+
+    Raises:
+        ValueError: the run asks for a TPU by its name or address, and a path is not remote.
+    """
+    target = settings.get("tpu_name") or settings.get("master") or LOCAL
+    is_asked_for = settings.get("use_tpu") or settings.get("strategy") == "tpu"
+    if not is_asked_for or target == LOCAL:
+        return
+    for name in _PATHS:
+        if not all(paths.is_remote(path.strip()) for path in (settings.get(name) or "gs://").split(",")):
+            raise ValueError(
+                f"--{name}={settings[name]} is a file or folder of this machine, but the TPU {target!r} is in another "
+                "one, which would look for it on its own disk; run the program on the TPU's machine, without "
+                "--tpu_name, or give a gs:// address"
+            )
+
+
+def check_computing(settings):
+    """Refuses ways to compute that are not for a TPU.
+
+    Args:
+        settings: dict of flag values by name.
+
+    Raises:
+        ValueError: the run asks for a TPU and for such a way.
+    """
+    if not (settings.get("use_tpu") or settings.get("strategy") == "tpu"):
+        return
+    if settings.get("precision") == "float16":
+        raise ValueError("--precision=float16 is not for a TPU, whose numbers of 16 bits are others; give bfloat16")
+    if settings.get("jit"):
+        raise ValueError("--jit is not for a TPU, for which all is compiled as it is; leave it out")
+
+
+def connect(target, zone=None, project=None, num_cores=None):
+    """Connects to a TPU and initialises it, which loses whatever was on it; once in a process.
+
+    Args:
+        target: str; the TPU's name or grpc address, or LOCAL.
+        zone: str, of a TPU given by name; None: the zone of this machine.
+        project: str, likewise.
+        num_cores: int; checked against the TPU found. None: as many as it has.
+
+    Returns:
+        A `tf.distribute.TPUStrategy`; the same object for the same TPU.
+
+    Raises:
+        ValueError: no TPU answers, TensorFlow has no TPU support, or the TPU has another number of cores.
+    """
+    try:
+        strategy = _strategy(target, zone, project)
+    except (ValueError, RuntimeError, ImportError, OSError, tf.errors.OpError) as error:
+        reason = str(error).strip().split("\n")[0]
+        # What TensorFlow says without that package speaks of kernels that are not registered.
+        if target == LOCAL and not _is_installed("tensorflow-tpu"):
+            reason = "the package tensorflow-tpu is not installed; docs/tpu.md has the commands"
+        raise ValueError(
+            f"--use_tpu: no TPU could be reached as {target!r} ({reason}); run on the machine of a TPU, or leave "
+            "--use_tpu out to use the CPU or GPU"
+        ) from error
+    found = strategy.num_replicas_in_sync
+    if num_cores not in (None, found):
+        raise ValueError(f"--num_tpu_cores={num_cores}, but the TPU {target!r} has {found}")
+    log.info("device: TPU %s with %d cores", target, found)
+    return strategy
+
+
+def is_tpu(strategy):
+    """Returns whether a `tf.distribute.Strategy` is that of a TPU, where every shape must be known beforehand."""
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+# A TPU that is initialised again loses the variables on it.
+@functools.cache
+def _strategy(target, zone, project):
+    log.info("connecting to the TPU %s", target)
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=target, zone=zone, project=project)
+    if target != LOCAL:
+        tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _is_installed(package):
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

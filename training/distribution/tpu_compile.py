@@ -1,0 +1,173 @@
+"""What a TPU's own compiler makes of a program, on a machine without a TPU.
+
+The compiler is in the package libtpu, which JAX can ask for a TPU that is only described. That happens in a process of
+its own, for which this file is the program: TensorFlow and libtpu stay apart, and where libtpu ends its process, as it
+does on what it thinks impossible, that is an error here.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+# The memory of a core of a TPU v5e that a program can have, as its compiler says; bytes.
+CORE_MEMORY = int(15.75 * 2**30)
+_PACKAGES = ("jax", "libtpu")
+# How the cores of a TPU v5e are connected, by their number. One core is compiled for as a part of four.
+_TOPOLOGIES = {1: "2x2", 4: "2x2", 8: "2x4"}
+# What libtpu would otherwise look for on the network.
+_ENVIRONMENT = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    # JAX itself is to look for no device.
+    "JAX_PLATFORMS": "cpu",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What a compiled program needs on a core, in bytes.
+
+    Attributes:
+        inputs: weights, Adam's moments and the batch; what is updated in place counts once.
+        temporary: what is computed on the way, such as all that the backward pass needs again.
+        code: the program itself.
+    """
+
+    inputs: int
+    temporary: int
+    code: int
+
+    @property
+    def total(self):
+        return self.inputs + self.temporary + self.code
+
+
+class OutOfMemoryError(ValueError):
+    """A program does not fit into the memory of a core.
+
+    Attributes:
+        needed: int, the bytes that it would take; None where the compiler does not say.
+    """
+
+    def __init__(self, needed):
+        size = f"{CORE_MEMORY / 2**30:.2f} GB"
+        super().__init__(
+            f"it takes {needed / 2**30:.2f} GB of memory, and a core of a TPU v5e has {size}"
+            if needed
+            else f"it takes more memory than the {size} of a core of a TPU v5e"
+        )
+        self.needed = needed
+
+
+def missing_packages():
+    """Returns the names of the packages that compiling needs and that are not installed, a list of str."""
+    return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+
+
+def can_compile_for(num_cores):
+    """Returns whether `compile_for_tpu` knows a TPU v5e with this number of cores, an int."""
+    return num_cores in _TOPOLOGIES
+
+
+def compile_for_tpu(serialized, num_cores=1):
+    """Compiles a program for the cores of a TPU v5e, which takes from half a minute to many minutes.
+
+    Args:
+        serialized: bytes; the HLO, see `training.distribution.hlo.Program`. All cores run it, each on its own part of a
+            batch.
+        num_cores: int, for which `can_compile_for` is true.
+
+    Returns:
+        Memory.
+
+    Raises:
+        OutOfMemoryError: it does not fit.
+        ValueError: the compiler refuses it, or is not installed.
+    """
+    if missing_packages():
+        raise ValueError(
+            f"the compiler of the TPU is missing ({', '.join(missing_packages())}): pip install 'bert-keras[tpu-check]'"
+        )
+    # env, since only programs may change the environment; libtpu exists for Linux alone.
+    topology = _TOPOLOGIES[num_cores]
+    environment = _ENVIRONMENT | {
+        "TPU_ACCELERATOR_TYPE": f"v5litepod-{max(num_cores, 4)}",
+        "TPU_TOPOLOGY": topology,
+    }
+    command = ["env", *(f"{name}={value}" for name, value in environment.items())]
+    command += [sys.executable, "-m", "bert_keras.training.distribution.tpu_compile"]
+    asked = f"{topology} {num_cores}\n".encode() + serialized
+    done = subprocess.run(command, input=asked, capture_output=True, check=False, cwd=pathlib.Path(__file__).parents[2])
+    lines = done.stdout.decode(errors="replace").splitlines()
+    if done.returncode or not lines:
+        raise ValueError(f"the compiler of the TPU ended early: {done.stderr.decode(errors='replace')[-500:].strip()}")
+    answer = json.loads(lines[-1])
+    if "error" in answer:
+        raise _refusal(answer["error"])
+    return Memory(**answer)
+
+
+def _refusal(message):
+    if not re.search("RESOURCE_EXHAUSTED|[Oo]ut of memory|exceeds available", message):
+        return ValueError(f"the compiler of the TPU refuses it: {message.strip().splitlines()[0]}")
+    # Of the figures in the first paragraph (what is used, what there is, the difference) the largest.
+    found = re.findall(r"(\d+(?:\.\d+)?)G", message.strip().split("\n\n")[0])
+    needed = int(max(map(float, found), default=0) * 2**30)
+    return OutOfMemoryError(needed if needed > CORE_MEMORY else None)
+
+
+def _answer(serialized, topology, num_cores):
+    """Returns what this program says: the fields of Memory, or an error."""
+    import jax
+    import libtpu  # noqa: F401  (tells JAX where its library is)
+    import numpy as np
+    from jax.experimental import topologies
+    from jaxlib import xla_client
+
+    description = topologies.get_topology_desc(platform="tpu", topology_name=f"v5e:{topology}")
+    cores = tuple(description.devices[:num_cores])
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = num_cores, 1
+    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[core.id] for core in cores], np.int32))
+    try:
+        compiled = cores[0].client.compile(_module(serialized), xla_client.DeviceList(cores), options)
+    except jax.errors.JaxRuntimeError as error:
+        return {"error": str(error)}
+    stats = compiled.get_compiled_memory_stats()
+    return {
+        "inputs": stats.argument_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes,
+        "temporary": stats.temp_size_in_bytes,
+        "code": stats.generated_code_size_in_bytes,
+    }
+
+
+def _module(serialized):
+    """Returns HLO as the module of StableHLO that the compiler takes, without the copies that StableHLO lacks."""
+    from jax.extend.mlir import hlo_to_stablehlo
+    from jax.interpreters import mlir
+
+    with mlir.make_ir_context():
+        module = mlir.ir.Module.parse(hlo_to_stablehlo(serialized))
+        copies = []
+
+        def find(operation):
+            if operation.name == "mhlo.copy":
+                copies.append(operation)
+            return mlir.ir.WalkResult.ADVANCE
+
+        module.operation.walk(find)
+        for copy in copies:
+            copy.results[0].replace_all_uses_with(copy.operands[0])
+            copy.erase()
+    return module
+
+
+if __name__ == "__main__":
+    _topology, _num_cores = sys.stdin.buffer.readline().decode().split()
+    print(json.dumps(_answer(sys.stdin.buffer.read(), _topology, int(_num_cores))))

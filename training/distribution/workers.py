@@ -1,0 +1,214 @@
+"""The processes that carry out a run together, as one of them sees it: all compute, and only the first one writes.
+
+They take the same decisions because they see the same numbers. What they might see differently (a signal, the clock,
+the settings) is agreed upon here.
+"""
+
+import contextlib
+import errno
+import json
+import logging
+import os
+import re
+import signal
+import threading
+import traceback
+import zlib
+
+import tensorflow as tf
+
+from bert_keras.storage.paths import reason_of
+from bert_keras.storage.writing import FULL
+from bert_keras.training.distribution.devices import workers_of_tf_config
+from bert_keras.training.run_dir import RunDir
+
+log = logging.getLogger("bert_keras")
+
+# What TensorFlow raises in the others, after about a second, when the process of one is gone.
+_SIGNS_OF_A_LOST_WORKER = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+# A failure of this worker's own device, or of its compiler: its message must reach the user as it is.
+_DEVICE_FAILURE = re.compile(
+    r"CUDA|cuDNN|cuBLAS|cuSOLVER|NCCL|XLA|ptxas|libdevice|ROCm|hipError|MIOpen|out of memory|RET_CHECK|\bHLO\b", re.I
+)
+_CONNECTION = re.compile(r"connect|socket|grpc|peer|remote|heartbeat|unavailable|collective", re.I)
+_UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
+
+
+class Workers:
+    """The workers of a strategy; of any but `MultiWorkerMirroredStrategy` this process is the only one.
+
+    Args:
+        strategy: `tf.distribute.Strategy`.
+
+    Attributes:
+        count: int.
+        index: int; which of them this process is. The first, 0, is the chief.
+    """
+
+    def __init__(self, strategy):
+        self._strategy = strategy
+        self.count, self.index = 1, 0
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            workers, task = workers_of_tf_config()
+            self.count, self.index = len(workers), workers.index(task)
+
+    @property
+    def is_chief(self):
+        """Whether this is the worker that writes and reports."""
+        return self.index == 0
+
+    def sums(self, numbers):
+        """Adds numbers up over all workers, each of which must ask for it; so it also waits for all of them.
+
+        Args:
+            numbers: list of int.
+
+        Returns:
+            list of int, the same in all workers.
+        """
+        if self.count == 1:
+            return list(numbers)
+        num_devices = self._strategy.num_replicas_in_sync // self.count
+
+        def of_device(context):
+            is_first = context.replica_id_in_sync_group % num_devices == 0
+            return tf.constant(numbers if is_first else [0] * len(numbers), tf.int64)
+
+        values = self._strategy.experimental_distribute_values_from_function(of_device)
+        return self._strategy.reduce("SUM", values, axis=None).numpy().tolist()
+
+    def wait(self):
+        """Waits until all workers have come here."""
+        self.sums([0])
+
+    def chief_first(self, function):
+        """Returns the result of a function, which the chief calls while the others wait; then these call it, too."""
+        result = function() if self.is_chief else None
+        self.wait()
+        return result if self.is_chief else function()
+
+    def check_same(self, values):
+        """Finds out whether all workers have the same values.
+
+        Args:
+            values: dict of JSON values by what they are called; the names must be the same in all workers.
+
+        Raises:
+            ValueError: in every worker, if one has other values than the chief; they are named.
+        """
+        if self.count == 1:
+            return
+        digests = [zlib.crc32(json.dumps(values[name], sort_keys=True).encode()) for name in sorted(values)]
+        of_chief = self.sums(digests if self.is_chief else [0] * len(digests))
+        num_others = self.sums([int(own != chief) for own, chief in zip(digests, of_chief, strict=True)])
+        differing = [name for name, number in zip(sorted(values), num_others, strict=True) if number]
+        if differing:
+            raise ValueError(
+                f"the {self.count} workers do not have the same {', '.join(differing)} "
+                f"(here {json.dumps(values[differing[0]])}); give all of them the same command, the same data and one "
+                "--output_dir that they share"
+            )
+
+
+@contextlib.contextmanager
+def open_run_dir(path, program, workers, settings):
+    """Opens the folder of a run for one of the workers that carry it out together; only the chief writes there.
+
+    Every worker makes the same calls, but those of the others write nothing, and they read what the chief has written.
+    The workers end together.
+
+    Args:
+        path: str; the same folder in all workers.
+        program: str; see `training.run_dir.RunDir`.
+        workers: Workers.
+        settings: dict of flag values by name, which must be the same in all workers.
+
+    Yields:
+        RunDir.
+
+    Raises:
+        ConnectionError: another worker has ended before the run did.
+        OSError: the disk is full, or a file cannot be read any more.
+        ValueError: see `RunDir` and `Workers.check_same`.
+    """
+    with _own_handler_of_sigterm(), _told_troubles_with_files(path):
+        if workers.count == 1:
+            yield RunDir(path, program)
+        else:
+            with _shared_run_dir(path, program, workers, settings) as run_dir:
+                yield run_dir
+
+
+@contextlib.contextmanager
+def _shared_run_dir(path, program, workers, settings):
+    run_dir = RunDir(path, program, is_writable=workers.is_chief)
+    level = log.level
+    try:
+        if not workers.is_chief:
+            log.info("worker %d of %d: from here on the chief reports", workers.index, workers.count)
+            log.setLevel(logging.WARNING)
+        workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
+        yield run_dir
+        workers.wait()
+    except tf.errors.OpError as error:
+        if not _is_of_a_lost_worker(error):
+            raise
+        # Frees a pool of threads that TensorFlow left open, which would complain when Python ends.
+        traceback.clear_frames(error.__traceback__)
+        step = RunDir(path, program).latest_step()
+        raise ConnectionError(
+            f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
+            f"continues from {f'step {step}, the last that is saved' if step else 'what is saved'}"
+        ) from error
+    finally:
+        log.setLevel(level)
+
+
+def _is_of_a_lost_worker(error):
+    """Returns whether an error is a sign that the process of another worker is gone, and not a failure of a device."""
+    if not isinstance(error, _SIGNS_OF_A_LOST_WORKER) or _DEVICE_FAILURE.search(error.message):
+        return False
+    return not isinstance(error, tf.errors.InternalError) or bool(_CONNECTION.search(error.message))
+
+
+@contextlib.contextmanager
+def _own_handler_of_sigterm():
+    """Gives back the handler of SIGTERM, without which training leaves the process once it was asked to stop."""
+    handler = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+@contextlib.contextmanager
+def _told_troubles_with_files(path):
+    """Turns what the system says of a full disk or of files that cannot be read into what the user can do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise _disk_is_full(path, error.strerror) from error
+    except tf.errors.OpError as error:
+        reason = reason_of(error)
+        if reason.endswith(tuple(map(os.strerror, FULL))):
+            raise _disk_is_full(path, reason) from error
+        if not reason.endswith(tuple(map(os.strerror, _UNREADABLE))):
+            raise
+        raise OSError(
+            f"the data cannot be read any more ({reason}); when they can, the same command continues"
+        ) from error
+
+
+def _disk_is_full(path, reason):
+    return OSError(
+        f"{path} cannot be written to ({reason}); make room there, and the same command continues from what is saved"
+    )

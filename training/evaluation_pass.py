@@ -1,0 +1,89 @@
+"""The network's answer for every row of a task's features, on any number of devices."""
+
+import logging
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.training.distribution.devices import distribute
+from bert_keras.training.input.feature_batches import LENGTH_STEP, prediction_batches
+from bert_keras.training.step import graph_function
+
+log = logging.getLogger("bert_keras")
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Inference:
+    """A model that looks at rows without changing. Built once, it may be asked again as its weights change.
+
+    Args:
+        model: one of `modeling.models`, with `is_per_token`: whether what it gives is for each token.
+        strategy: `tf.distribute.Strategy`; the model was built in its scope.
+        batch_size: int, over all devices.
+        is_trimmed: whether batches are cut to their longest sequence, see `training.input.feature_batches`.
+        is_compiled: whether XLA compiles the model, once for every length.
+    """
+
+    def __init__(self, model, strategy, batch_size, is_trimmed=False, is_compiled=False):
+        self._model = model
+        self._strategy = strategy
+        self._batch_size = batch_size
+        self._is_trimmed = is_trimmed
+        self._is_compiled = is_compiled
+        self._answer = tf.function(lambda features: model(features), jit_compile=True) if is_compiled else model
+        self._run = graph_function(self, "_next_outputs")
+
+    def outputs(self, features, before_batch=lambda: None):
+        """Returns what the model gives for each row.
+
+        Args:
+            features: dict of arrays with the rows as first axis, among them those that the model takes.
+            before_batch: function to call before each batch; what it raises ends the work.
+
+        Returns:
+            dict of float32 arrays [N, ...] in the order of the rows; where the model gives something for each token, 0
+            for tokens that were cut off.
+        """
+        features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
+        num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
+        step = length_step(num_tokens, self._is_compiled)
+        batches, order = prediction_batches(features, self._batch_size, self._is_trimmed, step)
+        collected, started, row = {}, time.monotonic(), 0
+        iterator = iter(distribute(self._strategy, batches))
+        while row < num_rows:
+            before_batch()
+            rows = order[row : row + self._batch_size]
+            for name, values in self._run(iterator).items():
+                values = values.numpy()[: len(rows)]
+                if self._model.is_per_token:
+                    values = _padded(values, num_tokens)
+                if name not in collected:
+                    collected[name] = np.empty((num_rows, *values.shape[1:]), np.float32)
+                collected[name][rows] = values
+            row += len(rows)
+            if time.monotonic() - started > _SECONDS_BETWEEN_LINES:
+                log.info("%s of %s rows are predicted", f"{row:,}", f"{num_rows:,}")
+                started = time.monotonic()
+        return collected
+
+    def _next_outputs(self, iterator):
+        # Taken from the iterator in here, batches of every length share one graph.
+        outputs = self._strategy.run(self._answer, args=(next(iterator),))
+        return {name: self._strategy.gather(values, axis=0) for name, values in outputs.items()}
+
+
+def length_step(num_tokens, is_compiled):
+    """Returns the number that lengths of cut batches are multiples of.
+
+    Args:
+        num_tokens: int; of the longest.
+        is_compiled: whether every length is a program for XLA to compile. There are eight of them at most then.
+    """
+    return LENGTH_STEP * -(-num_tokens // (8 * LENGTH_STEP)) if is_compiled else LENGTH_STEP
+
+
+def _padded(values, num_tokens):
+    """Fills [B, t, ...] up with zeros to [B, T, ...]."""
+    return np.pad(values, [(0, 0), (0, num_tokens - values.shape[1]), *[(0, 0)] * (values.ndim - 2)])

@@ -1,0 +1,226 @@
+"""Fine-tuning for classes, numbers, several labels or choices (paper, sections 4.1 and 4.4).
+
+Release: run_classifier.py.
+"""
+
+import collections
+import dataclasses
+
+import numpy as np
+import scipy.special
+
+from bert_keras.data_prep.pretraining.build import vocabulary_digest
+from bert_keras.data_prep.records.feature_cache import cached_features
+from bert_keras.data_prep.tasks.encoding import make_features
+from bert_keras.evaluation.classification import classification_metrics, multi_label_metrics, regression_metrics
+from bert_keras.modeling import (
+    ClassificationTask,
+    ClassifierModel,
+    MultiLabelTask,
+    MultipleChoiceModel,
+    RegressionTask,
+)
+from bert_keras.storage import paths
+from bert_keras.training.finetuning.classification_data import digest_of, facts_of, read_classification_data
+from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
+from bert_keras.training.finetuning.classification_settings import TASK_NAMES
+from bert_keras.training.finetuning.task import FineTuning
+
+
+class Classification(FineTuning):
+    """What run_classifier.py brings into a run. Reads and checks all examples when it is made.
+
+    Args:
+        settings: dict of flag values by name, as `training.finetuning.classification_settings.complete_settings` gives
+            them.
+        files: a `prediction.loading.model_files.ModelFiles`.
+        stored: dict, the task.json of the model that is only evaluated or asked; None where there is none.
+    """
+
+    program = "run_classifier"
+    free_settings = ("eval_batch_size", "data_dir", "id_column", "tfds_eval_split", "tfds_predict_split", "metric")
+
+    def __init__(self, settings, files, stored=None):
+        self.data = read_classification_data(settings, stored)
+        self.metric = self.data.metrics[0]
+        self.metric_names = ("loss", *self.data.metrics)
+        self.num_train_examples = len(self.data.train or ())
+        if self.data.kind == "multiple_choice":
+            self.cannot_pack = "the choices of an example are rows that are compared with each other"
+        self.max_seq_length = settings["max_seq_length"]
+        self.doc_stride = settings["doc_stride"]
+        self.class_weights = self._class_weights(settings["class_weights"])
+        self._eval_batch_size = settings["eval_batch_size"]
+        self._mean_batch_loss = None
+        self._tokenizer = files.tokenizer
+        self._preparation = files.preparation
+
+    def facts(self):
+        """See `FineTuning`."""
+        evaluation = self.data.dev and {
+            "metric": self.metric,
+            "examples": len(self.data.dev),
+            "their_sha256": digest_of(self.data.dev)[:16],
+        }
+        return {"data": facts_of(self.data.labels, self.data.train), "evaluation": evaluation}
+
+    def describe(self):
+        """See `FineTuning`."""
+        examples = self.data.train or self.data.dev or self.data.test
+        return {
+            "task": TASK_NAMES[self.data.kind],
+            "labels": list(self.data.labels),
+            "is_pair": any(example.text_b for example in examples),
+            "max_seq_length": self.max_seq_length,
+            "doc_stride": self.doc_stride,
+        }
+
+    def prepare(self, folder):
+        """See `FineTuning`."""
+        self.train_features = self._features(folder, "train", self.data.train)
+        self.eval_features = self._features(folder, "eval", self.data.dev)
+        self.predict_features = self._features(folder, "predict", self.data.test)
+
+    def make_task(self, config):
+        """See `FineTuning`."""
+        if self.data.kind == "multiple_choice":
+            return ClassificationTask(MultipleChoiceModel(config))
+        if self.data.kind == "regression":
+            return RegressionTask(ClassifierModel(config, 1))
+        model = ClassifierModel(config, len(self.data.labels))
+        return (
+            MultiLabelTask(model) if self.data.kind == "multi_label" else ClassificationTask(model, self.class_weights)
+        )
+
+    def evaluate(self, outputs):
+        """See `FineTuning`."""
+        losses = self._losses(_logits(outputs))
+        size = self._eval_batch_size
+        self._mean_batch_loss = np.mean([losses[start : start + size].mean() for start in range(0, len(losses), size)])
+        return {"loss": float(losses.mean()), **self._judge(self.answers(outputs, self.eval_features))}
+
+    def results(self, metrics):
+        """See `FineTuning`. `loss` is the mean over the batches of the mean of each, as in the release."""
+        return {**super().results(metrics), "loss": np.float32(self._mean_batch_loss)}
+
+    def baseline(self):
+        """See `FineTuning`. Always the most frequent class; of several labels none; of numbers their mean."""
+        size = len(self.data.dev)
+        if self.data.kind == "regression":
+            return self._judge(np.zeros(size))
+        if self.data.kind == "multi_label":
+            return self._judge(np.zeros((size, len(self.data.labels))))
+        counts = collections.Counter(example.label for example in self.data.train or self.data.dev)
+        most_frequent = self.data.labels.index(counts.most_common(1)[0][0])
+        return self._judge(np.eye(len(self.data.labels))[[most_frequent] * size])
+
+    def write_evaluation(self, run_dir, outputs):
+        """See `FineTuning`."""
+        write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
+
+    def write_predictions(self, run_dir, outputs):
+        """See `FineTuning`."""
+        write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
+
+    def answers(self, outputs, features):
+        """Returns the answer for each example: where a text was spread over windows, the mean of theirs.
+
+        Args:
+            outputs: dict with "logits" [rows, C].
+            features: dict of arrays; "example_index" says which example a row is of.
+
+        Returns:
+            float64 [N, C] probabilities; for regression [N], the numbers.
+
+        Raises:
+            ValueError: the network gave something that is no number.
+        """
+        logits = _logits(outputs)
+        if self.data.kind == "regression":
+            values = logits[:, 0]
+        elif self.data.kind == "multi_label":
+            values = scipy.special.expit(logits)
+        else:
+            values = scipy.special.softmax(logits, axis=-1)
+        index = features["example_index"]
+        sums = np.zeros((index[-1] + 1, *values.shape[1:]))
+        np.add.at(sums, index, values)
+        counts = np.bincount(index).reshape(-1, *[1] * (values.ndim - 1))
+        return sums / counts
+
+    def _losses(self, logits):
+        """Returns the loss of each row, without class weights."""
+        if self.data.kind == "regression":
+            return np.square(logits[:, 0] - self.eval_features["label_values"])
+        if self.data.kind == "multi_label":
+            signed = np.where(self.eval_features["label_values"] > 0.5, -logits, logits)
+            return np.logaddexp(0, signed).mean(-1)
+        labels = self.eval_features["label_ids"]
+        return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
+
+    def _judge(self, answers):
+        examples, labels = self.data.dev, self.data.labels
+        if self.data.kind == "regression":
+            figures = regression_metrics([example.label for example in examples], answers)
+        elif self.data.kind == "multi_label":
+            truth = np.array([[label in example.label for label in labels] for example in examples], np.int64)
+            figures = multi_label_metrics(truth, (answers >= 0.5).astype(np.int64))
+        else:
+            truth = [labels.index(example.label) for example in examples]
+            figures = classification_metrics(truth, answers.argmax(-1), self.data.metrics)
+        return {name: figures[name] for name in self.data.metrics}
+
+    def _features(self, folder, split, examples):
+        if examples is None:
+            return None
+        if split == "predict":
+            # What such a file says about labels is not looked at.
+            examples = [dataclasses.replace(example, label=None) for example in examples]
+        data, preparation = self.data, self._preparation
+        facts = {
+            "examples": digest_of(examples),
+            "kind": data.kind,
+            "labels": list(data.labels),
+            "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
+            "do_lower_case": preparation.do_lower_case,
+            "strip_accents": preparation.strip_accents,
+            "max_seq_length": self.max_seq_length,
+            "doc_stride": self.doc_stride,
+        }
+        arguments = (examples, data.labels, data.kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
+        return cached_features(paths.join(folder, f"{split}.tf_record"), facts, lambda: make_features(*arguments))
+
+    def _class_weights(self, text):
+        """Returns a weight for each class from --class_weights: "balanced", or a number for each label in order."""
+        if text is None or self.data.train is None:
+            return None
+        if self.data.kind != "single_label":
+            raise ValueError(f"--class_weights is for data with one label each, but these are {self.data.kind}")
+        labels = self.data.labels
+        if text == "balanced":
+            counts = collections.Counter(example.label for example in self.data.train)
+            return [len(self.data.train) / (len(labels) * max(counts[label], 1)) for label in labels]
+        try:
+            weights = [float(part) for part in text.split(",")]
+        except ValueError:
+            weights = []
+        if len(weights) != len(labels) or not all(0 <= weight < np.inf for weight in weights):
+            raise ValueError(
+                f'--class_weights={text} is neither "balanced" nor {len(labels)} numbers, one for each of '
+                f"{', '.join(labels)} in this order"
+            )
+        if not any(weights):
+            raise ValueError(f"--class_weights={text} leaves nothing that counts; give weights above 0")
+        return weights
+
+
+def _logits(outputs):
+    """Returns the network's logits in float64, checked."""
+    logits = outputs["logits"].astype(np.float64)
+    is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
+    if not is_finite.all():
+        raise ValueError(
+            f"the model's answers to {np.sum(~is_finite):,} of {len(logits):,} sequences are not finite numbers; "
+            "its weights are of no use, so train again, with a lower --learning_rate"
+        )
+    return logits

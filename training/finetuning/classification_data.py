@@ -1,0 +1,308 @@
+"""The examples of a classification run: of a known task's files, one's own, or TensorFlow Datasets."""
+
+import collections
+import dataclasses
+import hashlib
+import json
+import logging
+import random
+
+from bert_keras.data_prep.tasks.classification import (
+    Columns,
+    check_labels,
+    find_columns,
+    learn_labels,
+    read_glue,
+    read_own_file,
+    read_tfds,
+)
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task
+from bert_keras.storage import paths
+from bert_keras.training.finetuning.classification_settings import source_of
+from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
+
+log = logging.getLogger("bert_keras")
+
+# Which examples are held out does not depend on the seed of the run: runs of several seeds are compared.
+_SPLIT_SEED = 12345
+_DEFAULT_METRICS = {
+    "single_label": ("accuracy", "f1_macro"),
+    "regression": ("spearman", "pearson"),
+    "multi_label": ("f1_micro", "f1_macro", "accuracy"),
+    "multiple_choice": ("accuracy",),
+}
+_LABELS_SHOWN = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationData:
+    """What a run works on.
+
+    Attributes:
+        kind: one of `data_prep.tasks.examples.KINDS`.
+        labels: tuple of str in order of their ids; () for regression.
+        metrics: names of the figures, the first of which counts.
+        glue: GlueTask, where it is a known task.
+        train, dev, test: lists of `data_prep.tasks.examples.Example`; None for what is not done.
+    """
+
+    kind: str
+    labels: tuple
+    metrics: tuple
+    glue: GlueTask | None
+    train: list | None
+    dev: list | None
+    test: list | None
+
+
+def read_classification_data(settings, stored):
+    """Reads all examples of a run.
+
+    Args:
+        settings: dict of flag values by name, as `training.finetuning.classification_settings.complete_settings` gives
+            them.
+        stored: dict, the task.json of the model that is only evaluated or asked; None where there is none.
+
+    Returns:
+        ClassificationData.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+        ValueError: the flags do not go together, or an example cannot be used (names file and line).
+    """
+    source = source_of(settings)
+    if source == "task_name":
+        data = _read_known_task(settings)
+    else:
+        data = (_read_tfds if source == "tfds" else _read_own_files)(settings, stored)
+    if stored and tuple(stored["labels"]) != data.labels:
+        raise ValueError(
+            f"the model has the labels {_listed(stored['labels'])}, but the data have {_listed(data.labels)}; "
+            "give data of the task that the model was trained for"
+        )
+    _check_pairs(data, stored)
+    return data
+
+
+def digest_of(examples):
+    """Returns the SHA-256 of all that examples say, a str; None of None."""
+    if examples is None:
+        return None
+    digest = hashlib.sha256()
+    for example in examples:
+        values = [example.id, example.text_a, example.text_b, example.choices, example.label]
+        digest.update(json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
+
+
+def facts_of(labels, train):
+    """Returns what is stored of the data that a run trains on, a dict of JSON values.
+
+    Args:
+        labels: tuple of str.
+        train: list of Example.
+    """
+    return {"labels": list(labels), "training_examples": len(train), "their_sha256": digest_of(train)[:16]}
+
+
+def _read_known_task(settings):
+    task = find_task(settings["task_name"])
+
+    def read(split):
+        examples = read_glue(task, settings["data_dir"], split, settings["xnli_language"], settings["skip_bad_rows"])
+        if split != "test":
+            check_labels(examples, task.labels, task.kind)
+        return examples
+
+    return _data(settings, task.kind, task.labels, task, *_wanted(settings, read, ("train", "dev", "test")))
+
+
+def _read_own_files(settings, stored):
+    for what, flag in (("do_train", "train_file"), ("do_predict", "predict_file")):
+        if settings[what] and not settings[flag]:
+            raise ValueError(f"--{what} needs --{flag}")
+    holds_out = settings["eval_share"] > 0 and not settings["eval_file"]
+    if settings["do_eval"] and not settings["eval_file"] and not (holds_out and settings["train_file"]):
+        raise ValueError("--do_eval needs --eval_file, or --eval_share of --train_file to hold out")
+    train = dev = test = labels = None
+    if settings["do_train"] or (settings["do_eval"] and holds_out):
+        train = _read_own(settings, "train_file")
+        labels = learn_labels(train, settings["kind"])
+    if settings["do_eval"] and settings["eval_file"]:
+        dev = _read_own(settings, "eval_file")
+    if settings["do_predict"]:
+        test = _read_own(settings, "predict_file")
+    if holds_out and train is not None:
+        train, dev = _hold_out(train, settings["eval_share"], settings["train_file"])
+    if not settings["do_train"]:
+        if train is not None:
+            _check_same_training(settings, labels, train)
+        train, labels = None, None
+    return _with_labels(settings, labels, stored, train, dev if settings["do_eval"] else None, test)
+
+
+def _read_own(settings, flag):
+    """Reads a file of one's own; what a file to predict says about labels is not looked at."""
+    path, needs_label = settings[flag], flag != "predict_file"
+    label = settings["label_column"] if needs_label else None
+    columns = Columns(
+        settings["text_column"],
+        settings["text_pair_column"],
+        label,
+        settings["id_column"],
+        settings["label_separator"],
+        tuple(settings["choice_columns"]),
+    )
+    has_header = settings.get("has_header", "auto")  # which runs of earlier versions lack
+    if columns.text is None or (needs_label and label is None):
+        if has_header == "false":
+            raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
+        found = find_columns(path, columns.text, columns.pair, label, columns.id, needs_label)
+        columns = dataclasses.replace(columns, text=found.text, pair=found.pair, label=found.label)
+    return read_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header)
+
+
+def _read_tfds(settings, stored):
+    name = settings["tfds"]
+    task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
+    splits = ("train", settings["tfds_eval_split"], settings["tfds_predict_split"])
+    if task is not None:
+        splits = ("train", "dev", "test")
+    given = (settings[f"{column}_column"] for column in ("text", "text_pair", "label", "id"))
+    columns = None if task else Columns(*given, settings["label_separator"])
+    names = []
+
+    def read(split):
+        try:
+            examples, labels = read_tfds(name, split, columns, settings["data_dir"])
+        except ImportError as error:
+            raise ValueError(str(error)) from error
+        names.append(labels)
+        return examples
+
+    train, dev, test = _wanted(settings, read, splits)
+    if task is not None:
+        return _data(settings, task.kind, task.labels, task, train, dev, test)
+    labels = None if train is None else learn_labels(train, settings["kind"])
+    return _with_labels(settings, labels, stored or {"labels": names[0]}, train, dev, test)
+
+
+def _wanted(settings, read, splits):
+    """Reads the splits that something is to be done with."""
+    wanted = (settings["do_train"], settings["do_eval"], settings["do_predict"])
+    return [read(split) if is_wanted else None for is_wanted, split in zip(wanted, splits, strict=True)]
+
+
+def _with_labels(settings, labels, stored, train, dev, test):
+    """Returns data whose labels are those learnt in training, or those of the model."""
+    kind = settings["kind"]
+    if labels is None:
+        labels = stored["labels"] if stored else None
+    if labels is None:
+        raise ValueError(
+            "the labels are not known: give the --output_dir of a run that has trained, or train with --do_train"
+        )
+    check_labels(train or (), labels, kind)
+    check_labels(dev or (), labels, kind)
+    if train is not None:
+        _tell_labels(train, labels, kind)
+    return _data(settings, kind, tuple(labels), None, train, dev, test)
+
+
+def _data(settings, kind, labels, task, train, dev, test):
+    metrics = _metrics(settings["metric"], kind, labels, task.metrics if task else _DEFAULT_METRICS[kind])
+    return ClassificationData(kind, labels, metrics, task, train, dev, test)
+
+
+def _metrics(chosen, kind, labels, names):
+    """Returns the names of the figures, the one that counts first."""
+    names = tuple(dict.fromkeys((*names, *_DEFAULT_METRICS[kind][:1])))
+    if chosen is None:
+        return names
+    known = _DEFAULT_METRICS[kind]
+    if kind == "single_label":
+        # F1 alone is that of class 1 of two.
+        known = ("accuracy", *(("f1",) if len(labels) == 2 else ()), "f1_macro", "matthews")
+    if chosen not in known:
+        raise ValueError(f"--metric={chosen} is not one of {', '.join(known)}, which such data have")
+    return tuple(dict.fromkeys((chosen, *names)))
+
+
+def _hold_out(examples, share, path):
+    """Splits examples at random, in the same way every time, into those to train and those to evaluate on."""
+    order = list(range(len(examples)))
+    random.Random(_SPLIT_SEED).shuffle(order)
+    num_held_out = round(share * len(examples))
+    if not 0 < num_held_out < len(examples):
+        raise ValueError(
+            f"--eval_share={share} of {len(examples)} examples leaves {len(examples) - num_held_out} to train and "
+            f"{num_held_out} to evaluate on; give another share, or --eval_file"
+        )
+    held_out = set(order[:num_held_out])
+    log.info(
+        "%s: %s of %s examples, chosen at random, are held out for evaluation",
+        *(paths.name(path), f"{num_held_out:,}", f"{len(examples):,}"),
+    )
+    train = [example for number, example in enumerate(examples) if number not in held_out]
+    return train, [example for number, example in enumerate(examples) if number in held_out]
+
+
+def _check_same_training(settings, labels, train):
+    """Checks that the examples that are not held out are those that the run in the output folder was trained on."""
+    try:
+        stored = read_run_config(paths.join(settings["output_dir"], RUN_CONFIG))["facts"].get("data")
+    except FileNotFoundError:
+        stored = None
+    if stored != facts_of(labels, train):
+        raise ValueError(
+            f"--eval_share={settings['eval_share']} of {settings['train_file']}: the rest of it is not what the "
+            f"model in {settings['output_dir']} was trained on, so what is held out may be; give --eval_file"
+        )
+
+
+def _tell_labels(train, labels, kind):
+    """Says which labels there are, and warns of what is hardly meant."""
+    if kind == "regression":
+        values = [example.label for example in train]
+        log.info("the labels are numbers from %g to %g", min(values), max(values))
+        return
+    counts = collections.Counter()
+    for example in train:
+        counts.update(example.label if kind == "multi_label" else [example.label])
+    shown = [f"{label} ({counts[label]:,})" for label in labels[:_LABELS_SHOWN]]
+    rest = f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
+    log.info("%d labels, with their examples to train on: %s%s", len(labels), ", ".join(shown), rest)
+    unseen = [label for label in labels if not counts[label]]
+    if unseen:
+        log.warning("no example to train on has the label %s", _listed(unseen))
+    if kind == "multi_label" and not any(len(example.label) > 1 for example in train):
+        log.warning("no example has more than one label; name what separates them in a cell with --label_separator")
+    if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
+        log.warning(
+            "%s labels are many for %s examples: see that --label_column is right; numbers need --kind=regression",
+            *(f"{len(labels):,}", f"{len(train):,}"),
+        )
+
+
+def _check_pairs(data, stored):
+    """Checks that all data are single texts, or all are pairs, as the model was trained."""
+    is_pair = stored.get("is_pair") if stored else None
+    for examples in (data.train, data.dev, data.test):
+        if examples is None:
+            continue
+        has_pairs = any(example.text_b is not None for example in examples)
+        is_pair = has_pairs if is_pair is None else is_pair
+        if has_pairs != is_pair:
+            raise ValueError(
+                f"{examples[0].source}: {_form(has_pairs)}, but the model is trained on {_form(is_pair)}; "
+                f"name the {'second text with --text_pair_column' if is_pair else 'only text with --text_column'}"
+            )
+
+
+def _form(is_pair):
+    return "a pair of texts" if is_pair else "a single text"
+
+
+def _listed(labels):
+    shown = ", ".join(labels[:_LABELS_SHOWN])
+    return (shown or "none") + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")

@@ -1,0 +1,126 @@
+"""The files that tell what a classifier answered: for reading, for programs, and for GLUE's site."""
+
+import logging
+
+import numpy as np
+
+from bert_keras.evaluation.classification import class_report, confusion_matrix_table
+from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
+from bert_keras.evaluation.report_files import confusion_picture, errors_table, predictions_table
+
+log = logging.getLogger("bert_keras")
+
+_LABELS_SHOWN = 20
+
+
+def write_evaluation(run_dir, data, answers):
+    """Writes the reports of an evaluation.
+
+    eval_predictions.tsv has a row for each example, eval_errors.tsv one for each wrong one with its place in the file,
+    the surest first (of numbers the furthest off). With one label each there are class_report.txt, confusion_matrix.tsv
+    and, with matplotlib, confusion_matrix.png; with several labels class_report.txt.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+        data: ClassificationData, with `dev`.
+        answers: as of `Classification.answers`.
+    """
+    truth = [_shown(example.label) for example in data.dev]
+    _write_predictions(run_dir, "eval_predictions.tsv", data, data.dev, answers)
+    predicted = _names(data, answers)
+    if data.kind == "regression":
+        confidences = np.abs(answers - np.array([example.label for example in data.dev]))
+        by = "difference"
+    else:
+        # How sure the answer was as a whole; of several labels the least sure of them.
+        confidences = np.maximum(answers, 1 - answers).min(-1) if data.kind == "multi_label" else answers.max(-1)
+        by = "confidence"
+    wrong = [row for row in range(len(truth)) if data.kind == "regression" or truth[row] != predicted[row]]
+    run_dir.write_text(
+        "eval_errors.tsv",
+        errors_table(
+            [data.dev[row].id for row in wrong],
+            [data.dev[row].source for row in wrong],
+            [_texts(data.dev[row]) for row in wrong],
+            [truth[row] for row in wrong],
+            [predicted[row] for row in wrong],
+            [confidences[row] for row in wrong],
+            by,
+        ),
+    )
+    if data.kind == "multi_label":
+        indicators = np.array([[label in example.label for label in data.labels] for example in data.dev], np.int64)
+        run_dir.write_text("class_report.txt", class_report(indicators, (answers >= 0.5).astype(np.int64), data.labels))
+    elif data.kind != "regression":
+        label_ids = [data.labels.index(example.label) for example in data.dev]
+        predicted_ids = answers.argmax(-1)
+        report = class_report(label_ids, predicted_ids, data.labels)
+        run_dir.write_text("class_report.txt", report)
+        run_dir.write_text("confusion_matrix.tsv", confusion_matrix_table(label_ids, predicted_ids, data.labels))
+        picture = confusion_picture(label_ids, predicted_ids, data.labels)
+        if picture is not None:
+            run_dir.write_text("confusion_matrix.png", picture)
+        log.info("%s", report.rstrip())
+
+
+def write_predictions(run_dir, data, answers):
+    """Writes the answers for data to predict.
+
+    test_results.tsv is the release's: a line for each example in order, the probabilities of the labels in order of
+    their ids (of regression the number), tab-separated, without a head. predictions.tsv has ids, texts and label names.
+    Of a task of GLUE there is the file that its site takes, under its official name and zipped.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+        data: ClassificationData, with `test`.
+        answers: as of `Classification.answers`.
+    """
+    rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
+    run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))
+    _write_predictions(run_dir, "predictions.tsv", data, data.test, answers)
+    log.info("%s predictions: %s, see predictions.tsv", f"{len(answers):,}", _in_short(data, answers))
+    if data.glue is not None and data.glue.name in SUBMISSION_FILES:
+        name = SUBMISSION_FILES[data.glue.name]
+        values = answers if data.kind == "regression" else answers.argmax(-1)
+        text = submission_text(data.glue.name, values, list(data.labels) or None)
+        run_dir.write_text(name, text)
+        run_dir.write_text(f"{name.removesuffix('.tsv')}.zip", submission_zip({name: text}))
+
+
+def _write_predictions(run_dir, name, data, examples, answers):
+    has_probabilities = data.kind != "regression"
+    table = predictions_table(
+        [example.id for example in examples],
+        [_texts(example) for example in examples],
+        _names(data, answers),
+        answers if has_probabilities else None,
+        data.labels if has_probabilities else None,
+    )
+    run_dir.write_text(name, table)
+
+
+def _names(data, answers):
+    """Returns the predictions as reports show them: names of labels, several separated by commas, or numbers."""
+    if data.kind == "regression":
+        return [float(answer) for answer in answers]
+    if data.kind == "multi_label":
+        return [_shown(tuple(np.array(data.labels)[answer >= 0.5])) for answer in answers]
+    return [data.labels[index] for index in answers.argmax(-1)]
+
+
+def _in_short(data, answers):
+    """Says what was predicted, and how often."""
+    if data.kind == "regression":
+        return f"from {answers.min():.4g} to {answers.max():.4g}"
+    counts = (answers >= 0.5).sum(0) if data.kind == "multi_label" else np.bincount(answers.argmax(-1))
+    shown = [f"{label} ({count:,})" for label, count in zip(data.labels, counts.tolist(), strict=False) if count]
+    rest = f" and {len(shown) - _LABELS_SHOWN} more labels" if len(shown) > _LABELS_SHOWN else ""
+    return (", ".join(shown[:_LABELS_SHOWN]) or "no label at all") + rest
+
+
+def _shown(label):
+    return ",".join(sorted(label)) if isinstance(label, tuple) else label
+
+
+def _texts(example):
+    return (example.text_a, *example.choices) if example.choices else (example.text_a, example.text_b)

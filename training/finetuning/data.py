@@ -1,0 +1,76 @@
+"""What a fine-tuned model is evaluated on: warnings where its figures would mislead."""
+
+import hashlib
+import json
+import logging
+
+from bert_keras.storage import checks, paths, writing
+from bert_keras.training.report import in_words
+
+log = logging.getLogger("bert_keras")
+
+EVALUATION_FILE = "evaluation.json"
+
+
+def warn_of_trained_data(settings):
+    """Warns where the file of the evaluation is the one that was trained on, or a copy of it.
+
+    Args:
+        settings: dict of flag values by name.
+    """
+    train_file, eval_file = settings.get("train_file"), _eval_file(settings)
+    if train_file and eval_file and _is_same_data(train_file, eval_file):
+        log.warning(
+            "%s is the data that the model is trained on: its figures are too good and say little of other data; "
+            "evaluate on held-out data (--eval_file)",
+            eval_file,
+        )
+
+
+def describe_evaluation_data(settings, features):
+    """Returns what evaluation.json says of its data, a dict: where they are from, their rows, and a digest.
+
+    Args:
+        settings: dict of flag values by name.
+        features: dict of arrays, `FineTuning.eval_features`.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(features):
+        digest.update(name.encode())
+        digest.update(features[name].tobytes())
+    share = settings.get("eval_share")
+    source = _eval_file(settings) or (f"{share:g} of {settings['train_file']}" if share else settings.get("data_dir"))
+    return {"source": source, "num_rows": len(features["input_ids"]), "sha256": digest.hexdigest()}
+
+
+def warn_of_replaced_reports(run_dir, data):
+    """Warns where the reports in the folder of a run are of other data than those that are going to replace them.
+
+    Args:
+        run_dir: a `training.run_dir.RunDir`.
+        data: dict, what `describe_evaluation_data` gave.
+    """
+    try:
+        stored = json.loads(paths.read_text(run_dir.file(EVALUATION_FILE)))
+        before, metrics = stored["data"], in_words(stored["metrics"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return  # none, or one of an earlier version, which does not say
+    if before["sha256"] != data["sha256"]:
+        log.warning(
+            "the reports in %s are of %s (%s), and are replaced by those of %s; to keep them, evaluate into another "
+            "--output_dir, with --init_checkpoint=%s",
+            *(run_dir.path, before["source"], metrics, data["source"], run_dir.path),
+        )
+
+
+def _eval_file(settings):
+    # SQuAD's answers are judged where the file to predict has them.
+    return settings.get("eval_file") or ("eval_share" not in settings and settings.get("predict_file")) or None
+
+
+def _is_same_data(first, second):
+    if checks.is_same_file(first, second):
+        return True
+    if not (paths.is_file(first) and paths.is_file(second)) or paths.size(first) != paths.size(second):
+        return False
+    return writing.sha256(first) == writing.sha256(second)

@@ -1,0 +1,155 @@
+"""Tags of words as a fine-tuning run: its data, its network, and the judgement by entities."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+
+from bert_keras.data_prep.corpus.sentences import is_json_lines
+from bert_keras.data_prep.tasks.conll import format_columns, format_json_lines, read_conll
+from bert_keras.data_prep.tasks.ner import collect_tags, confidences_from_logits, make_features, tags_from_logits
+from bert_keras.evaluation.entities import entity_metrics, entity_report
+from bert_keras.modeling import TokenClassificationTask, TokenClassifierModel
+from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.report import in_words
+
+log = logging.getLogger("bert_keras")
+
+TAGGERS = ("linear", "bilstm")
+
+
+class TokenClassification(FineTuning):
+    """Gives each word a tag; judged by the entities that the tags make, as conlleval does.
+
+    Features are made in every run, which takes less time than reading them from records would.
+
+    Args:
+        tokenizer: FullTokenizer.
+        max_seq_length: int; pieces of a window.
+        train_file, eval_file, predict_file: paths, see `data_prep.tasks.conll.read_conll`; None for what is not done.
+        tags: list of str, in the order of the ids; of a model that is there. None: what the training file has.
+        document_context: bool, see `data_prep.tasks.ner.make_features`.
+        tagger: "linear", a layer on top of the encoder, trained with it; or "bilstm", the feature-based approach, which
+            leaves the encoder as it is.
+        word_column, tag_column: int, of the files that have columns; see `data_prep.tasks.conll.read_conll`.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+        ValueError: a file is not as it must be, or has tags that training does not know; there are no tags.
+    """
+
+    program = "run_ner"
+    metric = "f1"
+    metric_names = ("precision", "recall", "f1", "accuracy")
+
+    def __init__(
+        self,
+        tokenizer,
+        max_seq_length,
+        train_file=None,
+        eval_file=None,
+        predict_file=None,
+        tags=None,
+        document_context=False,
+        tagger="linear",
+        word_column=None,
+        tag_column=None,
+    ):
+        self.files = {"train_file": train_file, "eval_file": eval_file}
+        self._settings = {"max_seq_length": max_seq_length, "document_context": document_context, "tagger": tagger}
+        if tagger == "bilstm":
+            self.cannot_pack = "the LSTMs of --tagger=bilstm read across the whole row"
+
+        def read(path, needs_tags=True):
+            columns = {} if is_json_lines(path) else {"word_column": word_column, "tag_column": tag_column}
+            return read_conll(path, needs_tags, **columns)
+
+        train = read(train_file) if train_file else None
+        if tags is None and train is None:
+            raise ValueError("there are no tags to tell apart; train with --do_train, or give a model of run_ner")
+        self.tags = tags or collect_tags(train)
+        self._eval = read(eval_file) if eval_file else None
+        self._predict = read(predict_file, needs_tags=False) if predict_file else None
+        self._predict_file = predict_file
+        self._digests = {
+            f"{name}_sha256": _digest(sentences)
+            for name, sentences in (("train_file", train), ("eval_file", self._eval))
+            if sentences
+        }
+
+        def features(sentences):
+            return sentences and make_features(sentences, self.tags, tokenizer, max_seq_length, document_context)
+
+        self.train_features = features(train)
+        self.eval_features = features(self._eval)
+        # Without the tags, which may be others than those of training.
+        self.predict_features = features(self._predict and [_untagged(sentence) for sentence in self._predict])
+        self.num_train_examples = len(self.train_features["input_ids"]) if train else 0
+        log.info("tags: %s", ", ".join(self.tags))
+
+    def facts(self):
+        return {"tags": self.tags, **self._digests}
+
+    def describe(self):
+        return {"task": "token_classification", "labels": self.tags, "tag_scheme": "BIO", **self._settings}
+
+    def prepare(self, folder):
+        pass
+
+    def make_task(self, config):
+        model = FeatureBasedTagger if self._settings["tagger"] == "bilstm" else TokenClassifierModel
+        return TokenClassificationTask(model(config, len(self.tags)))
+
+    def is_trained(self, name):
+        return self._settings["tagger"] != "bilstm" or not name.startswith("bert/")
+
+    def evaluate(self, outputs):
+        return entity_metrics(_tags_of(self._eval), self._predicted(self.eval_features, outputs, self._eval))
+
+    def baseline(self):
+        """Returns the figures of no entity at all: every word is O."""
+        return entity_metrics(_tags_of(self._eval), [["O"] * len(sentence.words) for sentence in self._eval])
+
+    def write_evaluation(self, run_dir, outputs):
+        """Writes entity_report.txt, the figures of each type."""
+        predicted = self._predicted(self.eval_features, outputs, self._eval)
+        run_dir.write_text("entity_report.txt", entity_report(_tags_of(self._eval), predicted))
+
+    def write_predictions(self, run_dir, outputs):
+        """Writes predictions.txt or .jsonl, as the file is; and its figures where it has the tags."""
+        logits = outputs["logits"]
+        predicted = self._predicted(self.predict_features, outputs, self._predict)
+        run_dir.remove("predictions.txt", "predictions.jsonl", "predict_results.txt", "predict_entity_report.txt")
+        if is_json_lines(self._predict_file):
+            confidences = confidences_from_logits(self.predict_features, logits, self._predict)
+            run_dir.write_text("predictions.jsonl", format_json_lines(self._predict, predicted, confidences))
+        else:
+            run_dir.write_text("predictions.txt", format_columns(self._predict, predicted))
+        if self._predict[0].tags is None:
+            return
+        metrics = entity_metrics(_tags_of(self._predict), predicted)
+        log.info("predictions, judged by the tags of %s: %s", self._predict_file, in_words(metrics))
+        run_dir.write_text(
+            "predict_results.txt", "".join(f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics))
+        )
+        run_dir.write_text("predict_entity_report.txt", entity_report(_tags_of(self._predict), predicted))
+
+    def _predicted(self, features, outputs, sentences):
+        return tags_from_logits(features, outputs["logits"], sentences, self.tags)
+
+
+def _tags_of(sentences):
+    return [sentence.tags for sentence in sentences]
+
+
+def _untagged(sentence):
+    return dataclasses.replace(sentence, tags=None)
+
+
+def _digest(sentences):
+    """Returns the SHA-256 of what is learnt from sentences: not of other columns or the form of the file."""
+    digest = hashlib.sha256()
+    for sentence in sentences:
+        digest.update(json.dumps([sentence.document, sentence.words, sentence.tags]).encode("ascii"))
+    return digest.hexdigest()

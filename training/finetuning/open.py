@@ -1,0 +1,141 @@
+"""The start of every fine-tuning program: from its flags to its settings and the model to start from."""
+
+import dataclasses
+import logging
+
+from bert_keras.cli.flags import require
+from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
+from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings import settings_of, take_run_config, take_settings_of_run
+
+log = logging.getLogger("bert_keras")
+
+_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """What a program goes on with.
+
+    Attributes:
+        settings: dict of flag values by name.
+        files: ModelFiles: what training starts from, or the model that is evaluated or asked.
+        stored: dict, the task.json of that model; None where training starts, or where it has none.
+    """
+
+    settings: dict
+    files: ModelFiles
+    stored: dict | None
+
+
+def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
+    """Makes settings of the flags, checks what is the same for all programs, and opens the model's files.
+
+    Args:
+        flag_values: the `absl.flags.FlagValues` of the program, parsed.
+        program: str.
+        paths: names of the program's own flags that hold a path.
+        tasks: what task.json calls the tasks of the program.
+        settled: names of flags that a model has been trained with: where they are not given, its task.json says them.
+        fixed: those of them that may not be given otherwise.
+
+    Returns:
+        Opened.
+
+    Raises:
+        FileNotFoundError: a part of the model is not there.
+        ValueError: flags are missing or do not go together, or the parts of the model do not fit.
+    """
+    if flag_values.run_config:
+        take_run_config(flag_values, flag_values.run_config, program)
+    take_settings_of_run(flag_values, program)
+    asked_for = [name for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
+    if not any(flag_values[name].value for name in asked_for):
+        names = ", ".join(f"--{name}" for name in asked_for)
+        raise ValueError(f"nothing to do: give one or more of {names}")
+    require(flag_values, ("output_dir",))
+    settings = settings_of(flag_values, (*_PATHS, *paths))
+    _check_choices(settings)
+    run_dir = RunDir(settings["output_dir"], program)
+    folder, stored = _trained_model(settings, run_dir)
+    if folder is not None:
+        if stored["task"] not in tasks:
+            raise ValueError(f"the model in {folder} is of the task {stored['task']}; give one of {program}")
+        settings |= _settled(flag_values, stored, settled, fixed)
+        files = open_model_files(folder, do_lower_case=settings["do_lower_case"])
+    else:
+        files = open_model_files(*_start(settings), settings["do_lower_case"])
+    length, longest = settings["max_seq_length"], files.config.max_position_embeddings
+    if length > longest:
+        raise ValueError(
+            f"--max_seq_length={length} is more than the {longest} positions that the model has; give {longest} or less"
+        )
+    num_frozen, num_layers = settings["freeze_layers"], files.config.num_hidden_layers
+    if num_frozen is not None and num_frozen > num_layers:
+        raise ValueError(
+            f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
+        )
+    return Opened(settings, files, stored)
+
+
+def _check_choices(settings):
+    if not settings["do_train"]:
+        return
+    does_evaluate = settings.get("do_eval", True)
+    num_tries = settings["num_seeds"]
+    for name in ("learning_rate", "train_batch_size", "num_train_epochs"):
+        num_tries *= len(settings[name])
+    if num_tries > 1 and not does_evaluate:
+        raise ValueError("several seeds or settings are compared by an evaluation; give --do_eval as well")
+    if settings["eval_steps"] and not does_evaluate:
+        raise ValueError("--eval_steps says when to evaluate; give --do_eval as well, or leave it out")
+    if settings["early_stopping"] and not settings["eval_steps"]:
+        raise ValueError("--early_stopping counts evaluations in training; give --eval_steps as well")
+
+
+def _trained_model(settings, run_dir):
+    """Returns the folder and the task.json of the model that is used; None and None where training comes first."""
+    if settings["do_train"]:
+        return None, None
+    folder, stored = _fine_tuned(run_dir.path)
+    # A run that was interrupted before it had a model to use is asked as it is, not what it started from.
+    if folder is None and not run_dir.latest_checkpoint():
+        folder, stored = _fine_tuned(settings["init_checkpoint"])
+    return folder, stored
+
+
+def _fine_tuned(path):
+    """Returns the folder and the task.json of the model that a run left; None and None for any other path."""
+    try:
+        return find_task(path) if path else (None, None)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+
+
+def _settled(flag_values, stored, settled, fixed):
+    """Returns the values that a model was trained with of the flags that are not given."""
+    for name in fixed:
+        if flag_values[name].present and flag_values[name].value != stored[name]:
+            raise ValueError(
+                f"--{name}={flag_values[name].value}, but the model has the {name} {stored[name]}; leave it out"
+            )
+    return {name: stored[name] for name in settled if not flag_values[name].present}
+
+
+def _start(settings):
+    """Returns the checkpoint, the vocabulary and the config to start from, as `open_model_files` takes them."""
+    path = settings["init_checkpoint"]
+    if path is None:
+        if not settings["do_train"]:
+            raise ValueError(
+                f"there is no model: --output_dir={settings['output_dir']} holds none; train one with --do_train, or "
+                "give --init_checkpoint"
+            )
+        missing = [f"--{name}" for name in ("bert_config_file", "vocab_file") if not settings[name]]
+        if missing:
+            raise ValueError(
+                f"missing: --init_checkpoint, the model to start from (or, to start from random numbers, "
+                f"{' and '.join(missing)})"
+            )
+    # Of the folder of a run its best model, which is complete, rather than its newest checkpoint.
+    return _fine_tuned(path)[0] or path, settings["vocab_file"], settings["bert_config_file"]

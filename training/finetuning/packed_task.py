@@ -1,0 +1,119 @@
+"""Training on packed rows, see `training.input.packed_batches`."""
+
+import logging
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.input.packed_batches import PackedShape, measure_filling, pack_batches
+
+log = logging.getLogger("bert_keras")
+
+# Batches of records that are looked at, which is enough for a mean.
+_NUM_MEASURED = 100
+
+
+class PackedTask:
+    """A task that takes its features as `pack_batches` gives them, in parts of the batch: [parts, R, ...].
+
+    Devices and micro-batches share out the parts, so that the number of rows may differ from batch to batch.
+
+    Args:
+        task: a task of `modeling.tasks`.
+    """
+
+    def __init__(self, task):
+        self._task = task
+        self.model = task.model
+        self.metric_names = task.metric_names
+        self.loss = task.loss
+        self.metrics = task.metrics
+
+    def denominators(self, features):
+        """Returns what each metric is divided by, as the task does."""
+        return self._task.denominators(_joined(features))
+
+    def numerators(self, features, dropout_seed=None):
+        """Runs the model and returns the weighted sum of each metric, as the task does."""
+        return self._task.numerators(_joined(features), dropout_seed=dropout_seed)
+
+
+def _joined(features):
+    """Returns the parts [parts, R, ...] as one, [parts * R, ...]."""
+    return {name: tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], 0)) for name, value in features.items()}
+
+
+def packed_training_batches(features, settings, num_devices, start_step=0, is_trimmed=False, is_fixed=False):
+    """Makes the batches of `training.input.feature_batches.training_batches`, packed, and says how full their rows are.
+
+    Args:
+        features: as there.
+        settings: dict of flag values by name.
+        num_devices: int; each has parts of its own.
+        start_step: as there.
+        is_trimmed: whether batches would be cut if they were not packed.
+        is_fixed: whether all batches have one shape: as many rows as that of the run takes which takes the most.
+
+    Returns:
+        A `tf.data.Dataset` as of `pack_batches`.
+    """
+    batch_size, seed, mask = settings["train_batch_size"], settings["seed"], features["input_mask"]
+    num_parts = num_devices * settings["gradient_accumulation_steps"]
+    num_examples, row_length = mask.shape
+    lengths = mask.sum(-1, dtype=np.int32)
+    num_batches = settings["num_train_steps"] if is_fixed else max(1, num_examples // batch_size)
+    # In the order of training, of which one column is enough.
+    batches = training_batches({"input_mask": mask[:, :1], "lengths": lengths}, batch_size, seed).take(num_batches)
+    of_batches = (batch["lengths"] for batch in batches.as_numpy_iterator())
+    filling = _told(measure_filling(of_batches, row_length, is_trimmed), batch_size, row_length)
+    num_rows = -(-filling.most_rows // num_parts) if is_fixed else None
+    shape = PackedShape(num_parts, num_rows, min(batch_size, row_length // int(lengths.min())))
+    return pack_batches(training_batches(features, batch_size, seed, start_step), shape)
+
+
+def check_record_packing(settings):
+    """Refuses packed batches of records, each of another shape, where every shape costs.
+
+    Args:
+        settings: dict of flag values by name.
+
+    Raises:
+        ValueError: the run asks for them on a TPU or with --jit.
+    """
+    if not settings["pack"]:
+        return
+    if settings["use_tpu"] or settings["strategy"] == "tpu":
+        raise ValueError(
+            "--pack gives every batch of records another number of rows, but a TPU takes one number alone; leave it out"
+        )
+    if settings["jit"]:
+        raise ValueError(
+            "--pack gives every batch of records another number of rows, and --jit compiles anew for each; leave one "
+            "of them out"
+        )
+
+
+def pack_examples(batches, settings, num_devices):
+    """Packs batches of pre-training examples and says how full the rows of the first batches are.
+
+    Args:
+        batches: `tf.data.Dataset` as of `training.input.pretraining_batches.training_batches`.
+        settings, num_devices: as of `packed_training_batches`.
+
+    Returns:
+        A `tf.data.Dataset` as of `pack_batches`.
+    """
+    row_length = batches.element_spec["input_mask"].shape[1]
+    lengths = batches.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
+    _told(measure_filling(lengths.as_numpy_iterator(), row_length), settings["train_batch_size"], row_length)
+    return pack_batches(batches, PackedShape(num_devices * settings["gradient_accumulation_steps"]))
+
+
+def _told(filling, batch_size, row_length):
+    log.info(
+        "packing: %d examples fill %.1f rows of %d pieces, at most %d; padding: %.1f %%, unpacked %.1f %%",
+        *(batch_size, filling.mean_rows, row_length, filling.most_rows),
+        *(100 * filling.padding_share, 100 * filling.unpacked_padding_share),
+    )
+    return filling

@@ -1,0 +1,307 @@
+"""Questions about a text as a fine-tuning run: SQuAD 1.1 and 2.0, judged by the official scores."""
+
+import dataclasses
+import logging
+
+from bert_keras.data_prep.pretraining.build import vocabulary_digest
+from bert_keras.data_prep.records.feature_cache import cached_features
+from bert_keras.data_prep.tasks.squad import SquadExample, make_examples, make_features
+from bert_keras.data_prep.tasks.squad_answers import (
+    find_answers,
+    nbest_json,
+    null_odds_json,
+    predictions_json,
+    report_unanswered,
+)
+from bert_keras.data_prep.tasks.squad_files import read_articles, unanswered_ids
+from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
+from bert_keras.modeling import SquadModel, SquadTask
+from bert_keras.storage import paths
+from bert_keras.storage.checks import is_same_file
+from bert_keras.storage.writing import sha256
+from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.report import in_words
+
+log = logging.getLogger("bert_keras")
+
+# What the release's train.tf_record holds.
+_TRAINING_FEATURES = (
+    *("unique_ids", "input_ids", "input_mask", "segment_ids"),
+    *("start_positions", "end_positions", "is_impossible"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowSettings:
+    """How questions become rows of features, see `data_prep.tasks.squad.make_features`.
+
+    Attributes:
+        max_seq_length: int.
+        doc_stride: int.
+        max_query_length: int.
+    """
+
+    max_seq_length: int
+    doc_stride: int
+    max_query_length: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Questions:
+    """The questions of a file, and what they are judged by."""
+
+    path: str
+    articles: list[dict]
+    examples: list[SquadExample]
+    digest: str
+
+
+class QuestionAnswering(FineTuning):
+    """Finds the answers to questions in texts; where they may have none, also whether they have one.
+
+    A `predict_file` that has the answers, too, is evaluated on where there is no `eval_file`.
+
+    With `version_2_with_negative` the odds above which there is no answer are found by evaluating: those with the best
+    F1. They are stored with the model, and used for a `predict_file` beside the `eval_file`. Answers to the questions
+    they were found on are given by the odds of the settings, so that their figures do not profit.
+
+    Args:
+        tokenizer: FullTokenizer.
+        windows: WindowSettings.
+        answers: AnswerSettings.
+        train_file, eval_file, predict_file: paths of SQuAD's JSON; None for what is not done.
+        is_threshold_given: bool; whether the odds of `answers` are to be used and stored whatever is found.
+        is_evaluated: bool; whether the run has an evaluation already, so that a predict_file with answers is judged
+            beside it, not in its place.
+        answer_language: str; how the scores compare texts, see `evaluation.answer_texts.normalize_answer`.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+        ValueError: a file is not as it must be, see `data_prep.tasks.squad.read_squad`; the eval_file lacks answers.
+    """
+
+    program = "run_squad"
+    is_trimmed = False  # the scores of all positions compete, also those of padding
+    free_settings = (
+        *("n_best_size", "max_answer_length", "verbose_logging"),
+        *("null_score_diff_threshold", "answer_text", "answer_language"),
+    )
+
+    def __init__(
+        self,
+        tokenizer,
+        windows,
+        answers,
+        train_file=None,
+        eval_file=None,
+        predict_file=None,
+        is_threshold_given=False,
+        is_evaluated=False,
+        answer_language=None,
+    ):
+        self._tokenizer = tokenizer
+        self._windows = windows
+        self._answers = answers
+        self._is_threshold_given = is_threshold_given
+        self._language = answer_language
+        self._is_evaluated = is_evaluated or eval_file is not None
+        self._found_threshold = None
+        self._judged = None
+        self._train = self._read(train_file, is_training=True)
+        self._eval = self._read(eval_file)
+        is_same = eval_file and predict_file and is_same_file(eval_file, predict_file)
+        self._predict = self._eval if is_same else self._read(predict_file)
+        if self._eval:
+            self._check_answers()
+        self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
+        if self._judges_predictions and not self._is_evaluated:
+            self._eval = self._predict
+        if answer_language is None and self._eval:
+            warn_of_words(self._eval.articles, self._eval.path)
+        self.num_train_examples = len(self._train.examples) if self._train else 0
+        self.metric = "best_f1" if answers.version_2_with_negative else "f1"
+        self.metric_names = tuple(self.baseline()) if self._eval else ()
+
+    def facts(self):
+        return {
+            f"{name}_sha256": questions.digest
+            for name, questions in (("train_file", self._train), ("eval_file", self._eval))
+            if questions
+        }
+
+    def describe(self):
+        return {
+            "task": "question_answering",
+            **dataclasses.asdict(self._windows),
+            "max_answer_length": self._answers.max_answer_length,
+            "n_best_size": self._answers.n_best_size,
+            "version_2_with_negative": self._answers.version_2_with_negative,
+            "null_score_diff_threshold": self._threshold,
+            "answer_text": self._answers.answer_text,
+        }
+
+    def prepare(self, folder):
+        self.train_features = self._features(self._train, paths.join(folder, "train.tf_record"), is_training=True)
+        self.eval_features = self._features(self._eval, paths.join(folder, "eval.tf_record"))
+        if self._predict is not self._eval:
+            # The release knows no other data beside that of training, and calls the file so.
+            name = "predict.tf_record" if self._is_evaluated else "eval.tf_record"
+            self.predict_features = self._features(self._predict, paths.join(folder, name))
+
+    def make_task(self, config):
+        return SquadTask(SquadModel(config))
+
+    def evaluate(self, outputs):
+        """Returns the official figures in percent, without the numbers of questions.
+
+        In version 2: exact, f1 (also HasAns_ and NoAns_) with the odds of the settings, and best_exact, best_f1 with
+        their thresholds. Keeps the best odds.
+        """
+        answers = self._answers_of_evaluation(outputs)
+        metrics = self._metrics(self._eval, answers)
+        if self._answers.version_2_with_negative:
+            self._found_threshold = self._best_threshold(answers, metrics)
+        return metrics
+
+    def results(self, metrics):
+        """Returns the figures under their official names, with all of their digits."""
+        return metrics
+
+    def baseline(self):
+        """Returns the figures of no answer at all."""
+        ids = [example.question_id for example in self._eval.examples]
+        if not self._answers.version_2_with_negative:
+            return squad_v1_metrics(self._eval.articles, dict.fromkeys(ids, ""), self._language)
+        empty, odds = dict.fromkeys(ids, ""), dict.fromkeys(ids, 0.0)
+        return _without_totals(squad_v2_metrics(self._eval.articles, empty, odds, language=self._language))
+
+    def write_evaluation(self, run_dir, outputs):
+        """Writes the predictions for the eval_file: under the release's names where it is also the predict_file."""
+        answers = self._answers_of_evaluation(outputs)
+        self._write(run_dir, answers, "" if self._predict is self._eval else "eval_")
+        if self._predict is self._eval:
+            run_dir.remove("predict_results.txt")
+        if self._found_threshold is None or self._is_threshold_given:
+            return
+        f1 = self._judge(self._eval, answers, self._found_threshold)["f1"]
+        log.info(
+            "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
+            *(self._eval.path, self._found_threshold, f1),
+            "; it goes with the model" if self._train else "",
+        )
+
+    def write_predictions(self, run_dir, outputs):
+        """Writes predictions.json, nbest_predictions.json and, in version 2, null_odds.json."""
+        settings = dataclasses.replace(self._answers, null_score_diff_threshold=self._threshold)
+        answers = self._find(self._predict, self.predict_features, outputs, settings)
+        self._write(run_dir, answers, "")
+        if settings.version_2_with_negative:
+            log.info("there is no answer where null_odds.json has more than %.6g", settings.null_score_diff_threshold)
+        run_dir.remove("predict_results.txt")
+        if self._judges_predictions:
+            metrics = self._metrics(self._predict, answers, settings.null_score_diff_threshold)
+            log.info("predictions, judged by the answers of %s: %s", self._predict.path, in_words(metrics))
+            lines = [f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics)]
+            run_dir.write_text("predict_results.txt", "".join(lines))
+
+    @property
+    def _threshold(self):
+        if self._is_threshold_given or self._found_threshold is None:
+            return self._answers.null_score_diff_threshold
+        return self._found_threshold
+
+    def _read(self, path, is_training=False):
+        if path is None:
+            return None
+        articles = read_articles(path)
+        examples = make_examples(articles, path, is_training, self._answers.version_2_with_negative)
+        return _Questions(path, articles, examples, sha256(path))
+
+    def _check_answers(self):
+        unanswered = unanswered_ids(self._eval.articles, self._answers.version_2_with_negative)
+        if unanswered:
+            advice = "" if self._answers.version_2_with_negative else ", or --version_2_with_negative for SQuAD 2.0"
+            raise ValueError(
+                f'{self._eval.path} question "{unanswered[0]}" has no answers to judge by; give a file of questions '
+                f"with answers{advice}"
+            )
+
+    def _is_answered(self, questions):
+        unanswered = unanswered_ids(questions.articles, self._answers.version_2_with_negative)
+        if unanswered and len(unanswered) < len(questions.examples):
+            log.warning(
+                '%s is not judged: %d of %d questions have no answers, the first is "%s"%s',
+                *(questions.path, len(unanswered), len(questions.examples), unanswered[0]),
+                "" if self._answers.version_2_with_negative else "; for SQuAD 2.0 give --version_2_with_negative",
+            )
+        return not unanswered
+
+    def _features(self, questions, path, is_training=False):
+        if questions is None:
+            return None
+        if not any(example.passage.words for example in questions.examples):
+            raise ValueError(f"{questions.path}: no context has a word, so that there is nothing to find answers in")
+        basic_tokenizer = self._tokenizer.basic_tokenizer
+        facts = {
+            "file_sha256": questions.digest,
+            "is_training": is_training,
+            "version_2_with_negative": self._answers.version_2_with_negative,
+            "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
+            "do_lower_case": basic_tokenizer.do_lower_case,
+            "strip_accents": basic_tokenizer.strip_accents,
+            **dataclasses.asdict(self._windows),
+        }
+
+        def build():
+            windows = dataclasses.astuple(self._windows)
+            features = make_features(questions.examples, self._tokenizer, *windows, is_training)
+            return {name: features[name] for name in _TRAINING_FEATURES} if is_training else features
+
+        return cached_features(path, facts, build)
+
+    def _answers_of_evaluation(self, outputs):
+        # Judged first and written down afterwards.
+        if self._judged is None or self._judged[0] is not outputs:
+            self._judged = outputs, self._find(self._eval, self.eval_features, outputs, self._answers)
+        return self._judged[1]
+
+    def _find(self, questions, features, outputs, settings):
+        logits = outputs["start_logits"], outputs["end_logits"]
+        answers = find_answers(questions.examples, features, *logits, self._tokenizer, settings)
+        report_unanswered(answers)
+        return answers
+
+    def _metrics(self, questions, answers, threshold=None):
+        if not self._answers.version_2_with_negative:
+            return squad_v1_metrics(
+                questions.articles, {answer.question_id: answer.text for answer in answers}, self._language
+            )
+        if threshold is None:
+            threshold = self._answers.null_score_diff_threshold
+        return _without_totals(self._judge(questions, answers, threshold))
+
+    def _judge(self, questions, answers, threshold):
+        """Returns the official figures of SQuAD 2.0.
+
+        They start from the best answers: one that has been left out already cannot be won back by another threshold.
+        """
+        best = {answer.question_id: answer.best.text if answer.best else "" for answer in answers}
+        odds = {answer.question_id: answer.null_odds for answer in answers}
+        return squad_v2_metrics(questions.articles, best, odds, threshold, self._language)
+
+    def _best_threshold(self, answers, metrics):
+        """Returns the odds with the best F1. The official figure for "never answer" is 0, which answers some."""
+        candidates = (metrics["best_f1_thresh"], min(answer.null_odds for answer in answers) - 1.0)
+        return max(candidates, key=lambda threshold: self._judge(self._eval, answers, threshold)["f1"])
+
+    def _write(self, run_dir, answers, prefix):
+        run_dir.write_text(f"{prefix}predictions.json", predictions_json(answers))
+        run_dir.write_text(f"{prefix}nbest_predictions.json", nbest_json(answers))
+        if self._answers.version_2_with_negative:
+            run_dir.write_text(f"{prefix}null_odds.json", null_odds_json(answers))
+        else:
+            run_dir.remove(f"{prefix}null_odds.json")
+
+
+def _without_totals(metrics):
+    return {name: value for name, value in metrics.items() if not name.endswith("total")}

@@ -1,0 +1,178 @@
+"""Several runs of one command: every combination of the settings to try, each with every seed (paper, appendix A.3).
+
+tries.tsv has a row for each. The combination whose median over the seeds is best is chosen, on the data of evaluation,
+and of its runs the best: its model becomes that of the whole run.
+"""
+
+import dataclasses
+import gc
+import itertools
+import json
+import logging
+import math
+import statistics
+
+from bert_keras.storage import paths
+from bert_keras.training.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE
+
+log = logging.getLogger("bert_keras")
+
+_TRIED = ("learning_rate", "train_batch_size", "num_train_epochs")
+_RESULT = "result.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Result:
+    """What came of a try: `value` is None where it ended with an error, which `status` tells."""
+
+    settings: dict
+    value: float | None
+    status: str
+
+
+def list_tries(settings):
+    """Returns the combinations to try, a list of dicts of one value for each setting that may have several.
+
+    Args:
+        settings: dict of flag values by name; `learning_rate`, `train_batch_size` and `num_train_epochs` are tuples.
+
+    Raises:
+        ValueError: there are several, but nothing to choose by.
+    """
+    combinations = itertools.product(*(settings[name] for name in _TRIED))
+    seeds = range(settings["seed"], settings["seed"] + settings["num_seeds"])
+    return [
+        {**dict(zip(_TRIED, combination, strict=True)), "seed": seed} for combination in combinations for seed in seeds
+    ]
+
+
+def try_all(tries, settings, run_dir, work, train):
+    """Trains every try that has not been yet, and copies the chosen model into the run's folder.
+
+    Args:
+        tries: what `list_tries` gave.
+        settings: dict of flag values by name.
+        run_dir: a `training.run_dir.RunDir`, claimed.
+        work: a `training.finetuning.task.FineTuning` with data to evaluate on.
+        train: function of the settings and the RunDir of a try, giving its `training.finetuning.selection.Selection`.
+
+    Returns:
+        bool; whether all came to an end. False after SIGTERM.
+
+    Raises:
+        ValueError: every try failed.
+    """
+    baseline = work.baseline()[work.metric]
+    varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
+    results = []
+    # Before the first try, because it is what tells that the folder is in use by tries, whose settings must not change.
+    run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
+    for number, one in enumerate(tries, 1):
+        try_dir = _try_dir(run_dir, one)
+        result = _stored_result(try_dir, one)
+        if result is None:
+            log.info("try %d of %d: %s", number, len(tries), ", ".join(f"{name}={one[name]}" for name in varied))
+            result = _one_try(one, {**settings, **one}, try_dir, train)
+            # Cycles in Keras and TensorFlow hold the weights of a try that has ended; a GPU has no room for two.
+            gc.collect()
+            if result is None:
+                return False
+        # Its model is kept where it is the best; what resuming needs is not, which is most of the disk.
+        try_dir.forget_checkpoints()
+        results.append(result)
+        _forget_all_but_best(results, run_dir)
+        run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
+    best = _choose(results, varied, work.metric, baseline)
+    if best.value is None:
+        raise ValueError(f"all {len(tries)} tries failed, see {run_dir.file(TRIES_FILE)}; {best.status}")
+    _take_model(run_dir, best, varied)
+    return True
+
+
+def _one_try(one, settings, run_dir, train):
+    """Trains one try; None when it was asked to stop."""
+    run_dir.create()
+    try:
+        selection = train(settings, run_dir)
+    except ValueError as error:
+        if "not finite" not in str(error):
+            raise
+        result = _Result(one, None, str(error))
+        log.warning("this try failed: %s", error)
+    else:
+        if not selection.is_whole:
+            return None
+        result = _Result(one, selection.best, "done")
+    run_dir.write_text(_RESULT, json.dumps(dataclasses.asdict(result)) + "\n")
+    return result
+
+
+def _stored_result(try_dir, one):
+    try:
+        stored = json.loads(paths.read_text(try_dir.file(_RESULT)))
+    except FileNotFoundError:
+        return None
+    return _Result(one, stored["value"], stored["status"])
+
+
+def _try_dir(run_dir, one):
+    """Returns the RunDir of a try. Its name has all that may differ, so that no command finds the tries of another."""
+    name = ",".join(f"{setting}={one[setting]}" for setting in (*_TRIED, "seed"))
+    return run_dir.within(f"{TRIES_DIR}/{name}")
+
+
+def _by_combination(results):
+    """Returns lists of results that differ in their seed alone."""
+    groups = {}
+    for result in results:
+        groups.setdefault(tuple(result.settings[name] for name in _TRIED), []).append(result)
+    return list(groups.values())
+
+
+def _rank(result):
+    return -math.inf if result.value is None else result.value
+
+
+def _median(group):
+    return statistics.median(map(_rank, group))
+
+
+def _forget_all_but_best(results, run_dir):
+    """Removes the models that cannot be chosen any more: of one combination only the best seed can."""
+    for group in _by_combination(results):
+        best = max(group, key=_rank)
+        for result in group:
+            if result is not best:
+                _try_dir(run_dir, result.settings).remove_dir(MODEL_DIR)
+
+
+def _choose(results, varied, metric, baseline):
+    """Says what came of each combination, and returns the best run of the best one."""
+    groups = sorted(_by_combination(results), key=lambda group: (_median(group), max(map(_rank, group))), reverse=True)
+    for group in groups:
+        values = sorted(map(_rank, group))
+        num_failed = sum(value <= baseline for value in values)
+        name = ", ".join(f"{setting}={group[0].settings[setting]}" for setting in varied if setting != "seed")
+        log.info(
+            "%smedian %s %.4g of %d seeds, from %.4g to %.4g; %d failed, being not above the %.4g of knowing nothing",
+            *(f"{name}: " if name else "", metric, _median(group), len(group), values[0], values[-1]),
+            *(num_failed, baseline),
+        )
+    return max(groups[0], key=_rank)
+
+
+def _table(results, varied, metric, baseline):
+    lines = ["\t".join([*varied, metric, "status"])]
+    for result in results:
+        is_failed = result.value is not None and result.value <= baseline
+        status = f"failed: not above the {baseline:.6g} of knowing nothing" if is_failed else result.status
+        value = "" if result.value is None else f"{result.value:.6g}"
+        lines.append("\t".join([*(str(result.settings[name]) for name in varied), value, status]))
+    return "\n".join(lines) + "\n"
+
+
+def _take_model(run_dir, best, varied):
+    """Copies the model of a try into the run's folder; what was there is replaced when the copy is whole."""
+    chosen = ", ".join(f"{name}={best.settings[name]}" for name in varied)
+    log.info("chosen: %s", chosen)
+    run_dir.replace_dir(MODEL_DIR, _try_dir(run_dir, best.settings).file(MODEL_DIR))

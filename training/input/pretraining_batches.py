@@ -1,0 +1,155 @@
+"""Records of pre-training examples into batches, as a pure function of a seed and a step.
+
+The order of the training examples depends on nothing but the seed, so that a run that was interrupted reads on exactly
+where it stopped: example number n of the endless stream lies in pass n // N at place n % N, and the shuffling of a pass
+is seeded by its number.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.records.reading import PLACE_PREFIX, PLACES_PER_FILE, example_features, feature_ranges
+from bert_keras.training.input.dynamic_masking import mask_batch
+
+# Differs from the release: it shuffles within 100 records and lets files overtake each other as the disk pleases;
+# here the buffer is larger and the interleaving fixed, because the order must be the same again after a restart.
+_SHUFFLE_BUFFER = 10_000
+_FILES_AT_ONCE = 4
+_BATCHES_AHEAD = 2
+
+
+def training_batches(records, batch_size, seed, start_step=0):
+    """Reads endless shuffled batches, starting at any step; records without masks are masked by seed and step.
+
+    Args:
+        records: a `PretrainingRecords`.
+        batch_size: int, B.
+        seed: int.
+        start_step: int; the first batch is that of this step. The batches before it, as far as they belong to the same
+            pass over the records, are read and skipped, with a line in the log every ten seconds.
+
+    Returns:
+        A `tf.data.Dataset` of dicts: input_ids, input_mask, segment_ids int32 [B, T]; masked_lm_positions,
+        masked_lm_ids int32 [B, P]; masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B, 1].
+    """
+    first_epoch, offset = divmod(start_step * batch_size, records.total_examples)
+    epochs = tf.data.Dataset.range(first_epoch, tf.int64.max, output_type=tf.int64)
+    dataset = epochs.flat_map(lambda epoch: _shuffled_epoch(records, seed, epoch))
+    num_skipped, rest = divmod(offset, batch_size)
+    batches = dataset.skip(rest).batch(batch_size, drop_remainder=True).enumerate(start_step - num_skipped)
+    if num_skipped:
+        batches = _skip(batches, start_step, num_skipped)
+    return prefetched(_parsed(batches, records, batch_size, seed))
+
+
+def evaluation_batches(records, batch_size, num_batches=None):
+    """Reads batches in the order of the files; records without masks get the same ones each time.
+
+    Args:
+        records: a `PretrainingRecords`.
+        batch_size: int, B.
+        num_batches: int; exactly that many full batches, starting again at the first file as often as it takes, as the
+            release evaluates. None: every example once, the last batch padded with rows of zeros.
+
+    Returns:
+        A `tf.data.Dataset` as of `training_batches`, with is_real_example float32 [B] in addition: 0 for padding.
+    """
+    dataset = _files(records).flat_map(_read_file)
+    if num_batches is not None:
+        dataset = dataset.repeat().batch(batch_size, drop_remainder=True).take(num_batches)
+    else:
+        dataset = dataset.batch(batch_size)
+
+    def pad(batch):
+        num_real = tf.shape(batch["input_ids"])[0]
+        padded = {}
+        for name, value in batch.items():
+            paddings = [[0, batch_size - num_real]] + [[0, 0]] * (value.shape.rank - 1)
+            padded[name] = tf.ensure_shape(tf.pad(value, paddings), [batch_size, *value.shape[1:]])
+        padded["is_real_example"] = tf.sequence_mask(num_real, batch_size, dtype=tf.float32)
+        return padded
+
+    return prefetched(_parsed(dataset.enumerate(), records, None).map(pad))
+
+
+def prefetched(batches):
+    """Returns a `tf.data.Dataset` that makes its next two batches while one is worked on.
+
+    Without TensorFlow's tuning: its thread sleeps for longer and longer, up to a minute, and does not always hear that
+    the reading has ended, which then waits until it wakes (2.21). Untuned, AUTOTUNE stands for all cores.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.prefetch(_BATCHES_AHEAD).with_options(options)
+
+
+def _files(records):
+    """Returns the arguments of `_read_file` for each file, in the order of the files."""
+    places = np.arange(len(records.files), dtype=np.int64) * PLACES_PER_FILE
+    return tf.data.Dataset.from_tensor_slices((list(records.files), list(records.compression_types), places))
+
+
+def _read_file(path, compression_type, first_place):
+    """Returns the records of a file, each with its place, which errors tell."""
+    places = tf.data.Dataset.range(first_place, tf.int64.max, output_type=tf.int64)
+    return tf.data.Dataset.zip(tf.data.TFRecordDataset(path, compression_type), places)
+
+
+def _skip(batches, start_step, num_skipped):
+    """Leaves out numbered batches before a step, and logs how far that has come."""
+    progress = Progress()
+    is_begun = []
+
+    def advance(step):
+        if not is_begun:
+            is_begun.append(True)
+            progress.start(f"reading up to step {start_step + 1}", num_skipped, "batches")
+        progress.advance()
+        return np.bool_(False)
+
+    def is_wanted(step, batch):
+        return tf.cond(step < start_step, lambda: tf.numpy_function(advance, [step], tf.bool), lambda: True)
+
+    return batches.filter(is_wanted)
+
+
+def _shuffled_epoch(records, seed, epoch):
+    # tf.data mixes the seed of the graph into that of a shuffle. Set here, it is that of the function that is being
+    # traced; else it would be the caller's global one, and with a global seed of 0 there is no tracing.
+    tf.random.set_seed(1)
+    # fold_in mixes what was folded in before into the first element, so the epoch takes a second one to get there.
+    seed = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
+    seed = tf.cast(seed[0], tf.int64)
+    dataset = (
+        _files(records)
+        .shuffle(len(records.files), seed=seed)
+        .interleave(
+            _read_file,
+            cycle_length=min(_FILES_AT_ONCE, len(records.files)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+    )
+    return dataset.shuffle(min(_SHUFFLE_BUFFER, records.total_examples), seed=seed + 1)
+
+
+def _parsed(batches, records, batch_size, seed=0):
+    """Parses and checks numbered batches of serialised examples and their places."""
+    features, ranges = example_features(records), feature_ranges(records)
+
+    def parse(step, batch):
+        serialized, places = batch
+        names = tf.strings.join([PLACE_PREFIX, tf.strings.as_string(places)])
+        batch = tf.io.parse_example(serialized, features, names)
+        batch = {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in batch.items()}
+        # An id out of range stops a CPU without a word on the file; a GPU or TPU computes with another id.
+        is_valid = [(batch[name] >= first) & (batch[name] < end) for name, (first, end) in ranges.items()]
+        is_valid = tf.reduce_all(tf.concat(is_valid, axis=1), axis=1)
+        tf.debugging.Assert(tf.reduce_all(is_valid), [names[tf.argmin(tf.cast(is_valid, tf.int8))]])
+        if records.masking:
+            seeds = tf.stack([tf.constant(seed & 0x7FFFFFFF, tf.int64), step])
+            batch = mask_batch(batch, records.masking, records.max_predictions_per_seq, seeds)
+        return {name: tf.ensure_shape(value, [batch_size, *value.shape[1:]]) for name, value in batch.items()}
+
+    return batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
