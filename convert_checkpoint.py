@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Converts checkpoints from TensorFlow (the original's, a run's) to safetensors and back, and extends vocabularies.
+"""Converts TensorFlow checkpoints (of the original BERT or a run) to safetensors and back, and extends vocabularies.
 
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=converted --format=safetensors
     python convert_checkpoint.py --input=converted --output=back --format=tensorflow
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=medical --format=tensorflow \\
         --extend_vocab=words.txt
 
-The output is a folder of weights, config and vocabulary, and of a fine-tuned model also its task. It appears only after
-it has been read back: every weight must have the same bits, and the network must compute the same numbers on a fixed
-input, to within 1e-5.
+The output is a folder with weights, config and vocabulary; for a fine-tuned model, also its task. The folder appears
+only after the program has read it back: every weight must have the same bits, and the network's outputs on a fixed
+input must agree to within 1e-5.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ from bert_keras.storage import paths
 log = logging.getLogger("bert_keras")
 
 _FOUND_BY = (".index", "model.safetensors", ".safetensors.index.json")
-# What is to be the same bit by bit computes the same numbers, but for the order in which threads add them up.
+# Identical weights give identical outputs, except for the order in which threads add numbers.
 _TOLERANCE = 1e-5
 
 FORMATS = ("tensorflow", "safetensors")
@@ -82,7 +82,7 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Returns:
-        float; the largest difference between what the network computes before and after.
+        float; the largest difference between the network's outputs before and after.
     """
     values = define_flags()
     parse(values, argv, __doc__)
@@ -101,7 +101,7 @@ def main(argv):
     extended = None
     if values.extend_vocab:
         extended, contents = _extend(contents, vocab_file, values.extend_vocab, preparation)
-    computed = run_network(contents)  # before anything is written: what makes no BERT is refused here
+    computed = run_network(contents)  # before writing, to refuse weights that do not fit a BERT network
     with folder_that_appears_when_done(values.output, "output", last=_FOUND_BY) as folder:
         write_contents(contents, folder, values.format)
         if vocab_file is None:
@@ -128,7 +128,7 @@ def _check_labels(labels):
 
 
 def _find_input(values):
-    """Returns the path of the checkpoint: of a run of fine-tuning that of its model, which is the one to use."""
+    """Returns the path of the checkpoint; for a fine-tuning run, that of its model."""
     model = paths.join(values.input, "model")
     if not paths.is_file(paths.join(model, TASK_FILE)):
         return values.input
@@ -143,7 +143,7 @@ def _find_input(values):
 
 
 def _select(checkpoint, settings, values):
-    """Returns what of the input is to be written, as Contents."""
+    """Returns the parts of the input to write, as Contents."""
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
     if config is None:
         raise ValueError(
@@ -152,8 +152,8 @@ def _select(checkpoint, settings, values):
     check_config(config, checkpoint)
     heads = _choose_heads(checkpoint, settings, values.head)
     if values.format == "safetensors":
-        architecture_of(heads)  # refuses heads that no class has together
-    # A choice has one score, whatever its config names; other heads have no classes to name.
+        architecture_of(heads)  # refuses combinations of heads that no class has
+    # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
     has_classes = {"classifier", "token_classifier"} & set(heads)
     if values.labels and not has_classes:
         raise ValueError("--labels: no head with named classes is written; leave the flag out")
@@ -169,10 +169,10 @@ def _select(checkpoint, settings, values):
 
 
 def _choose_heads(checkpoint, settings, choice):
-    """Returns the heads that are written, a tuple of str."""
+    """Returns the heads to write, a tuple of str."""
     of_task = HEADS[settings["task"]] if settings else None
     if choice is None:
-        # The names in a TensorFlow checkpoint do not say what its head is for, but the task does.
+        # The weight names in a TensorFlow checkpoint do not identify the type of its head, but the task does.
         return tuple(of_task if of_task and head in TOP_LEVEL_HEADS else head for head in checkpoint.heads)
     if of_task and choice in TOP_LEVEL_HEADS and choice != of_task:
         raise ValueError(
@@ -186,7 +186,7 @@ def _choose_heads(checkpoint, settings, choice):
             f"--head={choice}: the head of {checkpoint.prefix} has {checkpoint.shape('output_bias')[0]} classes, "
             "and a choice has one score; choose classifier or token_classifier"
         )
-    # What a top-level head of a TensorFlow checkpoint is for, only the user knows.
+    # Only the user knows the type of a top-level head in a TensorFlow checkpoint.
     is_top_level = choice in TOP_LEVEL_HEADS and set(TOP_LEVEL_HEADS) & set(checkpoint.heads)
     if choice in checkpoint.heads or is_top_level:
         return (choice,)
@@ -195,7 +195,7 @@ def _choose_heads(checkpoint, settings, choice):
 
 
 def _extend(contents, vocab_file, words_file, preparation):
-    """Adds words to the vocabulary and tells which went where; returns `ExtendedVocabulary` and Contents."""
+    """Adds words to the vocabulary and logs their ids; returns `ExtendedVocabulary` and Contents."""
     if vocab_file is None:
         raise ValueError(f"--extend_vocab: no vocab.txt is beside {contents.checkpoint.prefix}; give --vocab_file")
     casing = preparation.do_lower_case, preparation.strip_accents
@@ -235,7 +235,7 @@ def _write_vocabulary(folder, vocab_file, extended):
 
 
 def _tell_what_is_lost(contents):
-    """Warns of what a TensorFlow checkpoint without a task.json does not say."""
+    """Logs the facts that a TensorFlow checkpoint without a task.json cannot store."""
     if contents.labels:
         log.warning("a TensorFlow checkpoint has no place for the names of classes: %s", ",".join(contents.labels))
     for head in {"token_classifier", "multiple_choice"} & set(contents.heads):
@@ -243,7 +243,7 @@ def _tell_what_is_lost(contents):
 
 
 def _read_back(folder, contents, computed):
-    """Reads the files that were written and compares them with the input."""
+    """Reads the written files and compares them with the input; returns the largest difference of the outputs."""
     copy = open_contents(folder, contents.heads)
     if differing := differing_entries(contents.checkpoint, copy.checkpoint):
         raise ValueError(f"what was written is not what was read, in {', '.join(differing[:5])}; nothing is kept")
@@ -258,7 +258,7 @@ def _read_back(folder, contents, computed):
         ", ".join(computed),
         difference,
     )
-    if not difference <= _TOLERANCE:  # so that a difference that is not a number is one
+    if not difference <= _TOLERANCE:  # so that NaN fails, too
         raise ValueError(f"the network computes something else from what was written ({difference:g}); nothing is kept")
     return difference
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Scores predictions, whichever program made them, against the right answers.
+"""Scores the predictions of any program against the correct answers.
 
     python evaluate_predictions.py --task=squad --data_file=dev-v2.0.json --predictions_file=predictions.json
     python evaluate_predictions.py --task=mrpc --data_file=MRPC/dev.tsv --predictions_file=MRPC.tsv
     python evaluate_predictions.py --task=ner --predictions_file=test_predictions.txt --json
     python evaluate_predictions.py dev-v2.0.json predictions.json
 
-The last form is that of SQuAD's official scripts, and of MLQA's with the language as third argument. The figures go to
-standard output, all else to standard error.
+The last form is that of SQuAD's official scripts; for MLQA's, add the language as a third argument. Metrics go to
+standard output, everything else to standard error.
 """
 
 import json
@@ -37,13 +37,13 @@ log = logging.getLogger("bert_keras")
 
 PROGRAM = "evaluate_predictions"
 
-# Flags that are for one task only.
+# Flags that apply to one task only.
 _FLAGS_OF_TASKS = {
     **dict.fromkeys(("na_prob_file", "na_prob_thresh", "version_2_with_negative", "answer_language"), "squad"),
     **dict.fromkeys(("word_column", "tag_column"), "ner"),
     "xnli_language": "xnli",
 }
-# The flags of SQuAD's official script of version 2.0.
+# The flags of the official SQuAD 2.0 script.
 _OFFICIAL_FLAGS = {
     **dict.fromkeys(("-o", "--out-file"), "--output_file"),
     **dict.fromkeys(("-n", "--na-prob-file"), "--na_prob_file"),
@@ -109,13 +109,13 @@ def main(argv):
 
 
 def _with_our_flags(argv):
-    """Returns the arguments with the flags of the official script under our names."""
+    """Returns the arguments with the official script's flags under our names."""
     names = [argument.split("=", 1) for argument in argv]
     return ["=".join([_OFFICIAL_FLAGS.get(name, name), *value]) for name, *value in names]
 
 
 def _take_official_arguments(flag_values, arguments):
-    """Sets the flags as the official scripts of SQuAD and MLQA do, which have arguments in their place."""
+    """Sets flags from positional arguments, as the official scripts of SQuAD and MLQA do."""
     names = ("data_file", "predictions_file", "answer_language")
     given = [f"--{name}" for name in ("task", *names) if name in given_flags(flag_values)]
     if given or not 2 <= len(arguments) <= 3:
@@ -132,26 +132,26 @@ def _take_official_arguments(flag_values, arguments):
     for name, argument in zip(names, arguments, strict=False):
         setattr(flag_values, name, argument)
     if "json" not in given_flags(flag_values):
-        flag_values.json = True  # the scripts write JSON
+        flag_values.json = True  # as the official scripts do
 
 
 def _find_task(name):
     try:
         return find_task(name.lower())
     except ValueError:
-        # A task may have several names.
+        # A task may have several names; show one of them.
         scored = dict.fromkeys(task.name for task in GLUE_TASKS.values() if "dev" in task.files)
         raise ValueError(f"--task={name} is none of squad, ner, {', '.join(scored)}") from None
 
 
 def score_squad(flag_values):
-    """Scores predictions.json of any program as the official scripts do.
+    """Scores a predictions.json as the official scripts do.
 
     Args:
         flag_values: the flags of this program.
 
     Returns:
-        (dict of the official figures, the same as a table).
+        (dict of the official metrics, str with the same as a table).
     """
     articles = read_articles(flag_values.data_file)
     predictions = _read_json_object(flag_values.predictions_file, "give the answer to each question by its id")
@@ -200,14 +200,14 @@ def _squad_table(figures):
 
 
 def score_glue(task, flag_values):
-    """Scores the predictions for the dev file of a task of GLUE (or XNLI, SWAG).
+    """Scores the predictions for the dev file of a GLUE task, XNLI or SWAG.
 
     Args:
-        task: row of `GLUE_TASKS`.
+        task: a value of `GLUE_TASKS`.
         flag_values: the flags of this program.
 
     Returns:
-        (dict of the task's figures, the same as a table with a row for each class).
+        (dict of the task's metrics, str with the same as a table, followed by a report of each class).
     """
     if "dev" not in task.files:
         raise ValueError(f"--task={task.name} has no file with labels; only GLUE's site can score it")
@@ -243,7 +243,7 @@ def _read_json_object(path, needed):
 
 def run_program():
     """Runs the program from the command line."""
-    # Not every system writes UTF-8 into a file or a pipe by itself.
+    # Some systems do not write UTF-8 into a file or a pipe by default.
     sys.stdout.reconfigure(encoding="utf-8")
     sys.exit(run_main(main, sys.argv))
 

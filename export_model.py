@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Exports a model, so that it can be used without this project: as a SavedModel that takes text, as ONNX, as LiteRT.
+"""Exports a model for use without this project: as a SavedModel that takes text, as ONNX, or as LiteRT.
 
     python export_model.py --model_dir=output --export_dir=exported
     python export_model.py --model_dir=output --export_dir=small --format=onnx,litert --quantize=int8
     python export_model.py --init_checkpoint=model --task=fill_mask --export_dir=masks
 
-The export is compared with the model before it appears: the SavedModel in a process that has only TensorFlow and
-tensorflow-text, the other formats with their own runtimes.
+The program compares the export with the model before the folder appears: the SavedModel in a process with only
+TensorFlow and tensorflow-text, the other formats with their own runtimes.
 """
 
 import logging
@@ -37,7 +37,7 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-# What the task of a pre-trained model is made with; a fine-tuned model brings all of this along.
+# Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
 _OF_TASK = {"fill_mask": ("top_k",), "vectors": ("pooling", "layer")}
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
 
@@ -73,7 +73,7 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Returns:
-        dict; what export.json says.
+        dict; the content of export.json.
     """
     values = define_flags()
     parse(values, argv, __doc__)
@@ -83,7 +83,7 @@ def main(argv):
     check_texts = read_check_texts(values.check_file, settings) if values.check_file else None
     try:
         source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
-    except ArgumentError as error:  # names arguments of Python, and this program takes one layer
+    except ArgumentError as error:  # it names Python arguments, and this program takes one layer
         raise ValueError(error.with_flags().replace("--layers", "--layer")) from None
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
         written = write_export(source, folder, values.format, values.quantize, check_texts)
@@ -92,7 +92,7 @@ def main(argv):
 
 
 def _check_flags(values):
-    """Refuses what cannot be, before a model is loaded."""
+    """Refuses invalid flags before a model is loaded."""
     require(values, ("export_dir",))
     _check_source(values)
     check_new_folder(values.export_dir, "export_dir")
@@ -112,7 +112,7 @@ def _check_flags(values):
 
 
 def _check_source(values):
-    """Refuses flags that do not say which model it is, or say of one what it says itself."""
+    """Refuses flags that do not name one model, or that repeat values the model stores."""
     given = given_flags(values)
     if values.model_dir and values.init_checkpoint:
         raise ValueError("there are both --model_dir and --init_checkpoint; give the one that is to be exported")
@@ -178,7 +178,7 @@ def _open_pretrained(values):
 
 def run_program():
     """Runs the program from the command line."""
-    # The new processes that convert and check run on the CPU, so the timings are those of the CPU.
+    # The processes that convert and check run on the CPU, so the timings must be those of the CPU.
     tf.config.set_visible_devices([], "GPU")
     sys.exit(run_main(main, sys.argv))
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the vectors that BERT makes of texts, from any of its layers.
+"""Writes BERT's vectors of texts, from any of its layers.
 
     python extract_features.py --input_file=texts.txt --output_file=features.jsonl --init_checkpoint=model
     python extract_features.py --input_file=texts.txt --output_file=vectors.npz --init_checkpoint=model \\
         --layers=-1 --pooling=mean
 
-The input has one text a line, or two with " ||| " between them. The output has one entry a line, blank ones included.
+The input has one text a line, or two with " ||| " between them. The output has one entry a line, also for blank lines.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from bert_keras.storage.checks import check_output_file
 
 log = logging.getLogger("bert_keras")
 
-# Of several machines each would write the one output file.
+# Without multi_worker, because each machine would write the same output file.
 _STRATEGIES = tuple(name for name in STRATEGIES if name != "multi_worker")
 
 
@@ -79,7 +79,7 @@ def main(argv):
 
 
 def _extract(values, console):
-    # Not given: what the model has of the last four, because there are models of two layers.
+    # None: the last four layers, or all layers of a smaller model.
     layers = parse_layers(values.layers) if "layers" in given_flags(values) else None
     num_lines = count_lines(values.input_file)
     inputs = {f"--{name}": values[name].value for name in ("input_file", "vocab_file", "bert_config_file")}
@@ -112,7 +112,7 @@ def _extract(values, console):
 
 
 def _files_of_model(init_checkpoint, files):
-    """Returns the files that were read, by the flag that named them or their folder."""
+    """Returns the model's files, by the flag that named them or their folder."""
     folder = init_checkpoint if files.checkpoint is None else paths.parent(files.checkpoint.prefix)
     beside = [paths.join(folder, name) for name in ("bert_config.json", "config.json", "tokenizer_config.json")]
     of_checkpoint = []
@@ -123,7 +123,7 @@ def _files_of_model(init_checkpoint, files):
 
 
 def _strategy(values):
-    """Returns the strategy of several devices or a TPU; None for the one default device."""
+    """Returns the strategy for several devices or a TPU; None for the default device."""
     import tensorflow as tf
 
     from bert_keras.training.distribution.devices import create_strategy, workers_of_tf_config

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Asks a model. A fine-tuned one does what it was trained for, and an export what it was made for; a pre-trained one
-fills in the [MASK]s of texts, judges pairs of texts, or scores texts.
+"""Predicts with a fine-tuned model, an export or a pre-trained model.
 
     python predict.py --model_dir=output "A text to classify." "Another one."
     python predict.py --model_dir=output --input_file=texts.txt --json
@@ -9,9 +8,13 @@ fills in the [MASK]s of texts, judges pairs of texts, or scores texts.
     python predict.py --task=next_sentence --init_checkpoint=model "He was hungry." "So he ate."
     python predict.py --task=score --init_checkpoint=model --input_file=sentences.txt --json
 
-Texts are arguments, lines of --input_file, or lines of standard input. A pair (of a question: the question and the text
-to find its answer in) is two arguments, or one line with a tab between its texts. A table (.csv, .tsv, .jsonl) is read
-by its columns. Answers go to standard output in the order of the texts, all else to standard error.
+A fine-tuned model or an export performs its own task. A pre-trained model fills in the [MASK]s of texts, judges pairs
+of texts, or scores texts.
+
+Texts are arguments, lines of --input_file, or lines of standard input. A pair is two arguments, or one line with a tab
+between its texts; for question answering, the question comes first, then the text with its answer. Tables (.csv, .tsv,
+.jsonl) are read by their columns. Answers go to standard output in the order of the texts, everything else to standard
+error.
 """
 
 import dataclasses
@@ -39,9 +42,9 @@ from bert_keras.prediction.sequences import LONG_CHOICES
 
 log = logging.getLogger("bert_keras")
 
-# The classes are loaded after the command line has been checked: TensorFlow takes seconds.
+# Names of classes. TensorFlow takes seconds to load, so the program first checks the command line.
 _PRETRAINED = {"fill_mask": "FillMask", "next_sentence": "NextSentence", "score": "SentenceScorer"}
-# A fine-tuned model or an export brings all of this along; an export for fill_mask leaves the last two to be chosen.
+# A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last two are allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
 _OF_FILL_MASK = ("long", "top_k")
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
@@ -50,7 +53,7 @@ _LIMITS = {
     "max_sequences": "Sequences that a text comes to (windows, choices, tokens to score), at most.",
     "max_masks": "[MASK]s of a text, at most.",
 }
-# What a text is for each task that does not take single texts.
+# The form of the input, for tasks that do not take single texts.
 _SHAPES = {"next_sentence": "pair", "question_answering": "pair", "multiple_choice": "choices"}
 
 
@@ -105,7 +108,7 @@ def main(argv):
 
 
 def _look_at_model_dir(values):
-    """Returns what to call the model in an error, and what its texts are, before it is loaded."""
+    """Returns the name of the model for errors and the form of its input, before the model is loaded."""
     if values.init_checkpoint:
         raise ValueError("there are both --model_dir and --init_checkpoint; give the one that is to be asked")
     _, settings = read_settings(values.model_dir)
@@ -135,7 +138,7 @@ def _check_pretrained(values):
 
 
 def _rows(values, arguments, shape, called, limits):
-    """Returns the texts, an iterator over what to call each of them and the text."""
+    """Returns an iterator over (name of the text for errors, text)."""
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     if values.input_file and not arguments and is_table(values.input_file):
         trained = columns_of_training(values.model_dir) if values.model_dir else {}
@@ -179,7 +182,7 @@ def _write(answers, values):
 
 def run_program():
     """Runs the program from the command line."""
-    # Not every system writes UTF-8 into a file or a pipe by itself.
+    # Some systems do not write UTF-8 into a file or a pipe by default.
     sys.stdout.reconfigure(encoding="utf-8")
     sys.exit(run_main(main, sys.argv))
 

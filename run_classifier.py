@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Fine-tunes BERT on a task of classes, numbers, several labels or choices, evaluates and predicts.
+"""Fine-tunes BERT for classification, regression, multi-label or multiple-choice tasks, evaluates and predicts.
 
     python run_classifier.py --do_train --do_eval --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=mrpc \\
         --task_name=mrpc --data_dir=glue/MRPC
     python run_classifier.py --do_train --do_eval --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=reviews \\
         --train_file=reviews.csv --eval_share=0.2
 
-The data are a task of GLUE, XNLI or SWAG by its name, files of your own (CSV, TSV, JSON lines), or a data set of
-TensorFlow Datasets. The same command again resumes a run that was interrupted. The flags of the release keep their
-names, defaults and meaning.
+The data are a GLUE task, XNLI or SWAG by name, your own files (CSV, TSV, JSON lines), or a dataset of TensorFlow
+Datasets. To resume an interrupted run, run the same command again. The flags of the original BERT keep their names,
+defaults and meaning.
 """
 
 import sys
@@ -84,7 +84,7 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Returns:
-        dict of the figures of the evaluation; None without one.
+        dict of the metrics of the evaluation; None without one.
     """
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)

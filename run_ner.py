@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains a model that tags words, such as named entities (paper, section 5.3), evaluates it and predicts.
+"""Trains a model that tags words, for example named entities (paper, section 5.3), evaluates it and predicts.
 
     python run_ner.py --do_train --do_eval --do_predict --data_dir=conll2003 \\
         --init_checkpoint=cased_L-12_H-768_A-12 --output_dir=ner_model
 
-Files are CoNLL columns, a word and its tag on each line, or JSON lines of words and tags. The same command again
-resumes a run that was interrupted; without --do_train the model in --output_dir is evaluated, or predicts.
+Files are CoNLL columns, with one word and its tag on each line, or JSON lines of words and tags. To resume an
+interrupted run, run the same command again. Without --do_train, the program uses the model in --output_dir.
 """
 
 import sys
@@ -28,7 +28,7 @@ from bert_keras.training.finetuning.run import fine_tune
 
 PROGRAM = "run_ner"
 
-# Which flag says that a file is used, and what it is called in --data_dir.
+# For each file: the flag that uses it, and its name in --data_dir.
 _FILES = {
     "train_file": ("do_train", "train.txt"),
     "eval_file": ("do_eval", "dev.txt"),
@@ -68,7 +68,7 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Returns:
-        dict of the figures of the evaluation; None without one.
+        dict of the metrics of the evaluation; None without one.
     """
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
@@ -100,7 +100,7 @@ def main(argv):
 
 
 def _find_files(settings):
-    """Returns the paths of the files that are to be used, a dict by flag name."""
+    """Returns the paths of the files to use, a dict by flag name."""
     files = {}
     for name, (action, usual_name) in _FILES.items():
         if not settings[action]:
@@ -112,7 +112,7 @@ def _find_files(settings):
 
 
 def _check_columns(files, given):
-    """Refuses flags of columns where no file has columns."""
+    """Refuses column flags if no file has columns."""
     for name in ("word_column", "tag_column"):
         if name in given and all(map(is_json_lines, files.values())):
             raise ValueError(f"--{name} is for files of columns, but {', '.join(files.values())} are JSON lines")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Pre-trains BERT: masked LM and next sentence prediction on records of examples.
+"""Pre-trains BERT with masked LM and next sentence prediction on record files of examples.
 
     python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
         --output_file=train.tfrecord
     python run_pretraining.py --do_train --do_eval --bert_config_file=bert_config.json --input_file=train.tfrecord \\
         --eval_file=held_out.tfrecord --output_dir=model
 
-Without any flag it runs a demo from text to model in about two minutes. The same command again resumes a run that was
-interrupted. The flags of the release keep their names, defaults and meaning.
+Without any flag, the program runs a demo from text to model in about two minutes. To resume an interrupted run, run the
+same command again. The flags of the original BERT keep their names, defaults and meaning.
 """
 
 import logging
@@ -125,7 +125,7 @@ def main(argv):
 
 
 def run(settings, console):
-    """Trains and evaluates as the settings say.
+    """Trains and evaluates according to the settings.
 
     Args:
         settings: dict of flag values by name.
@@ -195,7 +195,7 @@ def _settings(flag_values):
 
 
 def _read_input(settings):
-    """Reads and checks all that is read before training: the config and the records."""
+    """Reads and checks the input of training: config and records."""
     if not settings["do_eval"] and (settings["eval_file"] or settings["eval_steps"]):
         raise ValueError("--eval_file and --eval_steps say how to evaluate; give --do_eval as well, or leave them out")
     name = settings["bert_config_file"]
@@ -229,11 +229,11 @@ def _check_vocabulary(vocab_file, config, records):
 
 
 def _checkpoint_to_start_from(settings, run_dir):
-    """Opens the checkpoint to start from; the run's own newest one goes before any other, as in the release."""
+    """Opens the checkpoint to start from. As in the original BERT, the run's newest one has priority."""
     if run_dir.latest_checkpoint():
         if settings["init_checkpoint"]:
             log.info("%s goes before --init_checkpoint", run_dir.latest_checkpoint())
-        # Training takes up more of it than the weights, and reads it by itself.
+        # Training restores this checkpoint itself, with the optimizer's state.
         return None if settings["do_train"] else open_checkpoint(run_dir.latest_checkpoint())
     if settings["init_checkpoint"]:
         return open_checkpoint(settings["init_checkpoint"])
@@ -265,7 +265,7 @@ def _batches(settings, strategy, records, start_step):
 
 
 def _evaluation(settings, task, strategy, records, eval_records):
-    """Returns a function that evaluates the task's model and gives its metrics; see `training.loop.train`."""
+    """Returns a function that evaluates the task's model and returns its metrics; see `training.loop.train`."""
     batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
     if eval_records is None:
         log.warning(
@@ -294,7 +294,7 @@ def _evaluation(settings, task, strategy, records, eval_records):
 
 
 def _claim(run_dir, settings, config, records, workers):
-    """Makes the folder the run's own, and puts into it what the weights need to be of use."""
+    """Claims the run folder, and writes the files into it that users of the weights need."""
     facts = {
         "bert_config": config.to_dict(),
         "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
@@ -305,7 +305,7 @@ def _claim(run_dir, settings, config, records, workers):
     run_dir.write_text("bert_config.json", config.to_json_string())
     casing = records.metadata.get("do_lower_case")
     if casing is not None:
-        # Frozen here: the records may be built again, or be on another machine, when the model is used.
+        # Stored here, because the records may change, or be on another machine, when the model is used.
         is_from_nothing = not settings["init_checkpoint"]
         longest = settings["max_seq_length"] if is_from_nothing else config.max_position_embeddings
         preparation = Preparation(casing, records.metadata.get("strip_accents"), longest)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a model that finds the answers to questions in texts (SQuAD 1.1 and 2.0), evaluates it and predicts.
+"""Trains a model that finds answers to questions in texts (SQuAD 1.1 and 2.0), evaluates it and predicts.
 
     python run_squad.py --do_train --do_predict --train_file=train-v1.1.json --predict_file=dev-v1.1.json \\
         --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=squad_model
 
-SQuAD 2.0, where a text may not hold the answer, needs --version_2_with_negative. The same command again resumes a run
-that was interrupted; without --do_train the model in --output_dir predicts. The flags of the release keep their names,
-defaults and meaning.
+For SQuAD 2.0, where a text may not contain the answer, give --version_2_with_negative. To resume an interrupted run,
+run the same command again. Without --do_train, the program uses the model in --output_dir. The flags of the original
+BERT keep their names, defaults and meaning.
 """
 
 import logging
@@ -74,7 +74,7 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Returns:
-        dict of the figures of the evaluation; None without one.
+        dict of the metrics of the evaluation; None without one.
     """
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
@@ -85,12 +85,12 @@ def main(argv):
     _check(settings)
     is_evaluated = False
     if not settings["do_train"] and "eval_file" not in given:
-        # That of the training has told what it tells, and keeps its files.
+        # Training has evaluated on this file already; keep its reports.
         is_evaluated = settings["eval_file"] is not None
         settings["eval_file"] = None
     is_threshold_given = "null_score_diff_threshold" in given
     if settings["do_train"]:
-        # From a run_config.json it is known by its value alone.
+        # In a run_config.json, only a value other than the default shows that it was given.
         is_threshold_given |= settings["null_score_diff_threshold"] != 0.0
     elif settings["null_score_diff_threshold"] and not is_threshold_given:
         log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])

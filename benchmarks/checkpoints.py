@@ -1,12 +1,12 @@
-"""Sets this project beside transformers (PyTorch) and keras-hub: the same weights, carried over in both directions.
+"""Compares this project with transformers (PyTorch) and keras-hub: the same weights, converted in both directions.
 
     python benchmarks/checkpoints.py --work_dir=/tmp/checkpoints
 
-All weights are random, biases and gammas included. They go through files: what one library writes is converted by
-convert_checkpoint.py where needed, and read by the other with its own reader (keras-hub writes no format of others, so
-its weights are read out of the model). The table, in Markdown, has the largest difference of each output on ragged
-batches; a line with the other gelu shows what the comparison would notice. The second table is of every class, in a
-small size. Needs pip install '.[peers]'.
+All weights are random, biases and gammas included. One library writes them to files, convert_checkpoint.py converts the
+files if necessary, and the other library reads them. keras-hub cannot write the formats of other libraries, so its
+weights are taken from the model. The first table, in Markdown, has the largest difference of each output on sequences
+of different lengths. Its rows with the other gelu show how the comparison detects an error. The second table covers
+every class, in a small size. Needs pip install '.[peers]'.
 """
 
 import logging
@@ -58,7 +58,7 @@ _CLASSES = {
 }
 _SIZE_OF_CLASSES = "small"
 _OUTPUTS = ("sequence_output", "pooled_output", "masked_lm_logits", "next_sentence_logits")
-# keras-hub's names for the parts of ours; the rest of a path is split off.
+# keras-hub's names for the beginnings of our weight names.
 _HUB_NAMES = {
     "bert/embeddings/word_embeddings": "token_embedding/embeddings",
     "bert/embeddings/position_embeddings": "position_embedding/embeddings",
@@ -117,7 +117,7 @@ def main(argv):
 
 
 def make_features(config, num_tokens):
-    """Makes four sequences of different lengths, each of two segments, with five positions to predict."""
+    """Makes four sequences of different lengths, each with two segments and five positions to predict."""
     random = np.random.default_rng(0)
     lengths = np.array([num_tokens, num_tokens // 2, num_tokens // 3, 7])[:, None]
     columns = np.arange(num_tokens)
@@ -131,7 +131,7 @@ def make_features(config, num_tokens):
 
 
 def ours_to_others(config, folder, features):
-    """Our random model, as the release would store it, converted, in both libraries."""
+    """Stores our random model as the original BERT would, converts it, and compares it in both libraries."""
     model = make_model(config)
     save_checkpoint(folder / "ours" / "bert_model.ckpt", weights_by_name(model))
     config.to_json_file(folder / "ours" / "bert_config.json")
@@ -141,14 +141,14 @@ def ours_to_others(config, folder, features):
     print_row(OURS, TORCH, gelu, expected, run_transformers(load_transformers(folder / "ours_safetensors"), features))
     other = load_transformers(folder / "ours_safetensors", hidden_act={"tanh": "gelu", "erf": "gelu_new"}[gelu])
     print_row(OURS, f"{TORCH}, told the other gelu", gelu, expected, run_transformers(other, features))
-    # It has no other gelu than the tanh form, whatever the config says.
+    # keras-hub ignores the config and always uses the tanh form of gelu.
     note = "" if gelu == "tanh" else ", which has only tanh"
     backbone = keras_hub.models.BertBackbone.from_preset(str(folder / "ours_safetensors"))
     print_row(OURS, HUB + note, gelu, expected, run_hub(backbone, features))
 
 
 def transformers_to_ours(config, folder, features):
-    """A random model of transformers, saved by it in shards, converted to the release's format, in our model."""
+    """Saves a random model of transformers in shards, converts it to TensorFlow, and compares it in our model."""
     torch.manual_seed(0)
     act = {"gelu": "gelu_new", "gelu_erf": "gelu"}[config.hidden_act]
     model = make_transformers("BertForPreTraining", config, hidden_act=act)
@@ -163,7 +163,7 @@ def transformers_to_ours(config, folder, features):
 
 
 def hub_to_ours(config, folder, features):
-    """A random model of keras-hub, written under the release's names, in our model."""
+    """Writes a random model of keras-hub under the original BERT's names, and compares it in our model."""
     keras.utils.set_random_seed(1)
     backbone = peers.keras_hub_backbone(config)
     theirs = {weight.path: weight for weight in backbone.weights}
@@ -180,7 +180,7 @@ def hub_to_ours(config, folder, features):
 
 
 def there_and_back(class_name, head, config, folder, features):
-    """A random model of a class of transformers: saved by it, converted and converted back, loaded by it."""
+    """Saves a random model of transformers, converts it to TensorFlow and back, and compares weights and outputs."""
     torch.manual_seed(0)
     model = make_transformers(class_name, config)
     model.save_pretrained(folder / "torch")
@@ -196,14 +196,14 @@ def there_and_back(class_name, head, config, folder, features):
 
 
 def make_model(config):
-    """Makes our model of pre-training with random weights."""
+    """Makes our pre-training model with random weights."""
     model = PretrainingModel(config)
     randomize(weights_by_name(model))
     return model
 
 
 def randomize(weights):
-    """Gives every weight random values, so that none is forgotten unnoticed: gammas around 1, the rest around 0."""
+    """Gives every weight random values (gammas around 1, others around 0), so that a missing weight shows."""
     random = np.random.default_rng(0)
     for name, weight in weights.items():
         weight.assign(random.normal(1.0 if name.endswith("gamma") else 0.0, 0.05, weight.shape).astype(np.float32))
@@ -222,7 +222,7 @@ def make_transformers(class_name, config, hidden_act="gelu_new"):
 
 
 def load_transformers(folder, class_name="BertForPreTraining", **changes):
-    """Loads a model of transformers, which must find all of its weights and no others."""
+    """Loads a model of transformers; its weights and those of the files must be the same set."""
     model, info = getattr(transformers, class_name).from_pretrained(folder, output_loading_info=True, **changes)
     assert not any(info.values()), info
     return model.eval()
@@ -272,7 +272,7 @@ def run_hub(backbone, features):
 
 
 def hub_name(name):
-    """Returns what keras-hub calls one of our weights."""
+    """Returns keras-hub's name for one of our weights."""
     layer, _, rest = name.removeprefix("bert/encoder/layer_").partition("/")
     if name == f"bert/encoder/layer_{layer}/{rest}":
         beginning, name = f"transformer_layer_{layer}/", rest
@@ -283,14 +283,14 @@ def hub_name(name):
 
 
 def convert(source, target, format_, **more):
-    """Runs convert_checkpoint.py, without its log lines."""
+    """Runs convert_checkpoint.py without its log lines."""
     arguments = {"input": source, "output": target, "format": format_, **more}
     convert_checkpoint.open_console = lambda: None
     convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
 
 
 def print_row(source, target, gelu, expected, computed):
-    """Prints a line of the table."""
+    """Prints a row of the table."""
     differences = [
         f"{np.max(np.abs(expected[name] - computed[name])):.1e}" if name in expected and name in computed else ""
         for name in _OUTPUTS
@@ -299,7 +299,7 @@ def print_row(source, target, gelu, expected, computed):
 
 
 def versions():
-    """Returns what was compared with what."""
+    """Returns the versions of all libraries, a str."""
     return (
         f"Python {platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}, "
         f"PyTorch {torch.__version__}, transformers {transformers.__version__}, keras-hub {keras_hub.__version__}; CPU"

@@ -2,11 +2,10 @@
 
     python benchmarks/create_pretraining_data.py --corpus='texts/*.txt' --vocab=vocab.txt
 
-Each size is built in a process of its own, which with its workers is held to as many cores as there are workers, with
-the settings of the release's sample command (length 128, 20 predictions, dupe_factor 5). The clock runs from the first
-byte read to the last record file in place, the start of the workers included. Memory is that of all processes together,
-asked for every 20 ms; what they share counts as often as it is shared. A larger text is the original followed by copies
-of it whose sentences are shuffled.
+Each size is built in its own process, limited with its workers to one core per worker. The settings are those of the
+original BERT's sample command (length 128, 20 predictions, dupe_factor 5). The time runs from the first byte read to
+the last record file in place, and includes the start of the workers. Memory is the sum over all processes, sampled
+every 20 ms; shared memory counts once per process. A larger text is the original plus copies with shuffled sentences.
 """
 
 import argparse
@@ -28,24 +27,24 @@ from bert_keras.cli.progress import Progress
 
 
 class Stopwatch(Progress):
-    """Takes the time of each piece of work."""
+    """Measures the time of each step of the work."""
 
     def __init__(self):
         super().__init__()
         self.seconds = {}
 
     def start(self, what, total, unit):
-        """Begins to count."""
+        """Starts the clock for `what`."""
         super().start(what, total, unit)
         self._name, self._since = what, time.perf_counter()
 
     def finish(self):
-        """Adds what went by."""
+        """Stores the elapsed seconds."""
         self.seconds[self._name] = time.perf_counter() - self._since
 
 
 def measure(text_file, vocab_file, dupe_factor, num_workers):
-    """Builds examples from one file in this process and its workers and returns the figures."""
+    """Builds examples from one file in this process and its workers; returns a dict of measurements."""
     from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
     from bert_keras.data_prep.text.tokenization import FullTokenizer
 
@@ -65,7 +64,7 @@ def measure(text_file, vocab_file, dupe_factor, num_workers):
 
 
 def memory_of(process):
-    """Returns the memory of a process and of those that it has started, in bytes; 0 where it has ended."""
+    """Returns the memory of a process and its children in bytes; 0 if the process has ended."""
     try:
         with open(f"/proc/{process}/statm") as file:
             memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -78,7 +77,7 @@ def memory_of(process):
 
 
 def measure_apart(text_file, vocab_file, dupe_factor, num_workers):
-    """Runs `measure` in a process of its own and adds the most memory that it and its workers had."""
+    """Runs `measure` in its own process, and adds the peak memory of that process and its workers."""
     command = [sys.executable, __file__, f"--measure={text_file}", f"--vocab={vocab_file}", f"--dupe={dupe_factor}"]
     process = subprocess.Popen([*command, f"--workers={num_workers}"], stdout=subprocess.PIPE, text=True)
     memory = 0
@@ -91,7 +90,7 @@ def measure_apart(text_file, vocab_file, dupe_factor, num_workers):
 
 
 def write_text(file, documents, times):
-    """Writes the documents, and after them `times` - 1 copies of the same shape made of shuffled sentences."""
+    """Writes the documents, then `times` - 1 copies of the same structure with shuffled sentences."""
     sentences = [sentence for document in documents for sentence in document]
     rng = random.Random(0)
     with open(file, "wb") as output:
@@ -105,7 +104,7 @@ def write_text(file, documents, times):
 
 
 def read_text(pattern):
-    """Returns the documents of the files as lists of lines."""
+    """Returns the documents of the files, each a list of lines."""
     documents = [[]]
     for file in sorted(glob.glob(pattern)):
         for line in pathlib.Path(file).read_bytes().splitlines(keepends=True):
@@ -117,7 +116,7 @@ def read_text(pattern):
 
 
 def print_table(rows, arguments):
-    """Prints the figures as a table in Markdown, and what they were measured with."""
+    """Prints the measurements as a Markdown table, with the command and the machine."""
     print(f"`python {shlex.join(['benchmarks/create_pretraining_data.py', *arguments])}`\n")
     load = f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
     print(f"{describe_machine()}; {load}.\n")
@@ -133,7 +132,7 @@ def print_table(rows, arguments):
 
 
 def main(arguments):
-    """Measures every size asked for, with every number of workers."""
+    """Measures every requested size with every number of workers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="../shared/data/corpus/*.txt", help="pattern of the text files")
     parser.add_argument("--vocab", default="../shared/data/vocab/uncased.txt", help="vocabulary")

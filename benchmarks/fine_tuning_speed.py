@@ -1,10 +1,10 @@
-"""Times fine-tuning MRPC beside transformers' Trainer, from the command to the scores, on this machine, in turns.
+"""Compares the time to fine-tune MRPC with transformers' Trainer, from the command to the scores.
 
     python benchmarks/fine_tuning_speed.py --data_dir=glue/MRPC --init_checkpoint=minilm
 
-Each turn is a process of its own that reads the same files, starts from the same weights, trains three epochs with
-batches of 32 at 5e-5, evaluates, and leaves its scores and its model; the seed is the number of the round. The Trainer
-(`transformers_trainer.py`) is as it comes: sequences padded to 128, bfloat16 where it has it. Prints a table in
+The programs take turns on this machine. Each turn is a separate process with the same files and initial weights. It
+trains three epochs with batches of 32 at 5e-5, evaluates, and writes scores and model. The seed is the number of the
+round. The Trainer (`transformers_trainer.py`) keeps its defaults, with sequences padded to 128. Prints a table in
 Markdown. Needs pip install '.[peers]'.
 """
 
@@ -51,7 +51,7 @@ _PEER_TO_BEAT = "transformers bfloat16"
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """What came of one run of a program: wall clock and processor time in s, examples/s in training, two scores."""
+    """The result of one run: wall-clock and processor time in s, examples/s in training, two scores."""
 
     seconds: float
     cpu_seconds: float
@@ -101,10 +101,10 @@ def run_once(arguments, device="cpu"):
 
     Args:
         arguments: list of str; the program's path within the project, then its flags, --output_dir last.
-        device: "cpu" or "gpu"; with "cpu" the program sees no GPU.
+        device: "cpu" or "gpu"; "cpu" hides GPUs from the program.
 
     Raises:
-        ValueError: it failed; what it said is in the message.
+        ValueError: the program failed; the message contains its standard error.
     """
     command = [sys.executable, str(_ROOT / arguments[0]), *arguments[1:]]
     print("+ python", " ".join(arguments), file=sys.stderr, flush=True)
@@ -122,7 +122,7 @@ def run_once(arguments, device="cpu"):
 
 
 def training_speed(folder, metrics):
-    """Returns examples/s: what the Trainer says, else the median of what the rows of the run's metrics.csv say."""
+    """Returns examples/s as the Trainer reports it, else the median over the rows of the run's metrics.csv."""
     if "train_samples_per_second" in metrics:
         return metrics["train_samples_per_second"]
     rows = [row["examples_per_second"] for row in read_metrics(folder / METRICS_FILE)]
@@ -135,7 +135,7 @@ def _cpu_seconds_of_children():
 
 
 def print_table(turns):
-    """Prints medians, the range of the seconds and of F1, and the ratio to the Trainer in bfloat16, as Markdown.
+    """Prints a Markdown table: medians, ranges of seconds and F1, and the ratio to the Trainer in bfloat16.
 
     Args:
         turns: dict of lists of Turn by name.

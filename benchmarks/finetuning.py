@@ -1,11 +1,11 @@
-"""Fine-tunes a real encoder on real data, task by task, and sets it beside one that starts from random numbers.
+"""Fine-tunes a pre-trained encoder on real datasets, and compares it with training from random weights.
 
     python benchmarks/finetuning.py --data_dir=data --init_checkpoint=minilm --work_dir=/tmp/finetuning
 
-Each row is a command of the project's programs, run as a user would; it is printed under the table. Beside each figure
-stand the same recipe from random numbers, and what an answer would come to that knows nothing of the text. With several
-seeds the figure is the median and the range is given. The same command goes on where it was interrupted: what has a
-result is not run again. Prints a table in Markdown, which is also `results.md` in the work folder.
+Each row is a command of the project's programs, run as a user would run it and printed under the table. For each
+metric, the table shows the median and range over the seeds, the median of the same recipe from random weights, and the
+baseline. To continue after an interruption, run the same command again: it skips runs that have a result. Prints a
+table in Markdown, and writes it to `results.md` in the work folder.
 """
 
 import dataclasses
@@ -35,14 +35,13 @@ _SEARCH = "--num_train_epochs=3 --learning_rate=5e-5,4e-5,3e-5,2e-5 --train_batc
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A task and how it is trained.
+    """A task and its training.
 
     Attributes:
-        name: what the table calls it.
-        command: program and flags, with {data} for the folder of the data.
-        figures: of its evaluation those to show, the first of which the runs are compared by.
-        num_seeds: of the encoder that has been pre-trained, and of the one that has not.
-        result: the file with the figures, in the run's folder.
+        name: str; its name in the table.
+        command: str; program and flags, with {data} for the data folder.
+        figures: tuple of the metrics to show.
+        num_seeds: tuple; the number of seeds with pre-trained and with random weights.
     """
 
     name: str
@@ -84,7 +83,7 @@ ROWS = (
         ("best_f1", "best_exact", "HasAns_f1", "HasAns_exact"),
         (1, 1),
     ),
-    # Once over its 67,349 examples is six times what three epochs of MRPC are.
+    # One epoch of its 67,349 examples takes six times as long as three epochs of MRPC.
     _glue("sst-2", "SST-2", ("accuracy",), (1, 1), f"{_RECIPE.replace('epochs=3', 'epochs=1')} --max_seq_length=64"),
 )
 
@@ -109,7 +108,7 @@ def main(argv):
         raise ValueError(f"--rows={unknown[0]} is the beginning of none of {', '.join(row.name for row in ROWS)}")
     pathlib.Path(values.work_dir).mkdir(parents=True, exist_ok=True)
     rows = [row for row in ROWS if not values.rows or any(row.name.startswith(name) for name in values.rows)]
-    # Every task once before any task twice: what is wrong shows early.
+    # Run every task once before any task twice, so that errors show early.
     for seed in range(1, max(max(row.num_seeds) for row in rows) + 1):
         for number, start in enumerate(_STARTS):
             for row in rows:
@@ -121,7 +120,7 @@ def main(argv):
 
 
 def run_once(row, start, seed, values):
-    """Runs a row's command with a seed, and keeps the figures; does nothing where they are kept already.
+    """Runs a row's command with a seed and stores the result, unless it exists.
 
     Args:
         row: Row.
@@ -134,7 +133,7 @@ def run_once(row, start, seed, values):
     if result_file.exists():
         return
     arguments = shlex.split(row.command.format(data=values.data_dir))
-    # The checkpoints of these runs, which take minutes, would take more time to write than to compute again.
+    # These runs take minutes: repeating one is faster than writing its checkpoints.
     arguments += [f"--seed={seed}", f"--output_dir={folder}", "--save_checkpoints_steps=100000"]
     arguments += _start_flags(start, values.init_checkpoint)
     print("+ python", shlex.join(arguments), flush=True)
@@ -148,7 +147,7 @@ def run_once(row, start, seed, values):
 
 
 def results_table(work_dir):
-    """Returns the table of all results that there are, with the commands and the machine.
+    """Returns the table of all results so far, with the commands and the machine.
 
     Args:
         work_dir: the folder of the runs.
@@ -163,10 +162,10 @@ def results_table(work_dir):
         pretrained, random = (_results(work_dir, row, start) for start in _STARTS)
         if not pretrained:
             continue
-        # Of the fastest: whatever else the machine does only adds to it.
+        # The fastest run, because other load on the machine only adds time.
         minutes = min(result["seconds"] for result in pretrained) / 60
         for number, figure in enumerate(row.figures):
-            # Which figure a share is and which a correlation, only the reader needs to know; official ones are percent.
+            # Metrics keep their scale: official scores are in percent.
             values = sorted(result["metrics"][figure] for result in pretrained)
             cells = [row.name if number == 0 else "", figure, _shown(statistics.median(values))]
             cells += [f"{_shown(values[0])} to {_shown(values[-1])}" if len(values) > 1 else "", str(len(values))]

@@ -1,9 +1,10 @@
-"""Times the encoder without training beside transformers (PyTorch) and keras-hub, on this machine, in turns.
+"""Compares the speed of inference with transformers (PyTorch) and keras-hub; the programs take turns.
 
     python benchmarks/inference.py
 
-From word-piece ids to the vectors of all tokens. bfloat16 is as fast as each library can: here the products, in
-transformers the whole model. Prints tables in Markdown. Needs pip install '.[peers]'.
+Inference is the encoder's step from token ids to the vectors of all tokens. bfloat16 is the fastest use of it in each
+library: for the products here, for the whole model in transformers. Prints tables in Markdown. Needs pip install
+'.[peers]'.
 """
 
 import functools
@@ -33,7 +34,7 @@ def main(argv):
 
 
 def make_programs(config, batch, device):
-    """Returns by name what makes the programs that take turns."""
+    """Returns a dict of functions by name; each makes a program."""
     return {
         "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
         "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),

@@ -1,10 +1,10 @@
-"""Measures one classifier in every format of an export: size, time to load, and how fast it answers.
+"""Measures one classifier in every export format: size, time to load, and speed.
 
     python benchmarks/inference_formats.py --init_checkpoint=minilm --work_dir=/tmp/formats
 
-The encoder is real, its head of two classes random, which takes the same time. All formats are loaded into one process
-and take turns, so that what else the machine does meets them alike. Texts are made of words that are one piece each;
-"text" is given text and tokenizes it too, the others are given ids. Prints a table in Markdown.
+The encoder is pre-trained; its head of two classes is random, which takes the same time. One process loads all formats,
+and they take turns, so that other load on the machine affects them alike. Each word of the texts is one token. Formats
+named "text" take text and tokenize it, the others take token ids. Prints a table in Markdown.
 """
 
 import pathlib
@@ -33,7 +33,7 @@ from bert_keras.modeling import HEAD_PATTERNS, POOLER_PATTERNS, ClassifierModel,
 from bert_keras.prediction.loading.exported import open_litert, open_onnx, open_saved_model
 from bert_keras.prediction.loading.model_files import open_model_files
 
-# Rows and pieces of what is asked.
+# Rows and tokens of each question.
 SHAPES = {"one of 12 pieces": (1, 12), "one of 128": (1, 128), "64 of 128": (64, 128)}
 _LABELS = ("no", "yes")
 
@@ -52,7 +52,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("init_checkpoint", "work_dir"))
-    use_device("cpu")  # where the other formats compute
+    use_device("cpu")  # as the other formats do
     work_dir = pathlib.Path(values.work_dir)
     if work_dir.exists() and (not work_dir.is_dir() or any(work_dir.iterdir())):
         raise ValueError(f"--work_dir={work_dir} is not an empty folder; give one that is new or empty")
@@ -77,7 +77,7 @@ def main(argv):
 
 
 def make_question(tokenizer, num_rows, num_tokens):
-    """Makes texts of so many pieces, and the features of them."""
+    """Makes random texts of `num_tokens` tokens, and their features."""
     random = np.random.default_rng(num_rows + num_tokens)
     words = [token for token in tokenizer.vocab if token.isascii() and token.isalpha()]
     texts = [" ".join(random.choice(words, num_tokens - 2)) for _ in range(num_rows)]
@@ -98,8 +98,8 @@ def write_all(model, files, network, work_dir):
     """Writes the model in every format.
 
     Returns:
-        dict of the size of each in bytes by its name; dict of functions that load one and give a function of what
-        `make_question` makes, with the size that it belongs to.
+        dict of sizes in bytes by name; dict of functions by name. Each function loads a format and returns it as a
+        function of a question from `make_question`.
     """
     settings = {
         "task": "classification",
@@ -134,12 +134,12 @@ def write_all(model, files, network, work_dir):
 
 
 def of_ids(run):
-    """Returns a network as a function of a question that gives its logits; only its features are looked at."""
+    """Returns a network as a function from the features of a question to logits."""
     return lambda question: np.asarray(run(question["features"])["logits"])
 
 
 def of_text(path):
-    """Returns the text signature of a SavedModel as a function of a question that gives probabilities."""
+    """Returns the text signature of a SavedModel as a function from the texts of a question to probabilities."""
     loaded = tf.saved_model.load(path)
 
     def run(question):
@@ -149,10 +149,10 @@ def of_text(path):
 
 
 def load_all(openers, num_times=3):
-    """Loads every format some times.
+    """Loads every format `num_times` times.
 
     Returns:
-        dict of (function of a question, function that loads another) by name; dict of lists of seconds.
+        dict of (function of a question, function that loads the format) by name; dict of lists of seconds by name.
     """
     seconds = {name: [] for name in openers}
     loaded = {}
@@ -166,13 +166,13 @@ def load_all(openers, num_times=3):
 
 
 def measure(calls, asked, num_rounds):
-    """Asks all formats all questions, taking turns.
+    """Times all formats on all questions, in turns.
 
     Returns:
         dict of lists of seconds by (format, question).
     """
     seconds = {(name, shape): [] for name in calls for shape in asked}
-    for number in range(num_rounds + 1):  # the first is not counted: it traces and plans
+    for number in range(num_rounds + 1):  # the first round traces and plans, so it does not count
         print(f"measuring, {number} of {num_rounds} ...", file=sys.stderr)
         for name, (call, _) in calls.items():
             for shape, question in asked.items():
@@ -186,7 +186,7 @@ def measure(calls, asked, num_rounds):
 
 
 def difference(call, network, question):
-    """Returns how far a format's answers are from those of the live model: the largest difference of a probability."""
+    """Returns the largest difference between a format's probabilities and those of the live model."""
     expected = tf.nn.softmax(network(question["features"])["logits"]).numpy()
     found = call(question)
     is_probability = np.allclose(found.sum(axis=1), 1, atol=1e-2) and (found >= 0).all()
@@ -194,7 +194,7 @@ def difference(call, network, question):
 
 
 def print_table(calls, sizes, load_seconds, seconds, differences):
-    """Prints the figures of all formats."""
+    """Prints the measurements of all formats."""
     one_short, one_long, many = SHAPES
     num_rows = SHAPES[many][0]
     print(
@@ -215,13 +215,13 @@ def print_table(calls, sizes, load_seconds, seconds, differences):
 
 
 def spread(values, num_digits):
-    """Returns the median with the lowest and the highest."""
+    """Returns the median with the lowest and the highest value, a str."""
     figures = (statistics.median(values), min(values), max(values))
     return "{} ({} to {})".format(*(f"{value:.{num_digits}f}" for value in figures))
 
 
 def versions():
-    """Returns what was measured with, as a sentence."""
+    """Returns the machine and the versions, as a sentence."""
     return f"{describe_machine(('tensorflow', 'keras', 'onnxruntime', 'ai-edge-litert'))}; all on the CPU."
 
 

@@ -1,4 +1,4 @@
-"""The machine that a benchmark runs on: its name in the output, and the one device that all programs use."""
+"""The machine of a benchmark: its description in the output, and the device that all programs use."""
 
 import importlib.metadata
 import os
@@ -6,7 +6,7 @@ import platform
 
 CPU_INFO = "/proc/cpuinfo"  # Linux
 DEVICES = ("cpu", "gpu")
-# Those that decide how fast matrices are multiplied, as Linux spells them on x86 and on ARM.
+# Instruction sets that determine the speed of matrix products, with Linux's names on x86 and on ARM.
 _INSTRUCTION_SETS = (
     *("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"),
     *("asimd", "sve", "i8mm", "bf16"),
@@ -14,18 +14,18 @@ _INSTRUCTION_SETS = (
 
 
 def processor_name():
-    """Returns the name of the processor, as far as the system tells."""
+    """Returns the name of the processor as the system reports it."""
     return _cpu_info("model name") or platform.processor() or platform.machine()
 
 
 def instruction_sets():
-    """Returns the instruction sets of the processor that matter for matrices, list of str; empty where unknown."""
+    """Returns the processor's instruction sets for matrix products, a list of str; empty if unknown."""
     words = f"{_cpu_info('flags')} {_cpu_info('Features')}".split()
     return [name for name in _INSTRUCTION_SETS if name in words]
 
 
 def describe_machine(packages=()):
-    """Returns the processor, its instruction sets, and the versions of Python and of packages, in one line."""
+    """Returns one line with the processor, its instruction sets, and the versions of Python and packages."""
     sets = ", ".join(instruction_sets()) or "instruction sets unknown"
     versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
     line = f"{os.cpu_count()} cores, {processor_name()} ({sets}); Python {platform.python_version()}"
@@ -33,16 +33,16 @@ def describe_machine(packages=()):
 
 
 def use_device(device):
-    """Makes TensorFlow use one kind of device; call it before TensorFlow computes anything.
+    """Makes TensorFlow use one kind of device. Call it before TensorFlow computes anything.
 
     Args:
         device: "cpu" or "gpu".
 
     Returns:
-        The name of the device, for the output.
+        str; the name of the device, for the output.
 
     Raises:
-        ValueError: there is no such device.
+        ValueError: TensorFlow finds no GPU.
     """
     import tensorflow as tf
 
@@ -56,13 +56,13 @@ def use_device(device):
 
 
 def torch_device(device):
-    """Returns what PyTorch calls a device.
+    """Returns PyTorch's name of a device.
 
     Args:
         device: "cpu" or "gpu".
 
     Raises:
-        ValueError: PyTorch has no such device, so its programs would be timed on another than TensorFlow's.
+        ValueError: PyTorch finds no GPU, so its programs would run on another device than TensorFlow's.
     """
     import torch
 

@@ -1,17 +1,17 @@
-"""The networks of transformers and keras-hub in the sizes of a BertConfig. Needs pip install '.[peers]'."""
+"""Networks of transformers and keras-hub with the sizes of a BertConfig. Needs pip install '.[peers]'."""
 
 import keras_hub
 import transformers
 
 
 def transformers_config(config):
-    """Returns transformers' BertConfig of the same sizes and activation."""
+    """Returns transformers' BertConfig with the same sizes and the tanh form of gelu."""
     names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
     return transformers.BertConfig(hidden_act="gelu_new", **{name: getattr(config, name) for name in names})
 
 
 def keras_hub_backbone(config):
-    """Returns keras-hub's BertBackbone of the same sizes."""
+    """Returns keras-hub's BertBackbone with the same sizes."""
     return keras_hub.models.BertBackbone(
         vocabulary_size=config.vocab_size,
         num_layers=config.num_hidden_layers,
@@ -24,6 +24,6 @@ def keras_hub_backbone(config):
 
 
 def keras_hub_inputs(batch):
-    """Returns a batch under the names of keras-hub."""
+    """Returns a batch under keras-hub's names."""
     names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids"}
     return {name: batch[ours] for name, ours in names.items()}

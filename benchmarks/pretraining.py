@@ -1,11 +1,11 @@
-"""Pre-trains BERT-Tiny on real text, and sets held-out figures over the steps beside two baselines.
+"""Pre-trains BERT-Tiny on real text, and compares held-out metrics over the steps with two baselines.
 
     python benchmarks/pretraining.py --corpus=wikitext2.txt,bbc.txt --vocab_file=uncased.txt --work_dir=/tmp/pretraining
 
 The corpus has one sentence a line and a blank line between documents; every 20th document is held out. The baselines
-know how often each piece occurs in the training text: one always answers with the most frequent piece (accuracy), the
-other gives every piece its share as probability (cross-entropy). Prints a table in Markdown; `curve.png` is put into
-the work folder. The same command goes on where it was interrupted.
+use the frequencies of tokens in the training text. One always predicts the most frequent token (accuracy), the other
+predicts each token with its frequency as probability (cross-entropy). Prints a table in Markdown, and writes
+`curve.png` to the work folder. To continue after an interruption, run the same command again.
 """
 
 import json
@@ -91,7 +91,7 @@ def main(argv):
 
 
 def split_corpus(files, work_dir):
-    """Writes train.txt and held_out.txt, and returns their paths by name.
+    """Writes train.txt and held_out.txt; returns their paths by name.
 
     Raises:
         ValueError: the folder holds records of another text.
@@ -119,7 +119,7 @@ def split_corpus(files, work_dir):
 
 
 def build_records(text, vocab_file, work_dir):
-    """Builds the record files that are not there yet, and returns their paths by name."""
+    """Builds the record files that do not exist; returns all paths by name."""
     tokenizer = FullTokenizer(vocab_file)
     paths = {}
     for name, dupe_factor in (("train", 10), ("held_out", 2)):
@@ -133,9 +133,9 @@ def build_records(text, vocab_file, work_dir):
 
 
 def measure_baselines(train_text, held_out_records, vocab_file):
-    """Returns what counting pieces of the training text is worth on the held-out records."""
+    """Returns the baselines' metrics on the held-out records, a dict."""
     tokenizer = FullTokenizer(vocab_file)
-    counts = np.ones(len(tokenizer.vocab))  # every piece once more than seen, so that none is impossible
+    counts = np.ones(len(tokenizer.vocab))  # starts at 1, so that no token has probability 0
     with open(train_text, encoding="utf-8") as file:
         for line in file:
             np.add.at(counts, tokenizer.encode(line), 1)
@@ -181,7 +181,7 @@ def report(work_dir, baselines, command, minutes):
 
 
 def draw(rows, names, baselines, path):
-    """Draws the held-out figures over the steps, the baselines as dashed lines."""
+    """Draws the held-out metrics over the steps, with the baselines as dashed lines."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6), layout="constrained")

@@ -1,10 +1,10 @@
-"""Measures how fast batches are read, which has to be much faster than any step of training takes them.
+"""Measures how fast batches are read. Reading must be much faster than training.
 
     python benchmarks/reading.py --corpus=wikitext2.txt,bbc.txt --vocab_file=uncased.txt
 
-Pre-training: record files are built of the text, then read as `run_pretraining.py` reads them: in shuffled order,
-parsed in batches; as they are, with masks drawn as they are read, and packed. Fine-tuning: features in memory, of the
-same lengths. Prints a table in Markdown.
+For pre-training, the program builds record files from the text and reads them as `run_pretraining.py` does: in shuffled
+order, parsed in batches. It measures plain records, records with dynamic masking, and packed records. For fine-tuning,
+it measures features in memory with the same lengths, plain and packed. Prints a table in Markdown.
 """
 
 import os
@@ -64,7 +64,7 @@ def main(argv):
 
 
 def datasets(values, num_tokens, folder):
-    """Builds records and returns what is to be read, a dict of `tf.data.Dataset` by name."""
+    """Builds records and returns the datasets to read, a dict of `tf.data.Dataset` by name."""
     plain, dynamic = (build_records(values, num_tokens, folder, is_dynamic) for is_dynamic in (False, True))
     batches = pretraining_batches.training_batches(plain, values.batch_size, seed=1)
     some = list(batches.take(64).as_numpy_iterator())
@@ -81,7 +81,7 @@ def datasets(values, num_tokens, folder):
 
 
 def build_records(values, num_tokens, folder, is_dynamic):
-    """Builds four files of examples and returns them as `PretrainingRecords`."""
+    """Builds four record files and returns them as `PretrainingRecords`."""
     settings = PretrainingDataSettings(
         max_seq_length=num_tokens,
         max_predictions_per_seq=speed.PREDICTIONS[num_tokens],
@@ -95,7 +95,7 @@ def build_records(values, num_tokens, folder, is_dynamic):
 
 
 def measure(batches, batch_size, seconds):
-    """Reads batches for some seconds, the first few aside, and returns examples/s."""
+    """Reads batches for `seconds` after a warm-up, and returns examples/s."""
     iterator = iter(batches)
     for _ in range(10):
         next(iterator)

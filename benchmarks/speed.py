@@ -1,6 +1,6 @@
-"""What the benchmarks of speed have in common: batches, alternating runs, the machine's peak, and the table.
+"""Shared code of the speed benchmarks: batches, alternating runs, the machine's peak, and the table.
 
-Several programs are timed in one process, in turns, so that a slow minute of the machine hits all of them.
+One process times several programs in turns, so that a slow minute of the machine affects all of them.
 """
 
 import os
@@ -15,14 +15,14 @@ from bert_keras.cli.flags import parse
 from bert_keras.modeling import BertConfig
 from bert_keras.modeling.config import released_names
 
-# A long way beyond the caches, so that it is the speed of the arithmetic.
+# Much larger than the caches, so that arithmetic limits the speed.
 _PEAK_SIZE = 4096
-# Of the pieces of a sequence, the share that the release predicts at most.
+# The maximum number of predictions by sequence length, as in the original BERT.
 PREDICTIONS = {128: 20, 512: 77}
 
 
 def define_flags():
-    """Returns the flags that the benchmarks of speed share."""
+    """Returns the flags that the speed benchmarks share."""
     values = flags.FlagValues()
     flags.DEFINE_list(
         "bert_config_file",
@@ -42,14 +42,14 @@ def define_flags():
 
 
 def compare(argv, description, make_programs, operations):
-    """Runs a benchmark: a table for each size and length.
+    """Runs a benchmark: prints a table for each size and length.
 
     Args:
         argv: list of str; the program's name, then its flags.
         description: str, the program's docstring.
-        make_programs: function of a BertConfig, a batch of it and a device ("cpu" or "gpu"), giving by name functions
-            that make programs as `take_turns` takes them.
-        operations: function of config and batch, giving the operations of one call, an int.
+        make_programs: function of a BertConfig, a batch and a device ("cpu" or "gpu"); returns a dict by name of
+            functions that make programs for `take_turns`.
+        operations: function of config and batch; returns the number of operations of one call, an int.
     """
     values = define_flags()
     parse(values, argv, description)
@@ -77,7 +77,7 @@ def read_config(name):
 
 
 def make_batch(config, batch_size, num_tokens):
-    """Makes pre-training examples without padding, a dict of arrays as `modeling.PretrainingTask` takes it."""
+    """Makes pre-training examples without padding, a dict of arrays for `modeling.PretrainingTask`."""
     random = np.random.default_rng(0)
     num_predictions = PREDICTIONS.get(num_tokens, max(1, round(0.15 * num_tokens)))
     shape, predictions = (batch_size, num_tokens), (batch_size, num_predictions)
@@ -94,7 +94,7 @@ def make_batch(config, batch_size, num_tokens):
 
 
 def encoder_operations(config, batch):
-    """Returns the multiplications and additions in the products of one forward pass of the encoder."""
+    """Returns the number of multiplications and additions in the products of one forward pass of the encoder."""
     batch_size, num_tokens = batch["input_ids"].shape
     hidden, inner = config.hidden_size, config.intermediate_size
     per_token = 4 * hidden**2 + 2 * hidden * inner + 2 * num_tokens * hidden
@@ -102,7 +102,7 @@ def encoder_operations(config, batch):
 
 
 def pretraining_operations(config, batch):
-    """Returns the multiplications and additions in the products of one step of pre-training: three forward passes."""
+    """Returns the number of operations of one pre-training step, which counts as three forward passes."""
     hidden = config.hidden_size
     masked_lm = 2 * batch["masked_lm_ids"].size * (hidden**2 + hidden * config.vocab_size)
     return 3 * (encoder_operations(config, batch) + masked_lm)
@@ -112,14 +112,14 @@ def take_turns(programs, rounds, seconds):
     """Times programs in turns.
 
     Args:
-        programs: dict of functions without arguments by name; a call works through one batch.
-        rounds: int, how often each has its turn.
-        seconds: float, how long a turn lasts at least; one call if a call takes longer.
+        programs: dict of functions without arguments by name; a call processes one batch.
+        rounds: int; the number of turns of each program.
+        seconds: float; the minimum length of a turn. A turn has at least one call.
 
     Returns:
-        dict of lists by name: the seconds of a call, one figure for each round.
+        dict of lists by name: the seconds of a call, one number for each round.
     """
-    for program in programs.values():  # traces, compiles, fills caches
+    for program in programs.values():  # warm-up: traces, compiles, fills caches
         program()
         program()
     times = {name: [] for name in programs}
@@ -134,7 +134,7 @@ def take_turns(programs, rounds, seconds):
 
 
 def peak_programs():
-    """Returns programs that multiply two large matrices, by precision; see `peak_operations`."""
+    """Returns programs that multiply two large matrices, by precision; they measure the peak for `print_table`."""
     import tensorflow as tf
 
     def multiply(dtype):
@@ -146,13 +146,13 @@ def peak_programs():
 
 
 def print_table(times, batch_size, operations, ours="bert-keras"):
-    """Prints examples/s, their spread, the ratio to the fastest peer, and the share of the peak, as Markdown.
+    """Prints a Markdown table: examples/s, their range, the ratio to the fastest peer, and the share of the peak.
 
     Args:
-        times: what `take_turns` gave, of `peak_programs` too. Names end in the precision.
+        times: dict from `take_turns`, including `peak_programs`. Names end in the precision.
         batch_size: int.
-        operations: int, of one call.
-        ours: str, how the names of this project's programs begin.
+        operations: int; the number of operations of one call.
+        ours: str; the beginning of the names of this project's programs.
     """
     medians = {name: statistics.median(values) for name, values in times.items()}
     peers = [value for name, value in medians.items() if not name.startswith(("peak", ours))]
@@ -169,12 +169,12 @@ def print_table(times, batch_size, operations, ours="bert-keras"):
 
 
 def _rounded(rate):
-    """Returns a number with three digits that count."""
+    """Returns a number with three significant digits, or more if it is at least 1,000, as a str."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def print_machine(command, packages, device="CPU"):
-    """Prints what was run, on what, with which versions, and how busy the machine was."""
+    """Prints the command, the device, the machine, the versions and the load."""
     print(f"Command: `python {command}`\n")
     print(f"Device of all programs: {device}\n")
     print(f"Machine: {describe_machine(packages)}")

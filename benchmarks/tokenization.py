@@ -1,11 +1,11 @@
-"""Measures the tokenizer beside the original release's own, on one core, and compares every id they give.
+"""Compares the tokenizer with the original BERT's on one core: its speed, and every id.
 
     python benchmarks/tokenization.py --corpus='texts/*.txt' --vocab=vocab.txt
 
-The release's tokenizer is the one in the package bert-tensorflow 1.0.1; where that is not installed, our composition of
-`BasicTokenizer` and `WordpieceTokenizer`, which remembers nothing, is what `FullTokenizer` is compared with. All take
-turns on every megabyte of text, so that what else the machine does meets them alike. Reading the vocabulary and the
-text is left out; MB are 10^6 bytes of UTF-8. Needs the standard library only.
+The original tokenizer is that of the package bert-tensorflow 1.0.1. Without this package, `FullTokenizer` is compared
+with our `BasicTokenizer` and `WordpieceTokenizer`, which have no cache. The tokenizers take turns on every megabyte of
+text, so that other load on the machine affects them alike. Times exclude reading the vocabulary and the text. MB are
+10^6 bytes of UTF-8. Needs the standard library only.
 """
 
 import argparse
@@ -28,11 +28,11 @@ RELEASE, PLAIN, OURS = "the release", "BasicTokenizer + WordpieceTokenizer", "Fu
 
 
 def make_release(vocab_file, do_lower_case):
-    """Returns the release's text -> ids, or None where its package is not installed."""
-    # All that its module wants of TensorFlow is to open the vocabulary file.
+    """Returns the original BERT's function text -> ids; None if its package is not installed."""
+    # Its module uses TensorFlow only to open the vocabulary file.
     stand_in = types.ModuleType("tensorflow")
     stand_in.gfile = types.SimpleNamespace(
-        GFile=lambda name, mode: open(name, mode, encoding="utf-8", newline="\n")  # noqa: SIM115 the release closes it
+        GFile=lambda name, mode: open(name, mode, encoding="utf-8", newline="\n")  # noqa: SIM115 its caller closes it
     )
     real = sys.modules.get("tensorflow")
     sys.modules["tensorflow"] = stand_in
@@ -49,24 +49,24 @@ def make_release(vocab_file, do_lower_case):
 
 
 def make_plain(vocab_file, do_lower_case):
-    """Returns the text -> ids of our two halves, which remember nothing."""
+    """Returns the function text -> ids of our two basic tokenizers, which have no cache."""
     vocab = load_vocab(vocab_file)
     basic, wordpiece = BasicTokenizer(do_lower_case), WordpieceTokenizer(vocab)
     return lambda text: [vocab[piece] for word in basic.tokenize(text) for piece in wordpiece.tokenize(word)]
 
 
 def make_ours(vocab_file, do_lower_case):
-    """Returns our text -> ids, with an empty memory."""
+    """Returns the function text -> ids of `FullTokenizer`, with an empty cache."""
     return FullTokenizer(vocab_file, do_lower_case).encode
 
 
 def num_bytes(lines):
-    """Returns the size of a text."""
+    """Returns the size of a text in bytes of UTF-8, including line ends."""
     return sum(len(line.encode()) + 1 for line in lines)
 
 
 def repeat_and_shuffle(lines, megabytes):
-    """Returns so much text, made of as many copies of the lines as it takes, in random order."""
+    """Returns a text of this size: copies of the lines in random order."""
     shuffled = lines * (1 + int(megabytes * 1e6) // num_bytes(lines))
     random.Random(1).shuffle(shuffled)
     total, count = 0, 0
@@ -77,7 +77,7 @@ def repeat_and_shuffle(lines, megabytes):
 
 
 def in_chunks(lines, size=1e6):
-    """Yields runs of lines of about `size` bytes."""
+    """Yields lists of lines of about `size` bytes."""
     chunk, filled = [], 0
     for line in lines:
         chunk.append(line)
@@ -90,10 +90,10 @@ def in_chunks(lines, size=1e6):
 
 
 def measure(lines, encoders):
-    """Lets all encoders do all lines, taking turns.
+    """Runs all encoders on all lines, in turns.
 
     Returns:
-        MB/s of each encoder, and of each the number of lines that it did otherwise than the first.
+        dict of MB/s by encoder; dict of the number of lines with ids different from those of the first encoder.
     """
     seconds, differences = dict.fromkeys(encoders, 0.0), dict.fromkeys(encoders, 0)
     for chunk in in_chunks(lines):
@@ -109,7 +109,7 @@ def measure(lines, encoders):
 
 
 def measure_all(lines, args):
-    """Measures the corpus from cold, the same again, and its sentences repeated and shuffled, from cold."""
+    """Measures the corpus with an empty cache, again with a full one, and a shuffled larger text with an empty one."""
     makers = {RELEASE: make_release, PLAIN: make_plain, OURS: make_ours}
     more = repeat_and_shuffle(lines, args.megabytes)
     once = f"the corpus, {num_bytes(lines) / 1e6:.1f} MB"
@@ -135,7 +135,7 @@ def measure_all(lines, args):
 
 
 def print_table(speeds, differences, repeats):
-    """Prints the figures as a table in Markdown, and what they were measured with."""
+    """Prints the measurements as a Markdown table, with the command and the machine."""
     base = RELEASE if any(name == RELEASE for _, name in speeds) else PLAIN
     print(f"`python {shlex.join(['benchmarks/tokenization.py', *sys.argv[1:]])}`\n")
     print(f"{describe_machine()}; one core used; median (lowest to highest) of {repeats} runs.")
@@ -153,7 +153,7 @@ def print_table(speeds, differences, repeats):
 
 
 def main():
-    """Measures, and prints the table; the exit status is 1 where any ids differ."""
+    """Measures and prints the table; returns the exit status, which is 1 if any ids differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", required=True, help="pattern of text files, one sentence a line")
     parser.add_argument("--vocab", required=True, help="WordPiece vocabulary")

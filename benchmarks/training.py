@@ -1,10 +1,11 @@
-"""Times a step of pre-training beside transformers (PyTorch) and keras-hub, on this machine, in turns.
+"""Compares the speed of a pre-training step with transformers (PyTorch) and keras-hub; the programs take turns.
 
     python benchmarks/training.py
 
-A step is forward, backward, clipping where the library's own recipe has it, and the optimizer; masked LM and next
-sentence, with dropout. bfloat16 is mixed precision everywhere: weights and optimizer in float32. keras-hub has no
-next-sentence head and gets one. Prints tables in Markdown. Needs pip install '.[peers]'.
+A step trains masked LM and next sentence prediction with dropout: forward pass, backward pass, clipping if the
+library's own recipe has it, and the optimizer. bfloat16 is mixed precision in all libraries: weights and optimizer stay
+in float32. keras-hub has no next-sentence head, so this program adds one. Prints tables in Markdown. Needs pip install
+'.[peers]'.
 """
 
 import functools
@@ -40,7 +41,7 @@ def main(argv):
 
 
 def make_programs(config, batch, device):
-    """Returns by name what makes the programs that take turns."""
+    """Returns a dict of functions by name; each makes a program."""
     return {
         "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
         "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),

@@ -1,8 +1,8 @@
-"""Fine-tunes MRPC with transformers' Trainer: the peer of `fine_tuning_speed.py`, which runs it.
+"""Fine-tunes MRPC with transformers' Trainer, for the comparison in `fine_tuning_speed.py`.
 
     python benchmarks/transformers_trainer.py --data_dir=glue/MRPC --init_checkpoint=minilm --output_dir=/tmp/mrpc
 
-All is as the Trainer has it but for what the flags say. Leaves the scores in evaluation.json.
+The Trainer keeps its defaults for all that the flags do not set. Writes the scores to evaluation.json.
 """
 
 import json
@@ -40,7 +40,7 @@ def main(argv):
         use_cpu=os.environ.get("CUDA_VISIBLE_DEVICES") == "",
         seed=values.seed,
     )
-    transformers.set_seed(values.seed)  # the head's random numbers
+    transformers.set_seed(values.seed)  # for the head's random weights
     tokenizer = transformers.AutoTokenizer.from_pretrained(values.init_checkpoint)
     train, dev = (read_examples(os.path.join(values.data_dir, f"{name}.tsv"), tokenizer) for name in ("train", "dev"))
     model = transformers.AutoModelForSequenceClassification.from_pretrained(values.init_checkpoint, num_labels=2)
@@ -59,11 +59,11 @@ def read_examples(path, tokenizer):
     """Reads a file of MRPC and tokenizes it.
 
     Args:
-        path: the file: quality, two ids, two sentences, separated by tabs, under a head.
-        tokenizer: of transformers.
+        path: a tab-separated file with a header: quality, two ids, two sentences.
+        tokenizer: a tokenizer of transformers.
 
     Returns:
-        list of dicts, an example each, padded to 128 pieces.
+        list of dicts, one for each example, padded to 128 tokens.
     """
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = [line.rstrip("\r\n").split("\t") for line in file][1:]

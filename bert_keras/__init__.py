@@ -1,13 +1,13 @@
 """BERT on TensorFlow and Keras.
 
-Each public name is loaded when it is first used, because most of them need TensorFlow, which takes seconds to import.
+Each public name is imported at its first use: most of them need TensorFlow, which takes seconds to import.
 """
 
 import importlib
 import pathlib
 from typing import TYPE_CHECKING
 
-# In a clone that is not installed, the subpackages are folders next to this one.
+# In a clone that is not installed, the subpackages are siblings of this folder.
 _CLONE = pathlib.Path(__file__).resolve().parents[1]
 if (_CLONE / "bert_keras").is_dir() and (_CLONE / "modeling" / "checkpoints").is_dir():
     __path__.append(str(_CLONE))

@@ -1,1 +1,1 @@
-"""What the programs share: flags, the screen, progress, how TensorFlow is started."""
+"""Code that all programs share: flags, console, progress and the start of TensorFlow."""

@@ -1,4 +1,4 @@
-"""The screen, and the project's log lines on it."""
+"""The console, with the project's log lines."""
 
 import logging
 
@@ -8,7 +8,7 @@ log = logging.getLogger("bert_keras")
 
 
 class LogHandler(logging.Handler):
-    """Writes log lines to a rich console, above a progress display where there is one.
+    """Writes log lines to a rich console, above its progress display if there is one.
 
     Args:
         console: a `rich.console.Console`.
@@ -19,16 +19,16 @@ class LogHandler(logging.Handler):
         self._console = console
 
     def emit(self, record):
-        """Prints one line; warnings are marked as such."""
+        """Prints one line, with a mark for warnings."""
         mark = "warning: " if record.levelno >= logging.WARNING else ""
         self._console.print(mark + record.getMessage(), markup=False, highlight=False, soft_wrap=True)
 
 
 def open_console(stderr=False):
-    """Returns a `rich.console.Console`, to which the project's log lines go from now on.
+    """Returns a `rich.console.Console`, and sends the project's log lines to it.
 
     Args:
-        stderr: bool; whether it is on standard error, for programs whose standard output is the answer.
+        stderr: bool; whether to use standard error, for programs whose standard output is their result.
     """
     console = rich.console.Console(stderr=stderr)
     log.setLevel(logging.INFO)

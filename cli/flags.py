@@ -1,7 +1,6 @@
-"""What the command lines have in common: shared flags, parsing, and how a user's mistake is told.
+"""Code that the command lines share: flags, parsing and messages about the user's mistakes.
 
-Every entry point keeps its flags in a `FlagValues` of its own, so that several of them can be imported into one
-process (a notebook, the tests) without clashing.
+Every entry point has its own `FlagValues`, so that one process (a notebook, the tests) can import several of them.
 """
 
 import itertools
@@ -14,13 +13,13 @@ from absl import flags
 
 log = logging.getLogger("bert_keras")
 
-# Value of --precision -> the dtype policy that it is.
+# Value of --precision -> its dtype policy.
 PRECISIONS = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 
 def define_device_flags(flag_values):
-    """Defines the flags of the devices, most of them the release's, and of how and at what pace they compute.
+    """Defines flags for devices, precision, compilation and pace; most are those of the original BERT.
 
     Args:
         flag_values: the `absl.flags.FlagValues` to define them in.
@@ -61,16 +60,15 @@ def parse(flag_values, argv, usage, takes_texts=False):
     Args:
         flag_values: the `absl.flags.FlagValues` that the program defined.
         argv: list of str; the program's name, then its arguments.
-        usage: str; shown by --help above the flags.
-        takes_texts: bool; whether arguments may be something else than flags. They and flags may then be mixed; after
-            an argument `--` none is a flag.
+        usage: str; --help shows it above the flags.
+        takes_texts: bool; whether arguments may be texts, mixed with flags. All arguments after `--` are texts.
 
     Returns:
-        list of str, the arguments that are no flags.
+        list of str, the arguments that are not flags.
 
     Raises:
-        ValueError: an unknown flag, a value that does not fit its flag, or an argument that is no flag.
-        SystemExit: --help was asked for and has been printed.
+        ValueError: an unknown flag, a value that does not fit its flag, or a text that the program does not take.
+        SystemExit: --help was given; its text has been printed.
     """
     before_texts = itertools.takewhile(lambda argument: argument != "--", argv[1:])
     if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in before_texts):
@@ -97,7 +95,7 @@ def require(flag_values, names):
     """Checks that flags have a value.
 
     Raises:
-        ValueError: some have none; all of them are named at once.
+        ValueError: some flags have no value; the message names all of them.
     """
     missing = [f"--{name}" for name in names if flag_values[name].value in (None, "")]
     if missing:
@@ -105,11 +103,11 @@ def require(flag_values, names):
 
 
 def tell_unused(flag_values, actions):
-    """Says in the log which files the command line gives without asking for what would be done with them.
+    """Logs the flags of files that the command line gives without the flag that uses the file.
 
     Args:
         flag_values: the `absl.flags.FlagValues` of the program, parsed.
-        actions: dict; for the name of a file's flag that of the flag which asks for it.
+        actions: dict from the name of a file's flag to the name of the flag that uses the file.
     """
     for name in given_flags(flag_values) & set(actions):
         if not flag_values[actions[name]].value:
@@ -119,15 +117,15 @@ def tell_unused(flag_values, actions):
 def run_main(main, argv):
     """Runs an entry point and turns the user's mistakes into one sentence on standard error.
 
-    An OSError is a message for the user (a file that is missing, a full disk), and so is a ValueError that this
-    project's own code raised. A ValueError from inside a library is not, and keeps its traceback.
+    An OSError is a message for the user (a missing file, a full disk), and so is a ValueError that this project's own
+    code raised. A ValueError from a library keeps its traceback.
 
     Args:
         main: function of argv.
         argv: list of str; the program's name, then its arguments.
 
     Returns:
-        int; the exit status: 0, 1 after a mistake, 130 after Ctrl-C, 141 where the reader of a pipe has left.
+        int; the exit status: 0, 1 after a mistake, 130 after Ctrl-C, 141 if the reader of a pipe has closed it.
     """
     try:
         main(argv)
@@ -135,7 +133,7 @@ def run_main(main, argv):
         print(f"{pathlib.Path(argv[0]).name}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # As `head` does, which is no mistake. What is still to be written is dropped, or Python's end would complain.
+        # A closed pipe (`| head`) is not a mistake. Drop the remaining output, or Python would report an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, OSError) as error:

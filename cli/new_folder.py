@@ -1,4 +1,4 @@
-"""A folder that a program writes as a whole: it is new, and appears under its name only when all is well."""
+"""Writes a new folder as a whole: it gets its name only when all its files are complete."""
 
 import contextlib
 import glob
@@ -10,15 +10,15 @@ from bert_keras.storage import paths, writing
 
 
 def check_new_folder(path, flag, file_endings=()):
-    """Refuses a folder that cannot be written, or would be overwritten, before any work is done.
+    """Refuses a folder that cannot be written or would be overwritten, before any work is done.
 
     Args:
         path: str.
         flag: str; the name of the flag that gave it.
-        file_endings: tuple of str; how names of files end that it may be mistaken for.
+        file_endings: tuple of str; endings that show that the path is a file, not a folder.
 
     Raises:
-        ValueError: it is remote, a file, one that TensorFlow cannot read from, or not empty.
+        ValueError: the path is remote, a file, not writable, not readable by TensorFlow, or a folder with contents.
     """
     if paths.is_remote(path):
         raise ValueError(f"--{flag}={path} is a remote path; give a local folder, and copy it when it is complete")
@@ -43,19 +43,18 @@ def check_new_folder(path, flag, file_endings=()):
 
 @contextlib.contextmanager
 def folder_that_appears_when_done(path, flag, last):
-    """Gives a folder to write to, as a `pathlib.Path`, which gets its name only if all goes well.
+    """Yields a folder to write to, as a `pathlib.Path`. It gets its final name only if the block succeeds.
 
     Args:
-        path, flag: as of `check_new_folder`, which has been asked.
-        last: tuple of str; how the names of files end that are to appear after all others, where the folder is there
-            already: those by which what is in it is found.
+        path, flag: as of `check_new_folder`, which must have accepted them.
+        last: tuple of str; endings of files that appear last in an existing folder, because readers look for them.
 
     Raises:
-        ValueError: it cannot be created.
-        OSError: the disk is full; nothing is left there.
+        ValueError: the folder cannot be created.
+        OSError: the disk is full; no unfinished files remain.
     """
     path = pathlib.Path(os.path.realpath(path))
-    # A folder that is there may be a mount, which cannot be replaced: its files are moved up within it.
+    # An existing folder may be a mount, which cannot be replaced: move the files up within it.
     is_there = path.is_dir()
     unfinished = path / f".unfinished-{os.getpid()}" if is_there else pathlib.Path(writing.unfinished_name(path))
     try:
@@ -81,11 +80,11 @@ def folder_that_appears_when_done(path, flag, last):
 
 @contextlib.contextmanager
 def _one_sentence(path, flag):
-    """Raises what any library says of a full disk as one sentence."""
+    """Replaces any library's error about a full disk by one sentence."""
     try:
         yield
     except Exception as error:
-        # TensorFlow, safetensors and the programs that convert have their own classes, but use the system's words.
+        # TensorFlow, safetensors and the converters have their own exceptions, but quote the system's message.
         reasons = [os.strerror(number) for number in writing.FULL if os.strerror(number) in str(error)]
         if not reasons:
             raise

@@ -1,4 +1,4 @@
-"""How far a long piece of work has come: a bar on a terminal, else a line in the log now and then."""
+"""Progress of long work: a bar on a terminal, or log lines."""
 
 import logging
 import time
@@ -7,7 +7,7 @@ log = logging.getLogger("bert_keras")
 
 
 class Progress:
-    """Writes a line to the log every ten seconds. Use it as `start`, many times `advance`, `finish`, and again."""
+    """Logs a line every ten seconds. Call `start`, then `advance` many times, then `finish`; repeat for other work."""
 
     seconds_between = 10.0
 
@@ -16,19 +16,19 @@ class Progress:
         self._done, self._started, self._next = 0, 0.0, 0.0
 
     def start(self, what: str, total: int, unit: str) -> None:
-        """Begins a piece of work.
+        """Starts a piece of work.
 
         Args:
-            what: the work, as "reading".
-            total: how many units it has.
-            unit: their name, as "bytes".
+            what: the work, such as "reading".
+            total: its number of units.
+            unit: their name, such as "bytes".
         """
         self._what, self._total, self._unit = what, total, unit
         self._done, self._started = 0, time.monotonic()
         self._next = self._started + self.seconds_between
 
     def advance(self, amount: int = 1) -> None:
-        """Says that so many more units are done. Cheap enough to call for every one."""
+        """Counts finished units. It is cheap enough to call for every unit."""
         self._done += amount
         now = time.monotonic()
         if now >= self._next:
@@ -52,7 +52,7 @@ class Progress:
 
 
 class ProgressBar(Progress):
-    """Draws a bar for each piece of work. A context manager: leaving it leaves the terminal in order.
+    """Draws a bar for each piece of work. Use it as a context manager, which restores the terminal at the end.
 
     Args:
         console: the `rich.console.Console` to draw on.
@@ -82,7 +82,7 @@ class ProgressBar(Progress):
         self._bars.stop()
 
     def start(self, what: str, total: int, unit: str) -> None:
-        """Begins a piece of work with a bar of its own."""
+        """Starts a piece of work with its own bar."""
         super().start(what, total, unit)
         self._bar = self._bars.add_task(what, total=total, unit=unit)
 

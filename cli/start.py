@@ -1,4 +1,4 @@
-"""Starts TensorFlow quickly, with the settings that all programs share, and without the lines that it greets with."""
+"""Starts TensorFlow quickly, with the settings that all programs share, and without its greeting lines."""
 
 import contextlib
 import gc
@@ -7,20 +7,19 @@ import shutil
 import subprocess
 import sys
 
-# Environment variables that TensorFlow reads while it is imported. A value that the user has set wins.
+# Environment variables that TensorFlow reads during the import. A value that the user has set wins.
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "1",  # warnings and errors
-    # Without it, one process takes the whole memory of every GPU that it sees.
+    # Otherwise one process takes the whole memory of every GPU that it sees.
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-    # The allocator keeps the memory of large tensors from step to step. Without it, each step returns the memory to the
-    # system and asks for it again.
+    # This allocator keeps the memory of large tensors between steps, instead of returning it to the system.
     "TF_CPU_ALLOCATOR_USE_BFC": "1",
 }
-# That allocator would stop at 64 GB.
+# The default limit of this allocator is 64 GB.
 _ALLOCATOR_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 
-# What TensorFlow 2.21 tells every user, before any setting of its log takes hold; the last two only where there is no
-# GPU. All other lines (a GPU whose libraries are missing, the reason of an abort) are shown.
+# Lines that TensorFlow 2.21 prints for every user before its log settings take effect; the second list only without a
+# GPU. All other lines (missing GPU libraries, the reason for an abort) are shown.
 _GREETINGS = (
     "All log messages before absl::InitializeLog|oneDNN custom operations are on"
     "|optimized to use available CPU|To enable the following instructions"
@@ -28,7 +27,7 @@ _GREETINGS = (
 _GREETINGS_WITHOUT_GPU = (
     "|Could not find cuda drivers|failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR"
 )
-# Runs in its own process, so that the last words of a process that aborts are shown too.
+# Runs in its own process, so that the last lines of a process that aborts are shown too.
 _FILTER = """
 import re, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -42,11 +41,11 @@ _SECONDS_FOR_FILTER = 10.0
 
 
 def start_tensorflow():
-    """Imports TensorFlow for a program, which calls this before anything else: its environment variables are set.
+    """Sets environment variables and imports TensorFlow. A program calls it before anything else.
 
     Products of float32 numbers are computed in float32 on every device, see
-    `training.distribution.devices.strategy_of`. The lines that TensorFlow 2.21 greets with are left out of standard
-    error, unless TF_CPP_MIN_LOG_LEVEL=0 asks for all lines.
+    `training.distribution.devices.strategy_of`. The greeting lines of TensorFlow 2.21 do not appear on standard error,
+    unless you set TF_CPP_MIN_LOG_LEVEL=0.
     """
     values = {name: os.environ.setdefault(name, value) for name, value in _ENVIRONMENT.items()}
     if values["TF_CPU_ALLOCATOR_USE_BFC"] != "0" and hasattr(os, "sysconf"):
@@ -57,7 +56,7 @@ def start_tensorflow():
         with contextlib.nullcontext() if shows_all else _without_greetings():
             tf = _import_tensorflow()
             tf.config.list_physical_devices()
-    except KeyboardInterrupt:  # nothing has begun, and `cli.flags.run_main` is not there yet
+    except KeyboardInterrupt:  # `cli.flags.run_main` does not run yet
         print(f"{os.path.basename(sys.argv[0])}: interrupted", file=sys.stderr)
         raise SystemExit(130) from None
     tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -65,7 +64,7 @@ def start_tensorflow():
 
 @contextlib.contextmanager
 def _without_greetings():
-    """Sends standard error through a process that leaves out greetings and shows every other line at once."""
+    """Sends standard error through a process that drops greetings and shows every other line at once."""
     greetings = _GREETINGS if _has_nvidia_gpu() else _GREETINGS + _GREETINGS_WITHOUT_GPU
     sys.stderr.flush()
     standard_error = os.dup(2)
@@ -83,13 +82,14 @@ def _without_greetings():
 
 
 def _has_nvidia_gpu():
-    """Returns whether the machine has an NVIDIA GPU or its driver, whatever TensorFlow finds."""
+    """Returns whether the machine has an NVIDIA GPU or its driver, even if TensorFlow does not find it."""
     return os.path.exists("/proc/driver/nvidia") or os.path.exists("/dev/nvidia0") or bool(shutil.which("nvidia-smi"))
 
 
 def _import_tensorflow():
-    """Returns TensorFlow. Where it is the first to import it, Python's search for garbage leaves its 700,000 objects
-    alone, none of which ever is: a third of the time that the import takes, and nearly all that the program's end does.
+    """Imports TensorFlow, the first time without garbage collection, and exempts its 700,000 objects from later ones.
+
+    Collection would take a third of the import time and nearly all of the time of the program's exit.
     """
     is_first, is_searching = "tensorflow" not in sys.modules, gc.isenabled()
     if is_first:

@@ -1,1 +1,1 @@
-"""Text to numbers: tokenizer, pre-training examples, input pipelines."""
+"""Data preparation: tokenizer, pre-training examples, input pipelines."""

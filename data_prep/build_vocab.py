@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Command line: text files into a WordPiece vocabulary.
+"""Command line: learns a WordPiece vocabulary from text files.
 
     python data_prep/build_vocab.py --input_file='texts/*.txt' --vocab_file=vocab.txt --vocab_size=30522
 
-The pieces that the released vocabularies reserve have their places. What the vocabulary covers of the text is shown.
+The reserved tokens have the same ids as in the released vocabularies. A table shows how well the vocabulary covers the
+text.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import os
 import sys
 
 if not __package__:
-    # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
+    # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from absl import flags
@@ -33,7 +34,7 @@ log = logging.getLogger("bert_keras")
 
 
 def define_flags() -> flags.FlagValues:
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    """Returns the flags of this program."""
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_string(
@@ -50,16 +51,16 @@ def define_flags() -> flags.FlagValues:
 
 
 def main(argv: list[str]) -> dict:
-    """Builds a vocabulary as the command line says.
+    """Builds a vocabulary from command-line arguments.
 
     Args:
-        argv: the program's name, then its arguments.
+        argv: program name and arguments.
 
     Returns:
         dict: "vocab_size" and the attributes of `data_prep.text.vocabulary_learning.Coverage`.
 
     Raises:
-        FileNotFoundError, ValueError: a mistake of the user, in one sentence.
+        FileNotFoundError, ValueError: user error, described in one sentence.
     """
     values = define_flags()
     parse(values, argv, __doc__)
@@ -76,7 +77,7 @@ def main(argv: list[str]) -> dict:
     tokenizer = BasicTokenizer(values.do_lower_case)
     with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:
         counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress)
-    start_tensorflow()  # whose text package learns; the processes that count are gone
+    start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
     pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)
     write_vocabulary(pieces, values.vocab_file)
     summary = {"vocab_size": len(pieces), **dataclasses.asdict(cover(counts, pieces))}
@@ -100,7 +101,7 @@ def _table(summary: dict) -> Table:
 
 
 def run() -> None:
-    """The program: ends with status 0, or with 1 and a sentence after a mistake."""
+    """Runs the program; exits with status 0, or prints a user error and exits with status 1."""
     sys.exit(run_main(main, sys.argv))
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Command line: text files into TFRecord files of masked-LM and next-sentence examples.
+"""Command line: converts text files to TFRecord files of masked-LM and next-sentence examples.
 
     python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
         --output_file=train.tfrecord
 
-The text has one sentence a line and a blank line after each document. With the same flags and seed the examples are
-those of the original BERT, in the same order and files. With --num_workers from 2 on, several processes share the work,
-and the files are the same for each number of them. Text, vocabulary and outputs may be remote (gs://bucket/file).
+The text needs one sentence per line and a blank line after each document. With the same flags and seed, the examples
+equal those of the original BERT, in the same order and files. With --num_workers=2 or more, several processes share the
+work; every such number gives the same files. Text, vocabulary and outputs can be remote (gs://bucket/file).
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 if not __package__:
-    # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
+    # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from absl import flags
@@ -46,7 +46,7 @@ _ROWS = {
     "padding_share": "padding, of all places",
     "unknown_share": "unknown ([UNK]), of the text's tokens",
 }
-# A name and its ending: "train-v1.0" and ".tfrecord.gz".
+# Splits a file name into stem and ending: "train-v1.0" and ".tfrecord.gz".
 _NAME = re.compile(r"(.*?)((?:\.[A-Za-z_]\w*)?(?:\.gz)?)", re.DOTALL)
 _LABELS_SHOWN = {
     "next_sentence": "random next, of the instances",
@@ -55,7 +55,7 @@ _LABELS_SHOWN = {
 
 
 def define_flags() -> flags.FlagValues:
-    """Defines the original's flags, with its names and defaults, and those that it does not have."""
+    """Returns the flags: those of the original BERT with the same names and defaults, and additional ones."""
     values = flags.FlagValues()
     defaults = PretrainingDataSettings()
 
@@ -117,16 +117,16 @@ def define_flags() -> flags.FlagValues:
 
 
 def main(argv: list[str]) -> dict:
-    """Builds examples as the command line says.
+    """Builds examples from command-line arguments.
 
     Args:
-        argv: the program's name, then its arguments.
+        argv: program name and arguments.
 
     Returns:
-        The summary: see `data_prep.pretraining.build.Summary.as_dict`.
+        The summary; see `data_prep.pretraining.summary.Summary.as_dict`.
 
     Raises:
-        FileNotFoundError, ValueError: a mistake of the user, in one sentence.
+        FileNotFoundError, ValueError: user error, described in one sentence.
     """
     values = define_flags()
     parse(values, argv, __doc__)
@@ -134,13 +134,13 @@ def main(argv: list[str]) -> dict:
 
 
 def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | None = None) -> dict:
-    """Builds examples as parsed flags say.
+    """Builds examples from parsed flags.
 
     Args:
-        values: those of `define_flags`; num_workers is not asked for.
-        num_workers, start_workers: as of `build_pretraining_data`.
+        values: flags of `define_flags`; `num_workers` is ignored.
+        num_workers, start_workers: see `build_pretraining_data`.
 
-    Returns, raises: as `main`.
+    Returns and raises: see `main`.
     """
     require(values, ("input_file", "output_file", "vocab_file"))
     settings = PretrainingDataSettings(
@@ -175,7 +175,7 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
 
 
 def _name_shards(output_files: list[str], num_shards: int) -> list[str]:
-    """Returns the names of the record files: with several shards NAME-00000-of-00010.tfrecord for NAME.tfrecord."""
+    """Returns the names of the record files; several shards are named NAME-00000-of-00010.tfrecord."""
     if num_shards == 1:
         return output_files
     if num_shards < 1:
@@ -201,7 +201,7 @@ def _is_gzip(output_files: list[str], compression: str, is_given: bool) -> bool:
 
 
 def _casing(values: flags.FlagValues) -> dict[str, bool | None]:
-    """Returns how to prepare text: as the flags that are given say, else as the folder of the vocabulary says."""
+    """Returns the arguments for text preparation; explicit flags override the folder of the vocabulary."""
     casing = {"do_lower_case": values.do_lower_case, "strip_accents": values.strip_accents}
     for name, value in read_casing(values.vocab_file).items():
         if name not in given_flags(values):
@@ -225,7 +225,7 @@ def _table(summary: dict, settings: PretrainingDataSettings) -> Table:
 
 
 def run() -> None:
-    """The program: ends with status 0, or with 1 and a sentence after a mistake."""
+    """Runs the program; exits with status 0, or prints a user error and exits with status 1."""
     sys.exit(run_main(main, sys.argv))
 
 

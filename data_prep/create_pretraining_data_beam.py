@@ -4,9 +4,9 @@
     python data_prep/create_pretraining_data_beam.py --input_file='/shared/*.txt' --vocab_file=/shared/vocab.txt \\
         --output_file=/shared/train.tfrecord.gz --num_shards=1000 -- --runner=FlinkRunner --flink_master=host:8081
 
-What follows `--` is for Beam. The files are those of create_pretraining_data.py with several processes, byte for byte.
-All machines have to see the text and the folder of unfinished work under the same paths: --work_dir, or else the folder
-of the output.
+Arguments after `--` configure Beam. The files are byte for byte those of create_pretraining_data.py with several
+processes. All machines must see the text and the folder of unfinished work under the same paths. The folder is
+--work_dir, by default the folder of the output.
 """
 
 import functools
@@ -14,7 +14,7 @@ import os
 import sys
 
 if not __package__:
-    # Run as a file, Python looks for modules in data_prep/; the packages are in the folder above.
+    # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from absl import flags
@@ -33,12 +33,12 @@ def define_flags() -> flags.FlagValues:
 
 
 def main(argv: list[str]) -> dict:
-    """Builds examples as the command line says.
+    """Builds examples from command-line arguments.
 
     Args:
-        argv: the program's name, then its arguments, and after an argument `--` those of Beam.
+        argv: program name and arguments; Beam's options follow an argument `--`.
 
-    Returns, raises: as `main` of create_pretraining_data.py.
+    Returns and raises: see `create_pretraining_data.main`.
     """
     end = argv.index("--") if "--" in argv else len(argv)
     values = define_flags()
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> dict:
 
 
 def run() -> None:
-    """The program: ends with status 0, or with 1 and a sentence after a mistake."""
+    """Runs the program; exits with status 0, or prints a user error and exits with status 1."""
     sys.exit(run_main(main, sys.argv))
 
 

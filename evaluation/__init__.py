@@ -1,1 +1,1 @@
-"""Numbers to judgements: metrics and the content of report files."""
+"""Computes metrics and the content of report files."""

@@ -1,4 +1,4 @@
-"""Compares texts of answers as SQuAD's official scripts do, or by the rules of MLQA for each language."""
+"""Normalizes answers for comparison, like SQuAD's official scripts or by MLQA's rules for each language."""
 
 import re
 import string
@@ -9,7 +9,7 @@ LANGUAGES = ("ar", "de", "en", "es", "hi", "vi", "zh")
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ENGLISH_ARTICLES = re.compile(r"\b(a|an|the)\b")
-# Hindi and Chinese have none. The Arabic one is part of a word; like MLQA's script this removes its letters everywhere.
+# Hindi and Chinese have none. The Arabic article is part of a word; like MLQA's script, this removes it everywhere.
 _ARTICLES = {
     "ar": re.compile("ال"),
     "de": re.compile(r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
@@ -23,16 +23,16 @@ _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u3
 
 
 def normalize_answer(text, language=None):
-    """Returns a text as it is compared: in lower case, without punctuation, articles and superfluous white space.
+    """Normalizes a text for comparison: lower case, without punctuation, articles and extra white space.
 
     Args:
         text: str.
-        language: one of LANGUAGES: by the rules of MLQA, which remove the punctuation of all scripts and the articles
-            of the language, and separate the characters of Chinese. None: as SQuAD's official scripts, which know ASCII
+        language: one of LANGUAGES for the rules of MLQA. They remove the punctuation of all scripts and the articles of
+            the language, and separate Chinese characters. None: the rules of SQuAD's official scripts, with ASCII
             punctuation and English articles.
 
     Returns:
-        str; the words that count, separated by single spaces.
+        str; the remaining words, separated by single spaces.
     """
     text = text.lower()
     if language is None:
@@ -47,7 +47,7 @@ def normalize_answer(text, language=None):
 
 
 def are_without_spaces(texts):
-    """Returns whether most letters of texts are of scripts that put no spaces between words."""
+    """Returns whether most letters of texts belong to scripts without spaces between words."""
     text = " ".join(texts)
     num_without = len(_WITHOUT_SPACES.findall(text))
     return num_without > sum(map(str.isalpha, _WITHOUT_SPACES.sub("", text)))

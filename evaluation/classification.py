@@ -1,4 +1,4 @@
-"""Figures for classes, numbers and sets of labels: those of GLUE, and a row for each class."""
+"""Metrics for classes, numbers and sets of labels: those of GLUE, and a table with a row for each class."""
 
 import math
 import warnings
@@ -15,20 +15,19 @@ MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
 def classification_metrics(label_ids, predicted_ids, names=("accuracy",)):
-    """Figures for examples that belong to one class each.
+    """Computes metrics for examples with one class each.
 
     Args:
-        label_ids: int [N], the right classes.
-        predicted_ids: int [N], the predicted ones.
-        names: which figures: `accuracy`; `f1`, of class 1 of two, as GLUE has it for MRPC and QQP; `f1_macro`, the mean
-            of the classes' F1, over those that occur in either; `matthews`, Matthews' correlation, 0 where all examples
-            have one class or all predictions are one.
+        label_ids, predicted_ids: int [N], the gold and the predicted classes.
+        names: names from CLASSIFICATION_METRICS. `f1` is the F1 of class 1 of two, as GLUE defines it for MRPC and QQP.
+            `f1_macro` is the mean F1 of the classes that occur in labels or predictions. `matthews` is the Matthews
+            correlation, 0 if all labels or all predictions are the same class.
 
     Returns:
-        dict of float by name, in the order of the names. An F1 that has nothing to divide by is 0.
+        dict of float by name, in the order of the names. An undefined F1 is 0.
 
     Raises:
-        ValueError: there are no examples, the lengths differ, a name is unknown, or `f1` was asked for more than two
+        ValueError: no example is given, the lengths differ, a name is unknown, or `f1` is requested for more than two
             classes.
     """
     labels, predicted = _in_step(label_ids, predicted_ids)
@@ -58,18 +57,17 @@ def _classification_metric(name, labels, predicted):
 
 
 def regression_metrics(labels, predicted):
-    """The correlations of GLUE's STS-B.
+    """Computes the correlations of GLUE's STS-B.
 
     Args:
-        labels: float [N], the right numbers.
-        predicted: float [N].
+        labels, predicted: float [N], the gold and the predicted numbers.
 
     Returns:
-        dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 where all labels, or all
-        predictions, are one number: such predictions say nothing about the labels.
+        dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 if all labels, or all
+        predictions, are equal.
 
     Raises:
-        ValueError: there are no examples, the lengths differ, or a number is not finite.
+        ValueError: no example is given, the lengths differ, or a number is not finite.
     """
     labels, predicted = (values.astype(np.float64) for values in _in_step(labels, predicted))
     for what, values in (("label", labels), ("prediction", predicted)):
@@ -79,7 +77,7 @@ def regression_metrics(labels, predicted):
     if np.ptp(labels) == 0 or np.ptp(predicted) == 0:
         return dict.fromkeys(REGRESSION_METRICS, 0.0)
     with warnings.catch_warnings():
-        # Of numbers that differ in their last digits only; the correlation is computed all the same.
+        # Numbers that differ only in their last digits cause this warning; the correlation is still computed.
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
         pearson = float(scipy.stats.pearsonr(labels, predicted).statistic)
     spearman = float(scipy.stats.spearmanr(labels, predicted).statistic)
@@ -87,19 +85,17 @@ def regression_metrics(labels, predicted):
 
 
 def multi_label_metrics(labels, predicted):
-    """Figures for examples that have any number of labels each.
+    """Computes metrics for examples with any number of labels each.
 
     Args:
-        labels: [N, C]; 1 (or True) where an example has a label, 0 elsewhere.
-        predicted: [N, C], the same for the predictions.
+        labels, predicted: [N, C]; 1 (or True) if an example has a label, or its prediction has, else 0.
 
     Returns:
-        dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean of the F1 of the C
-        labels; a label that occurs nowhere counts as 0) and `accuracy` (the share of examples whose labels are all
-        right).
+        dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean F1 of the C labels; 0
+        for a label that never occurs) and `accuracy` (the share of examples with all labels right).
 
     Raises:
-        ValueError: there are no examples, the shapes differ, or a value is neither 0 nor 1.
+        ValueError: no example is given, the shapes differ, or a value is neither 0 nor 1.
     """
     labels, predicted = _in_step(labels, predicted)
     labels, predicted = _indicators("labels", labels), _indicators("predictions", predicted)
@@ -110,20 +106,19 @@ def multi_label_metrics(labels, predicted):
 
 
 def class_report(label_ids, predicted_ids, labels):
-    """Precision, recall and F1 of every class, as a table for people.
+    """Formats precision, recall and F1 of every class as a table for people.
 
     Args:
-        label_ids: int [N], the right classes; or [N, C] of 0 and 1 where an example may have several labels.
-        predicted_ids: the same for the predictions.
+        label_ids, predicted_ids: int [N], the gold and the predicted classes; or [N, C] of 0 and 1 for several labels.
         labels: list of str, the names of the C classes.
 
     Returns:
-        str: a row for each class with the number of its examples; then `macro`, the mean over the classes that occur
-        (over all labels where an example may have several), and `weighted`, the mean weighted by examples. What has
-        nothing to divide by is 0.
+        str: a row for each class with its number of examples, then `macro` and `weighted`. `macro` is the mean over the
+        classes that occur (over all labels for [N, C]); `weighted` is the mean weighted by examples. Undefined values
+        are 0.
 
     Raises:
-        ValueError: there are no examples, the lengths differ, or a class has no name.
+        ValueError: no example is given, the lengths differ, or a class has no name.
     """
     truth, predicted = _in_step(label_ids, predicted_ids)
     is_counted = np.ones(len(labels), bool)
@@ -149,34 +144,32 @@ def class_report(label_ids, predicted_ids, labels):
 
 
 def confusion_matrix(label_ids, predicted_ids, num_classes):
-    """Counts which class was taken for which.
+    """Counts the examples of each gold class by predicted class.
 
     Args:
-        label_ids: int [N], the right classes.
-        predicted_ids: int [N].
+        label_ids, predicted_ids: int [N], the gold and the predicted classes.
         num_classes: int, C.
 
     Returns:
-        int [C, C]; row i, column j: the examples of class i that were taken for class j.
+        int [C, C]; row i, column j: the examples of class i predicted as class j.
     """
     labels, predicted = _in_step(label_ids, predicted_ids)
     return metrics.confusion_matrix(labels, predicted, labels=range(num_classes))
 
 
 def confusion_matrix_table(label_ids, predicted_ids, labels):
-    """The confusion matrix as a table for programs.
+    """Formats the confusion matrix as a table for programs.
 
     Args:
-        label_ids: int [N], the right classes.
-        predicted_ids: int [N].
+        label_ids, predicted_ids: int [N], the gold and the predicted classes.
         labels: list of str, the names of the C classes.
 
     Returns:
-        str, tab-separated (`evaluation.tables.tab_separated`): a head of the predicted classes, then a row for each
-        right class.
+        str, tab-separated (`evaluation.tables.tab_separated`): a header with the predicted classes, then a row for each
+        gold class.
 
     Raises:
-        ValueError: there are no examples, the lengths differ, or a class has no name.
+        ValueError: no example is given, the lengths differ, or a class has no name.
     """
     truth, predicted = _in_step(label_ids, predicted_ids)
     _check_ids(truth, predicted, labels)
@@ -186,10 +179,10 @@ def confusion_matrix_table(label_ids, predicted_ids, labels):
 
 
 def _figures_of_classes(truth, predicted, num_classes):
-    """Returns precision, recall, F1 and examples of each class, four arrays [C]."""
+    """Returns precision, recall, F1 and number of examples of each class, four arrays [C]."""
     wanted = range(num_classes)
     if truth.ndim == 2 and num_classes == 1:
-        # scikit-learn takes a single column for class ids; having the label is class 1 of them.
+        # scikit-learn reads a single column as class ids; class 1 then means that the example has the label.
         truth, predicted, wanted = truth[:, 0], predicted[:, 0], [1]
     return metrics.precision_recall_fscore_support(truth, predicted, labels=wanted, zero_division=0)
 
@@ -199,7 +192,7 @@ def _report_row(name, figures, num_examples):
 
 
 def _in_step(labels, predicted):
-    """Returns both as arrays, after checking that they belong together."""
+    """Returns both as arrays and checks that their shapes match."""
     labels, predicted = np.asarray(labels), np.asarray(predicted)
     if labels.shape != predicted.shape:
         raise ValueError(f"there are {_shape(labels)} labels, but {_shape(predicted)} predictions; give one for each")

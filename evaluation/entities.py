@@ -1,8 +1,8 @@
-"""Entities in tags, and the scores of CoNLL's shared tasks (conlleval) on them.
+"""Finds entities in tags, and computes the scores of CoNLL's shared tasks (conlleval).
 
 A tag is O, B-TYPE or I-TYPE. An entity begins at B-, or at I- after O, after another type or at the start of the
-sentence; it goes on through the I- of its type. So BIO and IOB1 (where B- only parts two entities of a type), and any
-mixture of them, are read by one rule.
+sentence. It continues through the following I- tags of its type. This rule reads BIO, IOB1 (where B- only separates two
+entities of the same type), and any mixture of them.
 """
 
 import collections
@@ -17,13 +17,13 @@ def entities(tags):
     """Finds the entities of a sentence.
 
     Args:
-        tags: list of str, the tags of its words. `B` and `I` alone are of a type without a name.
+        tags: list of str, one for each word. `B` and `I` without a type are entities of a nameless type.
 
     Returns:
-        list of (type, start, end): str and two int, the words start to end - 1; in the order of the words.
+        list of (type, start, end) in the order of the words: str and two int, the words start to end - 1.
 
     Raises:
-        ValueError: a tag is none of O, B-TYPE, I-TYPE.
+        ValueError: a tag is not O, B-TYPE or I-TYPE.
     """
     spans, begun = [], None
     for place, tag in enumerate([*tags, "O"]):
@@ -38,28 +38,23 @@ def entities(tags):
 
 
 def check_tag(tag):
-    """Checks that a tag can be read.
-
-    Raises:
-        ValueError: it is none of O, B-TYPE, I-TYPE.
-    """
+    """Raises ValueError if a tag is not O, B-TYPE or I-TYPE."""
     if not _TAG.fullmatch(tag):
         raise ValueError(f'tag "{tag}" is none of O, B-TYPE, I-TYPE; give the tags as BIO or IOB1')
 
 
 def entity_metrics(true_tags, predicted_tags):
-    """The scores of conlleval: an entity is right if its type and all its words are.
+    """Computes the scores of conlleval: an entity is right if its type and all its words are right.
 
     Args:
-        true_tags: list of sentences, each a list of str.
-        predicted_tags: the same for the predictions.
+        true_tags, predicted_tags: lists of sentences, each a list of str.
 
     Returns:
-        dict of float, 0 to 1: `precision`, `recall`, `f1` of the entities, and `accuracy` of the tags. What has nothing
-        to divide by is 0.
+        dict of float, 0 to 1: `precision`, `recall`, `f1` of the entities, and `accuracy` of the tags. Undefined values
+        are 0.
 
     Raises:
-        ValueError: sentences or words are missing on one side, there are none, or a tag is none of O, B-TYPE, I-TYPE.
+        ValueError: the numbers of sentences or words differ, no tag is given, or a tag is not O, B-TYPE or I-TYPE.
     """
     tallies = _count(true_tags, predicted_tags)
     pairs = [
@@ -72,18 +67,11 @@ def entity_metrics(true_tags, predicted_tags):
 
 
 def entity_metrics_by_type(true_tags, predicted_tags):
-    """The scores of each type of entity by itself.
-
-    Args:
-        true_tags: list of sentences, each a list of str.
-        predicted_tags: the same for the predictions.
+    """Computes the scores of each entity type; arguments and errors as in `entity_metrics`.
 
     Returns:
-        dict by type, in the order of the alphabet, of dict with `precision`, `recall`, `f1` (float, 0 to 1), `entities`
-        and `predicted` (int, how many there are and were predicted).
-
-    Raises:
-        ValueError: as `entity_metrics`.
+        dict by type, in alphabetical order, of dict with `precision`, `recall`, `f1` (float, 0 to 1), `entities` and
+        `predicted` (int, the numbers of gold and predicted entities).
     """
     tallies = _count(true_tags, predicted_tags)
     return {
@@ -97,17 +85,9 @@ def entity_metrics_by_type(true_tags, predicted_tags):
 
 
 def entity_report(true_tags, predicted_tags):
-    """The scores of each type of entity and of all together, as a table for people.
+    """Formats the scores of each entity type and of all types as a table for people, a str.
 
-    Args:
-        true_tags: list of sentences, each a list of str.
-        predicted_tags: the same for the predictions.
-
-    Returns:
-        str.
-
-    Raises:
-        ValueError: as `entity_metrics`.
+    Arguments and errors are as in `entity_metrics`.
     """
     by_type = entity_metrics_by_type(true_tags, predicted_tags)
     rows = [_report_row(type_ or "(no type)", figures) for type_, figures in by_type.items()]
@@ -117,7 +97,7 @@ def entity_report(true_tags, predicted_tags):
 
 
 def _count(true_tags, predicted_tags):
-    """Returns for each type how many entities there are, were predicted and are right."""
+    """Returns the numbers of gold, predicted and right entities of each type."""
     if len(true_tags) != len(predicted_tags):
         raise ValueError(
             f"there are {len(true_tags)} sentences with tags, but {len(predicted_tags)} with predictions; "

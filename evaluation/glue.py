@@ -1,4 +1,4 @@
-"""The files that GLUE's site takes."""
+"""Writes files in the format of GLUE's submission site."""
 
 import io
 import logging
@@ -8,7 +8,7 @@ import numpy as np
 
 log = logging.getLogger("bert_keras")
 
-# By task, in lower case; `ax` is the diagnostic set.
+# By task in lower case; `ax` is the diagnostic set.
 SUBMISSION_FILES = {
     "cola": "CoLA.tsv",
     "sst-2": "SST-2.tsv",
@@ -25,7 +25,7 @@ SUBMISSION_FILES = {
 
 _NUMBERS, _TWO_WAYS = {"0", "1"}, {"entailment", "not_entailment"}
 _THREE_WAYS = {"contradiction", "entailment", "neutral"}
-# What the site wants to read: names where the data has names.
+# The labels that the site accepts: names if the data has names.
 _LABELS = {
     **dict.fromkeys(("cola", "sst-2", "mrpc", "qqp", "wnli"), _NUMBERS),
     **dict.fromkeys(("qnli", "rte"), _TWO_WAYS),
@@ -47,17 +47,17 @@ _NUM_TEST_EXAMPLES = {
 
 
 def submission_text(task, predictions, labels=None):
-    """The file of a task that GLUE's site takes.
+    """Formats predictions as the file that GLUE's site takes for a task.
 
     Args:
         task: str, a key of SUBMISSION_FILES.
         predictions: for the examples of test.tsv, in their order: int [N], class ids; float [N] for sts-b.
-        labels: list of str, the names of the classes in the order of ids; None for sts-b.
+        labels: list of str, the class names in the order of their ids; None for sts-b.
 
     Returns:
-        str: the head `index`, `prediction`, then a row for each example, tab-separated; classes by name (the names of
-        the numeric tasks are 0 and 1), numbers cut to 0 to 5 with three decimals. A log line says if the site will
-        refuse it because test.tsv has another number of examples.
+        str, tab-separated: the header `index`, `prediction`, then a row for each example. Classes have their names (0
+        and 1 in the numeric tasks); numbers are clipped to 0 to 5 and have three decimals. The log warns if test.tsv
+        has another number of examples, because the site then rejects the file.
 
     Raises:
         ValueError: the task is unknown, the labels are not those of the task, or a number is NaN.
@@ -74,16 +74,17 @@ def submission_text(task, predictions, labels=None):
 
 
 def submission_zip(texts):
-    """Packs files for GLUE's site.
+    """Packs files for GLUE's site into a zip archive.
 
     Args:
-        texts: dict of str by file name (values of SUBMISSION_FILES). A log line says which of the eleven are missing.
+        texts: dict of str by file name (values of SUBMISSION_FILES). The log lists those of the eleven files that are
+            missing.
 
     Returns:
-        bytes, a zip; the same texts give the same bytes.
+        bytes of the archive; the same texts give the same bytes.
 
     Raises:
-        ValueError: a name is none of a submission.
+        ValueError: a name is not in SUBMISSION_FILES.
     """
     unknown = sorted(set(texts) - set(SUBMISSION_FILES.values()))
     if unknown:
@@ -94,7 +95,7 @@ def submission_zip(texts):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(texts):
-            # Its date is the earliest that the format knows, whenever it is written.
+            # The default date is constant, so the bytes do not depend on the time of writing.
             entry = zipfile.ZipInfo(name)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(entry, texts[name])

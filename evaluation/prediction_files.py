@@ -1,13 +1,13 @@
-"""Predictions for texts in files of any program, brought into the order of the examples that they are for.
+"""Reads predictions from the files of any program, and puts them into the order of their examples.
 
 A file is tab-separated and has one of these forms:
 
-index <tab> prediction   with this head (or `id` for `index`, and any further columns): GLUE's submissions, and the
+index <tab> prediction   with this header (or `id` for `index`, and any further columns): GLUE's submissions, and the
                          predictions of this project
-0 <tab> 1                two columns without a head: the same
-1                        one column, with the head `prediction` or without: in the order of the examples
-0.25 <tab> 0.75          as many columns as classes, without a head: their probabilities in the order of the examples,
-                         as the release writes them
+0 <tab> 1                two columns without a header: the same
+1                        one column, with the header `prediction` or without: in the order of the examples
+0.25 <tab> 0.75          as many columns as classes, without a header: their probabilities in the order of the examples,
+                         as the original BERT writes them
 """
 
 import logging
@@ -20,18 +20,18 @@ def align_predictions(rows, name, ids, sources, labels):
     """Reads the prediction for each example.
 
     Args:
-        rows: list of (line, cells): the number of the line in the file, and the list of its str.
-        name: str, what to call the file in messages.
-        ids: list of N str, of the examples. Predictions may have them, or count the examples from 0, instead.
-        sources: list of N str, where the examples stand, for messages.
-        labels: list of str, the names of the classes; empty where numbers are predicted.
+        rows: list of (line, cells): the line number in the file, and a list of str.
+        name: str, the name of the file in messages.
+        ids: list of N str, the ids of the examples. Predictions may use them or the numbers of the examples from 0.
+        sources: list of N str, the places of the examples, for messages.
+        labels: list of str, the class names; empty for regression.
 
     Returns:
-        list of N: for each example the name of a class, or a float where there are no labels.
+        list of N class names, or of N floats without labels.
 
     Raises:
-        ValueError: the file has another form, a prediction is none of the labels or no finite number, or there is not
-            one for each example; file and line are named.
+        ValueError: the file has another form, a prediction is not a label or not a finite number, or the predictions do
+            not match the examples; names file and line.
     """
     entries = _read_entries(rows, name, labels)
     values = [(line, id_, _read_value(text, f"{name} line {line}", labels)) for line, id_, text in entries]
@@ -41,7 +41,7 @@ def align_predictions(rows, name, ids, sources, labels):
 
 
 def _read_entries(rows, name, labels):
-    """Returns (line, id or None, prediction as it is written) of each row."""
+    """Returns (line, id or None, prediction as text) of each row."""
     first = [cell.strip().lower() for cell in rows[0][1]]
     has_ids = first[0] in ("index", "id")
     if has_ids or "prediction" in first:

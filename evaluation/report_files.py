@@ -1,4 +1,4 @@
-"""What a run tells of its predictions, as the content of files: tables for programs, a picture of the confusions."""
+"""Creates the content of report files: tables of predictions for programs, and a picture of the confusion matrix."""
 
 import importlib.util
 import io
@@ -11,25 +11,25 @@ from bert_keras.evaluation.tables import tab_separated
 
 log = logging.getLogger("bert_keras")
 
-# Beyond these the numbers in the cells, and the picture itself, would be too small to read.
+# With more classes, the numbers in the cells would be too small to read.
 _MOST_NUMBERED_CLASSES = 30
 _MOST_INCHES = 24
 
 
 def predictions_table(ids, texts, predictions, probabilities=None, labels=None):
-    """Every prediction with what it is about.
+    """Formats all predictions with their texts as a table.
 
     Args:
         ids: list of N str or int.
-        texts: list of N str, or of tuples of str for pairs (or a question and its choices); None in them is no text.
-        predictions: list of N str (the names of the classes) or numbers.
+        texts: list of N str, or of tuples of str for pairs (or a question and its choices); None in a tuple is ignored.
+        predictions: list of N str (class names) or numbers.
         probabilities: float [N, C], or None.
-        labels: list of C str, the names of the classes; needed with probabilities.
+        labels: list of C str, the class names; needed with probabilities.
 
     Returns:
-        str, tab-separated (`evaluation.tables.tab_separated`). Columns: `id`; `prediction`; `probability of <label>`
-        for each label where there are probabilities; `text`, or `text_a` and `text_b`, or `text_1`, `text_2`, ... for
-        more than two.
+        str, tab-separated (`evaluation.tables.tab_separated`). Columns: `id`; `prediction`; with probabilities,
+        `probability of <label>` for each label; `text`, or `text_a` and `text_b`, or `text_1`, `text_2`, ... for more
+        than two.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -47,20 +47,22 @@ def predictions_table(ids, texts, predictions, probabilities=None, labels=None):
 
 
 def errors_table(ids, sources, texts, labels, predictions, confidences, by="confidence"):
-    """The predictions that are wrong, the surest first: where labels are doubtful, or a model misled.
+    """Formats the wrong predictions as a table, the most confident first.
+
+    The first rows point to doubtful labels, or to texts that mislead the model.
 
     Args:
         ids: list of N str or int.
-        sources: list of N str; the place of each in its file, such as "dev.tsv line 41".
-        texts: list of N str, or of tuples of str for pairs (or a question and its choices); None in them is no text.
-        labels: list of N str (names of the right classes) or numbers.
+        sources: list of N str; the place of each example in its file, such as "dev.tsv line 41".
+        texts: as in `predictions_table`.
+        labels: list of N str (names of the gold classes) or numbers.
         predictions: list of N str or numbers.
-        confidences: float [N], by which the rows are sorted, descending; for numbers how far the prediction is off.
-        by: str, the head of that column.
+        confidences: float [N]; rows are sorted by it in descending order. For regression, the absolute error.
+        by: str, the header of that column.
 
     Returns:
         str, tab-separated (`evaluation.tables.tab_separated`): `id`, `source`, `label`, `prediction`, the confidence,
-        and the texts as in `predictions_table`. Rows of the same confidence stay in their order.
+        and the texts as in `predictions_table`. Rows with the same confidence keep their order.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -77,15 +79,14 @@ def errors_table(ids, sources, texts, labels, predictions, confidences, by="conf
 
 
 def confusion_picture(label_ids, predicted_ids, labels):
-    """The confusion matrix as a picture: shades are shares of the right class, so that rare classes are seen too.
+    """Draws the confusion matrix; the shade is the share of the gold class, which makes rare classes visible.
 
     Args:
-        label_ids: int [N], the right classes.
-        predicted_ids: int [N].
+        label_ids, predicted_ids: int [N], the gold and the predicted classes.
         labels: list of str, the names of the C classes.
 
     Returns:
-        bytes, a PNG; None, with a log line, where matplotlib is not installed.
+        bytes, a PNG; None, with a log line, if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
         log.info("no picture of the confusion matrix: pip install 'matplotlib>=3.10,<4' adds it")
@@ -98,7 +99,7 @@ def confusion_picture(label_ids, predicted_ids, labels):
     figure = Figure(figsize=(side + 1, side), layout="constrained")
     _draw_confusions(figure, counts, [_short(label) for label in labels])
     file = io.BytesIO()
-    # Without metadata, so that the same figures give the same bytes with every version.
+    # Without metadata, the same numbers give the same bytes with every version of matplotlib.
     FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
     return file.getvalue()
 
@@ -110,7 +111,7 @@ def _draw_confusions(figure, counts, labels):
     places = range(len(labels))
     size = 10 if len(labels) <= 12 else 8 if len(labels) <= _MOST_NUMBERED_CLASSES else 6
     turn = {} if sum(map(len, labels)) < 30 else {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    # A dollar sign would begin a formula.
+    # With parse_math, a dollar sign would begin a formula.
     axes.set_xticks(places, labels, fontsize=size, parse_math=False, **turn)
     axes.set_yticks(places, labels, fontsize=size, parse_math=False)
     axes.set_xlabel("prediction")
@@ -128,7 +129,7 @@ def _short(label):
 
 
 def _text_columns(texts):
-    """Returns the texts as lists of one length, and the heads of their columns."""
+    """Returns the texts as lists of the same length, and the headers of their columns."""
     texts = [[text] if isinstance(text, str) else [part for part in text if part is not None] for text in texts]
     width = max(map(len, texts), default=1)
     columns = {1: ["text"], 2: ["text_a", "text_b"]}.get(width) or [f"text_{number + 1}" for number in range(width)]

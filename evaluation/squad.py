@@ -1,4 +1,4 @@
-"""The official scores of SQuAD, as its two evaluation scripts compute them, to the digit."""
+"""Computes the official scores of SQuAD, to the last digit as in its two evaluation scripts."""
 
 import collections
 import dataclasses
@@ -14,32 +14,28 @@ log = logging.getLogger("bert_keras")
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A question of a gold file.
-
-    Attributes:
-        id: str.
-        answers: tuple of str, the texts of its gold answers; empty where it has none.
-    """
+    """A question of a gold file: its id, and the texts of its gold answers (tuple of str, empty if it has none)."""
 
     id: str
     answers: tuple
 
 
 def squad_v1_metrics(dataset, predictions, language=None):
-    """The scores of SQuAD 1.1, where every question has an answer.
+    """Computes the scores of SQuAD 1.1, where every question has an answer.
 
     Args:
         dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
-        predictions: dict, the answer's text by the question's id. A question without one counts 0; the log says how
+        predictions: dict of answer texts by question id. A question without a prediction counts 0; the log reports how
             many.
-        language: how texts are compared, see `evaluation.answer_texts.normalize_answer`.
+        language: the rules for comparing texts, see `evaluation.answer_texts.normalize_answer`.
 
     Returns:
-        dict with `exact_match` and `f1`: the mean over all questions of the best over their gold answers, in percent.
+        dict with `exact_match` and `f1`, in percent: the best score over a question's gold answers, averaged over all
+        questions.
 
     Raises:
         ValueError: the gold file has another form, a question has no answer, no question has a prediction, or a
-            prediction is not a text.
+            prediction is not a str.
     """
     questions = read_questions(dataset)
     for question in questions:
@@ -55,28 +51,28 @@ def squad_v1_metrics(dataset, predictions, language=None):
 
 
 def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, language=None):
-    """The scores of SQuAD 2.0, where the right prediction for a question without an answer is an empty text.
+    """Computes the scores of SQuAD 2.0, where an empty text is the right prediction for a question without an answer.
 
     Args:
         dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
-        predictions: dict, the answer's text by the question's id. Questions without one are left out; the log says how
-            many.
-        na_probs: dict, by the question's id how likely it is that there is no answer: any finite number that grows with
-            it, as in null_odds.json. None: 0 for all, and no best thresholds.
-        na_prob_thresh: float; questions above it are taken as answered with an empty text.
-        language: how texts are compared, see `evaluation.answer_texts.normalize_answer`.
+        predictions: dict of answer texts by question id. Questions without a prediction are left out; the log reports
+            how many.
+        na_probs: dict by question id of finite numbers, as in null_odds.json: the higher, the likelier that the
+            question has no answer. None: 0 for all, and no best thresholds.
+        na_prob_thresh: float; a question with a higher number counts as answered with an empty text.
+        language: the rules for comparing texts, see `evaluation.answer_texts.normalize_answer`.
 
     Returns:
-        dict with `exact`, `f1` (percent) and `total` (int); the same with `HasAns_` and `NoAns_` before them, of the
-        questions with and without answers, where there are some; with na_probs also `best_exact`, `best_exact_thresh`,
-        `best_f1`, `best_f1_thresh`: the best that a threshold gives. No threshold recovers a prediction that is empty
-        already.
+        dict with `exact`, `f1` (percent) and `total` (int). The prefixes `HasAns_` and `NoAns_` mark the same metrics
+        of the questions with and without answers, if any. With na_probs also `best_exact`, `best_exact_thresh`,
+        `best_f1`, `best_f1_thresh`: the best score of any threshold, and that threshold. No threshold recovers a
+        prediction that is already empty.
 
-        Differs from the official script: where predictions are missing it ends in a KeyError; here all figures are of
-        the questions that have one.
+        Differs from the official script: if predictions are missing, the script ends with a KeyError; here all metrics
+        cover the questions with a prediction.
 
     Raises:
-        ValueError: the gold file has another form, no question has a prediction, a prediction is not a text, or the
+        ValueError: the gold file has another form, no question has a prediction, a prediction is not a str, or the
             na_prob of a question is missing or not a finite number.
     """
     answered = _answered(read_questions(dataset), predictions, "are left out")
@@ -102,7 +98,7 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, la
 
 
 def is_version_2(dataset):
-    """Returns whether a gold file is of SQuAD 2.0: a question has no answer, or says whether it has one.
+    """Returns whether a gold file is SQuAD 2.0: a question has no answer, or has `is_impossible`.
 
     Raises:
         ValueError: the gold file has another form.
@@ -111,10 +107,10 @@ def is_version_2(dataset):
 
 
 def warn_of_words(dataset, name):
-    """Warns that the official scripts split answers at spaces, where most gold answers are of scripts without them.
+    """Warns if most gold answers have no spaces between words, because the official scripts split answers at spaces.
 
     Args:
-        dataset: as of `squad_v1_metrics`.
+        dataset: as in `squad_v1_metrics`.
         name: str, the gold file.
     """
     if are_without_spaces(text for question in read_questions(dataset) for text in question.answers):
@@ -135,13 +131,13 @@ def read_questions(dataset):
         list of `Question`, in the file's order.
 
     Raises:
-        ValueError: the file has another form, has no questions or two of one id, or no gold answers.
+        ValueError: the file has another form or no questions, repeats an id, or lacks gold answers.
     """
     questions = {}
     for entry in _entries(dataset):
         id_, answers = entry.get("id"), entry.get("answers")
         if isinstance(id_, int) and not isinstance(id_, bool):
-            id_ = str(id_)  # the keys of predictions are texts
+            id_ = str(id_)  # predictions have str keys
         if not isinstance(id_, str):
             raise ValueError(f'the gold file has a question without an id ("{entry.get("question")}"); give it one')
         if id_ in questions:
@@ -158,7 +154,7 @@ def read_questions(dataset):
 
 
 def _entries(dataset):
-    """Yields the dict of each question, after checking what is around it."""
+    """Yields the dict of each question, after checking the levels above it."""
     articles = dataset.get("data") if isinstance(dataset, dict) else dataset
     for article in _members({"data": articles}, "data", "the gold file"):
         for paragraph in _members(article, "paragraphs", "an article of the gold file"):
@@ -174,7 +170,7 @@ def _members(parent, key, where):
 
 
 def _answered(questions, predictions, consequence):
-    """Returns the questions that have a prediction; says how many have none, and how many predictions no question."""
+    """Returns the questions with a prediction; logs how many have none, and how many predictions match no question."""
     answered = [question for question in questions if question.id in predictions]
     if not answered:
         raise ValueError("no question of the gold file has a prediction; give the predictions for this file")
@@ -206,7 +202,7 @@ def _shown(value):
 def _scores(gold, texts, f1_of_nothing, language):
     """Returns exact match and F1 of each text, the best over its gold answers.
 
-    `f1_of_nothing` is the F1 of two texts that are both empty once normalised; the two scripts differ in it.
+    `f1_of_nothing` is the F1 of two texts that are both empty after normalization; it differs between the two scripts.
     """
     exact, f1 = [], []
     for answers, text in zip(gold, texts, strict=True):
@@ -228,7 +224,7 @@ def _f1(gold_words, predicted_words, f1_of_nothing):
 
 
 def _means(exact, f1):
-    # Added one after the other, as the script does: NumPy's sums differ in the last digits.
+    # Added one by one, like the script: NumPy's sums differ in the last digits.
     return {
         "exact": 100.0 * sum(exact.tolist()) / len(exact),
         "f1": 100.0 * sum(f1.tolist()) / len(f1),
@@ -247,21 +243,16 @@ def _finite_odds(questions, na_probs):
 
 
 def _by_odds(questions, na_probs, odds):
-    """Returns the questions' order by ascending odds; equal ones keep the order of the file of the odds."""
+    """Returns the order of the questions by ascending odds; ties keep the order of `na_probs`."""
     places = {id_: place for place, id_ in enumerate(na_probs)}
     return np.lexsort(([places[question.id] for question in questions], odds))
 
 
 def _best_threshold(gains, odds, num_without_answer):
-    """Finds up to which odds it is best to answer.
+    """Returns the best mean score in percent, and its threshold; the threshold is 0 if answering no question is best.
 
-    Args:
-        gains: float [N], by ascending odds: what answering the question, too, adds to the sum of scores.
-        odds: float [N], ascending.
-        num_without_answer: int, the sum of scores where no question is answered.
-
-    Returns:
-        (best mean score in percent, its threshold); the threshold is 0 where it is best to answer none.
+    `gains` are sorted by ascending odds: the change of the summed scores from answering each question, too. The sum is
+    `num_without_answer` if no question is answered.
     """
     sums = np.cumsum([num_without_answer, *gains])
     best = int(np.argmax(sums))

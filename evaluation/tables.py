@@ -1,4 +1,4 @@
-"""Tables of reports: plain text for people, tab-separated for programs."""
+"""Formats report tables: plain text for people, tab-separated for programs."""
 
 import re
 
@@ -7,14 +7,14 @@ _CHARACTERS = {escape: character for character, escape in _ESCAPES.items()}
 
 
 def text_table(header, rows):
-    """Lays out a table for people: the first column to the left, the others, which are numbers, to the right.
+    """Formats a table for people: the first column is left-aligned; the others, which are numbers, are right-aligned.
 
     Args:
-        header: list of str, the heads of the columns; the first may be empty.
+        header: list of str, the column names; the first may be empty.
         rows: list of lists of str, each as long as the header; an empty list is a blank line.
 
     Returns:
-        str; every line ends with a line feed, none with a space.
+        str; every line ends with a line feed and has no trailing spaces.
     """
     widths = [max(len(row[column]) for row in [header, *rows] if row) for column in range(len(header))]
     lines = []
@@ -25,15 +25,15 @@ def text_table(header, rows):
 
 
 def tab_separated(header, rows):
-    """Writes a table for programs: a line for each row, whatever stands in it.
+    """Formats a table for programs: one line for each row, even if values contain line ends.
 
     Args:
-        header: list of str, the heads of the columns.
+        header: list of str, the column names.
         rows: iterable of lists of values, each as long as the header.
 
     Returns:
-        str. Tabs, line feeds and carriage returns within a value are written `\\t`, `\\n` and `\\r`, a backslash
-        `\\\\`; `unescaped` takes that back. Nothing is quoted.
+        str. In values, tabs, line feeds and carriage returns become `\\t`, `\\n` and `\\r`, a backslash `\\\\`;
+        `unescaped` reverses this. Nothing is quoted.
 
     Raises:
         ValueError: a row is longer or shorter than the header.
@@ -47,10 +47,10 @@ def tab_separated(header, rows):
 
 
 def escaped(value):
-    """Returns a value as str in which tabs and line ends are written as escapes."""
+    """Returns a value as str with tabs, line ends and backslashes escaped."""
     return re.sub(r"[\\\t\n\r]", lambda match: _ESCAPES[match[0]], str(value))
 
 
 def unescaped(text):
-    """Returns what `escaped` was given; a backslash before any other character stays."""
+    """Reverses `escaped`; a backslash before any other character stays."""
     return re.sub(r"\\[\\tnr]", lambda match: _CHARACTERS[match[0]], text)

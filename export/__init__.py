@@ -1,1 +1,1 @@
-"""A trained model in the forms that leave the training machine: SavedModel with text in, ONNX, LiteRT."""
+"""Exports trained models: SavedModel, which takes text, ONNX and LiteRT."""

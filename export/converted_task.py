@@ -1,4 +1,4 @@
-"""The task of a fine-tuned model that is converted: its head, the names of its classes, its task.json."""
+"""The task of a converted fine-tuned model: its head, its class names and its task.json."""
 
 import json
 
@@ -6,7 +6,7 @@ from bert_keras.modeling.config import read_json_object
 from bert_keras.prediction.loading.model_files import TASK_FILE
 from bert_keras.storage import paths
 
-# The head of each task of fine-tuning.
+# Fine-tuning task -> head.
 HEADS = {
     **dict.fromkeys(("classification", "regression", "multi_label"), "classifier"),
     "multiple_choice": "multiple_choice",
@@ -16,10 +16,10 @@ HEADS = {
 
 
 def read_task(checkpoint):
-    """Returns the task.json in the folder of a checkpoint, a dict; None if there is none.
+    """Returns the task.json in the folder of a checkpoint, a dict; None if the file does not exist.
 
     Raises:
-        ValueError: it names no task of fine-tuning.
+        ValueError: its task is not a key of HEADS.
     """
     file = paths.join(paths.parent(checkpoint.prefix), TASK_FILE)
     if not paths.is_file(file):
@@ -34,15 +34,16 @@ def choose_labels(checkpoint, settings, given):
     """Chooses the names of the classes.
 
     Args:
-        checkpoint: `modeling.checkpoints.loading.Checkpoint` with a head of classes.
-        settings: what `read_task` gave.
-        given: list of str; what the user calls them. None: as the task.json or the config.json says.
+        checkpoint: `modeling.checkpoints.loading.Checkpoint` with a classification head.
+        settings: result of `read_task`.
+        given: list of str, names from the user; None: the names in task.json, else those in config.json. The default
+            names LABEL_0, LABEL_1, ... of config.json do not count.
 
     Returns:
-        list of str; None if nobody names them.
+        list of str; None if no source has names.
 
     Raises:
-        ValueError: the files name different classes, or not as many as the head has.
+        ValueError: the files name different classes, or the number of names differs from the size of the head.
     """
     of_config, of_task = checkpoint.labels, (settings or {}).get("labels")
     if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
@@ -67,7 +68,7 @@ def write_task(folder, settings, labels):
     Args:
         folder: `pathlib.Path`.
         settings: dict; the task.json of the model before the conversion.
-        labels: list of str, what `choose_labels` gave, or None.
+        labels: result of `choose_labels`.
     """
     settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
     text = json.dumps(settings, indent=2, ensure_ascii=False)

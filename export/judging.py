@@ -1,4 +1,4 @@
-"""What a network of any format gives for the rows of an evaluation, and how fast."""
+"""Runs a network of any format on evaluation data, and measures its speed."""
 
 import time
 
@@ -8,20 +8,19 @@ from bert_keras.training.input.feature_batches import prediction_batches
 
 
 def outputs_of(call, features, is_per_token, is_trimmed=True, batch_size=8):
-    """Asks a network about every row.
+    """Runs a network on every row.
 
     Args:
-        call: function of a dict of int32 arrays [B, T] that gives a dict of float32 arrays [B, ...]: an IdsNetwork, or
-            what `open_onnx` and `open_litert` give.
-        features: dict of arrays with the rows as first axis, what it takes, [N, T]; or [N, K, T], where each row has K
-            sequences with a score each.
-        is_per_token: whether it gives something for each token.
-        is_trimmed: whether batches are cut to their longest sequence.
+        call: function that maps a dict of int32 arrays [B, T] to a dict of float32 arrays [B, ...]: an IdsNetwork, or
+            the result of an opener in `prediction.loading.exported`.
+        features: dict of input arrays [N, T]; or [N, K, T] if each row has K sequences with one score each.
+        is_per_token: whether the network has an output for each token.
+        is_trimmed: whether to cut batches to their longest sequence.
         batch_size: int.
 
     Returns:
-        dict of float32 arrays [N, ...] in the order of the rows, 0 for tokens that were cut off, as
-        `training.evaluation_pass.Inference` gives them; and float, the rows that were answered in a second.
+        dict of float32 arrays [N, ...] in the order of the rows, with 0 for tokens that were cut off, as from
+        `training.evaluation_pass.Inference`; and float, the rows per second. The first batch runs once without timing.
     """
     num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
     batches, order = prediction_batches(features, batch_size, is_trimmed)
@@ -31,7 +30,7 @@ def outputs_of(call, features, is_per_token, is_trimmed=True, batch_size=8):
         shape = (len(rows), *batch["input_ids"].shape[1:])  # [B, T], or [B, K, T]
         sequences = {name: value.numpy()[: len(rows)].reshape(-1, shape[-1]) for name, value in batch.items()}
         if not start:
-            _answer(call, sequences)  # which may compile it
+            _answer(call, sequences)  # may compile
         started = time.perf_counter()
         outputs = _answer(call, sequences)
         seconds += time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""What quantising a model changes: its size, its speed, and the figure of its task."""
+"""Measures how quantization changes the size, the speed and the metric of a model."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ _TIMED_ROWS, _TIMED_TOKENS = 32, 128
 
 
 def cost_of(name, source, folder, quantize):
-    """Writes a format of an export once more as it would be without quantising, and compares the two.
+    """Writes a format again without quantization, compares the two and logs the result.
 
     Args:
         name: str; the format.
@@ -26,7 +26,7 @@ def cost_of(name, source, folder, quantize):
         quantize: "int8" or "bfloat16".
 
     Returns:
-        str, a sentence, which is also told.
+        str; the logged sentence.
     """
     with tempfile.TemporaryDirectory() as scratch:
         plain = pathlib.Path(scratch)
@@ -54,13 +54,13 @@ def cost_of(name, source, folder, quantize):
 
 
 def num_bytes(path):
-    """Returns the size of a file, or of all files in a folder."""
+    """Returns the size of a file, or of all files in a folder, in bytes."""
     files = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
     return sum(os.path.getsize(each) for each in files)
 
 
 def _judge(source, call):
-    """Returns the figure of the task, None for one without, and how many sequences are answered in a second."""
+    """Returns the metric of the task (None for a pre-trained model), and the rows per second."""
     work, network = source.work, source.network()
     if work is None:
         num_tokens = min(_TIMED_TOKENS, source.settings["max_seq_length"])

@@ -1,4 +1,4 @@
-"""The run that wrote a model, and the data that it was evaluated on, read again to judge what was made of the model."""
+"""Reads the run that wrote a model, and its evaluation data, to measure exports of the model."""
 
 import logging
 
@@ -18,16 +18,16 @@ _USUAL_TAGS_FILE = "dev.txt"
 
 
 def read_run(folder, step):
-    """Reads what a run says of itself: the run that wrote a model.
+    """Reads the settings and results of the run that wrote a model.
 
     Args:
         folder: str; the folder of the model, local or remote.
-        step: int; the step of the model, as its task.json says.
+        step: int; the step in the task.json of the model.
 
     Returns:
-        dict, see `training.run_dir.read_run_config`, with three more keys: "folder", the path of the run; "evaluation",
-        the dict of its evaluation.json, None where there is none of this step; and "tries", the text of its tries.tsv,
-        None where it has none. None if the model is not in the folder of the run that wrote it.
+        dict, see `training.run_dir.read_run_config`, with three more keys: "folder", the path of the run folder;
+        "evaluation", the dict of its evaluation.json, or None if that is missing or of another step; "tries", the text
+        of its tries.tsv or None. The result is None if the model is not in the folder of the run that wrote it.
     """
     run_folder = paths.parent(paths.real(folder))
     config_file = paths.join(run_folder, RUN_CONFIG)
@@ -51,23 +51,23 @@ def read_run(folder, step):
 
 
 def reopen_evaluation(run, stored, files, eval_file=None):
-    """Reads the data of an evaluation as the run did.
+    """Reads evaluation data in the same way as the run.
 
     Args:
-        run: what `read_run` gave.
+        run: result of `read_run`.
         stored: dict, the task.json of the model.
         files: ModelFiles of the model.
-        eval_file: path of other data in the place of those of the run; None: the run's own.
+        eval_file: path of other data; None: the evaluation data of the run.
 
     Returns:
-        a `training.finetuning.task.FineTuning` that judges answers to these data alone; it is to be prepared.
+        a `training.finetuning.task.FineTuning` for evaluation only; the caller must call its `prepare`.
 
     Raises:
-        FileNotFoundError: the data are not there.
-        ValueError: the run has not been evaluated and there is no eval_file; or see the reader of each task.
+        FileNotFoundError: the data do not exist.
+        ValueError: the run has no evaluation data, and eval_file is None; or see the reader of each task.
     """
     find, open_ = _OF_PROGRAM[run["program"]]
-    # What the model was trained with, whatever the run was told later.
+    # The settings of the model override those of the run, which may have changed later.
     settings = {**run["settings"], **{name: stored[name] for name in run["settings"] if name in stored}}
     path = eval_file or find(settings)
     if path is None:
@@ -82,7 +82,7 @@ def reopen_evaluation(run, stored, files, eval_file=None):
 
 
 def _classes_file(settings):
-    """Returns where the data are; "" where they are found by a name, as those of TensorFlow Datasets."""
+    """Returns the path of the data; "" if a name identifies them, such as that of a TensorFlow dataset."""
     if settings["task_name"] or settings["tfds"]:
         return settings["data_dir"] or ""
     return settings["eval_file"] or (settings["train_file"] if settings["eval_share"] else None)
@@ -123,12 +123,12 @@ def _open_tags(settings, stored, files):
         tags=stored["labels"],
         document_context=settings["document_context"],
         tagger=settings["tagger"],
-        word_column=settings.get("word_column"),  # which runs of earlier versions lack
+        word_column=settings.get("word_column"),  # missing in runs of earlier versions
         tag_column=settings.get("tag_column"),
     )
 
 
-# For each program what finds the path of the data, and what reads them.
+# Program -> (function that finds the path of the data, function that reads them).
 _OF_PROGRAM = {
     "run_classifier": (_classes_file, _open_classes),
     "run_squad": (_questions_file, _open_questions),

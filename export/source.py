@@ -1,4 +1,4 @@
-"""The model that is exported, and each format of it as a file or folder."""
+"""The model to export, and the methods that write each format."""
 
 import dataclasses
 import json
@@ -11,21 +11,21 @@ from bert_keras.modeling import BertModel, PretrainingModel, SquadModel
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage import paths
 
-# Format -> its place in the folder of an export. TensorFlow Serving wants numbered versions.
+# Format -> its path in the export folder. TensorFlow Serving needs numbered versions.
 PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What is exported.
+    """The model to export.
 
     Attributes:
-        name: str; what it is called.
+        name: str; the name of the model.
         predictor: an object of `prediction` that has loaded the model.
         settings: dict; its task.json.
-        run: dict, see `export.run_folder.read_run`; None where the run is not known or there was none.
-        work: the `training.finetuning.task.FineTuning` that judges what quantising costs, prepared; None: nothing
-            does.
+        run: dict, see `export.run_folder.read_run`; None if the run is unknown.
+        work: a prepared `training.finetuning.task.FineTuning` that measures the cost of quantization; None: the export
+            has no metric.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Source:
     work: Any = None
 
     def network(self, quantize=None):
-        """Returns the IdsNetwork of the model; with quantize "bfloat16" of a copy of it in that."""
+        """Returns the IdsNetwork of the model; for quantize "bfloat16", that of a bfloat16 copy."""
         model, settings = self.predictor.model, self.settings
         if quantize == "bfloat16":
             model = in_bfloat16(model, self._make_model)
@@ -45,7 +45,7 @@ class Source:
         return IdsNetwork(model, "vectors", settings["layer"], has_pooler)
 
     def write_model_files(self, folder):
-        """Writes what `prediction` opens a model by, beside its weights.
+        """Writes the files that `prediction` needs to open a model, except its weights.
 
         Args:
             folder: `pathlib.Path`.
@@ -65,9 +65,9 @@ class Source:
             quantize: "bfloat16" or None.
 
         Returns:
-            TextModel, what it was made from.
+            the TextModel that was written.
         """
-        # They need tensorflow-text, which there is not for every system; other formats do without.
+        # These imports need tensorflow-text, which some systems lack. The other formats do not need it.
         from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
         from bert_keras.export.graph.tokenization import GraphTokenizer
 
@@ -78,7 +78,7 @@ class Source:
         return text_model
 
     def write_ids(self, name, folder, quantize=None):
-        """Writes the network in a format of ids alone.
+        """Writes the network in a format that takes ids only.
 
         Args:
             name: "onnx" or "litert".
@@ -86,12 +86,12 @@ class Source:
             quantize: "int8" or None.
 
         Returns:
-            `export.checks.agreement.Agreement` of the file with the network.
+            `export.checks.agreement.Agreement` between the file and the network.
         """
         return write_ids(name, self.network(), folder / PLACES[name], quantize)
 
     def _make_model(self):
-        """Returns another model of the same kind and size."""
+        """Returns a new model of the same class and size."""
         model = self.predictor.model
         has_classes = not isinstance(model, BertModel | PretrainingModel | SquadModel)
         return type(model)(self.predictor.config, *((self.predictor.num_classes,) if has_classes else ()))

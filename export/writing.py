@@ -1,4 +1,4 @@
-"""An export as a folder: the formats, each compared with the model, and the files beside them."""
+"""Writes an export folder: the model in each format, compared with the source model, and a model card."""
 
 import dataclasses
 import json
@@ -24,15 +24,15 @@ def write_export(source, folder, formats, quantize=None, check_texts=None):
     Args:
         source: Source.
         folder: `pathlib.Path`; empty.
-        formats: list of str, of FORMATS.
+        formats: list of str, from FORMATS.
         quantize: "int8", "bfloat16" or None.
-        check_texts: dict of arrays of bytes, the texts to check the SavedModel with; None: built-in ones.
+        check_texts: dict of arrays of bytes, the texts to check the SavedModel with; None: built-in texts.
 
     Returns:
-        dict; what export.json says.
+        dict; the contents of export.json.
 
     Raises:
-        ValueError: a format cannot take the model, or gives something else than it does.
+        ValueError: a format does not support the model, or its outputs differ from those of the model.
     """
     source.write_model_files(folder)
     entries, answer = {}, {}
@@ -64,7 +64,7 @@ def write_export(source, folder, formats, quantize=None, check_texts=None):
         "versions": versions(entries),
     }
     (folder / "README.md").write_text(model_card(source, written, answer), encoding="utf-8")
-    # Last, because it is what an export is known by.
+    # Written last: this file identifies a folder as an export.
     (folder / EXPORT_FILE).write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return written
 

@@ -1,4 +1,4 @@
-"""The network: what BERT is, as Keras layers that run on every backend."""
+"""The BERT network, as Keras layers that run on every backend."""
 
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.hugging_face_config import read_config

@@ -1,6 +1,6 @@
-"""BERT: word-piece ids in, a vector for each token and one for the whole sequence out.
+"""BERT: maps token ids to a vector for each token and a vector for the whole sequence.
 
-A row may hold several sequences ("packed"), which then do not see each other and each begin at position 0.
+A packed row of a batch holds several sequences. They do not see each other, and each begins at position 0.
 
 Axes: B batch, T tokens, H hidden, S sequences of a packed row.
 """
@@ -14,16 +14,16 @@ from bert_keras.modeling.layers import Embeddings, EncoderLayer, dense, other_se
 class BertModel(keras.Model):
     """The encoder of "BERT: Pre-training of Deep Bidirectional Transformers" (Devlin et al. 2018, section 3).
 
-    Release: `BertModel`. The constructor makes all weights, so that they can be loaded before the first call.
+    The constructor makes all weights, so you can load them before the first call. Source: `BertModel` of the original.
 
     Args:
         config: BertConfig.
-        name: first part of the name of every weight.
+        name: prefix of the name of every weight.
 
     Attributes:
-        is_recomputed: bool, False at first. True: of each encoder layer, training keeps nothing but what came in, and
-            computes the rest a second time for the gradients, which are the same. Saves memory, for long sequences and
-            large batches, and costs time.
+        is_recomputed: bool, False by default. If True, training stores only the input of each encoder layer and
+            computes the other activations again for the gradients. The gradients are the same. This saves memory for
+            long sequences and large batches, and costs time.
     """
 
     def __init__(self, config, name="bert"):
@@ -59,22 +59,22 @@ class BertModel(keras.Model):
         """Encodes a batch of sequences.
 
         Args:
-            input_ids: int32 [B, T] word-piece ids.
-            input_mask: int32 [B, T], 1 for tokens and 0 for padding; without it all are tokens.
-            segment_ids: int32 [B, T]; without them all are 0.
+            input_ids: int32 [B, T], token ids.
+            input_mask: int32 [B, T], 1 for tokens and 0 for padding; None: all are tokens.
+            segment_ids: int32 [B, T]; None: all are 0.
             dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
-            sequence_ids: int32 [B, T], of packed rows: which sequence a token belongs to; a number of its own is
-                padding, and input_mask says nothing. A token sees the tokens of its number.
-            position_ids: int32 [B, T], of packed rows: where a token stands in its sequence.
-            cls_positions: int32 [B, S], of packed rows: where in the row each sequence begins.
+            sequence_ids: int32 [B, T], for packed rows: the number of each token's sequence. A token sees only tokens
+                with its number. Padding has a separate number, and input_mask is ignored.
+            position_ids: int32 [B, T], for packed rows: the position of each token in its sequence.
+            cls_positions: int32 [B, S], for packed rows: the position in the row where each sequence begins.
 
         Returns:
-            dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H], from the first
-            token, or [B, S, H] from those of `cls_positions`; "embedding_output" float [B, T, H];
+            dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H] from the first
+            token, or [B, S, H] from the tokens at `cls_positions`; "embedding_output" float [B, T, H];
             "all_encoder_layers", a list of L float [B, T, H].
 
         Raises:
-            ValueError: an input is not of rank 2, two of them differ in shape, or the sequences are too long.
+            ValueError: an input is not of rank 2, two inputs differ in shape, or the sequences are too long.
         """
         self._check_inputs(
             input_ids=input_ids,
@@ -98,7 +98,7 @@ class BertModel(keras.Model):
         first_tokens = sequence_output[:, 0] if cls_positions is None else rows_at(sequence_output, cls_positions)
         return {
             "sequence_output": sequence_output,
-            # tanh whatever hidden_act is, as in the release
+            # tanh for every hidden_act, as in the original BERT
             "pooled_output": ops.tanh(self.pooler(first_tokens)),
             "embedding_output": embedded,
             "all_encoder_layers": layer_outputs,
@@ -110,7 +110,6 @@ class BertModel(keras.Model):
         return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)
 
     def _check_inputs(self, **inputs):
-        """Refuses inputs that would fail later, or be broadcast in silence."""
         shapes = {name: tuple(x.shape) for name, x in inputs.items() if x is not None}
         for name, shape in shapes.items():
             if len(shape) != 2:

@@ -1,4 +1,4 @@
-"""What a BERT looks like: its sizes, read from and written to `bert_config.json`."""
+"""The configuration of a BERT, read from and written to `bert_config.json`."""
 
 import dataclasses
 import difflib
@@ -12,7 +12,7 @@ log = logging.getLogger("bert_keras")
 
 HIDDEN_ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 
-# In the files of the released Chinese and multilingual models; no code of the release reads them.
+# Keys in the files of the original Chinese and multilingual models; the original code does not read them.
 RELEASED_EXTRA_KEYS = (
     "directionality",
     "pooler_fc_size",
@@ -22,10 +22,10 @@ RELEASED_EXTRA_KEYS = (
     "pooler_type",
 )
 
-# The release's; its files do not say it.
+# Constant of the original BERT; its config files do not contain it.
 LAYER_NORM_EPS = 1e-12
 
-# A file written for the release and silent about type_vocab_size means a table of 16 rows.
+# The default of the original BERT for files without type_vocab_size.
 TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
 _SIZES = (
@@ -51,7 +51,7 @@ _VOCAB_SIZES = {
 }
 _BASE = (12, 768)
 _LARGE = (24, 1024)
-# Layers and width of every released model; heads are 64 wide and the inner layer is 4 times as wide as the hidden one.
+# Layers and hidden size of every released model. The head size is 64, and the intermediate size 4 * hidden_size.
 _RELEASED_SIZES = {
     "uncased": [(layers, width) for layers in (2, 4, 6, 8, 10, 12) for width in (128, 256, 512, 768)] + [_LARGE],
     "cased": [_BASE, _LARGE],
@@ -73,14 +73,13 @@ _ALIASES = {
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The sizes of a BERT; checks itself when made.
+    """The sizes and other hyperparameters of a BERT.
 
-    Field names, defaults and the JSON form are the release's (`BertConfig` of modeling.py).
-
-    Differs from the release: `type_vocab_size` is 2 unless said otherwise, because every released model has 2 and the
-    release's own default of 16 is in none of them. A JSON file without that key is still read as 16, so that a file
-    keeps the shapes it had. Unknown keys, wrong types and sizes that cannot work are refused here rather than failing
-    later, and `hidden_act` is a name, never a function, so that every config can be written to a file.
+    Field names, defaults and the JSON form are those of `BertConfig` in the original modeling.py. Differences:
+    - `type_vocab_size` is 2 by default, as in every released model. The original default is 16, and a JSON file
+      without this key is still read as 16.
+    - Unknown keys, wrong types and impossible sizes are errors here instead of failing later.
+    - `hidden_act` is a name, never a function, so every config can be written to a file.
 
     Args:
         vocab_size: number of word pieces, V.
@@ -88,17 +87,20 @@ class BertConfig:
         num_hidden_layers: number of encoder layers, L.
         num_attention_heads: attention heads of each layer, N.
         intermediate_size: width of the feed-forward inner layer, I.
-        hidden_act: activation of the inner layer and of the masked-LM head, in any case: "gelu" (the tanh form, as in
-            the release), "gelu_erf" (the exact form), "relu", "tanh", "linear" (or None).
-        hidden_dropout_prob: dropout of embeddings and sub-layer outputs, in [0, 1).
-        attention_probs_dropout_prob: dropout of the attention probabilities, in [0, 1).
-        max_position_embeddings: the longest sequence in pieces, P.
+        hidden_act: activation of the inner layer and of the masked-LM head, in upper or lower case: "gelu" (the tanh
+            form, as in the original BERT), "gelu_erf" (the exact form), "relu", "tanh", "linear" (or None).
+        hidden_dropout_prob: dropout of embeddings and sub-layer outputs, in [0, 1); None: 0.
+        attention_probs_dropout_prob: dropout of the attention probabilities, in [0, 1); None: 0.
+        max_position_embeddings: length of the longest sequence, in tokens.
         type_vocab_size: number of segment types.
-        initializer_range: standard deviation of the truncated normal that kernels and tables are drawn from.
-        layer_norm_eps: what is added to the variance in every layer normalisation. Not in the release, where it is
-            always 1e-12; written to a file only where it is something else.
-        released_extras: pairs of name and value of the extra keys in the released Chinese and multilingual files; they
-            mean nothing to the network and are kept to be written back.
+        initializer_range: standard deviation of the truncated normal that initialises kernels and tables.
+        layer_norm_eps: added to the variance in every layer normalisation. In the original BERT it is always 1e-12;
+            files contain only other values.
+        released_extras: pairs of name and value of the extra keys in the original Chinese and multilingual files. The
+            network ignores them; `to_dict` writes them back.
+
+    Raises:
+        ValueError: a value is not valid.
     """
 
     vocab_size: int
@@ -141,10 +143,10 @@ class BertConfig:
 
         Args:
             values: dict of field names (and the extra keys of released files) to values.
-            source: what to call the dictionary in an error.
+            source: name of the dictionary in errors.
 
         Raises:
-            ValueError: a key is unknown, `vocab_size` is missing, or a value cannot be.
+            ValueError: a key is unknown, `vocab_size` is missing, or a value is not valid.
         """
         fields = [field.name for field in dataclasses.fields(cls) if field.name != "released_extras"]
         for key in values:
@@ -160,7 +162,7 @@ class BertConfig:
                 TYPE_VOCAB_SIZE_OF_SILENT_FILES,
             )
             known["type_vocab_size"] = TYPE_VOCAB_SIZE_OF_SILENT_FILES
-        # Most often somebody deleted a line; the model that results fits no checkpoint.
+        # The usual reason is a deleted line; the model would then not fit its checkpoint.
         silent = [f"{name} (read as {getattr(cls, name)})" for name in _SIZES if name not in known]
         if silent:
             log.warning(
@@ -177,8 +179,8 @@ class BertConfig:
         """Reads `bert_config.json`.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the file is no JSON object, or its contents are refused by `from_dict`.
+            FileNotFoundError: the file does not exist.
+            ValueError: the file is not a JSON object, or `from_dict` rejects its contents.
         """
         return cls.from_dict(read_json_object(json_file), source=os.fspath(json_file))
 
@@ -190,7 +192,7 @@ class BertConfig:
             name: one of `released_names()`, such as "uncased_L-2_H-128_A-2" or "tiny".
 
         Raises:
-            ValueError: no released model has that name.
+            ValueError: the name is unknown.
         """
         models = _released_models()
         if name not in models:
@@ -212,11 +214,11 @@ class BertConfig:
         return values | dict(values.pop("released_extras"))
 
     def to_json_string(self):
-        """Returns the JSON text as the release writes it: indented by two, keys sorted, a newline at the end."""
+        """Returns the JSON text in the original format: indented by two, keys sorted, a newline at the end."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
     def to_json_file(self, json_file):
-        """Writes `bert_config.json`, as a whole."""
+        """Writes `bert_config.json` atomically."""
         writing.write_text(json_file, self.to_json_string())
 
 
@@ -224,10 +226,10 @@ def read_json_object(json_file):
     """Reads a config file of any kind, local or remote.
 
     Returns:
-        dict: the JSON object that the file is.
+        dict of JSON values.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: the file is not UTF-8, or not a JSON object.
     """
     needed = "give the file that belongs to the model"
@@ -240,12 +242,12 @@ def read_json_object(json_file):
 
 
 def released_names():
-    """Returns the names that `BertConfig.from_name` knows, aliases first."""
+    """Returns the names for `BertConfig.from_name`, a list of str, aliases first."""
     return list(_released_models())
 
 
 def _released_models():
-    """Name of every released model -> (vocabulary size, layers, width)."""
+    """Returns (vocabulary size, layers, hidden size) of every released model, by name."""
     models = {alias: (_VOCAB_SIZES["uncased"], *size) for alias, size in _ALIASES.items()}
     for family, sizes in _RELEASED_SIZES.items():
         for layers, width in sizes:
@@ -269,7 +271,7 @@ def _check_size(name, value):
 
 def _checked_probability(name, value):
     if value is None:
-        # null in a file means no dropout, as in the release
+        # null in a file means no dropout, as in the original BERT
         return 0.0
     if not _is_number(value) or not 0 <= value < 1:
         raise ValueError(f"{name} is {value!r}, but must be a number from 0 up to, not including, 1")

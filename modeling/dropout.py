@@ -1,4 +1,4 @@
-"""Dropout without a random state: a mask is a pure function of a seed and of the place in the network."""
+"""Dropout without a random state: each mask is a pure function of a seed and of the position in the network."""
 
 import math
 
@@ -9,12 +9,12 @@ from keras import ops
 class Dropout:
     """Zeroes each element with probability `rate` and divides the rest by `1 - rate`.
 
-    The same seed gives the same mask on every run (on the same kind of device), so there is no random state to save,
-    and replicas that are given different seeds draw different masks.
+    On the same kind of device, the same seed gives the same mask in every run, so a run has no random state to save.
+    Replicas with different seeds draw different masks.
 
     Args:
-        rate: probability in [0, 1), used to the nearest 1/65536.
-        index: the place in the network; no two of one network share it.
+        rate: probability in [0, 1), rounded to a multiple of 1/65536.
+        index: int, position in the network; unique within a network.
     """
 
     def __init__(self, rate, index):
@@ -22,7 +22,7 @@ class Dropout:
         self.index = index
 
     def is_active(self, seed):
-        """Returns whether anything is dropped when called with that seed."""
+        """Returns whether a call with this seed drops elements."""
         return seed is not None and self.rate > 0
 
     def __call__(self, x, seed):
@@ -30,14 +30,14 @@ class Dropout:
 
         Args:
             x: float, any shape.
-            seed: integer [2] in the backend's seed type (int32; uint32 on JAX), or None for no dropout. The mask is
-                drawn with `seed + [0, index]`: seeds that are to give different masks everywhere in the network differ
-                in their first element, or in the second by at least the number of dropouts in the network.
+            seed: integer [2] in the backend's seed type (int32; uint32 on JAX), or None for no dropout. The mask
+                depends on `seed + [0, index]`. For different masks in all layers, use seeds whose first elements
+                differ, or whose second elements differ by at least the number of dropouts in the network.
         """
         if not self.is_active(seed):
             return x
         seed = ops.convert_to_tensor(seed)
-        # Drawing random numbers is most of the work, so each of them serves two elements, 16 bits for each.
+        # Drawing random numbers takes most of the time, so each int32 serves two elements, 16 bits each.
         size = math.prod(ops.shape(x))
         pairs = _random_bits(-(-size // 2), seed + ops.cast([0, self.index], seed.dtype))
         draws = ops.reshape(ops.view(pairs, "int16"), (-1,))[:size]
@@ -46,13 +46,13 @@ class Dropout:
 
 
 def _random_bits(num_draws, seed):
-    """Returns int32 [num_draws, 1], every value as likely as any other."""
+    """Returns uniform random int32 [num_draws, 1]."""
     if keras.backend.backend() != "tensorflow":
         return keras.random.randint((num_draws, 1), -(2**31), 2**31 - 1, seed=FixedSeed(seed))
     import tensorflow as tf
 
-    # The generator with the seed for its key. TensorFlow's other functions, and so Keras's, scramble a seed first: as
-    # long a computation as a draw, which XLA, on a CPU, does again for every draw.
+    # Uses the seed directly as the generator's key. The other functions of TensorFlow and Keras scramble the seed
+    # first. Scrambling takes as long as a draw, and on a CPU XLA repeats it for every draw.
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=(num_draws, 1),
         key=tf.reshape(tf.bitcast(seed, tf.uint64), [1]),
@@ -63,10 +63,10 @@ def _random_bits(num_draws, seed):
 
 
 class FixedSeed(keras.random.SeedGenerator):
-    """Hands out the seed it was given: how a tensor is used as seed of a Keras random function."""
+    """Always returns the given seed; passes a tensor to a Keras random function as its seed."""
 
     def __init__(self, seed):
-        # The parent's constructor would make a variable to hold a state; there is no state here.
+        # The parent's constructor would create a state variable.
         self.seed = seed
 
     def next(self, ordered=True):

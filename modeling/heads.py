@@ -1,4 +1,4 @@
-"""What stands on top of the encoder: the two heads of pre-training, and those of fine-tuning.
+"""The output layers (heads) on top of the encoder: two for pre-training, and those for fine-tuning.
 
 Axes: B batch, T tokens, H hidden, P predictions, V vocabulary, C classes.
 """
@@ -11,18 +11,16 @@ from keras import ops
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.layers import EncoderLayer, activation, dense, layer_norm, rows_at, truncated_normal
 
-# Of the heads of fine-tuning, whatever the config says, as in the release.
+# Constants of the fine-tuning heads. They ignore the config, as in the original BERT.
 FINE_TUNING_INITIALIZER_RANGE = 0.02
 FINE_TUNING_DROPOUT = 0.1
 
 
 class MaskedLmHead(keras.layers.Layer):
-    """Predicts the pieces that were masked (paper, section 3.1, task 1).
+    """Predicts the masked tokens (paper, section 3.1, task 1).
 
-    The vectors at the masked positions are picked out before the projection to the vocabulary, which is by far the
-    largest product of a small model. The projection is the word-embedding table, so it has no kernel of its own.
-
-    Release: `get_masked_lm_output` of run_pretraining.py.
+    The projection to the vocabulary is the largest product of a small model, so only the vectors at masked positions
+    go through it. Its kernel is the word-embedding table. Source: `get_masked_lm_output` of the original.
     """
 
     def __init__(self, config, name="predictions"):
@@ -35,7 +33,7 @@ class MaskedLmHead(keras.layers.Layer):
             self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
 
     def call(self, sequence_output, positions, embedding_table):
-        """Scores every piece of the vocabulary at the masked positions.
+        """Scores every token of the vocabulary at the masked positions.
 
         Args:
             sequence_output: float [B, T, H].
@@ -53,18 +51,18 @@ class MaskedLmHead(keras.layers.Layer):
 
 
 class LinearHead(keras.layers.Layer):
-    """A product and a bias, named and turned as the release has them: `output_weights` [C, H], `output_bias` [C].
+    """A linear layer with the original names and shapes: `output_weights` [C, H] and `output_bias` [C].
 
     Args:
         config: BertConfig.
         num_classes: C.
-        scope: tuple of str; what stands before the two names.
-        initializer_range: standard deviation of the truncated normal that the weights are drawn from.
+        scope: tuple of str, name scopes that prefix the names of the weights.
+        initializer_range: standard deviation of the truncated normal that initialises the weights.
     """
 
     def __init__(self, config, num_classes, scope, initializer_range, name):
         super().__init__(name=name)
-        # Not by add_weight, which would put the name of the layer into the name of the weight.
+        # add_weight would add the layer name to the names of the weights.
         with contextlib.ExitStack() as scopes:
             for part in scope:
                 scopes.enter_context(keras.name_scope(part))
@@ -86,9 +84,8 @@ class LinearHead(keras.layers.Layer):
 class NextSentenceHead(LinearHead):
     """Predicts whether the second segment follows the first (paper, section 3.1, task 2), from pooled_output.
 
-    Class 0 is "follows", class 1 is "taken from elsewhere".
-
-    Release: `get_next_sentence_output` of run_pretraining.py.
+    Class 0: the second segment follows the first. Class 1: it comes from another place.
+    Source: `get_next_sentence_output` of the original run_pretraining.py.
     """
 
     def __init__(self, config, name="seq_relationship"):
@@ -96,11 +93,9 @@ class NextSentenceHead(LinearHead):
 
 
 class SquadHead(LinearHead):
-    """Scores each token as the first and as the last of an answer (paper, section 4.2), from sequence_output.
+    """Scores each token as the start and as the end of an answer (paper, section 4.2), from sequence_output.
 
-    Row 0 is for the first, row 1 for the last.
-
-    Release: `create_model` of run_squad.py.
+    Class 0 is the start, class 1 the end. Source: `create_model` of the original run_squad.py.
     """
 
     def __init__(self, config, name="squad"):
@@ -110,7 +105,7 @@ class SquadHead(LinearHead):
 class ClassifierHead(LinearHead):
     """Scores classes: of a sequence from pooled_output, of each token from sequence_output (paper, sections 4.1, 5.3).
 
-    Its weights have no scope, as in the release. Release: `create_model` of run_classifier.py.
+    The names of the weights have no prefix, as in `create_model` of the original run_classifier.py.
     """
 
     def __init__(self, config, num_classes, name="classifier"):
@@ -119,5 +114,5 @@ class ClassifierHead(LinearHead):
         self.dropout = Dropout(FINE_TUNING_DROPOUT, num_dropouts_below)
 
     def call(self, x, dropout_seed=None):
-        """Maps float [..., H] to float32 [..., C] logits; a seed as in `Dropout` is for training."""
+        """Maps float [..., H] to float32 [..., C] logits; with a seed for `Dropout`, with dropout."""
         return super().call(self.dropout(x, dropout_seed))

@@ -1,12 +1,12 @@
 """The layers of BERT, from the bottom up: embeddings, self-attention, one encoder layer.
 
-Every layer makes its weights in its constructor, and each weight has the name it has in the released checkpoints
-(`bert/encoder/layer_0/attention/self/query/kernel`): layer names and name scopes spell it out.
+Every layer makes its weights in its constructor. Layer names and name scopes give each weight its name in the original
+checkpoints, such as `bert/encoder/layer_0/attention/self/query/kernel`.
 
-There is no `training` argument. Dropout is drawn when a layer is given a `dropout_seed` and is absent without one.
+The layers have no `training` argument. A call with a `dropout_seed` uses dropout; a call without one does not.
 
-The encoder works on a table with a row for each token of the batch, [B * T, H]: a product with its bias and what
-follows is then one operation on TensorFlow, which it is not for [B, T, H].
+The encoder works on [B * T, H], because TensorFlow fuses a product with its bias and activation for this shape, but not
+for [B, T, H].
 
 Axes: B batch, T tokens, H hidden, I intermediate, N heads, D head size (H / N), S segment types.
 """
@@ -20,17 +20,17 @@ from keras import ops
 
 from bert_keras.modeling.dropout import Dropout
 
-# Whether weights are made to be overwritten by those of a checkpoint.
+# True while a model is made whose weights a checkpoint will overwrite.
 _is_loading = contextvars.ContextVar("is_loading", default=False)
 
-# Added to the score of a padding token before the softmax: finite, so a row that is all padding stays defined.
+# Added to the score of a padding token before the softmax. It is finite, so a row of padding only stays defined.
 PADDING_SCORE = -10000.0
 
 
 class Embeddings(keras.layers.Layer):
-    """The sum of word, segment and position embeddings, normalised (paper, section 3 and figure 2).
+    """The normalised sum of word, segment and position embeddings (paper, section 3 and figure 2).
 
-    Release: `embedding_lookup` and `embedding_postprocessor`.
+    Source: `embedding_lookup` and `embedding_postprocessor` of the original modeling.py.
     """
 
     def __init__(self, config, dropout_index, name="embeddings"):
@@ -44,7 +44,7 @@ class Embeddings(keras.layers.Layer):
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
 
     def _add_table(self, name, num_rows, config):
-        # Not cast to the precision of the products where it is used: of the words, only the rows that occur are.
+        # Autocast would cast the whole table; without it, only the embeddings of the batch are cast.
         return self.add_weight(
             name=name,
             shape=(num_rows, config.hidden_size),
@@ -53,19 +53,19 @@ class Embeddings(keras.layers.Layer):
         )
 
     def call(self, input_ids, segment_ids, dropout_seed=None, position_ids=None):
-        """Embeds pieces.
+        """Embeds tokens.
 
         Args:
             input_ids: int32 [B, T].
-            segment_ids: int32 [B, T]; an id without a row in the table adds nothing, as in the release.
+            segment_ids: int32 [B, T]; an id beyond the table adds nothing, as in the original BERT.
             dropout_seed: see `Dropout`.
-            position_ids: int32 [B, T]; without them tokens stand where they are.
+            position_ids: int32 [B, T]; None: 0, 1, 2, ...
 
         Returns:
             float [B, T, H].
         """
         words = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, H]
-        # A product with one-hot rows, so that the few rows of the table have a dense gradient.
+        # A product with one-hot vectors gives the small table a dense gradient.
         segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]
         segments = ops.matmul(segment_rows, self.token_type_embeddings)  # [B, T, H]
         if position_ids is None:
@@ -78,7 +78,7 @@ class Embeddings(keras.layers.Layer):
 class SelfAttention(keras.layers.Layer):
     """Multi-head self-attention without its output projection (Vaswani et al. 2017, section 3.2).
 
-    Release: `attention_layer`.
+    Source: `attention_layer` of the original modeling.py.
     """
 
     def __init__(self, config, dropout_index, name="self"):
@@ -90,19 +90,20 @@ class SelfAttention(keras.layers.Layer):
             self.key = dense(config.hidden_size, config.hidden_size, config, name="key")
             self.value = dense(config.hidden_size, config.hidden_size, config, name="value")
         self.dropout = Dropout(config.attention_probs_dropout_prob, dropout_index)
-        # Else Keras would run the encoder layer twice when it is traced, to see what there is to build.
+        # Without this, Keras runs the encoder layer twice while tracing, to find what to build.
         self.built = True
 
     def call(self, hidden, mask_scores, dropout_seed=None):
-        """Lets every token look at every token that is not padding.
+        """Computes the attention of every token to every token that is not padding.
 
         Args:
             hidden: float [B * T, H].
-            mask_scores: float [B, 1, 1, T], see `padding_scores`; or [B, 1, T, T], a row for each token that looks.
+            mask_scores: float [B, 1, 1, T] or [B, 1, T, T], added to the attention scores; see `padding_scores` and
+                `other_sequence_scores`.
             dropout_seed: see `Dropout`.
 
         Returns:
-            float [B * T, H]: for each head the average of the values it looked at, heads side by side.
+            float [B * T, H]: the weighted averages of the values, the heads concatenated.
         """
         heads = (-1, ops.shape(mask_scores)[-1], self.num_heads, self.head_size)
         query = ops.reshape(self.query(hidden), heads)  # [B, T, N, D]
@@ -118,9 +119,9 @@ class SelfAttention(keras.layers.Layer):
     def _attend(self, query, key, value, mask_scores, dropout_seed):
         query = ops.transpose(query, (0, 2, 1, 3))  # [B, N, T, D]
         key = ops.transpose(key, (0, 2, 3, 1))  # [B, N, D, T]
-        # In the precision of the products: TensorFlow makes one operation of these three.
+        # In compute_dtype, because TensorFlow fuses these three operations.
         scores = ops.matmul(query, key) / math.sqrt(self.head_size) + mask_scores  # [B, N, T, T]
-        # The softmax is taken in float32 whatever the precision of the products.
+        # The softmax is in float32 for every compute_dtype.
         probabilities = ops.cast(ops.softmax(ops.cast(scores, "float32")), self.compute_dtype)
         value = ops.transpose(value, (0, 2, 1, 3))  # [B, N, T, D]
         context = ops.matmul(self.dropout(probabilities, dropout_seed), value)  # [B, N, T, D]
@@ -128,7 +129,7 @@ class SelfAttention(keras.layers.Layer):
 
 
 class AddAndNorm(keras.layers.Layer):
-    """The end of each sub-layer: project back to H, drop, add what came in, normalise (post-norm)."""
+    """The end of each sub-layer: project to H, apply dropout, add the residual, normalise (post-norm)."""
 
     def __init__(self, input_size, config, dropout_index, name="output"):
         super().__init__(name=name)
@@ -136,7 +137,7 @@ class AddAndNorm(keras.layers.Layer):
             self.dense = dense(input_size, config.hidden_size, config)
             self.layer_norm = layer_norm(config)
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
-        self.built = True  # as above
+        self.built = True  # as in SelfAttention
 
     def call(self, x, residual, dropout_seed=None):
         return self.layer_norm(residual + self.dropout(self.dense(x), dropout_seed))
@@ -145,7 +146,7 @@ class AddAndNorm(keras.layers.Layer):
 class EncoderLayer(keras.layers.Layer):
     """One layer of the encoder: self-attention, then a feed-forward network on each token.
 
-    Release: the body of the loop in `transformer_model`.
+    Source: loop body of `transformer_model` of the original modeling.py.
     """
 
     NUM_DROPOUTS = 3
@@ -162,56 +163,56 @@ class EncoderLayer(keras.layers.Layer):
             self.feed_forward_output = AddAndNorm(config.intermediate_size, config, first_dropout_index + 2)
 
     def call(self, hidden, mask_scores, dropout_seed=None):
-        """Transforms float [B * T, H] to float [B * T, H]; the arguments are those of `SelfAttention`."""
+        """Maps float [B * T, H] to float [B * T, H]; the arguments are those of `SelfAttention`."""
         context = self.self_attention(hidden, mask_scores, dropout_seed=dropout_seed)  # [B * T, H]
         attended = self.attention_output(context, hidden, dropout_seed=dropout_seed)  # [B * T, H]
         inner = self._activate(self.intermediate(attended), dropout_seed is not None)  # [B * T, I]
         return self.feed_forward_output(inner, attended, dropout_seed=dropout_seed)  # [B * T, H]
 
     def _activate(self, x, is_training):
-        # In training in float32: outside XLA, the small operations of a gelu and its gradient take half the time so.
-        # Else in the precision of the products, with which TensorFlow makes it one operation. It finds the parts of a
-        # gelu only if its operations come after "dense" in the alphabet.
+        # Training uses float32: without XLA, the operations of a gelu and its gradient then take half the time.
+        # Prediction uses compute_dtype, because TensorFlow then fuses the gelu. TensorFlow finds the operations only if
+        # their names come after "dense" in the alphabet.
         with keras.name_scope("gelu"):
             return ops.cast(self.activation(ops.cast(x, "float32")), x.dtype) if is_training else self.activation(x)
 
 
 def _fused_attention(query, key, value, mask_scores):
-    """Does what `SelfAttention` does in JAX's one operation, which on a GPU that can never holds all scores at once."""
+    """Computes `_attend` as one JAX operation; a GPU that supports it never holds all scores at once."""
     num_tokens = ops.shape(query)[1]
-    # cuDNN takes a row of scores for each token that looks.
+    # cuDNN needs mask scores of shape [B, 1, T, T].
     rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
     return ops.dot_product_attention(query, key, value, bias=rows)
 
 
 def padding_scores(input_mask):
-    """Makes the scores that hide padding: 0 for a token, -10000 for padding.
+    """Returns scores that hide padding: 0 for a token, -10000 for padding.
 
     Args:
         input_mask: int32 [B, T], 1 for tokens and 0 for padding.
 
     Returns:
-        float32 [B, 1, 1, T], to be added to attention scores [B, N, T, T].
+        float32 [B, 1, 1, T], to add to attention scores [B, N, T, T].
     """
     scores = (1.0 - ops.cast(input_mask, "float32")) * PADDING_SCORE  # [B, T]
     return ops.expand_dims(ops.expand_dims(scores, 1), 1)
 
 
 def other_sequence_scores(sequence_ids):
-    """Makes the scores that hide the sequences of a packed row from each other: 0 within one, -10000 between two.
+    """Returns scores that hide the sequences of a packed row from each other: 0 within one, -10000 between two.
 
     Args:
-        sequence_ids: int32 [B, T], a number for each sequence of a row; padding is one more.
+        sequence_ids: int32 [B, T], the number of each token's sequence; padding has a separate number.
 
     Returns:
-        float32 [B, 1, T, T], to be added to attention scores [B, N, T, T].
+        float32 [B, 1, T, T], to add to attention scores [B, N, T, T].
     """
     is_other = ops.not_equal(ops.expand_dims(sequence_ids, 2), ops.expand_dims(sequence_ids, 1))  # [B, T, T]
     return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
 
 
 def rows_at(x, positions):
-    """Picks vectors out of sequences, by a product with one-hot rows: its gradient is one more instead of a scatter.
+    """Gathers vectors from sequences by a product with one-hot vectors; its gradient is a product, not a scatter.
 
     Args:
         x: float [B, T, H].
@@ -224,7 +225,7 @@ def rows_at(x, positions):
 
 
 def activation(name):
-    """Returns the function of that name in `HIDDEN_ACTIVATIONS`; config.py has checked the name."""
+    """Returns the activation function of a name in `config.HIDDEN_ACTIVATIONS`."""
     return {
         "gelu": lambda x: ops.gelu(x, approximate=True),
         "gelu_erf": lambda x: 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0))),
@@ -249,18 +250,18 @@ def layer_norm(config):
 
 
 def truncated_normal(stddev):
-    """Makes an initialiser that redraws what falls beyond two standard deviations.
+    """Makes an initialiser that redraws numbers beyond two standard deviations, or zeros within `weights_to_load`.
 
-    One for each weight: a Keras initialiser that is used twice gives the same numbers twice.
+    Make one for each weight: a Keras initialiser returns the same numbers at every use.
     """
     return keras.initializers.Zeros() if _is_loading.get() else keras.initializers.TruncatedNormal(stddev=stddev)
 
 
 @contextlib.contextmanager
 def weights_to_load():
-    """Makes all weights 0 within the block, for a model whose weights a checkpoint then gives.
+    """Initialises all weights with 0 within the block, for a model that you then load from a checkpoint.
 
-    Random numbers for BERT-Base take seconds. Only this thread is affected.
+    This saves seconds for BERT-Base. It affects the current thread only.
     """
     token = _is_loading.set(True)
     try:

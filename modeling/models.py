@@ -1,9 +1,9 @@
-"""The whole networks: BERT with the heads of a task, from features to logits.
+"""The complete networks: BERT with the heads of a task, from features to logits.
 
-Their weights have the names of the release's checkpoints, so a fine-tuned model of the release is one to load.
+The weights have the names of the original checkpoints, so models fine-tuned with the original BERT can be loaded.
 
-Features of packed rows also have "sequence_ids", "position_ids" and "cls_positions", see `BertModel`. What is said of a
-sequence then has the shape [B, S, ...] instead of [B, ...].
+Features of packed rows also have "sequence_ids", "position_ids" and "cls_positions", see `BertModel`. Outputs for a
+sequence then have the shape [B, S, ...] instead of [B, ...].
 
 Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
@@ -34,7 +34,7 @@ class PretrainingModel(keras.Model):
         self.built = True
 
     def call(self, features, dropout_seed=None):
-        """Scores the masked pieces and the order of the two segments.
+        """Scores the masked tokens and the order of the two segments.
 
         Args:
             features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids" and int32 [B, P]
@@ -54,14 +54,14 @@ class PretrainingModel(keras.Model):
 
 
 class FineTunedModel(keras.Model):
-    """BERT with one head: what the models below have in common.
+    """Base class of the models with one head.
 
     Args:
         config: BertConfig.
         head: the layer on top.
 
     Attributes:
-        is_per_token: whether its outputs have the tokens as second axis.
+        is_per_token: bool; True: the second axis of the outputs is the token axis.
     """
 
     is_per_token = False
@@ -75,9 +75,10 @@ class FineTunedModel(keras.Model):
 
 
 class ClassifierModel(FineTunedModel):
-    """BERT with a head that gives a sequence, or a pair of them, one of several classes.
+    """BERT with a head that gives a sequence, or a pair of sequences, one of several classes.
 
-    Also a regression, with one class whose logit is the answer. Release: `create_model` of run_classifier.py.
+    With one class, the model is a regression, and the logit is the predicted number.
+    Source: `create_model` of the original run_classifier.py.
 
     Args:
         config: BertConfig.
@@ -104,7 +105,7 @@ class ClassifierModel(FineTunedModel):
 class TokenClassifierModel(FineTunedModel):
     """BERT with a head that gives each token one of several classes (paper, section 5.3).
 
-    The release has no program for it; the weights are named as those of its classifier.
+    The original BERT has no program for it. The weights have the names of the original classifier.
 
     Args:
         config: BertConfig.
@@ -127,7 +128,7 @@ class TokenClassifierModel(FineTunedModel):
 
 
 class MultipleChoiceModel(FineTunedModel):
-    """BERT that picks one of several continuations: a classifier of one class scores each (paper, section 4.4).
+    """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4).
 
     Args:
         config: BertConfig.
@@ -154,7 +155,9 @@ class MultipleChoiceModel(FineTunedModel):
 
 
 class SquadModel(FineTunedModel):
-    """BERT with a head that finds the answer to a question in a text. Release: `create_model` of run_squad.py.
+    """BERT with a head that finds the answer to a question in a text.
+
+    Source: `create_model` of the original run_squad.py.
 
     Args:
         config: BertConfig.
@@ -166,7 +169,7 @@ class SquadModel(FineTunedModel):
         super().__init__(config, SquadHead(config), name)
 
     def call(self, features, dropout_seed=None):
-        """Scores each token as the first and the last of the answer; the arguments are those of `ClassifierModel`.
+        """Scores each token as the start and the end of the answer; the arguments are those of `ClassifierModel`.
 
         Returns:
             dict of "start_logits" and "end_logits", float32 [B, T].

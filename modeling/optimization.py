@@ -1,10 +1,12 @@
-"""The release's optimizer as mathematics: learning rate, clipping, update rule. Release: optimization.py.
+"""The original optimizer as pure functions: learning rate, clipping, update rule.
 
-Nothing here holds variables or knows about devices: the training step reduces the gradients of all replicas, checks
-them, clips, and assigns what `AdamWeightDecay.update` returns.
+This module holds no variables and is independent of devices. The training step sums the gradients of all replicas,
+checks and clips them, and assigns the results of `AdamWeightDecay.update`.
 
-Gradients must be dense. TensorFlow gives the gradient of a gather as slices in which a row may occur several times, and
-squares of slices are not the square of their sum: `tf.convert_to_tensor` adds them up.
+Gradients must be dense. TensorFlow returns the gradient of a gather as slices, and a row may occur in several of them.
+`tf.convert_to_tensor` sums the slices; the sum of their squares would be wrong.
+
+Source: the original optimization.py.
 """
 
 import re
@@ -13,23 +15,28 @@ from keras import ops
 
 
 class LearningRateSchedule:
-    """Linear warm-up, then linear decay to zero (paper, appendix A.2). Release: `create_optimizer`.
+    """Linear warm-up, then linear decay to zero (paper, appendix A.2).
 
     With rate r, N training steps and W warm-up steps, at step s (the first is 0):
 
         s < W:      r * s / W
         otherwise:  r * (1 - min(s, N) / N)
 
-    The decay starts at step 0, not where the warm-up ends, so the rate jumps from nearly r down to r * (1 - W / N) at
-    step W. That is the release's; with `smooth` the decay starts at r where the warm-up ends:
+    As in the original BERT, the decay is computed from step 0. At step W, the rate therefore drops from nearly r to
+    r * (1 - W / N). With `smooth`, the decay starts at r after the warm-up:
 
         otherwise:  r * (N - min(s, N)) / (N - W)
+
+    Source: `create_optimizer` of the original.
 
     Args:
         learning_rate: r, above 0.
         num_train_steps: N, at least 1.
         num_warmup_steps: W; 0 for none.
-        smooth: whether to decay without the jump.
+        smooth: bool; True: decay without the drop.
+
+    Raises:
+        ValueError: a number is out of range.
     """
 
     def __init__(self, learning_rate, num_train_steps, num_warmup_steps=0, smooth=False):
@@ -65,7 +72,7 @@ class LearningRateSchedule:
 
 
 class AdamWeightDecay:
-    """Adam with decoupled weight decay and without bias correction. Release: `AdamWeightDecayOptimizer`.
+    """Adam with decoupled weight decay and without bias correction.
 
     For a weight w with gradient g and learning rate r:
 
@@ -73,18 +80,18 @@ class AdamWeightDecay:
         v <- beta_2 * v + (1 - beta_2) * g^2
         w <- w - r * (m / (sqrt(v) + epsilon) + weight_decay_rate * w)
 
-    Epsilon stands outside the root, and m and v start at zero and are not corrected for it. Every row of an embedding
-    table moves in every step, also the rows of pieces that the batch does not have.
+    m and v start at 0. Every row of an embedding table changes in every step, even if its token is not in the batch.
+    Source: `AdamWeightDecayOptimizer` of the original.
 
     Args:
-        learning_rate: LearningRateSchedule, kept for whoever applies the updates.
-        weight_decay_rate: the strength of the decay.
-        beta_1: how much of the mean m is kept.
-        beta_2: how much of the mean square v is kept.
-        epsilon: keeps the division defined.
-        exclude_from_weight_decay: regular expressions; a weight in whose name one is found is not decayed.
-        rate_factor: function of a weight's name, giving what the learning rate is multiplied by for it; None: 1 for
-            all, as in the release. See `layer_of` for what to decide by.
+        learning_rate: LearningRateSchedule; `update` does not use it, the training step does.
+        weight_decay_rate: weight decay per unit of learning rate.
+        beta_1: decay rate of the mean m.
+        beta_2: decay rate of the mean square v.
+        epsilon: added to the root, avoids a division by 0.
+        exclude_from_weight_decay: regular expressions; a weight has no decay if one of them is found in its name.
+        rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
+            as in the original BERT.
     """
 
     def __init__(
@@ -106,15 +113,15 @@ class AdamWeightDecay:
         self.rate_factor = rate_factor
 
     def rule(self, name):
-        """Returns what may differ between two weights: the rate of decay, and the factor of the learning rate."""
+        """Returns the weight decay rate and the learning rate factor of a weight, two floats."""
         is_excluded = any(re.search(pattern, name) for pattern in self.exclude_from_weight_decay)
         return 0.0 if is_excluded else self.weight_decay_rate, self.rate_factor(name) if self.rate_factor else 1.0
 
     def update(self, name, value, gradient, m, v, learning_rate):
-        """Computes one update of one weight; changes nothing.
+        """Computes one update of one weight.
 
         Args:
-            name: name of the weight, which decides on the decay.
+            name: name of the weight, see `rule`.
             value, gradient, m, v: float tensors of one shape; the gradient is dense.
             learning_rate: float32 scalar.
 
@@ -133,12 +140,12 @@ class AdamWeightDecay:
 
 
 def layer_of(name, num_hidden_layers):
-    """Returns how far up in the network a weight is: 0 for embeddings, 1 for the first layer, and so on.
+    """Returns the layer of a weight, an int: 0 for embeddings, 1 for the first encoder layer, and so on.
 
-    The pooler and all heads are above the last layer, at `num_hidden_layers + 1`.
+    The pooler and all heads have the number `num_hidden_layers + 1`.
 
     Args:
-        name: str, of a weight.
+        name: str, name of the weight.
         num_hidden_layers: int.
     """
     if name.startswith("bert/embeddings/"):
@@ -148,17 +155,17 @@ def layer_of(name, num_hidden_layers):
 
 
 def clip_by_global_norm(gradients, clip_norm):
-    """Scales all gradients together so that their joint length is at most `clip_norm`, as `tf.clip_by_global_norm`.
+    """Scales all gradients so that their global norm is at most `clip_norm`, as `tf.clip_by_global_norm` does.
 
     Args:
-        gradients: list of dense float tensors; None for a weight without one.
-        clip_norm: the greatest length, above 0.
+        gradients: list of dense float tensors; None for a weight without a gradient.
+        clip_norm: the largest norm, above 0.
 
     Returns:
-        The list of clipped gradients and the length before clipping, float32. A length that is not finite makes every
-        gradient NaN, so that it cannot go unseen.
+        The list of clipped gradients and the norm before clipping, float32. If the norm is not finite, every gradient
+        is NaN, so the error is visible.
     """
-    # Slices of TensorFlow become one dense row by being reshaped; their squares alone would not be those of their sum.
+    # The reshape makes TensorFlow's slices dense; the squares of slices are not the squares of their sum.
     flat = [ops.cast(ops.reshape(g, (-1,)), "float32") for g in gradients if g is not None]
     squares = [ops.sum(ops.square(g)) for g in flat]
     norm = ops.sqrt(sum(squares[1:], squares[0]))

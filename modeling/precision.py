@@ -1,4 +1,4 @@
-"""The precision that networks are made for."""
+"""The floating-point precision of a network."""
 
 import contextlib
 
@@ -7,13 +7,13 @@ import keras
 
 @contextlib.contextmanager
 def dtype_policy(name):
-    """Gives the networks that are made within it a dtype policy of Keras; what was set before is set again after it.
+    """Sets the Keras dtype policy for the networks made within the block, and restores the previous policy after it.
 
-    In "mixed_bfloat16" products are computed in 16 bits; weights, softmax, normalisations and losses stay float32. In
-    "bfloat16" the weights have 16 bits, too.
+    With "mixed_bfloat16", matrix products have 16 bits, and weights, softmax, normalisations and losses have 32. With
+    "bfloat16", the weights have 16 bits, too.
 
     Args:
-        name: str, as `keras.config.set_dtype_policy` takes it.
+        name: str, a policy name for `keras.config.set_dtype_policy`.
     """
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)

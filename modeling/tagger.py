@@ -1,4 +1,4 @@
-"""The feature-based tagger: a recurrent network on what a frozen BERT says of each token (paper, section 5.3).
+"""The feature-based tagger: a recurrent network on the outputs of a frozen BERT (paper, section 5.3).
 
 Axes: B batch, T tokens, H hidden, U units, C classes.
 """
@@ -17,14 +17,14 @@ UNITS = 768
 
 
 class FeatureBasedTagger(keras.Model):
-    """Gives each token one of several classes, by the last four layers of a BERT that is not trained.
+    """Gives each token one of several classes, from the last four layers of a frozen BERT.
 
-    The four layers are put side by side and go through two bidirectional LSTM layers and a linear one. BERT never has
-    dropout here and passes no gradient on, so its weights stay as they were loaded, as long as the optimizer leaves out
-    what is named `bert/...` (weight decay would move it). The release has no program for it.
+    The concatenated outputs of these layers go through two bidirectional LSTM layers and a linear layer. BERT has no
+    dropout and gets no gradient. The optimizer must leave out the weights named `bert/...`, because weight decay would
+    change them. The original BERT has no program for this model.
 
     Args:
-        config: BertConfig; all layers are taken where it has fewer than four.
+        config: BertConfig. If it has fewer than four layers, the tagger uses all of them.
         num_classes: C.
         units: U, the width of an LSTM in each direction.
 
@@ -58,7 +58,7 @@ class FeatureBasedTagger(keras.Model):
 
         Args:
             features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids"; other keys are ignored. Padding
-                stands at the end of a row.
+                must be at the end of each sequence.
             dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
 
         Returns:
@@ -75,18 +75,18 @@ class FeatureBasedTagger(keras.Model):
 
 
 def _with_a_token(is_token):
-    """Marks the first position of each row without tokens, bool [B, T]: cuDNN refuses such rows, which fill batches."""
+    """Marks the first position of rows without tokens (padding of a batch) as a token: cuDNN rejects empty rows."""
     is_first = ops.expand_dims(ops.arange(ops.shape(is_token)[1]) == 0, 0)  # [1, T]
     return is_token | (is_first & ~ops.any(is_token, axis=-1, keepdims=True))
 
 
 class BidirectionalLstm(keras.layers.Layer):
-    """Two LSTMs (Hochreiter and Schmidhuber 1997), one from each end, side by side; padding changes neither.
+    """Two LSTMs (Hochreiter and Schmidhuber 1997), one in each direction, concatenated; padding changes neither.
 
     Args:
-        input_size: width of what comes in.
+        input_size: width of the input.
         units: U.
-        dropout_index: see `Dropout`; of what comes out.
+        dropout_index: index of the `Dropout` of the output.
     """
 
     def __init__(self, input_size, units, dropout_index, name="lstm"):
@@ -98,8 +98,8 @@ class BidirectionalLstm(keras.layers.Layer):
         self.dropout = Dropout(FINE_TUNING_DROPOUT, dropout_index)
 
     def call(self, x, is_token, dropout_seed=None):
-        """Maps float [B, T, input] to [B, T, 2 * U]; is_token is bool [B, T], a seed as in `Dropout` is to train."""
+        """Maps float [B, T, input] to [B, T, 2 * U]; is_token is bool [B, T], dropout_seed as for `Dropout`."""
         forward = self.forward_lstm(x, mask=is_token)  # [B, T, U]
-        # What is read backwards comes out in that order.
+        # The backward LSTM returns its outputs in reversed order.
         backward = ops.flip(self.backward_lstm(x, mask=is_token), axis=1)  # [B, T, U]
         return self.dropout(ops.concatenate([forward, backward], axis=-1), dropout_seed)

@@ -1,11 +1,11 @@
-"""The losses and metrics of the networks: of pre-training, and of each kind of fine-tuning.
+"""The losses and metrics of pre-training and of each kind of fine-tuning.
 
-Losses come as sums and weights apart (numerators and denominators), because a batch may be split over micro-batches and
-devices: the sums are added up and divided once, by the weights of the whole batch, so that the split changes nothing.
+Each task returns weighted sums (numerators) and sums of weights (denominators). The training step adds the sums of all
+micro-batches and devices and divides once, so the split of a batch does not change the result.
 
-Of packed rows (see `modeling.models`) the labels of a sequence have the shape [B, S, ...] instead of [B, ...], and
-float32 [B, S] "sequence_weights" is 1 for a sequence and 0 where a row has fewer. Answers to questions cannot be
-packed: their softmax runs over padding.
+With packed rows (see `modeling.bert`), the labels of sequences have the shape [B, S, ...] instead of [B, ...]. float32
+[B, S] "sequence_weights" is 1 for a sequence and 0 for an unused place of the row. Question answering cannot be
+packed, because its softmax includes padding.
 
 Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
@@ -13,23 +13,24 @@ Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S se
 import keras
 from keras import ops
 
-# Keeps a batch without a single masked piece defined; the release adds it to the training loss, not to the metrics.
+# Avoids a division by 0 without masked tokens. As in the original BERT, it is in the training loss, not in the metrics.
 MASKED_LM_EPSILON = 1e-5
 
 
 class PretrainingTask:
-    """The loss and the metrics of pre-training: masked LM and next sentence, both as in the release.
+    """The loss and the metrics of pre-training: masked LM and next sentence, both as in the original BERT.
 
-    Release: `model_fn_builder` of run_pretraining.py.
+    The features are those of `PretrainingModel` and:
+    - int32 [B, P] "masked_lm_ids" and float32 [B, P] "masked_lm_weights";
+    - int32 [B, 1] "next_sentence_labels", -1 for an example without this task;
+    - optionally float32 [B] "is_real_example", 0 for rows that fill the last batch of an evaluation and do not count.
 
-    The features are those of `PretrainingModel` and int32 [B, P] "masked_lm_ids", float32 [B, P] "masked_lm_weights",
-    int32 [B, 1] "next_sentence_labels" (-1: the example takes no part in that task), and optionally float32 [B]
-    "is_real_example", 0 for rows that only fill up the last batch of an evaluation and count for nothing.
+    Source: `model_fn_builder` of the original run_pretraining.py.
 
     Args:
-        model: PretrainingModel, or any function of the same arguments and results.
-        has_sentence_task: False if no example has a label of the sentence task. Then the loss does not depend on the
-            pooler and the head of that task, so training leaves their weights as they are.
+        model: PretrainingModel, or any function with the same arguments and results.
+        has_sentence_task: False if no example has a label of the sentence task. The loss then does not depend on the
+            pooler and the head of that task, so training does not change their weights.
     """
 
     metric_names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
@@ -39,7 +40,7 @@ class PretrainingTask:
         self.has_sentence_task = has_sentence_task
 
     def denominators(self, features):
-        """Returns what each metric is divided by, a dict of float32 scalars: numbers of masked pieces and examples."""
+        """Returns the divisor of each metric, a dict of float32 scalars: the number of masked tokens or labels."""
         num_masked = ops.sum(_masked_lm_weights(features))
         num_examples = ops.sum(_next_sentence_weights(features))
         return {
@@ -50,7 +51,7 @@ class PretrainingTask:
         }
 
     def numerators(self, features, dropout_seed=None):
-        """Runs the model and returns the weighted sums of its losses and hits, a dict of float32 scalars."""
+        """Runs the model and returns the weighted sum of each metric, a dict of float32 scalars."""
         outputs = self.model(features, dropout_seed=dropout_seed)
         masked_losses, masked_hits = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
         sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
@@ -66,14 +67,14 @@ class PretrainingTask:
         }
 
     def loss(self, numerators, denominators):
-        """Returns what is minimised, a float32 scalar: the sum of the mean losses.
+        """Returns the loss to minimise, a float32 scalar: the sum of the mean losses of the two tasks.
 
-        With the denominators of the whole batch, the losses of its parts add up to the loss of the whole.
+        If the denominators are those of the whole batch, the losses of its parts add up to the loss of the batch.
         """
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
         if not self.has_sentence_task:
             return masked_lm
-        # At least one example, so that a part that only fills up a batch is defined.
+        # The maximum avoids a division by 0 for a batch of padding rows.
         return masked_lm + numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
 
     def metrics(self, numerators, denominators):
@@ -82,10 +83,10 @@ class PretrainingTask:
 
 
 class FineTuningTask:
-    """What the tasks below have in common: each metric is a weighted mean, and the one that is minimised is `loss`.
+    """Base class of the fine-tuning tasks: each metric is a weighted mean, and training minimises the metric `loss`.
 
     Args:
-        model: one of the models of `modeling.models`, or any function of the same arguments and results.
+        model: one of the models of `modeling.models`, or any function with the same arguments and results.
     """
 
     metric_names = ("loss", "accuracy")
@@ -100,7 +101,7 @@ class FineTuningTask:
         return ("input_ids", "input_mask", "segment_ids", *self.label_names)
 
     def denominators(self, features):
-        """Returns what each metric is divided by, a dict of float32 scalars."""
+        """Returns the divisor of each metric, a dict of float32 scalars."""
         return {name: ops.sum(weights) for name, weights in self._weights(features).items()}
 
     def numerators(self, features, dropout_seed=None):
@@ -109,7 +110,7 @@ class FineTuningTask:
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
     def loss(self, numerators, denominators):
-        """Returns what is minimised, a float32 scalar; with the denominators of the whole batch, parts add up."""
+        """Returns the loss to minimise, a float32 scalar; see `PretrainingTask.loss`."""
         return ops.divide_no_nan(numerators["loss"], denominators["loss"])
 
     def metrics(self, numerators, denominators):
@@ -117,23 +118,23 @@ class FineTuningTask:
         return {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in numerators}
 
     def _weights(self, features):
-        """Returns what each value counts, float32 tensors of the shapes of the values."""
+        """Returns the weights of the values of each metric, a dict of float32 tensors."""
         return dict.fromkeys(self.metric_names, _sequence_weights(features))
 
     def _values(self, outputs, features):
-        """Returns the value of each metric for each example, float32 tensors."""
+        """Returns the values of each metric before averaging, a dict of float32 tensors."""
         raise NotImplementedError
 
 
 class ClassificationTask(FineTuningTask):
     """One of several classes for each sequence, or one of several choices.
 
-    Release: `create_model` of run_classifier.py.
+    Source: `create_model` of the original run_classifier.py.
 
     Args:
         model: ClassifierModel or MultipleChoiceModel; the labels are int32 [B] "label_ids".
-        class_weights: list of C floats; how much an example of each class counts in the loss, which is the weighted
-            mean of the losses. None: all the same, as in the release.
+        class_weights: list of C floats, the weight of an example of each class in the loss, a weighted mean. None: all
+            weights are equal, as in the original BERT.
     """
 
     def __init__(self, model, class_weights=None):
@@ -153,10 +154,10 @@ class ClassificationTask(FineTuningTask):
 
 
 class RegressionTask(FineTuningTask):
-    """A number for each sequence (paper, section 4.1, STS-B): squared error of the one logit.
+    """A number for each sequence (paper, section 4.1, STS-B), with the squared error of the logit as loss.
 
     Args:
-        model: ClassifierModel of one class; the labels are float32 [B] "label_values".
+        model: ClassifierModel with one class; the labels are float32 [B] "label_values".
     """
 
     metric_names = ("loss",)
@@ -167,7 +168,7 @@ class RegressionTask(FineTuningTask):
 
 
 class MultiLabelTask(FineTuningTask):
-    """Any number of classes for each sequence: each is a question of its own, answered by a sigmoid.
+    """Any number of classes for each sequence, each with a separate sigmoid.
 
     Args:
         model: ClassifierModel; the labels are float32 [B, C] "label_values", 1 for each class that applies.
@@ -186,7 +187,7 @@ class TokenClassificationTask(FineTuningTask):
     """One of several classes for each token (paper, section 5.3).
 
     Args:
-        model: TokenClassifierModel; the labels are int32 [B, T] "label_ids", -1 for tokens that do not count.
+        model: TokenClassifierModel; the labels are int32 [B, T] "label_ids", -1 for tokens without a label.
     """
 
     def _weights(self, features):
@@ -199,9 +200,10 @@ class TokenClassificationTask(FineTuningTask):
 
 
 class SquadTask(FineTuningTask):
-    """The first and the last token of an answer (paper, section 4.2). Release: `model_fn_builder` of run_squad.py.
+    """The start and the end of an answer (paper, section 4.2).
 
-    The loss is the mean of the two cross-entropies over all T positions, padding and question included.
+    The loss is the mean of the two cross-entropies over all T positions, including padding and question.
+    Source: `model_fn_builder` of the original run_squad.py.
 
     Args:
         model: SquadModel; the labels are int32 [B] "start_positions" and "end_positions".
@@ -217,38 +219,38 @@ class SquadTask(FineTuningTask):
 
 
 def _losses_and_hits(logits, labels):
-    """Returns the negative log-likelihood of each label, and 1.0 where it has the highest score; float32."""
+    """Returns the negative log-likelihood of each label, and 1.0 if it has the highest logit, else 0.0; float32."""
     losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     best = _argmax(logits)
     return losses, ops.cast(ops.equal(best, ops.cast(labels, best.dtype)), "float32")
 
 
 def _argmax(logits):
-    """Returns the place of the highest score, int32 without the last axis."""
+    """Returns the index of the highest logit, int32 without the last axis."""
     if keras.backend.backend() != "tensorflow":
         return ops.argmax(logits, axis=-1)
     import tensorflow as tf
 
-    # Keras's own takes four times as long over a vocabulary, and XLA compiles top_k to a sort of all scores.
+    # For a vocabulary, ops.argmax takes four times as long. XLA compiles top_k to a sort of all logits.
     return tf.argmax(logits, axis=-1, output_type=tf.int32)
 
 
 def _example_weights(features):
-    """Returns float32 [B]: 1 for examples, 0 for rows that only fill up the batch."""
+    """Returns float32 [B]: 1 for examples, 0 for padding rows of the batch."""
     if "is_real_example" in features:
         return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
     return ops.ones(ops.shape(features["input_ids"])[:1], dtype="float32")
 
 
 def _next_sentence_weights(features):
-    """Returns float32 [B] or [B, S]: as `_sequence_weights`, and 0 for sequences without a label."""
+    """Returns `_sequence_weights`, with 0 for sequences without a label."""
     weights = _sequence_weights(features)
     is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(weights)) >= 0
     return weights * ops.cast(is_labelled, "float32")
 
 
 def _sequence_weights(features):
-    """Returns float32 [B], or [B, S] of packed rows: 1 for each sequence, 0 for what only fills up a row or a batch."""
+    """Returns float32 [B], or [B, S] for packed rows: 1 for sequences, 0 for unused places and padding rows."""
     weights = _example_weights(features)
     if "sequence_weights" in features:
         return features["sequence_weights"] * ops.expand_dims(weights, -1)
@@ -256,6 +258,6 @@ def _sequence_weights(features):
 
 
 def _masked_lm_weights(features):
-    """Returns float32 [B, P]: 1 for masked pieces, 0 for padding and in rows that only fill up the batch."""
+    """Returns float32 [B, P]: 1 for masked tokens, 0 for padding."""
     weights = ops.cast(features["masked_lm_weights"], "float32")
     return weights * ops.expand_dims(_example_weights(features), -1)

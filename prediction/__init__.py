@@ -1,6 +1,6 @@
-"""Questions to a model: text in, answers out. One class a task.
+"""Prediction with a model: one class per task takes texts and returns answers.
 
-Names are loaded when they are first used, because most of them need TensorFlow, which takes seconds to import.
+Names are imported on first use, because most of them need TensorFlow, which takes seconds to import.
 """
 
 import importlib
@@ -10,7 +10,7 @@ _MODULES = {
     "tasks.entities": ("Entity", "EntityTagger", "TaggedText", "TaggedWord"),
     "tasks.features": ("FeatureExtractor", "Features"),
     "tasks.fill_mask": ("FillMask", "FilledText", "Guess"),
-    "open_model": ("open_model",),
+    "opening": ("open_model",),
     "limits": ("Limits",),
     "tasks.next_sentence": ("NextSentence", "PairAnswer"),
     "predictor": ("Unanswered",),

@@ -1,20 +1,20 @@
-"""Mistakes that another argument would avoid, in the words of Python or of a command line."""
+"""Errors about arguments, spelled as Python arguments or as command-line flags."""
 
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
 
-# Arguments whose flags have other names.
+# Arguments whose flags have different names.
 _FLAG_NAMES = {"config_file": "bert_config_file"}
-# Spells the name of an argument.
+# Function that spells the name of an argument.
 _spell = contextvars.ContextVar("_spell", default=str)
 
 
 class ArgumentError(ValueError):
-    """A mistake whose message names arguments, which are flags where a program was called.
+    """An error whose message names arguments, or flags if a program was called.
 
     Args:
-        write: function that gives the message; it is given a function that spells the name of an argument.
+        write: function that returns the message. Its argument is a function that spells the name of an argument.
     """
 
     def __init__(self, write: Callable[[Callable[[str], str]], str]):
@@ -22,7 +22,7 @@ class ArgumentError(ValueError):
         self._write = write
 
     def with_flags(self) -> str:
-        """Returns the message with flags instead of arguments: `--max_chars` for `limits.max_chars`."""
+        """Returns the message with flags instead of arguments, such as `--max_chars` for `limits.max_chars`."""
         return self._write(_flag)
 
 
@@ -32,7 +32,7 @@ def _flag(name):
 
 @contextlib.contextmanager
 def told_with_flags() -> Iterator[None]:
-    """Lets the ArgumentErrors that are made in a block name flags."""
+    """Makes ArgumentErrors created in the block name flags."""
     token = _spell.set(_flag)
     try:
         yield

@@ -1,14 +1,14 @@
-"""Keras's backend, which is TensorFlow wherever a model is asked. Imports without TensorFlow."""
+"""Check of the Keras backend: prediction needs TensorFlow. Imports without TensorFlow."""
 
 
 def check_backend(backend: str) -> None:
-    """Refuses another backend of Keras than TensorFlow.
+    """Checks that Keras runs on TensorFlow.
 
     Args:
-        backend: its name, as of `keras.backend.backend()` or the environment variable KERAS_BACKEND.
+        backend: its name, as in `keras.backend.backend()` or the environment variable KERAS_BACKEND.
 
     Raises:
-        ValueError: it is another one.
+        ValueError: Keras runs on another backend.
     """
     if backend != "tensorflow":
         raise ValueError(

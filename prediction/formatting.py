@@ -1,4 +1,4 @@
-"""Answers of every kind as text for people."""
+"""Human-readable text for every kind of answer."""
 
 import functools
 
@@ -12,17 +12,17 @@ from bert_keras.prediction.tasks.question_answering import QuestionAnswer
 from bert_keras.prediction.tasks.sentence_score import SentenceScore
 from bert_keras.prediction.tasks.sentence_vectors import TextVector
 
-# Classes, and numbers of a vector, that are shown of many.
+# Maximum numbers of classes, and of values of a vector, to show.
 _MOST_CLASSES = 5
 _MOST_NUMBERS = 6
 
 
 @functools.singledispatch
 def readable(answer):
-    """Returns an answer as one or several lines without a newline at the end, a str.
+    """Returns the answer of any predictor as one or more lines of text, a str without a newline at the end.
 
-    Args:
-        answer: what an object of `prediction` answered.
+    Raises:
+        ValueError: the value is not an answer of a predictor.
     """
     raise ValueError(f"there is no readable form of a {type(answer).__name__}; give what an object of prediction gave")
 
@@ -112,7 +112,7 @@ def _texts(answer):
 
 
 def _ranked(probabilities, num_shown):
-    """Returns a line for each of the most probable classes, and one that says how many others there are."""
+    """Returns a line for each of the most probable classes, and a line with the number of others."""
     ranked = sorted(probabilities.items(), key=lambda item: -item[1])
     lines = [f"  {probability:.4f}  {label}" for label, probability in ranked[:num_shown]]
     num_others = len(ranked) - num_shown

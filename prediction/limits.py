@@ -1,4 +1,4 @@
-"""How large a question may be: bounds on memory and time, which can be raised. Imports without TensorFlow."""
+"""Limits of the input size, which bound memory and time. Imports without TensorFlow."""
 
 import dataclasses
 
@@ -7,13 +7,16 @@ from bert_keras.prediction.argument_error import ArgumentError
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The largest input that a predictor answers.
+    """The largest input that a predictor accepts.
 
     Attributes:
-        max_texts: texts of a list; `answers` takes any number, because it holds only a few at a time.
-        max_chars: characters of a text; of a pair, of each of the two.
-        max_sequences: sequences that a text comes to: windows, choices, or the tokens of a text that is scored.
-        max_masks: [MASK]s of a text.
+        max_texts: texts in a list. `Predictor.answers` takes any number, because it holds only a few at a time.
+        max_chars: characters in a text; for pairs, in each of the two texts.
+        max_sequences: sequences per text: windows, choices, or the tokens of a text to score.
+        max_masks: [MASK]s in a text.
+
+    Raises:
+        ArgumentError: a limit is not a whole number above 0.
     """
 
     max_texts: int = 100_000
@@ -32,13 +35,13 @@ class Limits:
         raise ArgumentError(lambda name: f"{name(f'limits.{field}')} is {value!r}, but must be a whole number above 0")
 
     def check(self, field: str, count: int, source: str, things: str) -> None:
-        """Refuses a count above a limit.
+        """Checks a count against a limit.
 
         Args:
             field: name of the limit.
-            count: of the input.
-            source: what to call the input, as "text 1" or "reviews.txt line 7".
-            things: what was counted.
+            count: the count in the input.
+            source: name of the input, such as "text 1" or "reviews.txt line 7".
+            things: name of the counted things.
 
         Raises:
             ArgumentError: the count is above the limit.
@@ -53,15 +56,15 @@ class Limits:
             )
 
     def check_text(self, text: str, source: str, what: str = "text") -> None:
-        """Refuses what is not a text that a tokenizer can take.
+        """Checks that a value is a text that a tokenizer can take.
 
         Args:
-            text: what was given as a text.
-            source: what to call the input.
-            what: what to call the text in it.
+            text: the value.
+            source: name of the input.
+            what: name of the text within the input.
 
         Raises:
-            ValueError: it is not a str, holds half of a surrogate pair (which is not a character), or is too long.
+            ValueError: it is not a str, contains half of a surrogate pair (which is not a character), or is too long.
         """
         if not isinstance(text, str):
             raise ValueError(f"{source} is of type {type(text).__name__}, but a str is needed")
@@ -77,16 +80,16 @@ class Limits:
 
 
 def check_not_blank(text: str, source: str, what: str = "text") -> None:
-    """Refuses a text of nothing but white space.
+    """Checks that a text contains more than white space.
 
     Raises:
-        ValueError: it is one; the message begins with `source`.
+        ValueError: the text is blank. The message begins with `source`.
     """
     if not text.strip():
         raise ValueError(f"{source} has no word in its {what}; give a {what}")
 
 
 def shown(value: object) -> str:
-    """Returns a value as an error message shows it: of a long one the beginning."""
+    """Returns the representation of a value for an error message, cut to 100 characters."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."

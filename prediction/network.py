@@ -1,4 +1,4 @@
-"""A network, loaded once and compiled once for each of a few lengths."""
+"""Inference with a network that is loaded once and compiled once per padded length."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,23 +13,23 @@ _SHORTEST = 16
 
 
 class Network:
-    """Answers any number of questions of any length without being traced again. Threads may share it.
+    """Answers any number of questions and is traced only once per padded length. Threads may share it.
 
-    A question is padded to the next of a few lengths, and questions of one length share batches. The sizes of a batch
-    are left open when it is compiled, so that a single short sentence costs what it costs, not a batch of long ones.
+    Each question is padded to the next of a few lengths; questions of one length share batches. The batch axis is
+    dynamic, so a single short sentence does not cost a full batch.
 
     Args:
-        model: any model of `modeling.models`, or a function of the same features and results.
-        read_out: function of the model's outputs and its features (int32 "input_ids", "input_mask", "segment_ids" of
-            [B, T], "masked_lm_positions" and "masked_lm_ids", the questions' positions and target_ids, of [B, P]) that
-            gives a tuple of tensors with the batch as first axis.
-        lengths: what questions are padded to, ascending; the last is the longest question there may be.
-        batch_size: how many questions are answered at a time, at most.
-        strategy: the `tf.distribute.Strategy` in whose scope the model was made, which splits each batch evenly over
-            its devices and fills it up, because a TPU wants batches of one size; None: the one default device.
+        model: any model of `modeling.models`, or a function with the same features and results.
+        read_out: function of the model's outputs and its features. Returns a tuple of tensors with the batch as first
+            axis. The features are int32: "input_ids", "input_mask", "segment_ids" [B, T], "masked_lm_positions" and
+            "masked_lm_ids" (the questions' positions and target_ids) [B, P].
+        lengths: padded lengths, ascending. The last is the maximum length of a question.
+        batch_size: maximum number of questions in a batch.
+        strategy: the `tf.distribute.Strategy` in whose scope the model was made; None: the default device. It splits
+            each batch evenly over its devices and pads it to full size, because a TPU needs batches of one size.
 
     Raises:
-        ValueError: batch_size is below 1.
+        ArgumentError: batch_size is below 1.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Network:
 
     @property
     def num_traces(self) -> int:
-        """How often the network has been traced: once for each length that has been needed."""
+        """Number of times the network has been traced: once per padded length used."""
         return self._function.experimental_get_tracing_count()
 
     def answer(self, questions: Sequence[Question]) -> list[tuple[np.ndarray, ...]]:
-        """Returns what `read_out` gives for each question, in their order: its row of each tensor.
+        """Returns the results of `read_out` for each question, in order: its row of each tensor.
 
-        An axis of tokens or positions may be longer than the question has of them.
+        The axis of tokens or positions may be longer than the question.
         """
         answers = [None] * len(questions)
         for index, rows in self.answer_by_length(questions):
@@ -65,9 +65,9 @@ class Network:
         return answers
 
     def answer_by_length(self, questions: Sequence[Question]) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-        """Yields the number of each question with its rows of `answer`, in the order in which batches are worked off.
+        """Yields the index of each question and its rows, as in `answer`, in the order of the batches.
 
-        The rows are views of a whole batch: who keeps a part of them copies it.
+        The rows are views of a whole batch: copy the parts that you keep.
         """
         by_length = {}
         for index, question in enumerate(questions):
@@ -85,7 +85,7 @@ class Network:
                     yield index, tuple(rows[number] for rows in columns)
 
     def _on_devices(self, questions, length):
-        """Answers the questions of a batch on all devices; there may be more rows than questions."""
+        """Answers a batch on all devices; there may be more rows than questions."""
         size = -(-self.batch_size // self._strategy.num_replicas_in_sync)
         num_positions = max(len(question.positions) for question in questions)
 
@@ -117,7 +117,7 @@ class Network:
 
 
 def lengths_up_to(longest: int) -> list[int]:
-    """Returns the lengths that sequences are padded to: 16, doubled until `longest`, which is the last."""
+    """Returns the padded lengths: 16, doubled while it is below `longest`, and `longest`."""
     lengths = []
     length = _SHORTEST
     while length < longest:
@@ -127,7 +127,7 @@ def lengths_up_to(longest: int) -> list[int]:
 
 
 def _pad(questions, length, num_rows, num_positions=None):
-    """Makes the features of a batch, int32 tensors; rows beyond those of the questions are all 0."""
+    """Makes the int32 features of a batch; rows after the last question are all 0."""
     if num_positions is None:
         num_positions = max(len(question.positions) for question in questions)
     features = {

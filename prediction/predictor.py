@@ -1,4 +1,4 @@
-"""What all tasks have in common: a few batches of texts at a time are read, checked and answered, in order."""
+"""Base class of all tasks: reads, checks and answers texts in order, a few batches at a time."""
 
 import collections
 import dataclasses
@@ -14,8 +14,8 @@ from bert_keras.prediction.limits import Limits
 
 log = logging.getLogger("bert_keras")
 
-# Texts are taken in groups, so that those of one length share batches: the first group is one batch, so that the first
-# answer comes soon, and each is twice as large as the one before, up to so many batches or characters.
+# Texts are processed in groups, so that texts of one length share batches. The first group is one batch, so that the
+# first answer comes soon. Each next group is twice as large, up to these numbers of batches and characters.
 _BATCHES_A_GROUP = 32
 _CHARS_A_GROUP = 1 << 20
 
@@ -24,11 +24,11 @@ ON_ERROR = ("stop", "report")
 
 @dataclasses.dataclass(frozen=True)
 class Unanswered:
-    """What is given in the place of an answer where a text cannot be answered.
+    """Replaces an answer if a text cannot be answered.
 
     Attributes:
-        source: what the text is called, as "reviews.txt line 7".
-        error: why there is no answer.
+        source: name of the text, such as "reviews.txt line 7".
+        error: the reason.
     """
 
     source: str
@@ -37,7 +37,7 @@ class Unanswered:
 
 @dataclasses.dataclass
 class _Row:
-    """A text on its way to its answer."""
+    """A text that is being processed."""
 
     source: str
     text: Any
@@ -47,10 +47,10 @@ class _Row:
 
 
 class Predictor:
-    """A model that has been loaded for one task. Its methods may be called any number of times, from any thread.
+    """A model that is loaded for one task. You may call its methods any number of times, from any thread.
 
     Attributes:
-        network: the Network that answers, made by the constructor of each class.
+        network: the Network, made by the constructor of each class.
         limits: Limits of the input.
     """
 
@@ -59,7 +59,7 @@ class Predictor:
 
     @property
     def num_traces(self) -> int:
-        """How often the network has been traced: once for each padded length that has been needed."""
+        """Number of times the network has been traced: once per padded length used."""
         return self.network.num_traces
 
     def answers(
@@ -67,15 +67,15 @@ class Predictor:
     ) -> Iterator[Any | Unanswered]:
         """Yields the answer to each text, in order.
 
-        Texts are read only a little ahead of the answers, and both are held for a short time, so there may be any
-        number of them: `texts` may be a generator over a large file.
+        The method reads texts only a little ahead of the answers and holds few of them. `texts` may therefore have any
+        length, such as a generator over a large file.
 
         Args:
-            texts: any iterable of what the task takes. An item may also be the ValueError that says why a text could
-                not be read.
-            sources: what to call each of them in an error, as "reviews.txt line 7".
-            on_error: what to do about a text that cannot be answered: "stop" raises the error before the texts around
-                it are answered, "report" yields an Unanswered in its place.
+            texts: iterable of texts in the form that the task takes. An item may also be a ValueError, the reason why a
+                text could not be read.
+            sources: names of the texts for error messages, such as "reviews.txt line 7".
+            on_error: "stop" raises the error of a text that cannot be answered; if the text is not valid, before the
+                texts around it are answered. "report" yields an Unanswered in its place.
 
         Raises:
             ValueError: a text cannot be answered, or `on_error` is not one of these.
@@ -93,7 +93,7 @@ class Predictor:
         """Returns the answers to a list of texts.
 
         Raises:
-            ValueError: there are too many texts, or one of them cannot be answered.
+            ValueError: the list has too many texts, or one of them cannot be answered.
         """
         texts = list(itertools.islice(texts, self.limits.max_texts + 1))
         if len(texts) > self.limits.max_texts:
@@ -107,7 +107,7 @@ class Predictor:
         """Returns the answer to one text.
 
         Raises:
-            ValueError: it cannot be answered.
+            ValueError: the text cannot be answered.
         """
         [answer] = self.answers([text])
         return answer
@@ -125,7 +125,7 @@ class Predictor:
         self._report(counts)
 
     def _groups(self, rows):
-        """Yields lists of rows, which are read when they are asked for."""
+        """Yields lists of rows, read on demand."""
         group, num_chars, num_batches = [], 0, 1
         for source, text in rows:
             is_error = isinstance(text, ValueError)
@@ -138,7 +138,7 @@ class Predictor:
             yield group
 
     def _asked(self, group):
-        """Yields each row when the answers to its questions are in its `found`."""
+        """Yields each row when its `found` holds the results of all its questions."""
         pending, asked = collections.deque(), []
         for row in group:
             pending.append(row)
@@ -147,7 +147,7 @@ class Predictor:
                 if len(asked) == _BATCHES_A_GROUP * self.network.batch_size:
                     self._ask(asked)
                     asked = []
-                    # Of the last text there may be more questions.
+                    # The last text may have more questions.
                     while len(pending) > 1:
                         yield pending.popleft()
         if asked:
@@ -155,7 +155,7 @@ class Predictor:
         yield from pending
 
     def _ask(self, asked):
-        """Puts what is read out for each question, and for how many positions, into the list that goes with it."""
+        """Appends the number of positions and the results of each question to the list that goes with it."""
         rows = self.network.answer([question for question, _ in asked])
         for (question, found), row in zip(asked, rows, strict=True):
             found.append((len(question.positions), row))
@@ -172,7 +172,7 @@ class Predictor:
             return Unanswered(row.source, str(error))
 
     def _encode_all(self, rows, counts):
-        """Encodes the rows of a group, or notes why one cannot be; `counts` is told what `_report` says of all."""
+        """Encodes the rows of a group, or records their errors. Subclasses count in `counts` for `_report`."""
         for row in rows:
             if row.error is None:
                 try:
@@ -181,14 +181,14 @@ class Predictor:
                     row.error = error
 
     def _report(self, counts):
-        """Says in the log what became of all texts; `counts` has the number of "texts" and what `_encode_all` added."""
+        """Logs a summary of all texts; `counts` has the number of "texts" and the counts of `_encode_all`."""
 
     def _encode(self, text, source):
-        """Returns a text as `_questions` takes it, as its ids, checked and cut to what will be looked at."""
+        """Checks a text and returns it in the form that `_questions` takes, cut to the part that the model reads."""
         raise NotImplementedError
 
     def _questions(self, encoded):
-        """Yields the Questions that a text comes to, one at a time: a long text has as many as it has pieces."""
+        """Yields the Questions of a text one at a time, because a long text may have one per token."""
         raise NotImplementedError
 
     def _read_out(self, outputs, features):
@@ -196,16 +196,16 @@ class Predictor:
         raise NotImplementedError
 
     def _answer(self, text, encoded, found):
-        """Puts an answer together from (number of positions, what was read out for them) pairs of its questions."""
+        """Makes the answer from the (number of positions, results of `_read_out`) pairs of its questions."""
         raise NotImplementedError
 
 
 def check_finite(found, source: str) -> None:
-    """Refuses what a broken model gives out, for which JSON has no numbers and which says nothing.
+    """Checks that the results of a model are finite: JSON has no other numbers, and they have no meaning.
 
     Args:
         found: (number of positions, tuple of arrays) pairs.
-        source: what to call the text.
+        source: name of the text.
 
     Raises:
         ValueError: a number is not finite.
@@ -219,7 +219,7 @@ def check_finite(found, source: str) -> None:
 
 
 def _num_chars(text):
-    """Returns how many characters a text, a pair, or a text with its choices has; 0 for what is none of these."""
+    """Returns the number of characters in a text, a pair, or a text with choices; 0 for other values."""
     if isinstance(text, tuple | list):
         return sum(map(_num_chars, text))
     return len(text) if isinstance(text, str) else 0

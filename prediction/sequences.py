@@ -1,6 +1,6 @@
-"""From pieces of text to the sequences that the model is asked about. Imports without TensorFlow.
+"""Makes the model's input sequences from tokens. Imports without TensorFlow.
 
-A text that is longer than the model takes is refused, cut, or looked at through windows.
+If a text is longer than the model takes, the functions refuse it, cut it, or read it through windows.
 """
 
 import dataclasses
@@ -16,19 +16,19 @@ log = logging.getLogger("bert_keras")
 MASK = "[MASK]"
 UNKNOWN = "[UNK]"
 
-# What to do with a text that is longer than the model takes.
+# Treatments of a text that is longer than the model takes.
 LONG_CHOICES = ("error", "truncate", "window")
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """One sequence for the model.
+    """One input sequence of the model.
 
     Attributes:
-        input_ids: its ids with [CLS] and [SEP], T of them.
-        segment_ids: T.
-        positions: the P places asked about, each in [0, T); only the masked-LM head looks at them.
-        target_ids: the id asked about at each of them, P; 0 where no particular one is.
+        input_ids: token ids with [CLS] and [SEP], T of them.
+        segment_ids: segment ids, T of them.
+        positions: P positions to predict, each in [0, T); only the masked-LM head uses them.
+        target_ids: P token ids, one to score at each position; 0 if no particular token is meant.
     """
 
     input_ids: Sequence[int]
@@ -38,12 +38,12 @@ class Question:
 
 
 def encode_with_masks(tokenizer: FullTokenizer, text: str, source: str) -> list[int]:
-    """Returns the ids of a text in which each literal [MASK] is the mask.
+    """Returns the token ids of a text; each literal [MASK] becomes the mask token.
 
-    Differs from the release: its tokenizer takes [MASK] in a text for a bracket, a word and a bracket.
+    Differs from the original BERT, whose tokenizer splits [MASK] in a text into a bracket, a word and a bracket.
 
     Raises:
-        ValueError: text is no str; the message begins with `source`.
+        ValueError: text is not a str. The message begins with `source`.
     """
     if not isinstance(text, str):
         raise ValueError(f"{source} is of type {type(text).__name__}, but a str is needed")
@@ -56,19 +56,19 @@ def encode_with_masks(tokenizer: FullTokenizer, text: str, source: str) -> list[
 
 
 def fit_text(ids: list[int], room: int, long: str, source: str) -> list[int]:
-    """Applies the choice for long texts to one text.
+    """Fits a text to the model as `long` says.
 
     Args:
-        ids: of its pieces.
-        room: how many pieces the model takes.
+        ids: token ids.
+        room: maximum number of tokens.
         long: one of LONG_CHOICES.
-        source: what to call the text.
+        source: name of the text.
 
     Returns:
-        ids; only the first `room` of them for "truncate". For "window" all: see `window_start`.
+        The ids; with "truncate" only the first `room`. With "window" all of them: see `window_start`.
 
     Raises:
-        ValueError: it is too long and `long` is "error".
+        ArgumentError: the text is too long and `long` is "error".
     """
     if len(ids) > room:
         _tell_length(len(ids), room, long, source, f"only the first {room} are looked at")
@@ -76,21 +76,21 @@ def fit_text(ids: list[int], room: int, long: str, source: str) -> list[int]:
 
 
 def window_start(place: int, num_pieces: int, room: int) -> int:
-    """Returns where the window of `room` pieces starts in which a place has most text on both sides.
+    """Returns the start of the window of `room` tokens that gives a place the most context on both sides.
 
-    It stays within the text; a text that fits has one window, at 0.
+    The window stays within the text. A text that fits has one window, at 0.
     """
     return max(0, min(place - room // 2, num_pieces - room))
 
 
 def fit_pair(first: list[int], second: list[int], room: int, long: str, source: str) -> tuple[list[int], list[int]]:
-    """Applies the choice for long texts to a pair.
+    """Fits a pair to the model as `long` says.
 
-    "truncate" drops pieces from the end of the longer one, as the release's `_truncate_seq_pair`. "window" keeps what
-    is next to the place where the two meet: the end of the first and the beginning of the second.
+    "truncate" drops tokens from the end of the longer text, like `_truncate_seq_pair` of the original BERT. "window"
+    keeps the tokens around the boundary: the end of the first text and the beginning of the second.
 
     Raises:
-        ValueError: together they are too long and `long` is "error".
+        ArgumentError: the pair is too long and `long` is "error".
     """
     total = len(first) + len(second)
     if total <= room:
@@ -103,7 +103,7 @@ def fit_pair(first: list[int], second: list[int], room: int, long: str, source: 
 
 
 def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Returns the ids and segment ids of [CLS] and each segment followed by [SEP]."""
+    """Returns the ids and segment ids of [CLS], followed by each segment and a [SEP]."""
     cls_id, sep_id = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
     input_ids, segment_ids = [cls_id], [0]
     for number, segment in enumerate(segments):

@@ -1,1 +1,1 @@
-"""Files of this machine and of object stores (gs://, s3://, hdfs://, ram://), read and written in one way."""
+"""Reads and writes local files and object stores (gs://, s3://, hdfs://, ram://) with the same functions."""

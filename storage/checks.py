@@ -1,4 +1,4 @@
-"""What is checked of outputs before any work is done."""
+"""Checks of outputs before any work starts."""
 
 import os
 
@@ -6,19 +6,20 @@ from bert_keras.storage import paths
 
 
 def check_output_file(path, flag, inputs=None):
-    """Refuses an output file that cannot be written, or that would replace an input.
+    """Rejects an output file that cannot be written or would replace an input.
 
-    Nothing is created. A folder that is missing is an error: a program creates folders only for `--output_dir` and
-    its like.
+    The function creates nothing. A missing folder is an error, because programs create folders only for flags such as
+    `--output_dir`.
 
     Args:
         path: str; the file to write, local or remote.
-        flag: str; what the user calls it, such as "--output_file".
-        inputs: dict of file by what the user calls it, such as {"--vocab_file": "vocab.txt"}; values that are None or
-            empty are passed over. A value may be a list of files. None: there are no inputs.
+        flag: str; the user's name for it, such as "--output_file".
+        inputs: dict from the user's name for an input, such as "--vocab_file", to a file or a list of files. None and
+            empty values are ignored.
 
     Raises:
-        ValueError: the path is a folder, its folder is missing or cannot be written to, or it is one of the inputs.
+        ValueError: the path is empty, a folder, read-only or one of the inputs, or its folder is missing or not
+            writable.
     """
     if not path:
         raise ValueError(f"{flag} is empty; give the file to write")
@@ -39,7 +40,7 @@ def check_output_file(path, flag, inputs=None):
 
 
 def is_same_file(path, other):
-    """Returns whether two paths name one file, also through links; neither has to exist."""
+    """Returns whether two paths lead to the same file, also through links; neither has to exist."""
     if paths.is_remote(path) or paths.is_remote(other):
         return os.fspath(path) == os.fspath(other)
     if os.path.exists(path) and os.path.exists(other):

@@ -1,4 +1,4 @@
-"""JSON that users bring: every mistake in it is one sentence with the file and the line."""
+"""Reads users' JSON; every error is one sentence with the file and, if known, the line."""
 
 import json
 import re
@@ -18,30 +18,30 @@ def read_json(path, needed="give a JSON file"):
         needed: str; the advice at the end of messages, such as "give a JSON file".
 
     Returns:
-        The value.
+        The parsed value.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it cannot be read (see `storage.text_files.read_text`), or is not JSON; one sentence that names file
-            and line.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is unreadable (see `storage.text_files.read_text`) or not valid JSON (see `parse_json`).
     """
     return parse_json(text_files.read_text(path, needed), paths.name(path), needed)
 
 
 def parse_json(text, name, needed="write valid JSON", line=None):
-    """Parses JSON, and raises one kind of error for everything that can be wrong with it.
+    """Parses JSON and raises ValueError for every defect.
 
     Args:
         text: str.
-        name: str; what to call the file, or what else it is from, in messages.
+        name: str; the name of the file or other source, for messages.
         needed: str; the advice at the end of messages.
-        line: int; the line of the file that the text is, where it is only one. None: it is the whole file.
+        line: int; the line number if the text is a single line of the file. None: the text is the whole file.
 
     Returns:
-        The value. NaN and Infinity, which are not JSON but written by many programs, are floats.
+        The parsed value. NaN and Infinity become floats: they are not JSON, but many programs write them.
 
     Raises:
-        ValueError: it is not JSON, nested too deeply, or has a number of too many digits or half of a surrogate pair.
+        ValueError: the text is not JSON or is nested too deeply, or it contains a number with too many digits or half
+            of a surrogate pair.
     """
     try:
         value = json.loads(text)

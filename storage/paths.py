@@ -1,8 +1,8 @@
-"""Paths that may be remote: `gs://bucket/file` works wherever `folder/file` does.
+"""Functions for local and remote paths: `gs://bucket/file` works wherever `folder/file` does.
 
-Local paths go through Python's own functions, so that a program which reads local files never loads TensorFlow. Every
-other path goes through `tf.io.gfile`, which knows the same addresses as the TensorFlow operations that read records and
-checkpoints. Failures of both are raised as `OSError` and its subclasses.
+Local paths use Python's own functions, so programs that read only local files do not load TensorFlow. Remote paths use
+`tf.io.gfile`, which supports the same addresses as TensorFlow's record and checkpoint operations. Both raise `OSError`
+or a subclass; an address that TensorFlow does not support raises `ValueError`.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import posixpath
 import re
 import shutil
 
-_BUFFER_SIZE = 1 << 20  # a remote read costs a request
+_BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 
 
 def is_remote(path):
@@ -22,13 +22,13 @@ def is_remote(path):
 
 
 def join(folder, *names):
-    """Joins names to a folder; a str."""
+    """Returns a folder and names joined to a path, a str."""
     folder = os.fspath(folder)
     return posixpath.join(folder, *names) if is_remote(folder) else os.path.join(folder, *names)
 
 
 def parent(path):
-    """Returns the folder that holds a file, a str: "." for a bare name."""
+    """Returns the folder of a file, a str: "." for a bare name."""
     path = os.fspath(path)
     if is_remote(path):
         scheme, rest = path.split("://", 1)
@@ -43,24 +43,24 @@ def name(path):
 
 
 def real(path):
-    """Returns the absolute path of a local file with all links followed; a remote path without slashes at its end."""
+    """Returns the absolute path of a local file with links resolved, or a remote path without trailing slashes."""
     return os.fspath(path).rstrip("/") if is_remote(path) else os.path.realpath(path)
 
 
 def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
-    """Opens a file as the built-in `open` does.
+    """Opens a file like the built-in `open`.
 
     Args:
         path: str or path object.
-        mode: "rb", "r", "wb", "w", "ab" or "a". A remote file appears when it is closed. Appending to a remote file
-            copies it, so append rarely.
-        encoding, newline, errors: as of the built-in `open`; text is UTF-8 unless another encoding is given.
+        mode: "rb", "r", "wb", "w", "ab" or "a". A remote file appears when it is closed. Appending copies a remote
+            file, so append rarely.
+        encoding, newline, errors: as in the built-in `open`; the default encoding is UTF-8.
 
     Returns:
-        A file object. Files that are read can be sought in.
+        A file object, seekable when reading.
 
     Raises:
-        OSError: as of the built-in `open`.
+        OSError: as in the built-in `open`.
     """
     is_text = "b" not in mode
     if not is_remote(path):
@@ -85,37 +85,37 @@ def read_text(path, encoding="utf-8", errors=None):
 
 
 def exists(path):
-    """Returns whether there is a file or folder."""
+    """Returns whether a file or folder exists."""
     return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_dir(path):
-    """Returns whether there is a folder."""
+    """Returns whether a path is an existing folder."""
     return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path):
-    """Returns whether there is a file."""
+    """Returns whether a path is an existing file."""
     return exists(path) and not is_dir(path) if is_remote(path) else os.path.isfile(path)
 
 
 def is_special(path):
-    """Returns whether there is something local that is neither a file nor a folder: a device or a pipe."""
+    """Returns whether a local path exists but is neither a file nor a folder, such as a device or a pipe."""
     return not is_remote(path) and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def size(path):
-    """Returns the bytes of a file, an int."""
+    """Returns the size of a file in bytes, an int."""
     return _gfile("stat", path).length if is_remote(path) else os.path.getsize(path)
 
 
 def modified(path):
-    """Returns when a file was last changed, int nanoseconds since 1970."""
+    """Returns the time of a file's last change, int nanoseconds since 1970."""
     return _gfile("stat", path).mtime_nsec if is_remote(path) else os.stat(path).st_mtime_ns
 
 
 def list_dir(path):
-    """Returns the names in a folder, sorted list of str without slashes at their ends."""
+    """Returns the names in a folder, sorted list of str without trailing slashes."""
     names = _gfile("listdir", path) if is_remote(path) else os.listdir(path)
     return sorted(each.rstrip("/") for each in names)
 
@@ -126,12 +126,12 @@ def glob(pattern):
 
 
 def find(pattern):
-    """Returns the paths that a user means: the file of exactly this name, or else those that match it as a pattern."""
+    """Returns the path with exactly this name, or else all paths that match it as a pattern, list of str."""
     return [os.fspath(pattern)] if exists(pattern) else glob(pattern)
 
 
 def make_dirs(path):
-    """Creates a folder and those above it; a folder that exists already is left as it is."""
+    """Creates a folder and its parents; an existing folder stays unchanged."""
     if is_remote(path):
         _gfile("makedirs", path)
     else:
@@ -145,16 +145,16 @@ def remove(path):
 
 
 def remove_dir(path):
-    """Removes a folder with everything in it, if it exists."""
+    """Removes a folder and its content, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         _gfile("rmtree", path) if is_remote(path) else shutil.rmtree(path)
 
 
 def move(source, target):
-    """Renames a file, and replaces a file that has the new name.
+    """Renames a file and replaces any file with the new name.
 
-    Locally this happens in one moment. An object store copies the file and then removes the old one, so a program that
-    is killed in between leaves both.
+    A local rename is atomic. An object store copies the file, then removes the old one; a program killed in between
+    leaves both.
     """
     if is_remote(source):
         _gfile("rename", source, os.fspath(target), overwrite=True)
@@ -163,19 +163,19 @@ def move(source, target):
 
 
 def copy(source, target):
-    """Copies a file, also between this machine and an object store; a file that has the new name is replaced."""
+    """Copies a file, also between this machine and an object store, and replaces any file with the new name."""
     with open_file(source) as original, open_file(target, "wb") as written:
         shutil.copyfileobj(original, written, _BUFFER_SIZE)
 
 
 def reason_of(error):
-    """Returns the first line of what a `tf.errors.OpError` says, without TensorFlow's names of operations; str."""
+    """Returns the first line of a `tf.errors.OpError`'s message, without TensorFlow's operation names; str."""
     message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message or "").strip()
     return message.splitlines()[0].rstrip(":") if message else type(error).__name__
 
 
 class _RemoteFile(io.RawIOBase):
-    """A remote file as Python's buffered readers and writers want it."""
+    """A remote file as a raw stream for Python's buffered readers and writers."""
 
     def __init__(self, path, mode):
         super().__init__()
@@ -185,7 +185,7 @@ class _RemoteFile(io.RawIOBase):
         self._file = tf.io.gfile.GFile(path, mode)
         with _as_os_errors(path):
             if mode == "rb":
-                self._file.size()  # a missing file fails here, as it does with the built-in open
+                self._file.size()  # a missing file fails here, as with the built-in open
             else:
                 self._file.write(b"")
 
@@ -239,7 +239,7 @@ def _gfile(function, path, *args, **kwargs):
 
 @contextlib.contextmanager
 def _as_os_errors(path):
-    """Raises what TensorFlow says of a file as the OSError that Python raises for a local one."""
+    """Converts TensorFlow's file errors into the exceptions that Python raises for local files."""
     import tensorflow as tf
 
     try:

@@ -1,4 +1,4 @@
-"""Text files that users bring: their encoding, their compression, and files that are not text."""
+"""Reads users' text files: detects encoding and compression, and rejects files that are not text."""
 
 import bz2
 import codecs
@@ -21,7 +21,7 @@ _DECOMPRESS = {
     **{b"BZh%d1AY&SY" % level: bz2.decompress for level in range(1, 10)},
     b"\xfd7zXZ\x00": lzma.decompress,
 }
-# How files begin that are not text: what to call them, and how to turn them into text.
+# The first bytes of formats that are not text: the name of the format, and how to convert it to text.
 _NOT_TEXT = {
     b"PK\x03\x04": ("a zip archive", "unpack it and give a file from it"),
     b"\xd0\xcf\x11\xe0": ("an old Microsoft Office file", "in Excel, save it with File > Save As > CSV UTF-8"),
@@ -38,7 +38,7 @@ _NOT_TEXT = {
 }
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF32_LE: "utf-32-le",  # begins as the mark of UTF-16 does, so it goes first
+    codecs.BOM_UTF32_LE: "utf-32-le",  # first, because the mark of UTF-16 is a prefix of it
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -49,18 +49,18 @@ _HEAD = 4096
 
 
 def read_text(path, needed="give a text file"):
-    """Reads a whole text file that a user brings; it may be compressed with gzip, bzip2 or xz.
+    """Reads a whole text file, which gzip, bzip2 or xz may have compressed.
 
     Args:
         path: str or path object, local or remote.
         needed: str; the advice at the end of messages, such as "give a text file".
 
     Returns:
-        Its text, without a byte order mark.
+        str; the text without a byte order mark.
 
     Raises:
-        FileNotFoundError: the file is missing.
-        ValueError: it is a folder, empty, not text (the format is named), or its encoding is not known.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is a folder, empty, damaged, not text (names the format) or in an unsupported encoding.
     """
     name = os.fspath(path)
     if paths.is_dir(name):
@@ -76,11 +76,7 @@ def read_text(path, needed="give a text file"):
 
 
 def decompress(content, name):
-    """Returns the content of a file, unpacked if it is compressed with gzip, bzip2 or xz.
-
-    Raises:
-        ValueError: the compressed content is damaged.
-    """
+    """Returns the content of a file, decompressed from gzip, bzip2 or xz; raises ValueError if it is damaged."""
     unpack = next((unpack for magic, unpack in _DECOMPRESS.items() if content.startswith(magic)), None)
     if unpack is None:
         return content
@@ -91,14 +87,14 @@ def decompress(content, name):
 
 
 def decode(content, name):
-    """Returns the text of a file: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
+    """Decodes the content of a file: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
 
     Args:
         content: bytes of the whole file.
-        name: str; what to call it in messages.
+        name: str; the name of the file in messages.
 
     Raises:
-        ValueError: it is not text, or is text of another encoding; names the line, or the format.
+        ValueError: the content is not text, or has another encoding; names the line or the format.
     """
     mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
     if not mark:
@@ -117,21 +113,21 @@ def decode(content, name):
 
 
 def check_is_text(head, name, content=None):
-    """Refuses what is not text that can be read, by the first bytes of a file.
+    """Rejects content that is not readable text, judged by its first bytes.
 
     Args:
         head: bytes; a few thousand are enough.
-        name: str; what to call the file in messages.
-        content: bytes of the whole file, where they are known: they tell Excel's workbooks from other zip archives.
+        name: str; the name of the file in messages.
+        content: bytes of the whole file, if known; they distinguish Excel workbooks from other zip archives.
 
     Raises:
-        ValueError: it is of a known format, or UTF-16 or UTF-32 without a byte order mark.
+        ValueError: the content has a known format, or is UTF-16 or UTF-32 without a byte order mark.
     """
     found = next(((what, advice) for magic, (what, advice) in _NOT_TEXT.items() if head.startswith(magic)), None)
     if found is not None:
         what, advice = _in_zip(content) if content and head.startswith(b"PK\x03\x04") else found
         raise ValueError(f"{name} is not text but {what}; {advice}")
-    # In the UTF-16 of European languages every second byte is 0, in UTF-32 of all languages every fourth.
+    # In UTF-16 every second byte of European languages is 0; in UTF-32 every fourth byte of all languages.
     if head.count(0) > len(head) / 5:
         raise ValueError(
             f"{name} is not UTF-8: {head.count(0):,} of its first {len(head):,} bytes are 0, as in UTF-16 without a "
@@ -140,7 +136,7 @@ def check_is_text(head, name, content=None):
 
 
 def _in_zip(content):
-    """Returns what a zip archive is and what to do."""
+    """Returns the format of a zip archive, and how to convert it to text."""
     try:
         names = zipfile.ZipFile(io.BytesIO(content)).namelist()
     except (zipfile.BadZipFile, ValueError):

@@ -1,4 +1,4 @@
-"""Files that are written as a whole: a file has its final name only when it is complete and on the disk."""
+"""Writes files as a whole: a file gets its final name only when it is complete and on the disk."""
 
 import contextlib
 import errno
@@ -13,29 +13,29 @@ from bert_keras.storage import paths
 log = logging.getLogger("bert_keras")
 
 _UNFINISHED = re.compile(r"\.(.*\.)?unfinished-(\d+)(\..*)?")
-# The disk, or the user's share of it, is full.
+# The disk or the user's quota is full, or the file is too large.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# What file systems answer that cannot flush a file or a folder, or lock one, among them Lustre and FUSE.
+# Errors of file systems that cannot flush or lock a file or folder, among them Lustre and FUSE.
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES, errno.EISDIR, errno.ENOLCK)
 
 
 @contextlib.contextmanager
 def replace_file(path, mode="wb", newline=None):
-    """Opens a file to write which replaces the one of that name only when the block ends without an error.
+    """Opens a file for writing that replaces the file of that name only if the block ends without an error.
 
-    Until then the data are in a hidden file in the same folder, which is removed when the block fails. A link stays a
-    link: the file that it points to is replaced. A device or a pipe, such as /dev/null, is written to as it is.
+    Until then a hidden file in the same folder holds the data; it is removed if the block fails. A link stays a link:
+    the function replaces its target. A device or pipe, such as /dev/null, is written to directly.
 
     Args:
         path: str or path object, local or remote.
         mode: "wb" or "w"; text is UTF-8.
-        newline: as of the built-in `open`.
+        newline: as in the built-in `open`.
 
     Yields:
         A file object.
 
     Raises:
-        OSError: it cannot be written; the error has the final name.
+        OSError: the file cannot be written; the error has the final name.
     """
     if paths.is_special(path):
         with paths.open_file(path, mode, newline=newline) as file:
@@ -65,21 +65,21 @@ def write_bytes(path, data):
 
 
 def publish(partial, path):
-    """Gives a complete file its final name, after it has been flushed to the disk."""
+    """Flushes a complete file to the disk, then gives it its final name."""
     flush(partial)
     paths.move(partial, path)
     flush(paths.parent(path))
 
 
 def unfinished_name(path):
-    """Returns the hidden name, in the same folder, of a file that this thread is writing."""
+    """Returns the hidden name, in the same folder, for a file while this thread writes it."""
     return paths.join(paths.parent(path), f".{paths.name(path)}.unfinished-{os.getpid()}.{threading.get_ident()}")
 
 
 def remove_left_over(folder):
-    """Removes what processes that no longer run left unfinished in a folder.
+    """Removes the unfinished files and folders of processes that no longer run from a folder.
 
-    Call it only where no other machine can be writing: processes of other machines look as if they had ended.
+    Call it only if no other machine can write to the folder: processes of other machines look as if they had ended.
     """
     for name in paths.list_dir(folder):
         if is_left_over(name):
@@ -88,24 +88,24 @@ def remove_left_over(folder):
 
 
 def is_left_over(name):
-    """Returns whether a name is that of an unfinished file or folder whose process no longer runs."""
+    """Returns whether a name belongs to an unfinished file or folder whose process no longer runs."""
     unfinished = _UNFINISHED.fullmatch(name)
     return bool(unfinished) and not _is_running(int(unfinished[2]))
 
 
 def flush(path):
-    """Makes sure that a local file, or the list of names of a local folder, survives a power failure.
+    """Flushes a local file, or the list of names of a local folder, so that it survives a power failure.
 
-    File systems that cannot do this are used without it. A remote file is safe once it is closed.
+    Nothing happens on file systems that cannot do this. A remote file is safe once it is closed.
 
     Raises:
-        OSError: the disk reports that it could not be written.
+        OSError: the disk reports a write error.
     """
-    if paths.is_remote(path) or (os.name == "nt" and os.path.isdir(path)):  # Windows opens no folders
+    if paths.is_remote(path) or (os.name == "nt" and os.path.isdir(path)):  # Windows cannot open folders
         return
     try:
         descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    except PermissionError:  # a folder that may be written to but not listed
+    except PermissionError:  # a writable folder without permission to list it
         return
     try:
         os.fsync(descriptor)
@@ -129,17 +129,17 @@ def sha256(path):
 def lock(path):
     """Takes a lock file, which no other process can take until this one closes it or ends.
 
-    Windows, object stores and some network file systems have no such locks. There the caller goes on without one, and
-    the log says so where that is unusual.
+    Windows, object stores and some network file systems do not support locks; the caller then continues without one.
+    The log warns of such a file system.
 
     Args:
-        path: str; a local file, created where it is missing, or a remote one, of which nothing is created.
+        path: str; a local file, created if missing, or a remote path, where nothing is created.
 
     Returns:
-        A file object to close; None where there are no locks.
+        A file object to close; None without support for locks.
 
     Raises:
-        BlockingIOError: another process holds it.
+        BlockingIOError: another process holds the lock.
     """
     if paths.is_remote(path) or os.name == "nt":
         return None
@@ -162,7 +162,7 @@ def lock(path):
 
 def _is_running(process):
     try:
-        os.kill(process, 0)  # sends nothing, but finds the process
+        os.kill(process, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return False
     except OSError:
@@ -172,11 +172,11 @@ def _is_running(process):
 
 @contextlib.contextmanager
 def _named(path, partial):
-    """Raises errors of writing the hidden file with the name that the user gave."""
+    """Replaces the hidden file's name with the user's name in write errors."""
     try:
         yield
     except OSError as error:
-        # A write that fails names no file; what else the block reads is not likely to find a disk full.
+        # A failed write has no file name, but other operations in the block are unlikely to report a full disk.
         if error.filename != partial and not (error.filename is None and error.errno in FULL):
             raise
         raise type(error)(error.errno, error.strerror, path) from None

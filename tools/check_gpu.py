@@ -1,11 +1,11 @@
-"""Checks a machine with GPUs: whether training steps give the CPU's numbers in every precision, and how long they take.
+"""Checks the GPUs of a machine: compares training steps with the CPU's in every precision, and times them.
 
     python tools/check_gpu.py | tee report.txt
 
-One step of pre-training, and one of the tagger with LSTMs, is taken on the CPU in float32 and on the GPU in every
-precision, as it is and compiled by XLA, and on all GPUs together where there are several. The report has versions,
-devices, differences and times. The project was developed without a GPU, so a report of yours helps: please open an
-issue with it.
+The program takes a pre-training step on the CPU in float32, and repeats it on the GPU in every precision. In float32
+and bfloat16, it also repeats the step compiled by XLA. With several GPUs, it repeats the step on all of them together.
+For the tagger with LSTMs, it compares a step in float32. The report has versions, devices, differences and times. The
+project was developed without a GPU, so please open an issue with your report.
 """
 
 import importlib.metadata
@@ -43,7 +43,7 @@ from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.step import Evaluator, Trainer
 
-# For the comparison, which needs no large network: every operation occurs in one.
+# The network of the comparison: small, but with every operation.
 SMALL = BertConfig(
     vocab_size=1000,
     hidden_size=128,
@@ -55,8 +55,8 @@ SMALL = BertConfig(
     attention_probs_dropout_prob=0.0,
 )
 NUM_ROWS, NUM_TOKENS, NUM_PREDICTIONS, NUM_TAGS = 16, 64, 10, 5
-# How far all gradients together may be from those of the CPU in float32, relative to their length. TensorFloat-32 would
-# not pass as float32.
+# The largest distance of all gradients together from those of the CPU in float32, relative to their length. The limit
+# for float32 is too low for TensorFloat-32.
 LIMITS = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 1e-1, "float16": 2e-2}
 
 
@@ -84,7 +84,7 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Raises:
-        ValueError: there is no GPU, or a check failed.
+        ValueError: TensorFlow finds no GPU, or a check failed.
     """
     values = define_flags()
     parse(values, argv, __doc__)
@@ -107,7 +107,7 @@ def main(argv):
 
 
 def describe_machine():
-    """Returns lines of versions and devices, a list of str."""
+    """Returns the versions and devices, a list of lines."""
     names = ("tensorflow", "keras", "numpy", "bert-keras")
     build = tf.sysconfig.get_build_info()
     lines = [
@@ -125,13 +125,13 @@ def describe_machine():
 
 
 def compare(devices):
-    """Compares a training step on devices with the same one on the CPU, and prints a line for each way to compute.
+    """Compares training steps on devices with the same steps on the CPU, and prints a line for each comparison.
 
     Args:
         devices: list of str, of one kind.
 
     Returns:
-        int; how many differ too much, or cannot be computed.
+        int; the number of comparisons that failed.
     """
     expected = {kind: take_step(kind, tf.distribute.OneDeviceStrategy("/CPU:0")) for kind in ("pretraining", "tagging")}
     one = tf.distribute.OneDeviceStrategy(devices[0])
@@ -162,16 +162,19 @@ def compare(devices):
 
 
 def take_step(kind, strategy, precision="float32", is_compiled=False):
-    """Takes one training step, and evaluates with rows that only fill up a batch.
+    """Takes one training step; for "tagging", also evaluates a batch with rows of padding.
 
     Args:
         kind: "pretraining" or "tagging".
         strategy: `tf.distribute.Strategy`.
         precision: a key of `LIMITS`.
-        is_compiled: whether XLA compiles the forward and backward pass.
+        is_compiled: bool; whether XLA compiles the forward and backward pass.
 
     Returns:
-        The loss, a float; and Adam's first moments, which are a tenth of the clipped gradients, a dict of arrays.
+        The loss, a float; and Adam's first moments, a dict of arrays. They are a tenth of the clipped gradients.
+
+    Raises:
+        ValueError: the loss of the evaluation is not finite.
     """
     trainer = make_trainer(kind, SMALL, strategy, precision, is_compiled)
     batch = make_batch(kind, SMALL, NUM_ROWS, NUM_TOKENS)
@@ -189,7 +192,7 @@ def take_step(kind, strategy, precision="float32", is_compiled=False):
 
 
 def measure(config, values, device):
-    """Times training steps in every precision, as they are and compiled by XLA, and prints a line for each.
+    """Times training steps in every precision, with and without XLA, and prints a line for each.
 
     Args:
         config: BertConfig.
@@ -197,7 +200,7 @@ def measure(config, values, device):
         device: str.
 
     Returns:
-        int; how many could not be computed.
+        int; the number of combinations that failed.
     """
     batch_size, length, num_steps = values.train_batch_size, values.max_seq_length, values.num_steps
     strategy = tf.distribute.OneDeviceStrategy(device)
@@ -220,7 +223,7 @@ def measure(config, values, device):
 
 
 def make_trainer(kind, config, strategy, precision, is_compiled):
-    """Returns a `training.step.Trainer` whose weights do not depend on the device."""
+    """Returns a `training.step.Trainer` with the same weights on every device."""
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
     with strategy.scope():
         with dtype_policy(PRECISIONS[precision]):
@@ -247,7 +250,7 @@ def make_trainer(kind, config, strategy, precision, is_compiled):
 
 
 def make_batch(kind, config, num_rows, num_tokens):
-    """Returns a batch of examples of unlike lengths, a dict of arrays."""
+    """Returns a batch of random examples of different lengths, a dict of arrays."""
     random = np.random.default_rng(1)
     mask = np.arange(num_tokens) < random.integers(num_tokens // 2, num_tokens + 1, num_rows)[:, None]
     ids = random.integers(1, config.vocab_size, mask.shape) * mask
@@ -273,7 +276,7 @@ def _fixed(batch):
 
 
 def _distance(gradients, expected):
-    """Returns how far gradients are from what they should be, relative to their length, all of them together."""
+    """Returns the distance of all gradients together from the expected ones, relative to their length."""
     squares = sum(np.square(gradients[name] - value, dtype=np.float64).sum() for name, value in expected.items())
     return np.sqrt(squares / sum(np.square(value, dtype=np.float64).sum() for value in expected.values()))
 

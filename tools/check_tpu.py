@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says, on a machine without a TPU, whether training would run on one: its own compiler is asked.
+"""Checks without a TPU whether a training step would run on one, with the TPU's own compiler.
 
     pip install 'bert-keras[tpu-check]'
     python tools/check_tpu.py --bert_config_file=uncased_L-2_H-128_A-2 --train_batch_size=256 --max_seq_length=128
@@ -7,10 +7,10 @@
     \\
         --max_seq_length=384
 
-The training step is made as the programs of training make it, looked through for what a TPU does not take, and compiled
-for a TPU v5e: for 4 or 8 cores with the exchange of gradients between them, for other numbers one core alone. The
-answer goes to standard output; a batch that does not fit is an error, which names one that does. Nothing is run, so
-this does not check the numbers.
+The program builds the training step as the training programs do, checks that a TPU supports it, and compiles it for a
+TPU v5e. With 4 or 8 cores, that includes the exchange of gradients; with other numbers, it compiles for one core. The
+result goes to standard output. If a batch does not fit, the error message names one that does. The program does not run
+the step, so it does not check the numbers.
 """
 
 import itertools
@@ -72,12 +72,12 @@ TASKS = {
     ),
     "question_answering": lambda config, num_labels: SquadTask(SquadModel(config)),
 }
-# Training refuses packed rows for the others, on a TPU or anywhere.
+# Other tasks do not train on packed rows: pre-training not on a TPU, the rest not on any device.
 _PACKABLE = ("classification", "regression", "multi_label", "token_classification")
-# Training makes room in each row for as many of the run's shortest example as it takes; here they have this length.
+# The run's shortest example determines the maximum number of examples in a packed row. This is its assumed length.
 _SHORTEST_PACKED = 8
 _GB = 2**30
-# A batch that is proposed is compiled first, which takes as long as the one that was asked for.
+# The program compiles a batch before it proposes it, which takes as long as for the requested one.
 _MAX_PROPOSALS = 3
 
 
@@ -112,7 +112,7 @@ def main(argv):
         argv: list of str; the program's name, then its flags.
 
     Raises:
-        ValueError: the compiler of the TPU refuses the step, or the batch does not fit.
+        ValueError: a flag is not valid, the TPU's compiler refuses the step, or the batch does not fit.
     """
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
@@ -163,7 +163,7 @@ def main(argv):
 
 
 def make_step(settings, config):
-    """Returns the `training.step.Trainer` of a task, its weights random.
+    """Returns the `training.step.Trainer` of a task with random weights.
 
     Args:
         settings: dict with "task", "num_labels", "gradient_accumulation_steps", "num_tpu_cores", "precision",
@@ -211,7 +211,7 @@ def features_of(settings, num_rows):
 
 
 def _packed_features(settings, num_rows):
-    """Returns what `training.input.packed_batches.pack_batches` makes of the features of a task."""
+    """Returns the specs of a task's features after `training.input.packed_batches.pack_batches`."""
     examples = features_of({**settings, "pack": False}, 1)
     zeros = tf.data.Dataset.from_tensors({name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()})
     num_parts, num_sequences = settings["gradient_accumulation_steps"], settings["max_seq_length"] // _SHORTEST_PACKED
@@ -219,12 +219,12 @@ def _packed_features(settings, num_rows):
 
 
 def _compiled_cores(settings):
-    """Returns for how many cores the step is compiled: one where there is no TPU of the number that was asked for."""
+    """Returns the number of cores to compile for: one if no TPU has the requested number."""
     return settings["num_tpu_cores"] if can_compile_for(settings["num_tpu_cores"]) else 1
 
 
 def _sum_over_cores(num_cores):
-    """Returns a function that sums a structure of tensors over all cores; TensorFlow's own needs a TPU to compile."""
+    """Returns a function that sums tensors over all cores; TensorFlow's own function needs a TPU to compile."""
     keys = itertools.count(1)
 
     def sum_over_cores(value):
@@ -255,10 +255,10 @@ def _compile(trainer, settings, part):
 
 
 def _largest_part(trainer, settings, part, needed):
-    """Returns how many examples fit on a core at a time, compiled; 0 where none was found to."""
+    """Returns a number of examples that fits on a core, tested by compiling; 0 if it finds none."""
     fixed = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in trainer.state.values())
     for _ in range(_MAX_PROPOSALS):
-        # All but the state grows with the examples. Above 8, a TPU computes as many as the next multiple of 8.
+        # All memory but the state grows with the examples. Above 8, a TPU rounds their number up to a multiple of 8.
         fitting = int((CORE_MEMORY - fixed) / max((needed - fixed) / part, 1)) if needed else part // 2
         part = max(min(fitting, part - 1), 0)
         part = part - part % 8 if part > 8 else part

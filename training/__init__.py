@@ -1,1 +1,1 @@
-"""How a run is carried out: devices, the step, the loop, progress, run directories."""
+"""Training: devices, the update step, the training loop, progress and run folders."""

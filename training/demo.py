@@ -1,4 +1,4 @@
-"""The demo: settings that take the sample text of the project to a trained and evaluated model in two minutes."""
+"""The demo: settings that train and evaluate a tiny model on the sample text in about two minutes."""
 
 import dataclasses
 import logging
@@ -31,10 +31,10 @@ _TRAINING_SETTINGS = {
 
 
 def prepare_demo(demo_dir=DEMO_DIR):
-    """Says what the demo does, and builds its records from the sample text.
+    """Builds the records of the demo from the sample text, and logs what the demo does.
 
     Args:
-        demo_dir: str; the folder of the demo.
+        demo_dir: str; the folder for all files of the demo.
 
     Returns:
         dict of settings by flag name, for `run_pretraining`.
@@ -67,7 +67,7 @@ def prepare_demo(demo_dir=DEMO_DIR):
 
 
 def _build_unless_built(text_file, record_file, tokenizer, vocab_file):
-    """A finished record file has its final name, so one that is there and made with these settings is whole."""
+    """A record file gets its final name when it is complete, so one with the same settings is reused."""
     built = read_metadata(record_file) if os.path.exists(record_file) else None
     if built and dataclasses.asdict(_DATA_SETTINGS).items() <= built["settings"].items():
         log.info("%s is there already", record_file)

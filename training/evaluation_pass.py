@@ -1,4 +1,4 @@
-"""The network's answer for every row of a task's features, on any number of devices."""
+"""Inference over all examples of a task, on any number of devices."""
 
 import logging
 import time
@@ -16,13 +16,13 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Inference:
-    """A model that looks at rows without changing. Built once, it may be asked again as its weights change.
+    """Runs a model on examples without changing it. You can reuse it after the weights change.
 
     Args:
-        model: one of `modeling.models`, with `is_per_token`: whether what it gives is for each token.
+        model: one of `modeling.models`; its `is_per_token` says whether it has an output for each token.
         strategy: `tf.distribute.Strategy`; the model was built in its scope.
         batch_size: int, over all devices.
-        is_trimmed: whether batches are cut to their longest sequence, see `training.input.feature_batches`.
+        is_trimmed: whether to cut each batch to its longest sequence, see `training.input.feature_batches`.
         is_compiled: whether XLA compiles the model, once for every length.
     """
 
@@ -36,15 +36,14 @@ class Inference:
         self._run = graph_function(self, "_next_outputs")
 
     def outputs(self, features, before_batch=lambda: None):
-        """Returns what the model gives for each row.
+        """Returns the model's outputs for each example.
 
         Args:
-            features: dict of arrays with the rows as first axis, among them those that the model takes.
-            before_batch: function to call before each batch; what it raises ends the work.
+            features: dict of arrays with the examples as first axis; input_ids, input_mask and segment_ids are used.
+            before_batch: function to call before each batch; its exceptions end the inference.
 
         Returns:
-            dict of float32 arrays [N, ...] in the order of the rows; where the model gives something for each token, 0
-            for tokens that were cut off.
+            dict of float32 arrays [N, ...] in the order of the examples; tokens that were cut off have 0.
         """
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
@@ -69,21 +68,21 @@ class Inference:
         return collected
 
     def _next_outputs(self, iterator):
-        # Taken from the iterator in here, batches of every length share one graph.
+        # Calling `next` inside the graph lets batches of every length share one graph.
         outputs = self._strategy.run(self._answer, args=(next(iterator),))
         return {name: self._strategy.gather(values, axis=0) for name, values in outputs.items()}
 
 
 def length_step(num_tokens, is_compiled):
-    """Returns the number that lengths of cut batches are multiples of.
+    """Returns the number (int) that the lengths of trimmed batches are multiples of.
 
     Args:
-        num_tokens: int; of the longest.
-        is_compiled: whether every length is a program for XLA to compile. There are eight of them at most then.
+        num_tokens: int; the maximum length.
+        is_compiled: whether XLA compiles a program for each length; then there are at most eight lengths.
     """
     return LENGTH_STEP * -(-num_tokens // (8 * LENGTH_STEP)) if is_compiled else LENGTH_STEP
 
 
 def _padded(values, num_tokens):
-    """Fills [B, t, ...] up with zeros to [B, T, ...]."""
+    """Pads [B, t, ...] with zeros to [B, T, ...]."""
     return np.pad(values, [(0, 0), (0, num_tokens - values.shape[1]), *[(0, 0)] * (values.ndim - 2)])

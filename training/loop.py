@@ -1,4 +1,4 @@
-"""The loop of training: steps, checkpoints, evaluations and reports, each in its time."""
+"""The training loop: steps, checkpoints, evaluations and reports."""
 
 import contextlib
 import dataclasses
@@ -14,22 +14,22 @@ from bert_keras.storage.paths import reason_of
 
 log = logging.getLogger("bert_keras")
 
-# What a step raises for data that cannot be read. Python cannot decode a message that quotes bytes which are not text.
+# Errors of a step that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
 READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
-# Long enough that a call's overhead does not matter, short enough to look at.
+# Target duration of a device call: long enough to hide its overhead, short enough for frequent progress reports.
 _SECONDS_PER_CALL = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """When what happens, in steps.
+    """The schedule of a run, in steps.
 
     Attributes:
-        num_train_steps: int; where training ends.
-        save_checkpoints_steps: int; between two checkpoints.
-        log_steps: int; between two rows of the metrics.
-        eval_steps: int; between two evaluations, or 0 for a single one at the end.
-        iterations_per_loop: int; steps in one call of the device, at most.
+        num_train_steps: int; the last step of training.
+        save_checkpoints_steps: int; steps between two checkpoints.
+        log_steps: int; steps between two rows of the metrics.
+        eval_steps: int; steps between two evaluations, or 0 for a single one at the end.
+        iterations_per_loop: int; maximum number of steps in one call of the device.
     """
 
     num_train_steps: int
@@ -39,12 +39,12 @@ class Pace:
     iterations_per_loop: int = 1000
 
     def steps_until_due(self, step):
-        """Returns how many steps may be taken from `step` before something is due, as an int."""
+        """Returns the number of steps from `step` to the next scheduled event, as an int."""
         intervals = [self.save_checkpoints_steps, self.log_steps, self.eval_steps or self.num_train_steps]
         return min(self.num_train_steps - step, *(interval - step % interval for interval in intervals))
 
     def is_due(self, step, interval):
-        """Returns whether something that happens every `interval` steps, and at the end, happens at `step`."""
+        """Returns whether an event with this interval happens at `step`; every event happens at the last step."""
         return step == self.num_train_steps or (interval > 0 and step % interval == 0)
 
 
@@ -61,7 +61,7 @@ def train(
     sums=list,
     clock=time.monotonic,
 ):
-    """Trains until `pace.num_train_steps`, or until the process is asked to stop, and saves.
+    """Trains to the last step, or until a signal or `judge` ends training, and saves checkpoints.
 
     Args:
         trainer: a `training.step.Trainer`, at the step where training starts.
@@ -69,23 +69,23 @@ def train(
         run_dir: a `training.run_dir.RunDir`.
         report: a `training.report.Report`.
         pace: a `Pace`.
-        evaluate: function that gives a dict of metrics, or None for no evaluation. Its argument is a function to call
-            before each batch, which raises what must be let through.
-        explain: function of one of `READING_FAILURES` that a step raised, giving the exception to raise instead.
-        judge: function of the step and the metrics of an evaluation, giving whether training is to end there.
-        is_evaluation_owed: whether to begin with the evaluation of the step where training starts.
-        sums: `training.distribution.workers.Workers.sums`, by which several workers agree; as it is for one.
-        clock: function that gives the time in seconds.
+        evaluate: function that returns a dict of metrics; None: no evaluation. Its argument is a function to call
+            before each batch, whose exceptions it must let through.
+        explain: function that takes one of `READING_FAILURES` and returns the exception to raise instead.
+        judge: function of the step and the metrics of an evaluation; returns whether to end training there.
+        is_evaluation_owed: whether to evaluate the first step before training.
+        sums: `training.distribution.workers.Workers.sums`, with which workers agree; the default is for one process.
+        clock: function that returns the time in seconds.
 
     Returns:
-        The metrics of the evaluation at the end, None without one; and whether training came to its end, with its
-        evaluation: False after SIGTERM.
+        Two values: the metrics of the evaluation at the end, or None; and whether training finished, with its
+        evaluation. The second is False after SIGTERM.
 
     Raises:
-        ValueError: the loss or its gradient is not finite, in float16 with the lowest loss scale; the steps are named,
-            and nothing has been saved since.
-        OSError: a file of the data is not there any more, or a checkpoint cannot be written.
-        KeyboardInterrupt: Ctrl-C; the step in progress has been finished and saved.
+        ValueError: the loss or its gradient is not finite (in float16: at the lowest loss scale), and the message names
+            the steps; or the device is out of memory. Nothing after the last checkpoint is saved.
+        OSError: a data file is missing or cannot be read any more, or a checkpoint cannot be written.
+        KeyboardInterrupt: Ctrl-C. The first one finishes and saves the step in progress; a second one stops at once.
     """
     step = int(trainer.global_step.numpy())
     iterator = iter(batches)
@@ -103,7 +103,7 @@ def train(
             except _StopRequestedError as request:
                 return None, False, str(request)
             is_over = judge is not None and judge(step, metrics)
-            # Noted last: until then a run that is killed evaluates this step again when it is resumed.
+            # Report last: a run killed before this line evaluates the step again when it resumes.
             report.evaluation(step, metrics)
             return metrics, is_over, None
 
@@ -127,7 +127,7 @@ def train(
             report.steps(step, num_steps, totals, seconds)
             if step == 1 or pace.is_due(step, pace.log_steps):
                 report.row(step)
-            # Before the evaluation, which may take long: nothing is lost when the run ends there.
+            # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
             if pace.is_due(step, pace.save_checkpoints_steps):
                 run_dir.save(step, trainer.state)
             if evaluate is not None and pace.is_due(step, pace.eval_steps):
@@ -137,7 +137,7 @@ def train(
             run_dir.save(step, trainer.state)
         if stop:
             log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
-            # Of several workers perhaps another was asked, and this one is a moment later.
+            # The signal may have reached only another worker so far, and may still reach this one.
             stop_requests.append(stop)
     if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
@@ -146,12 +146,12 @@ def train(
 
 
 class _StopRequestedError(Exception):
-    """A signal, whose name it holds, has asked to stop during an evaluation."""
+    """A signal requested a stop during an evaluation; the message is the signal's name."""
 
 
 @contextlib.contextmanager
 def _told_errors(explain, run_dir):
-    """Turns what TensorFlow raises in a step into what the user can do about it."""
+    """Replaces TensorFlow's errors in a step by messages that tell the user what to do."""
     try:
         yield
     except READING_FAILURES as error:
@@ -171,9 +171,9 @@ def _told_errors(explain, run_dir):
 
 
 def _agree(sums, stop_requests, num_steps):
-    """Returns the signal that stops all workers, one that any was sent, and how many steps they take now."""
+    """Returns the signal that any worker received, or None, and the number of steps that all workers take now."""
     asked = [int(name in stop_requests) for name in ("SIGTERM", "SIGINT")]
-    # Clocks differ, so that each worker would suggest another number.
+    # Clocks differ, so each worker suggests another number; the mean is the same in all workers.
     num_workers, num_steps, is_terminated, is_interrupted = sums([1, num_steps, *asked])
     stop = "SIGINT" if is_interrupted else "SIGTERM" if is_terminated else None
     return stop, num_steps // num_workers
@@ -195,10 +195,10 @@ def _not_finite(step, num_steps, run_dir):
 
 @contextlib.contextmanager
 def _stop_requests():
-    """Collects the names of signals that ask to stop, so that a step in progress is finished and saved first.
+    """Collects the names of signals that request a stop, so that the step in progress is finished and saved first.
 
-    A second Ctrl-C stops at once. A second SIGTERM changes nothing, until `training.distribution.workers.open_run_dir`
-    is left: the end is near, and several workers come to it together.
+    A second Ctrl-C stops at once. A second SIGTERM is ignored until `training.distribution.workers.open_run_dir` exits,
+    because all workers end together.
     """
     requests = []
     if threading.current_thread() is not threading.main_thread():

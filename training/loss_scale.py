@@ -1,24 +1,24 @@
-"""The factor that keeps small gradients from vanishing in float16 (Micikevicius et al. 2018, "Mixed Precision").
+"""The loss scale, which keeps small gradients from vanishing in float16 (Micikevicius et al. 2018, "Mixed Precision").
 
-The gradients are computed of a loss that is multiplied by it, and divided by it again. They overflow where it is too
-large, so it is found by trying: an overflow halves it, and many steps without one double it.
+The loss is multiplied by the scale, and the gradients are divided by it. They overflow if the scale is too large. An
+overflow therefore halves the scale, and many steps without one double it.
 """
 
 import tensorflow as tf
 
 _START = 2.0**15
-# Below it there is nothing to scale: what is not finite then is so without any factor.
+# At this scale the loss is unchanged, so scaling cannot be the cause of values that are not finite.
 _LOWEST = 1.0
 _HIGHEST = 2.0**24
 _STEPS_TO_GROWTH = 2000
 
 
 class LossScale:
-    """The factor and what is known of it, which are part of the state of a run. Make it in the scope of the strategy.
+    """The loss scale and its step count, both part of the state of a run. Create it in the scope of the strategy.
 
     Args:
-        start: float, a power of two, so that multiplying by it changes no digit.
-        steps_to_growth: int; after so many steps without an overflow it is doubled.
+        start: float; a power of two, so that multiplication is exact.
+        steps_to_growth: int; the scale doubles after this many steps without an overflow.
 
     Attributes:
         value: `tf.Variable`, float32 scalar.
@@ -31,15 +31,15 @@ class LossScale:
 
     @property
     def state(self):
-        """dict of str to `tf.Variable`, under their names in checkpoints."""
+        """dict of str to `tf.Variable`, by name in checkpoints."""
         return {"loss_scale": self.value, "loss_scale_steps": self._good_steps}
 
     def update(self, strategy, is_finite):
-        """Takes in a step, the same on all replicas. To be called for all of them at once, in a merge call.
+        """Updates the scale after a step. Call it once for all replicas, in a merge call.
 
         Args:
             strategy: `tf.distribute.Strategy`.
-            is_finite: bool scalar tensor; of the loss and of the reduced gradients.
+            is_finite: bool scalar tensor; whether the loss and the reduced gradients are finite.
         """
 
         def change(value, good_steps):
@@ -52,14 +52,15 @@ class LossScale:
         strategy.extended.update(self.value, change, args=(self._good_steps,), group=False)
 
     def without_skipped(self, result, is_finite, scale):
-        """Returns what a step tells, all 0 if it was skipped, and in `num_skipped` whether it was.
+        """Returns the result of a step with `num_skipped` added (0 or 1); a skipped step has 0 in all other values.
 
-        A step at the lowest scale that is not finite is not to be got over by skipping, and tells so.
+        A step that is not finite at the lowest scale does not count as skipped, because a lower scale cannot help. Its
+        result keeps the values that are not finite.
 
         Args:
             result: dict of float32 scalars, or of dicts of them.
             is_finite: bool scalar tensor.
-            scale: float32 scalar; of the step.
+            scale: float32 scalar; the scale of the step.
         """
         is_skipped = ~is_finite & (scale > _LOWEST)
         result = tf.nest.map_structure(lambda value: tf.where(is_skipped, 0.0, value), result)

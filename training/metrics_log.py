@@ -1,4 +1,4 @@
-"""Where the figures of a run are kept: metrics.csv, TensorBoard's events, the picture of the learning curves."""
+"""Files with the metrics of a run: metrics.csv, TensorBoard events and a picture of the learning curves."""
 
 import csv
 import importlib.util
@@ -14,7 +14,7 @@ log = logging.getLogger("bert_keras")
 
 METRICS_FILE = "metrics.csv"
 CURVES_FILE = "learning_curves.png"
-# An object store cannot append to a file: the whole file is written again, so not for every row.
+# Object stores cannot append to a file. Writing the whole file after every row would be slow.
 _SECONDS_BETWEEN_COPIES = 60.0
 
 
@@ -23,8 +23,8 @@ class MetricsFile:
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
-        metric_names: list of str; of training and of evaluation.
-        start_step: int; rows after it come from steps that will be taken again, and are dropped.
+        metric_names: list of str; metrics of training and evaluation.
+        start_step: int; existing rows of later steps are dropped, because these steps run again.
     """
 
     def __init__(self, run_dir, metric_names, start_step):
@@ -47,15 +47,14 @@ class MetricsFile:
         self._writer = csv.DictWriter(self._file, self._columns, lineterminator="\n")
 
     def write(self, step, split, values):
-        """Appends a row; a figure that is not among the values stays empty."""
+        """Appends a row. Metrics that are not in `values` stay empty; values without a column are dropped."""
         figures = {name: f"{value:.8g}" for name, value in values.items() if name in self._columns}
         self._writer.writerow({"step": step, "split": split, **figures})
-        # What an evaluation said must not be lost: a run that is resumed relies on it.
+        # A resumed run relies on the evaluations in this file.
         if self._is_copied and (split == "eval" or time.monotonic() - self._last_copy > _SECONDS_BETWEEN_COPIES):
             self._copy()
 
     def close(self):
-        """Closes the file."""
         if self._is_copied:
             self._copy()
         self._file.close()
@@ -66,7 +65,7 @@ class MetricsFile:
 
 
 class TensorBoardEvents:
-    """The same figures as scalars for TensorBoard: training in the run's folder, evaluation in `eval` below it.
+    """The same metrics as scalars for TensorBoard: training in the run folder, evaluation in its subfolder `eval`.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
@@ -80,17 +79,15 @@ class TensorBoardEvents:
 
     @staticmethod
     def is_available():
-        """Returns whether the package tensorboard is installed, without which TensorFlow writes no scalars."""
+        """Returns whether the package tensorboard is installed, which TensorFlow needs to write scalars."""
         return importlib.util.find_spec("tensorboard") is not None
 
     def write(self, step, split, values):
-        """Writes one scalar for each value."""
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
 
     def close(self):
-        """Flushes and closes the event files."""
         for writer in self._writers.values():
             writer.close()
 
@@ -102,7 +99,7 @@ def read_metrics(path):
         path: str, local or remote.
 
     Returns:
-        list of dict of str by column; empty where there is no such file.
+        list of dict of str by column; empty if the file does not exist.
     """
     try:
         with paths.open_file(path, "r", newline="") as file:
@@ -112,7 +109,7 @@ def read_metrics(path):
 
 
 def evaluated_steps(run_dir):
-    """Returns the steps whose evaluation a `training.run_dir.RunDir` has in its metrics.csv, a set of int."""
+    """Returns the steps, a set of int, that have an evaluation in the metrics.csv of a `training.run_dir.RunDir`."""
     rows = read_metrics(run_dir.file(METRICS_FILE))
     return {int(row["step"]) for row in rows if row.get("split") == "eval" and None not in row.values()}
 
@@ -122,13 +119,13 @@ def _whole_rows_until(path, step):
 
 
 def draw_learning_curves(run_dir):
-    """Draws every metric of metrics.csv over the steps into learning_curves.png, if matplotlib is installed.
+    """Plots every metric of metrics.csv over the steps in learning_curves.png, if matplotlib is installed.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
 
     Returns:
-        str, the path of the picture; None without matplotlib, and for a worker that does not write.
+        str, the path of the picture; None without matplotlib, and in a worker that does not write.
     """
     if not run_dir.is_writable:
         return None

@@ -1,4 +1,4 @@
-"""Which precision the hardware is fast in: what --precision=auto stands for, and warnings about a slow choice."""
+"""The precision that the hardware is fast in: resolves --precision=auto, and warns about a slow choice."""
 
 import logging
 
@@ -11,18 +11,18 @@ log = logging.getLogger("bert_keras")
 
 _PROCESSORS = "/proc/cpuinfo"
 _INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
-# The generation of NVIDIA's GPUs (Ampere) from which on they have products of bfloat16 and TensorFloat-32 numbers.
+# The first compute capability (Ampere) with products of bfloat16 and TensorFloat-32 numbers on NVIDIA's GPUs.
 _AMPERE = (8, 0)
 
 
 def take_precision(settings):
-    """Replaces --precision=auto by what it stands for, and warns about a precision that the hardware is slow in.
+    """Replaces --precision=auto by a precision, and warns about a precision that is slow on this hardware.
 
-    "auto" is the precision of the run in the output folder, so that a resumed run goes on as it began; else bfloat16
-    where the hardware has instructions for it; else float32. The log says which, and why.
+    "auto" is the precision of the run in the output folder, so that a resumed run keeps it. Without a run, it is
+    bfloat16 if the hardware has instructions for it, else float32. The log reports the choice and the reason.
 
     Args:
-        settings: dict of flag values by name; without "precision" it is left as it is.
+        settings: dict of flag values by name, changed in place; unchanged without "precision".
     """
     asked = settings.get("precision")
     if asked == "auto":
@@ -41,7 +41,7 @@ def take_precision(settings):
 
 
 def _of_run(settings):
-    """Returns the precision of the run in the output folder; None where there is no run."""
+    """Returns the precision of the run in the output folder, or None without a run."""
     folder = settings.get("output_dir")
     path = folder and paths.join(folder, RUN_CONFIG)
     if not path or not paths.exists(path):
@@ -60,7 +60,7 @@ def _of_hardware(settings):
 
 
 def _find_bfloat16(settings):
-    """Returns whether the devices of a run have instructions for bfloat16, and a str that says why."""
+    """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
     if _is_for_tpu(settings):
         return True, "a TPU multiplies bfloat16 numbers"
     if _weakest_gpu():
@@ -87,7 +87,7 @@ def _weakest_gpu():
 
 
 def _processor_flags():
-    """Returns the instruction sets of the processor as Linux names them, a set of str; empty elsewhere."""
+    """Returns the instruction sets of the processor as Linux names them; empty on other systems."""
     try:
         lines = paths.read_text(_PROCESSORS, errors="replace").splitlines()
     except OSError:

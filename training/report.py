@@ -1,4 +1,4 @@
-"""What a run tells while it goes: the screen, and behind it the files of `training.metrics_log`."""
+"""Progress of a run, on the screen and in the files of `training.metrics_log`."""
 
 import collections
 import logging
@@ -17,7 +17,7 @@ _CALLS_REMEMBERED = 50
 
 
 def in_words(metrics):
-    """Returns metrics as one line of text: accuracies in percent, the rest with four digits."""
+    """Returns metrics as one line of text: accuracies in percent, other metrics with four digits."""
     return ", ".join(
         f"{name} {100 * value:.1f} %" if name.endswith("accuracy") else f"{name} {value:.4g}"
         for name, value in metrics.items()
@@ -25,10 +25,10 @@ def in_words(metrics):
 
 
 class Report:
-    """Follows a training run. Use it as a context manager.
+    """Reports the progress of a training run. Use it as a context manager.
 
     Args:
-        task: the task that is trained; its `metrics` say what to show.
+        task: the task that is trained; its `metrics` computes the metrics to show.
         learning_rate: function of the step.
         batch_size: int, examples in a step.
         start_step: int.
@@ -57,13 +57,13 @@ class Report:
             metrics_log.close()
 
     def steps(self, step, num_steps, totals, seconds):
-        """Takes in the result of one call of the device.
+        """Records the result of one call of the device.
 
         Args:
-            step: int; the step after it.
-            num_steps: int; steps in it.
+            step: int; the step after the call.
+            num_steps: int; steps in the call.
             totals: as `training.step.Trainer.train` returns them.
-            seconds: float; how long it took.
+            seconds: float; duration of the call.
         """
         totals = {**tf.nest.map_structure(float, totals), "steps": float(num_steps)}
         if totals.get("num_skipped"):
@@ -76,7 +76,7 @@ class Report:
         self._calls.append((num_steps, seconds))
         self._screen.show(step, {**self._metrics([totals]), "lr": self._rate_of(step)}, *self._speed())
         if self._is_first_call:
-            # It includes the building of the graph, which says nothing about the speed.
+            # The first call builds the graph, so its duration does not show the speed.
             self._calls.clear()
             self._is_first_call = False
 
@@ -95,7 +95,7 @@ class Report:
         self._write(step, "train", values)
 
     def evaluation(self, step, metrics):
-        """Writes the metrics of an evaluation, and tells them."""
+        """Writes and logs the metrics of an evaluation."""
         self._write(step, "eval", metrics)
         log.info("evaluation after step %d: %s", step, in_words(metrics))
 
@@ -104,7 +104,7 @@ class Report:
             metrics_log.write(step, split, values)
 
     def _rate_of(self, step):
-        """The rate of the update that led to `step`: the schedule reads the step before it is advanced."""
+        """Returns the rate of the update that led to `step`: the schedule reads the step before it advances."""
         return float(self._learning_rate(step - 1))
 
     def _metrics(self, parts):
@@ -118,18 +118,18 @@ class Report:
         }
 
     def _speed(self):
-        """Examples a second and steps a second."""
+        """Returns examples per second and steps per second."""
         steps_per_second = sum(steps for steps, _ in self._calls) / sum(seconds for _, seconds in self._calls)
         return steps_per_second * self._batch_size, steps_per_second
 
 
 def _num_counted(totals):
-    """Returns in how many steps what is told was measured: in float16 some are skipped."""
+    """Returns the number of steps that were measured; in float16 some are skipped."""
     return totals["steps"] - totals.get("num_skipped", 0.0)
 
 
 class _Screen:
-    """A bar with the figures under it on a terminal; elsewhere a line every ten seconds."""
+    """Shows a progress bar with the metrics below it on a terminal; elsewhere logs a line every ten seconds."""
 
     def __init__(self, console, start_step, num_train_steps):
         self._console = console

@@ -1,4 +1,4 @@
-"""A training run from its settings: the part that is the same whatever the task is."""
+"""Trains any task from the settings of a run."""
 
 import contextlib
 import logging
@@ -15,15 +15,15 @@ from bert_keras.training.step import Trainer
 
 log = logging.getLogger("bert_keras")
 
-# What may differ when a run is resumed: it says where, how long and how often, not what is learnt.
+# Settings that may differ when a run resumes, because they do not change what the model learns.
 FREE_SETTINGS = frozenset(
     [
         *("output_dir", "do_train", "do_eval", "vocab_file", "allow_partial_checkpoint"),
-        # The architecture and the examples themselves are compared.
+        # These paths may change: the run compares the architecture and the examples themselves.
         *("bert_config_file", "input_file"),
         *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
         *("log_steps", "save_checkpoints_steps", "iterations_per_loop"),
-        # They take another amount of memory for the same update: out of memory, a run continues with them.
+        # These change the memory that the same update needs: a run that is out of memory can continue with others.
         *("gradient_accumulation_steps", "recompute"),
         *("strategy", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
     ]
@@ -31,13 +31,13 @@ FREE_SETTINGS = frozenset(
 
 
 def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
-    """Returns a `training.step.Trainer` with the release's optimizer and schedule.
+    """Returns a `training.step.Trainer` with the optimizer and the schedule of the original BERT.
 
     Args:
-        task: a task of `modeling.tasks`, its weights as training is to start with.
-        strategy: `tf.distribute.Strategy` in whose scope the task was built.
+        task: a task of `modeling.tasks`, with the weights that training starts from.
+        strategy: `tf.distribute.Strategy`; the task was built in its scope.
         settings: dict of flag values by name.
-        rate_factor: see `modeling.AdamWeightDecay`.
+        rate_factor: see `modeling.optimization.AdamWeightDecay`.
         is_trained: see `training.step.Trainer`.
     """
     names = ("learning_rate", "num_train_steps", "num_warmup_steps", "smooth_learning_rate")
@@ -63,27 +63,27 @@ def train_task(
     eval_metric_names=(),
     workers=None,
 ):
-    """Trains a task in a run folder, or goes on with the training that it holds, to the last step or a stop.
+    """Trains a task in a run folder, or resumes the training found there, to the last step or a stop.
 
     Args:
-        trainer: what `make_trainer` gave.
+        trainer: as `make_trainer` returns it.
         run_dir: a `training.run_dir.RunDir` that this run has claimed.
         settings: dict of flag values by name.
-        make_batches: function of the step to start at, giving a `tf.data.Dataset` of global batches.
-        num_examples: int, in one pass.
+        make_batches: function of the first step that returns a `tf.data.Dataset` of global batches.
+        num_examples: int, in one epoch.
         console: a `rich.console.Console`.
-        evaluate: function that gives a dict of metrics, called every `eval_steps` and at the end; or None. See
+        evaluate: function that returns a dict of metrics, called every `eval_steps` and at the end; or None. See
             `training.loop.train`.
         explain, judge: see `training.loop.train`.
-        eval_metric_names: of the figures that `evaluate` gives, beside those of training.
-        workers: the `training.distribution.workers.Workers` that train together; None: this process alone.
+        eval_metric_names: names of the metrics that `evaluate` returns in addition to those of training.
+        workers: the `training.distribution.workers.Workers` that train together; None: only this process.
 
     Returns:
-        int, the step that training came to; the metrics of the evaluation at its end, None without one; and whether
-        it came to its end, and was not stopped.
+        Three values: the last step as an int; the metrics of the evaluation at the end, or None; and whether training
+        finished without being stopped.
 
     Raises:
-        ValueError: as `part_of_batch` and `training.loop.train`.
+        ValueError, OSError, KeyboardInterrupt: see `part_of_batch`, `RunDir.restore` and `training.loop.train`.
     """
     batch_size, num_steps = settings["train_batch_size"], settings["num_train_steps"]
     task, strategy, schedule = trainer.task, trainer.strategy, trainer.optimizer.learning_rate
@@ -92,7 +92,7 @@ def train_task(
         log.info("resuming from %s", run_dir.latest_checkpoint())
     step = int(trainer.global_step.numpy())
     pace = Pace(**{name: settings[name] for name in Pace.__dataclass_fields__})
-    # A run that was interrupted in an evaluation has saved its step, but not the figures.
+    # A run that was interrupted in an evaluation has saved its step, but not the metrics.
     is_evaluation_owed = (
         evaluate is not None
         and step > 0
@@ -100,7 +100,7 @@ def train_task(
         and step not in evaluated_steps(run_dir)
     )
     if step >= num_steps and not is_evaluation_owed:
-        # Fine-tuning counts in epochs, and its schedule is a part of what was trained.
+        # A fine-tuning run cannot be extended: its number of epochs determines its schedule.
         remedy = "" if "num_train_epochs" in settings else "; a higher --num_train_steps goes on"
         log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
         return step, None, True
@@ -134,7 +134,7 @@ def train_task(
 
 
 def part_of_batch(settings, strategy):
-    """Returns how many examples a device works through at a time.
+    """Returns the number of examples that a device processes at a time.
 
     Args:
         settings: dict with `train_batch_size` and `gradient_accumulation_steps`.
@@ -155,10 +155,10 @@ def part_of_batch(settings, strategy):
 
 @contextlib.contextmanager
 def told_out_of_memory(flag):
-    """Names the flag to lower where the device's memory does not hold a batch of an evaluation or a prediction.
+    """Names the flag to lower if the device's memory does not hold a batch of an evaluation or a prediction.
 
     Args:
-        flag: str; the name of the flag that says how many rows are in such a batch.
+        flag: str; the name of the flag with the size of such a batch.
 
     Raises:
         ValueError: TensorFlow ran out of memory within the block.
@@ -172,12 +172,12 @@ def told_out_of_memory(flag):
 
 
 def write_eval_results(run_dir, step, metrics):
-    """Writes eval_results.txt in the release's form: a line `key = value` for each key in order.
+    """Writes eval_results.txt in the format of the original BERT: one line `key = value` for each key, sorted.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
         step: int; the step of the weights that were evaluated.
-        metrics: dict of numbers by name; float32 for the digits of the release.
+        metrics: dict of numbers by name; float32 gives the same digits as the original BERT.
     """
     results = {"global_step": step, **metrics}
     run_dir.create()

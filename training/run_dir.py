@@ -1,12 +1,12 @@
-"""The folder of a run: its settings, its checkpoints, and the refusal to mix two runs.
+"""The folder of a run: its settings and checkpoints, and the checks that keep two runs from mixing.
 
-run_config.json       the settings of the run and facts about its input; `--run_config` takes it back
-bert_config.json      the architecture; vocab.txt beside it where the run was told which vocabulary it is
-checkpoint            which checkpoint is the newest (the release's file)
-model.ckpt-<step>.*   weights, Adam's slots and the step, under the release's names
+run_config.json       the settings of the run and facts about its input; `--run_config` reads it
+bert_config.json      the architecture; vocab.txt is next to it if the run knows its vocabulary
+checkpoint            names the newest checkpoint (as in the original BERT)
+model.ckpt-<step>.*   weights, Adam's slots and the step, under the names of the original BERT
 metrics.csv, eval_results.txt, learning_curves.png, events.out.tfevents.*
-tries.tsv             of a run with several settings or seeds: what came of each; each has a folder in tries/
-model/                of fine-tuning: the model to use, complete in itself; model.sha256 is the digest of its weights
+tries.tsv             results of a run with several settings or seeds; each of them has a folder in tries/
+model/                after fine-tuning: the complete model to use; model.sha256 is the digest of its weights
 """
 
 import fnmatch
@@ -29,7 +29,7 @@ RUN_CONFIG = "run_config.json"
 TRIES_FILE = "tries.tsv"
 TRIES_DIR = "tries"
 MODEL_DIR = "model"
-# What tells a folder that something else was written to; eval_results.txt is also written by evaluation alone.
+# Files that show that a folder is in use. Evaluation alone also writes eval_results.txt, so it is not among them.
 _FILES_OF_A_RUN = ("checkpoint", "*.index", "metrics.csv", "graph.pbtxt", "bert_config.json")
 
 
@@ -37,13 +37,13 @@ class RunDir:
     """An output folder that holds one run.
 
     Args:
-        path: str; the folder, local or remote. It is created by `claim`, not before.
+        path: str; the folder, local or remote. `claim` and `create` create it.
         program: str; the entry point that writes it.
-        is_writable: whether this object writes. Of several workers only the chief does: in the others the same calls
-            change nothing, and `latest_step` remembers what the chief has saved at the same time.
+        is_writable: whether this object writes. Among several workers only the chief does. In the others the same calls
+            change nothing, and `latest_step` returns the step that the chief saved at the same time.
 
     Raises:
-        ValueError: TensorFlow cannot read checkpoints from the path; or the folder holds a run of another program.
+        ValueError: TensorFlow cannot read checkpoints from the path, or the folder holds a run of another program.
     """
 
     def __init__(self, path, program, is_writable=True):
@@ -65,7 +65,7 @@ class RunDir:
         return paths.join(self.path, name)
 
     def within(self, name):
-        """Returns the RunDir of a folder in this one, such as that of the model to use."""
+        """Returns the RunDir of a subfolder, such as that of the model to use."""
         return RunDir(self.file(name), self.program, self.is_writable)
 
     def create(self):
@@ -80,16 +80,16 @@ class RunDir:
             ) from error
 
     def claim(self, settings, facts, defaults, free):
-        """Makes the folder this run's own, or finds out that it is already; no other process may until this one ends.
+        """Reserves the folder for this run until this object or the process is gone, and writes run_config.json.
 
         Args:
             settings: dict of JSON values by flag name.
-            facts: dict of JSON values: what the settings stand for, such as the contents of a file that one names.
-            defaults: dict of flag values by name; what a run that was stored without a flag had.
-            free: names of settings that may differ from those of a run found there. `num_train_steps` may grow.
+            facts: dict of JSON values that describe the input, such as the contents of a file that a flag names.
+            defaults: dict of flag values by name, for flags that the stored run lacks.
+            free: names of settings that may differ from those of the stored run. `num_train_steps` may grow.
 
         Raises:
-            ValueError: the folder holds another run, or something else, or is in use; the differences are named.
+            ValueError: the folder holds another run (the message names the differences) or other files, or is in use.
             OSError: the folder cannot be created or written to.
         """
         if not self.is_writable:
@@ -105,7 +105,7 @@ class RunDir:
                 )
         self._lock()
         if stored and (self._steps() or paths.exists(self.file(TRIES_FILE))):
-            # As it would be read back: JSON has no tuples.
+            # Compare what JSON would read back: it has no tuples.
             settings, facts = json.loads(json.dumps([settings, facts]))
             old = {**defaults, **stored["settings"], **stored["facts"]}
             check_same_run(self.path, old, {**settings, **facts}, free, {*stored["facts"], *facts})
@@ -114,18 +114,18 @@ class RunDir:
         self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
     def latest_checkpoint(self):
-        """Returns the prefix of the newest whole checkpoint as a str, or None."""
+        """Returns the prefix of the newest undamaged checkpoint as a str, or None."""
         step = self.latest_step()
         return self.file(f"model.ckpt-{step}") if step else None
 
     def latest_step(self):
-        """Returns the step of the newest whole checkpoint as an int; 0 where there is none.
+        """Returns the step of the newest undamaged checkpoint as an int; 0 without checkpoints.
 
-        It is the one that the file `checkpoint` names, which is written last, or without it the highest. A damaged one
-        is passed over with a warning.
+        The file `checkpoint`, which is written last, names the newest one. Without that file it is the one with the
+        highest step. Damaged checkpoints are skipped with a warning.
 
         Raises:
-            ValueError: there are checkpoints, and all are damaged.
+            ValueError: all checkpoints are damaged.
         """
         if self._step_of_chief is not None:
             return self._step_of_chief
@@ -153,21 +153,21 @@ class RunDir:
         return 0
 
     def save(self, step, state, num_kept=_CHECKPOINTS_KEPT):
-        """Writes a checkpoint; whenever this is interrupted, the newest whole one stays the one to resume from.
+        """Writes a checkpoint. If it is interrupted, the newest complete checkpoint stays usable.
 
         Args:
             step: int.
             state: dict of `tf.Variable` by name.
-            num_kept: int; so many checkpoints are kept, this one included.
+            num_kept: int; number of checkpoints to keep, including this one.
 
         Raises:
-            OSError: it cannot be written, as on a full disk.
+            OSError: the checkpoint cannot be written, for example because the disk is full.
         """
         if not self.is_writable:
             self._step_of_chief = step
             return
         try:
-            # On the disk before `checkpoint` says so: a power failure may not leave a name without its file.
+            # This flushes the files, so that a power failure cannot leave their name in `checkpoint` without them.
             save_checkpoint(self.file(f"model.ckpt-{step}"), state)
         except OSError as error:
             raise OSError(
@@ -190,7 +190,7 @@ class RunDir:
         """Reads the newest checkpoint into the variables.
 
         Args:
-            state: dict of `tf.Variable` by name; what the checkpoint holds must be exactly this.
+            state: dict of `tf.Variable` by name; the checkpoint must hold exactly these.
 
         Raises:
             ValueError: a name or shape differs, or the files are damaged.
@@ -209,31 +209,30 @@ class RunDir:
             variable.assign(checkpoint.read(name))
 
     def write_text(self, name, text):
-        """Writes a file that is either the old one or the whole new one at any moment.
+        """Writes a file atomically: at any moment it is the old one or the complete new one.
 
         Args:
             name: str; within the folder.
-            text: str, or bytes.
+            text: str (written as UTF-8) or bytes.
         """
         if self.is_writable:
             writing.write_bytes(self.file(name), text.encode("utf-8") if isinstance(text, str) else text)
 
     def remove(self, *names):
-        """Removes files that are there: what an earlier command left would pass for what this one has written."""
+        """Removes files that exist, so that output of an earlier command is not mistaken for that of this one."""
         if self.is_writable:
             for name in names:
                 paths.remove(self.file(name))
 
     def remove_dir(self, name):
-        """Removes a folder with everything in it, if it exists."""
+        """Removes a folder with its contents, if it exists."""
         if self.is_writable:
             paths.remove_dir(self.file(name))
 
     def replace_dir(self, name, source):
-        """Copies the files of a folder into one of this folder, which is replaced when the copy is whole.
+        """Replaces a subfolder by a copy of another folder, when the copy is complete.
 
-        An object store has no such moment: there the files are replaced one by one, and a run that is killed in between
-        copies them again.
+        On an object store the old files are removed first. A run that is killed in between copies them again.
 
         Args:
             name: str; within the folder.
@@ -253,7 +252,7 @@ class RunDir:
             os.replace(copy, target)
 
     def _lock(self):
-        """Holds the folder until this object, or the process, is gone, where there are locks."""
+        """Locks the folder until this object, or the process, is gone, if the file system supports locks."""
         if self._is_locked:
             return
         try:
@@ -265,7 +264,7 @@ class RunDir:
         self._is_locked = True
 
     def _names(self, pattern):
-        """Returns the names in the folder that match a pattern; hidden ones only where the pattern is of them."""
+        """Returns the names in the folder that match a pattern; hidden names only if the pattern begins with a dot."""
         try:
             names = paths.list_dir(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -273,12 +272,12 @@ class RunDir:
         return [name for name in fnmatch.filter(names, pattern) if name[0] != "." or pattern[0] == "."]
 
     def _steps(self):
-        """The steps of all checkpoints, ascending. An index is the last of a checkpoint to appear."""
+        """Returns the steps of all checkpoints, ascending. The index is the last file of a checkpoint to appear."""
         names = self._names("model.ckpt-*.index")
         return sorted(int(match[1]) for name in names if (match := re.fullmatch(r"model\.ckpt-(\d+)\.index", name)))
 
     def _damage(self, step):
-        """Returns what is wrong with a checkpoint; None: it is whole, as is what this object has saved."""
+        """Describes the damage of a checkpoint; None if it is undamaged, or if this object has saved it."""
         if step in self._saved_steps:
             return None
         files = map(self.file, self._names(f"model.ckpt-{step}.*"))
@@ -293,7 +292,7 @@ class RunDir:
 
 
 def _remove_left_over(folder, is_of_tries=False):
-    """Removes what a kill left unfinished, also in the folders of tries and models; nobody else writes there now."""
+    """Removes unfinished files of killed processes, also those of tries and models; the lock excludes other writers."""
     for name in paths.list_dir(folder):
         path = paths.join(folder, name)
         if fnmatch.fnmatch(name, ".*unfinished*") or fnmatch.fnmatch(name, ".*.partial"):
@@ -304,7 +303,7 @@ def _remove_left_over(folder, is_of_tries=False):
 
 @functools.lru_cache(maxsize=32)
 def _damage_of(prefix, files):
-    """Finds damage once, as long as the files do not change: their names, sizes and times are among the arguments."""
+    """Caches the result until a name, size or time in `files` changes."""
     return find_damage(prefix)
 
 
@@ -318,8 +317,8 @@ def read_run_config(path):
         dict with `program` (str), `settings` (dict by flag name) and `facts` (dict).
 
     Raises:
-        FileNotFoundError: it does not exist.
-        ValueError: it is not what a run writes.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not a run_config.json.
     """
     config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:

@@ -1,4 +1,4 @@
-"""Whether the settings of a command are those of the run that a folder holds."""
+"""Compares the settings of a command with those of the run in its folder."""
 
 import logging
 
@@ -9,16 +9,16 @@ def check_same_run(path, old, new, free, facts):
     """Refuses to resume a run with other settings.
 
     Args:
-        path: str; the folder of the run.
-        old: dict of JSON values by name, of the run: settings and facts.
+        path: str; the run folder.
+        old: dict of JSON values by name: settings and facts of the run.
         new: likewise, of the command.
-        free: names of those that may differ. `num_train_steps` may grow.
-        facts: names of those that are not flags.
+        free: names of values that may differ. `num_train_steps` may grow.
+        facts: names of values that are not flags.
 
     Raises:
-        ValueError: others differ; they are named.
+        ValueError: other values differ; the message names them.
     """
-    # A fine-tuning run counts in epochs, which are compared; its steps follow from them.
+    # For a fine-tuning run the epochs are compared; its steps follow from them.
     if new.get("num_train_steps", 0) > old.get("num_train_steps", 0):
         log.info(
             "num_train_steps was %d and is %d now; the learning rate follows the longer schedule from here on",
@@ -38,7 +38,7 @@ def check_same_run(path, old, new, free, facts):
 
 
 def _differences(name, old, new):
-    """Says what differs in one setting or fact; in a dict by its keys."""
+    """Describes how a setting or fact differs; a dict has one difference for each key."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
             f"{name}: {key} was {_shown(old.get(key))} and is {_shown(new.get(key))} now"

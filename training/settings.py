@@ -1,4 +1,4 @@
-"""From the flags of a program to the settings of a run: a dict of values by flag name, paths made absolute."""
+"""Turns the flags of a program into the settings of a run: a dict of values by flag name, with absolute paths."""
 
 import logging
 import os
@@ -13,16 +13,16 @@ log = logging.getLogger("bert_keras")
 
 
 def take_run_config(flag_values, path, program):
-    """Gives the flags that the command line does not give the values of a run_config.json.
+    """Sets flags that are not on the command line to the values of a run_config.json.
 
     Args:
         flag_values: the `absl.flags.FlagValues` of the program, parsed.
         path: str.
-        program: str; the entry point that must have written it.
+        program: str; the entry point that must have written the file.
 
     Raises:
-        FileNotFoundError: it does not exist.
-        ValueError: it is of another program, or has a setting that the program lacks or does not take.
+        FileNotFoundError: the file does not exist.
+        ValueError: another program wrote the file, or it has a setting that this program does not know or accept.
     """
     config = read_run_config(path)
     if config["program"] != program:
@@ -40,7 +40,7 @@ def take_run_config(flag_values, path, program):
 
 
 def take_settings_of_run(flag_values, program):
-    """Where nothing is trained, takes what the command line does not give from the run in the output folder.
+    """Without training, sets flags that are not on the command line to those of the run in the output folder.
 
     Args:
         flag_values: as of `take_run_config`, with `output_dir`.
@@ -55,7 +55,7 @@ def take_settings_of_run(flag_values, program):
     RunDir(flag_values.output_dir, program)  # refuses the folder of another program
     given = {name: flag_values[name].value for name in flag_values if name.startswith("do_")}
     take_run_config(flag_values, path, program)
-    # What was done then says nothing about what is to be done now.
+    # The actions of the earlier command are not those of this one.
     for name in ("do_train", "do_eval", "do_predict"):
         if name in given:
             setattr(flag_values, name, given[name])
@@ -63,16 +63,16 @@ def take_settings_of_run(flag_values, program):
 
 
 def settings_of(flag_values, paths, path_lists=()):
-    """Returns the settings that flags stand for.
+    """Returns the settings that the flags define.
 
     Args:
         flag_values: as of `take_run_config`.
-        paths: names of flags that hold a path; `bert_config_file` may hold a released name instead.
-        path_lists: names of flags that hold paths and globs, separated by commas.
+        paths: names of flags that hold a path; `bert_config_file` may hold the name of a released model instead.
+        path_lists: names of flags that hold comma-separated paths and globs.
 
     Returns:
-        dict of flag values by name, without `run_config`; `num_tpu_cores` is None where it was not given, and
-        `precision` is never "auto".
+        dict of flag values by name, without `run_config`. `num_tpu_cores` is None if it was not given, and `precision`
+        is never "auto".
 
     Raises:
         ValueError: see `training.distribution.tpu.check_computing` and `training.distribution.tpu.check_paths`.

@@ -1,10 +1,9 @@
-"""One update of the weights, written for any number of devices.
+"""One update of the weights, for any number of devices.
 
-In this order, which is the point of writing it here: gradients of every micro-batch, made dense, summed over the
-micro-batches and then over the replicas; only then the global norm is taken and clipped to; only then Adam. In float16
-a loss scale is taken off again before the norm, and an update that is not finite is left out everywhere. Losses are
-divided by the weight of the whole global batch, so that neither the number of devices nor that of micro-batches changes
-what is computed.
+A step computes the gradients of every micro-batch, makes them dense, and sums them over the micro-batches and then over
+the replicas. Only then does it clip them by their global norm and apply Adam. In float16 it divides by the loss scale
+before it takes the norm, and all replicas skip an update that is not finite. Losses are divided by the weight of the
+whole global batch. The number of devices or micro-batches therefore does not change the result.
 """
 
 import weakref
@@ -15,10 +14,10 @@ from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.optimization import clip_by_global_norm
 from bert_keras.training.updates import choose_updates
 
-# Of the gradient, over all weights together (the release's constant).
+# Maximum global norm of the gradients (constant of the original BERT).
 _CLIP_NORM = 1.0
-# Devices exchange gradients in parts of this size, so that the exchange starts before the backward pass ends. Without
-# this, TensorFlow copies all gradients into one part.
+# Devices exchange gradients in packs of this size, so that the exchange starts before the backward pass ends. Otherwise
+# TensorFlow copies all gradients into one pack.
 _COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=50 * 2**20)
 
 
@@ -29,16 +28,16 @@ class Trainer:
         task: a task of `modeling.tasks`: model, numerators, denominators and loss.
         optimizer: a `modeling.optimization.AdamWeightDecay`.
         strategy: `tf.distribute.Strategy`; the task's model was built in its scope.
-        seed: int; of dropout.
-        num_micro_batches: int; a batch is worked through in that many equal parts, which saves memory and changes
-            nothing else. Must divide the batch of a replica.
-        is_trained: function of a weight's name; those for which it is not true keep their values. None: all are.
+        seed: int; the seed of dropout.
+        num_micro_batches: int; number of equal parts of a replica's batch, which it must divide. More parts save memory
+            and change nothing else.
+        is_trained: function of a weight's name that returns whether to train it; None: all weights are trained.
         loss_scale: a `training.loss_scale.LossScale`, without which small gradients vanish in float16; or None.
-        is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. The
-            update is left outside, since it is for all replicas at once.
+        is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. XLA does
+            not compile the update with it, because the update is for all replicas at once.
 
     Attributes:
-        sum_over_replicas: function of a structure of tensors; what `step` adds up over all devices with.
+        sum_over_replicas: function that `step` uses to sum a structure of tensors over all devices.
     """
 
     def __init__(
@@ -77,9 +76,9 @@ class Trainer:
 
     @property
     def state(self):
-        """dict of str to `tf.Variable`: all that training changes, under the names of the release's checkpoints.
+        """dict of str to `tf.Variable`: everything that training changes, under the names of the original BERT.
 
-        Dropout and the data are functions of the seed and `global_step`, so nothing else is needed to go on exactly.
+        Dropout and the data are functions of the seed and `global_step`, so this state is enough to resume exactly.
         """
         state = {"global_step": self.global_step, **self._all_weights}
         state.update(self._loss_scale.state if self._loss_scale else {})
@@ -88,17 +87,17 @@ class Trainer:
         return state
 
     def train(self, iterator, num_steps):
-        """Takes several steps without coming back to Python.
+        """Takes several steps without returning to Python.
 
         Args:
             iterator: iterator over global batches of features.
-            num_steps: int32 scalar tensor (a Python int would trace anew for every number).
+            num_steps: int32 scalar tensor; TensorFlow would trace a graph for each Python int.
 
         Returns:
             dict with `numerators` and `denominators` (dicts of float32 scalars by metric), `loss` and `gradient_norm`
-            before clipping (float32 scalars), each summed over the steps. With a loss scale also `num_skipped`, the
-            steps whose gradients overflowed, which changed no weight and count in none of the sums; and `loss_scale`
-            after the last step.
+            before clipping (float32 scalars), each summed over the steps. With a loss scale also `num_skipped` and
+            `loss_scale` after the last step. `num_skipped` counts steps whose gradients overflowed: they change no
+            weight, and the sums leave them out.
         """
         return self._train(iterator, num_steps)
 
@@ -110,7 +109,7 @@ class Trainer:
 
         def one_more(number, totals):
             result = self.strategy.run(self.step, args=(next(iterator),))
-            # After the reduction every replica holds the same.
+            # After the reduction every replica holds the same value.
             result = tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
             return number + 1, tf.nest.map_structure(tf.add, totals, result)
 
@@ -120,10 +119,10 @@ class Trainer:
         return totals
 
     def step(self, features):
-        """Does one update with this replica's part of a batch: what runs on every device at once.
+        """Does one update with this replica's part of a batch. Every device runs it at the same time.
 
         Args:
-            features: dict of tensors, the rows as first axis.
+            features: dict of tensors with the examples as first axis.
 
         Returns:
             dict as of `train`, of this step, without `loss_scale`.
@@ -174,10 +173,11 @@ class Trainer:
             numerators = self.task.numerators(features, dropout_seed=seed)
             loss = self.task.loss(numerators, denominators)
         gradients = tape.gradient(loss, self._weights, scale)
-        # A weight that the loss does not depend on has no gradient. The update leaves it out, as in the release: weight
-        # decay alone would shrink it. The gradient of a lookup is a list of rows in which a row may occur twice. Dense,
-        # these rows are summed; their squares would make Adam's second moment wrong without any error.
-        # Only gradients of known shapes are exchanged in parts.
+        # A weight that the loss does not depend on has no gradient. The update leaves it out, as in the original BERT;
+        # weight decay alone would shrink it.
+        # The gradient of a lookup is a list of slices, and several of them may be of the same row. The dense gradient
+        # sums them; their squares would make Adam's second moment wrong without any error.
+        # TensorFlow exchanges gradients in packs only if their shapes are known.
         gradients = {
             name: tf.ensure_shape(tf.convert_to_tensor(gradient), self._weights[name].shape)
             for name, gradient in gradients.items()
@@ -189,7 +189,7 @@ class Trainer:
         if is_finite is None:
             self._update_weights(strategy, gradients, learning_rate)
         else:
-            # After the reduction every replica holds the same.
+            # After the reduction every replica holds the same value.
             is_finite = strategy.experimental_local_results(is_finite)[0]
             tf.cond(is_finite, lambda: self._update_weights(strategy, gradients, learning_rate), lambda: None)
             self._loss_scale.update(strategy, is_finite)
@@ -210,8 +210,8 @@ class Trainer:
 
 
 def sum_over_replicas(values):
-    """Returns a structure of tensors, each of them summed over all replicas; called by each of them."""
-    # `replica.all_reduce` would register a gradient of the sum, which holds the graph and its weights for good.
+    """Returns a structure of tensors, each summed over all replicas. Every replica must call it."""
+    # `replica.all_reduce` would register a gradient of the sum, which keeps the graph and its weights in memory.
     summed = tf.distribute.get_replica_context().merge_call(
         lambda strategy, *flat: strategy.extended.batch_reduce_to(
             tf.distribute.ReduceOp.SUM, [(value, value) for value in flat], _COMMUNICATION
@@ -222,10 +222,10 @@ def sum_over_replicas(values):
 
 
 def graph_function(owner, name, jit_compile=None):
-    """Returns a method of an object as a `tf.function` that the object may hold without keeping itself alive.
+    """Returns a method of an object as a `tf.function` that does not keep the object alive.
 
-    It is a new function for each object: TensorFlow warns of too many traces of a function that objects share. It does
-    without AutoGraph, which would rewrite every function that is called from it and double the time of tracing.
+    Each object gets its own function, because TensorFlow warns of too many traces of a shared one. AutoGraph is off: it
+    would rewrite every function that is called, and double the time of tracing.
 
     Args:
         owner: the object.
@@ -239,7 +239,7 @@ def graph_function(owner, name, jit_compile=None):
 
 
 def dropout_seed(seed, step, replica_id, micro_batch):
-    """Returns the seed of all dropout of a micro-batch; layers add their place in the network to its second element.
+    """Returns the seed of all dropout of a micro-batch.
 
     Args:
         seed: int, of the run.
@@ -248,19 +248,18 @@ def dropout_seed(seed, step, replica_id, micro_batch):
         micro_batch: int, or int scalar tensor.
 
     Returns:
-        int32 [2]; the first element differs with each of the arguments, the second is 0.
+        int32 [2]: the first element differs with each argument; layers add their position to the second, which is 0.
     """
     folded = tf.constant([seed & 0x7FFFFFFF, 0], tf.int32)
-    # fold_in mixes what was folded in before into the first element and leaves the newest in the second; the 0 at the
-    # end keeps micro-batch 1 of one layer from sharing its masks with micro-batch 0 of the next.
+    # fold_in mixes earlier values into the first element and leaves the newest in the second. The final 0 keeps
+    # micro-batch 1 of one layer from sharing its masks with micro-batch 0 of the next.
     for part in (step, replica_id, micro_batch, 0):
         folded = tf.random.fold_in(folded, tf.cast(part, tf.int32))
     return folded
 
 
 def _rows(values, start, num_rows):
-    """Returns num_rows rows of a tensor. XLA, and so a TPU, takes a number of rows only if it is a constant, which the
-    difference of two ends is not."""
+    """Returns num_rows rows of a tensor. XLA needs a constant number, which the difference of two ends is not."""
     size = tf.concat([[num_rows], tf.shape(values)[1:]], 0)
     return tf.slice(values, [start, *[0] * (values.shape.rank - 1)], size)
 
@@ -289,17 +288,17 @@ class Evaluator:
         self._run = graph_function(self, "_sums")
 
     def evaluate(self, batches):
-        """Goes over all batches once.
+        """Evaluates all batches once.
 
         Args:
             batches: `tf.data.Dataset` of features, as of `training.input.pretraining_batches.evaluation_batches`.
 
         Returns:
-            dict of float by metric, weighted by what each batch holds; and `loss`, the plain mean over the batches of
-            the batch's loss, as the release defines it.
+            dict of float by metric, weighted by the denominators of each batch; and `loss`, the unweighted mean of the
+            batch losses, as in the original BERT.
 
         Raises:
-            ValueError: there is no batch.
+            ValueError: `batches` is empty.
         """
         numerators, denominators, losses = {}, {}, []
         for features in batches:

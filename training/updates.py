@@ -1,4 +1,4 @@
-"""How the update of each weight is computed: by TensorFlow, or by a program that XLA compiles."""
+"""Chooses how each weight's update is computed: by TensorFlow, or by a program that XLA compiles."""
 
 import functools
 import logging
@@ -9,7 +9,7 @@ from bert_keras.training.distribution.tpu import is_tpu
 
 log = logging.getLogger("bert_keras")
 
-# Elements of a weight from which on a program for its update is worth the time that it takes to compile.
+# Minimum number of elements of a weight for which compiling its update saves time.
 _COMPILED_SIZE = 2**18
 
 
@@ -17,7 +17,7 @@ def choose_updates(optimizer, weights, strategy):
     """Returns for each weight the function that computes its update.
 
     XLA compiles the update of a large weight into one pass over its memory instead of a dozen. Weights with the same
-    rule share a function, of which there is a program for each shape.
+    rule share a function, which XLA compiles once for each shape.
 
     Args:
         optimizer: a `modeling.optimization.AdamWeightDecay`.
@@ -39,11 +39,11 @@ def choose_updates(optimizer, weights, strategy):
 
 
 def _is_compilable(update, strategy):
-    """Returns whether XLA can compile an update for the devices; if not, the log says why."""
+    """Returns whether XLA can compile an update for the devices; if not, logs the reason."""
     if is_tpu(strategy):  # where XLA compiles the whole step
         return True
     try:
-        # In a graph: TensorFlow warns of strategies that run anything else.
+        # Use a graph, because TensorFlow warns of strategies that run anything else.
         tf.function(lambda: strategy.run(lambda: update(*[tf.zeros([1])] * 4, tf.zeros([]))), autograph=False)()
     except tf.errors.OpError as error:
         log.warning(

@@ -1,1 +1,1 @@
-"""Text files as tokenized documents, read by one process or several."""
+"""Reads text files as tokenized documents, with one process or several."""

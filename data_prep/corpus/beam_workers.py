@@ -1,4 +1,4 @@
-"""Work shared by the machines of an Apache Beam runner, in place of the processes of one machine."""
+"""Runs tasks on the machines of an Apache Beam runner, instead of the processes of one machine."""
 
 import logging
 import os
@@ -14,17 +14,17 @@ _SECONDS_UNTIL_VISIBLE = 120.0  # NFS may hide a new file from other machines fo
 
 
 class BeamWorkers:
-    """Acts like `data_prep.corpus.workers.Workers`: each round of tasks is a pipeline.
+    """Drop-in replacement for `data_prep.corpus.workers.Workers`: each round of tasks is a pipeline.
 
-    Tasks and results pass through the work folder, so that all machines have to see it, and the files that tasks read,
-    under the same paths. This project has to be installed on them.
+    Tasks and results pass through the work folder. All machines must see this folder and the input files of the tasks
+    under the same paths, and must have this project installed.
 
     Args:
-        options: the runner's, such as ["--runner=FlinkRunner", "--flink_master=host:8081"].
-        context: is given to every function with its task.
+        options: the runner's options, such as ["--runner=FlinkRunner", "--flink_master=host:8081"].
+        context: first argument of every function that runs a task.
 
     Raises:
-        ValueError: Apache Beam is not installed, or refuses its options.
+        ValueError: Apache Beam is not installed, or rejects its options.
     """
 
     def __init__(self, options: Sequence[str], context: Any):
@@ -46,23 +46,23 @@ class BeamWorkers:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Has the tasks done that are not finished yet.
+        """Runs the unfinished tasks.
 
-        Args, yields: as of `Workers.run`; the results come when all tasks are done.
+        Args, yields: see `Workers.run`; the results come after all tasks are done.
 
         Raises:
-            RuntimeError: a task failed; the runner's message is in it.
+            RuntimeError: a task failed; contains the runner's message.
             OSError: this machine does not see the result of a task.
         """
         import apache_beam as beam
 
-        # Looking for a file that is not there yet could hide it, on NFS, when it is; listing the folder does not.
+        # NFS caches failed lookups: checking for a missing file could hide it later. Listing the folder avoids this.
         names = set(os.listdir(folder.path))
         unfinished = [(name, task) for name, task in tasks.items() if f"{name}.json" not in names]
         if unfinished:
             log.info("a pipeline of %d tasks", len(unfinished))
             with beam.Pipeline(options=self._options) as pipeline:
-                # Reshuffled, because a runner may keep in one place what was created in one.
+                # Without Reshuffle, a runner may keep all tasks on the machine that created them.
                 _ = (
                     pipeline
                     | beam.Create(unfinished)
@@ -74,7 +74,7 @@ class BeamWorkers:
 
 
 def _wait_for(name: str, folder: WorkFolder) -> dict:
-    """Returns the result of a task that is finished, as soon as this machine sees it."""
+    """Returns the result of a finished task as soon as this machine sees it."""
     end = time.monotonic() + _SECONDS_UNTIL_VISIBLE
     while (result := folder.result(name)) is None:
         if time.monotonic() > end:
@@ -87,12 +87,12 @@ def _wait_for(name: str, folder: WorkFolder) -> dict:
 
 
 class _Task:
-    """The function of a task with all that it needs, but for the task."""
+    """Binds everything that a task's function needs, except the task."""
 
     def __init__(self, function: Callable, context: Any, folder: WorkFolder):
         self._function, self._context, self._folder = function, context, folder
 
     def __call__(self, name: str, task: Any) -> None:
-        # A runner may do a task twice. What the second one would read may be gone when the first one has finished.
+        # A runner may repeat a task. After the first run, the input files may be gone.
         if self._folder.result(name) is None:
             self._function(self._context, self._folder, name, task)

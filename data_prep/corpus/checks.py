@@ -1,4 +1,4 @@
-"""Checks of a corpus, and warnings about it, before examples are built from it."""
+"""Checks and warnings about a corpus before examples are built from it."""
 
 import logging
 import shutil
@@ -14,18 +14,18 @@ from bert_keras.data_prep.records.writing import serialize_example
 
 log = logging.getLogger("bert_keras")
 
-_MOST_LONE_SENTENCES = 0.5  # of the documents
+_MOST_LONE_SENTENCES = 0.5  # share of the documents
 _MOST_CUT_TOKENS = 0.2
 _AT_ONCE = 1 << 20
-# An example takes up about so much of the text that it could: with a random next sentence only its first half is used.
+# Approximate share of an example that uses up text: with a random next sentence, only the first half does.
 _TEXT_USED = 0.75
 
 
 def check_documents(documents: Documents, input_files: Sequence[str], settings: PretrainingDataSettings) -> None:
-    """Refuses a corpus without documents, warns of text that does not suit the sentence task, and says what was read.
+    """Checks that a corpus has documents, warns if it does not suit the sentence task, and logs its size.
 
     Raises:
-        UnusableTextError: there is no document.
+        UnusableTextError: the corpus has no documents.
     """
     if not documents:
         raise UnusableTextError(
@@ -48,7 +48,7 @@ def check_documents(documents: Documents, input_files: Sequence[str], settings: 
 
 
 def _warn_about_paragraphs(documents: Documents, settings: PretrainingDataSettings) -> None:
-    """Warns where lines seem to be paragraphs: most documents have only one, or many are longer than an example."""
+    """Warns if lines look like paragraphs: most documents have one line, or many lines exceed an example."""
     num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     longest = settings.max_seq_length - num_special
     num_lone = sum(int(np.count_nonzero(counts == 1)) for counts in _differences(documents.document_starts))
@@ -70,20 +70,20 @@ def _warn_about_paragraphs(documents: Documents, settings: PretrainingDataSettin
 
 
 def _differences(starts) -> Iterator[np.ndarray]:
-    """Yields how many there are from each start to the next one, a part at a time."""
+    """Yields the differences between consecutive starts, in parts."""
     starts = np.frombuffer(starts, np.uint64)
     for first in range(0, len(starts) - 1, _AT_ONCE):
         yield np.diff(starts[first : first + _AT_ONCE + 1])
 
 
 def tell_room(documents: Documents, settings: PretrainingDataSettings, folder: str, num_copies: int) -> None:
-    """Says how much disk the examples need, and warns where there is less.
+    """Logs the disk space that the examples need, and warns if less is free.
 
     Args:
-        documents: what the examples are made from.
-        settings: how they are made.
-        folder: local; where they go.
-        num_copies: how often the records are on the disk at the same time.
+        documents: the source documents.
+        settings: settings of the examples.
+        folder: local folder of the examples.
+        num_copies: number of copies of the records on disk at the same time.
     """
     num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     longest = settings.max_seq_length - num_special
@@ -97,7 +97,7 @@ def tell_room(documents: Documents, settings: PretrainingDataSettings, folder: s
 
 
 def tell_need(num_bytes: float, folder: str, what: str) -> None:
-    """Says how much room something needs in a folder, and warns where there is less."""
+    """Logs the space that `what` needs in a folder, and warns if less is free."""
     free = shutil.disk_usage(folder).free
     tell = log.warning if num_bytes > free else log.info
     tell(
@@ -107,5 +107,5 @@ def tell_need(num_bytes: float, folder: str, what: str) -> None:
 
 
 def size_text(num_bytes: float) -> str:
-    """Returns a size as it is shown, in GB, or below 0.1 GB in MB."""
+    """Returns a size for messages, in GB, or in MB below 0.1 GB."""
     return f"{num_bytes / 1e9:,.1f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:,.1f} MB"

@@ -1,4 +1,4 @@
-"""Text files into documents of token ids: one sentence a line, a blank line between documents."""
+"""Converts text files to documents of token ids: one sentence per line, a blank line between documents."""
 
 import collections
 import contextlib
@@ -19,19 +19,19 @@ log = logging.getLogger("bert_keras")
 
 
 class Documents:
-    """Documents as one flat array of token ids, with the places where sentences and documents start.
+    """Documents as one flat array of token ids, with the start positions of sentences and documents.
 
-    A token takes two bytes (four where the vocabulary has more than 65,536 entries), a sentence and a document eight
-    each, together about 0.6 of the size of English text.
+    A token takes two bytes, or four if the vocabulary has more than 65,536 entries. A sentence takes 8 bytes, a
+    document 16 (8 on disk). The total is about 0.6 times the size of English text.
 
     Args:
         vocab_size: int; every id is below it.
 
     Attributes:
-        tokens: array of all ids, sentence after sentence.
-        sentence_starts: array of the places in `tokens` where sentences start; closed by the length of `tokens`.
-        document_starts: array of the sentences, as indices into `sentence_starts`, that documents start with; closed by
-            the number of sentences.
+        tokens: array of all ids, in the order of the sentences.
+        sentence_starts: array of the index in `tokens` where each sentence starts; ends with the length of `tokens`.
+        document_starts: array of the index in `sentence_starts` where each document starts; ends with the number of
+            sentences.
     """
 
     def __init__(self, vocab_size: int):
@@ -43,7 +43,7 @@ class Documents:
 
     @classmethod
     def open(cls, files: Sequence[str], vocab_size: int) -> "Documents":
-        """Returns the documents of three files with the three attributes; their content stays on disk."""
+        """Returns the documents of three files, one for each attribute; memory-maps the files."""
         documents = cls(vocab_size)
         views = []
         for file, typecode in zip(files, (_typecode(vocab_size), "Q", "Q"), strict=True):
@@ -55,50 +55,47 @@ class Documents:
         return documents
 
     def close(self) -> None:
-        """Closes the files of documents on disk, which can then be deleted on every system. Nothing can be read after.
-
-        Documents in memory stay as they are.
-        """
+        """Closes memory-mapped files, so that every system can delete them; the documents are unusable afterwards."""
         if self._maps:
             views = (self.tokens, self.sentence_starts, self.document_starts)
             for end in [*(view.release for view in views), *(content.close for content in self._maps)]:
-                with contextlib.suppress(BufferError):  # after an error, something may still look at a part
+                with contextlib.suppress(BufferError):  # after an error, other objects may still use a view
                     end()
 
     def release(self) -> None:
-        """Gives back the memory that documents on disk take; what is asked for next is read again."""
+        """Frees the memory of memory-mapped documents; the next access reads from disk again."""
         for content in self._maps:
             if hasattr(mmap, "MADV_DONTNEED"):
                 content.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
-        """The number of documents; one that is not ended yet does not count."""
+        """Returns the number of ended documents."""
         return len(self._order)
 
     @property
     def num_sentences(self) -> int:
-        """int; the sentences of all documents."""
+        """int; the number of sentences in all documents."""
         return len(self.sentence_starts) - 1
 
     @property
     def is_open(self) -> bool:
-        """Whether sentences were added since the last document ended."""
+        """bool; True if the current document has sentences but has not ended."""
         return self.num_sentences > self.document_starts[-1]
 
     def add_sentence(self, ids: list[int]) -> None:
-        """Adds a sentence to the current document; one without tokens is left out."""
+        """Adds a sentence to the current document; ignores a sentence without tokens."""
         if ids:
             self.tokens.fromlist(ids)
             self.sentence_starts.append(len(self.tokens))
 
     def end_document(self) -> None:
-        """Ends the current document, if it has a sentence."""
+        """Ends the current document if it has a sentence."""
         if self.is_open:
             self._order.append(len(self))
             self.document_starts.append(self.num_sentences)
 
     def shuffle(self, rng: random.Random) -> None:
-        """Puts the documents into a random order, drawn as the original draws it."""
+        """Shuffles the documents with the random draws of the original BERT."""
         shuffle(self._order, rng)
 
     def sentences(self, index: int) -> tuple[int, int]:
@@ -110,15 +107,14 @@ class Documents:
 def find_text_files(patterns: str) -> list[str]:
     """Finds the files of a comma-separated list of globs, local or remote.
 
-    Differs from the original: the files of one glob are sorted (the original leaves the order to the file system), and
-    `*` does not match hidden files.
+    Differs from the original BERT: the files of a glob are sorted, not in file system order; `*` skips hidden files.
 
     Returns:
-        The files, glob after glob.
+        The files, in the order of the globs.
 
     Raises:
         FileNotFoundError: a glob matches nothing.
-        ValueError: an empty name between two commas.
+        ValueError: an empty name next to a comma.
     """
     files = []
     for pattern in patterns.split(","):
@@ -134,11 +130,11 @@ def find_text_files(patterns: str) -> list[str]:
 
 
 def check_text_files(files: list[str]) -> None:
-    """Checks that every file can be read and holds text; warns where one is named twice.
+    """Checks that every file is readable text; warns about files given more than once.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: none is given, one is a folder, a pipe or a device, cannot be opened, is empty, or is not text.
+        FileNotFoundError: a file does not exist.
+        ValueError: the list is empty, or a file is a folder, pipe or device, unreadable, empty, or not text.
     """
     if not files:
         raise ValueError("no input file is given; name at least one text file")
@@ -165,22 +161,22 @@ def check_text_files(files: list[str]) -> None:
 def read_documents(
     files: Sequence[str | TextFile], tokenizer, strict_utf8: bool = False, progress: Progress | None = None
 ) -> Documents:
-    """Reads and tokenizes text files: one sentence a line, a blank line after each document.
+    """Reads and tokenizes text files with one sentence per line and a blank line after each document.
 
-    As in the original the end of a file does not end a document: without a blank line the last document of a file
-    continues in the next file; a line in the log says so.
+    As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
+    file continues in the next file, with a warning in the log.
 
     Args:
-        files: local files of UTF-8 lines, read in this order.
+        files: local UTF-8 files, in reading order.
         tokenizer: a `FullTokenizer`.
-        strict_utf8: refuses text that is not UTF-8, instead of dropping the offending bytes.
-        progress: is told of the bytes read.
+        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes.
+        progress: reports the bytes read.
 
     Returns:
         The documents in the order of the files.
 
     Raises:
-        UnusableTextError: text that is not UTF-8, with `strict_utf8`, naming file and line.
+        UnusableTextError: text that is not UTF-8, with `strict_utf8` (names file and line).
         OSError: a file cannot be read.
     """
     progress = progress or Progress()

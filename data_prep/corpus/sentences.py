@@ -1,7 +1,4 @@
-"""A sentence of words and tags, as a file has it.
-
-Needs the standard library only.
-"""
+"""Sentence of words and tags from a file. Needs the standard library only."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,17 +10,17 @@ JSON_ENDINGS = (".jsonl", ".json")
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """A sentence of a file; only its words are needed where it comes from elsewhere.
+    """Sentence of a file; a sentence from another source needs only `words`.
 
     Attributes:
         words: list of str.
-        tags: list of str, one for each word, in the scheme BIO whatever the file has; None where it has none.
-        document: number of the document that it is part of.
+        tags: list of str, one per word, in the BIO scheme for every file format; None without tags.
+        document: number of the document that contains the sentence.
         path: the file.
-        line_numbers: the line of each word, from 1.
-        lines: the lines of the words as they are: one for each word, or one of JSON.
-        before: the lines between the sentence before and this one.
-        skipped: lines within the sentence that are not words, by the number of the word that they are before.
+        line_numbers: line number of each word, from 1.
+        lines: the unchanged lines of the words: one per word, or one line of JSON.
+        before: the lines between the previous sentence and this one.
+        skipped: lines within the sentence that are not words, by the number of the next word.
         after: the lines after the last sentence of a file, else empty.
     """
 
@@ -38,7 +35,7 @@ class Sentence:
     after: Sequence[str] = ()
 
     def place(self, word: int = 0) -> str:
-        """Returns where a word is, for messages: file and line, and in JSON lines the number of the word."""
+        """Returns the place of a word for messages: file and line, and the word number in JSON lines."""
         if not self.path:
             return f'word {word + 1} of "{" ".join(self.words[:8])}"'
         place = f"{self.path} line {self.line_numbers[word]}"
@@ -46,7 +43,7 @@ class Sentence:
 
 
 def is_json_lines(path: str) -> bool:
-    """Returns whether a file is read as JSON lines: by the end of its name."""
+    """Returns whether a file has JSON lines, judged by its name."""
     path = path.lower()
     for compressed in COMPRESSED_ENDINGS:
         path = path.removesuffix(compressed)

@@ -1,4 +1,4 @@
-"""Lines of text files, as the original BERT reads them, with an account of what is dropped on the way."""
+"""Reads lines of text files like the original BERT, and counts what is dropped."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -6,28 +6,28 @@ from typing import NamedTuple
 
 
 class UnusableTextError(ValueError):
-    """This text can never be used with these settings, so that work which is finished is of no use either."""
+    """Text that can never be used with these settings, so finished work is useless too."""
 
 
 class TextFile(NamedTuple):
-    """A text: the name that the user gave, and the local file of UTF-8 lines that is read for it."""
+    """Name of a text as given by the user, and path of the local UTF-8 file to read."""
 
     name: str
     path: str
 
 
 class Place(NamedTuple):
-    """A line by the byte that it begins at. Only `line_of` counts lines, since it has to read all that is before."""
+    """Byte offset of a line. Only `line_of` computes line numbers, because it must read all text before the line."""
 
     name: str
     path: str
     offset: int
-    byte: int = 0  # the first byte that is not UTF-8
+    byte: int = 0  # value of the first byte that is not UTF-8
 
 
 @dataclasses.dataclass
 class Dropped:
-    """Numbers of what was dropped from text, and the first place of each kind; JSON has a list for a place."""
+    """Counts of what was dropped from text, and the first place of each kind; in JSON a place is a list."""
 
     num_invalid_lines: int = 0
     num_invalid_bytes: int = 0
@@ -40,7 +40,7 @@ class Dropped:
         self.first_return = self.first_return and Place(*self.first_return)
 
     def add(self, later: "Dropped") -> None:
-        """Adds what was dropped from text that follows."""
+        """Adds the counts of text that follows."""
         self.num_invalid_lines += later.num_invalid_lines
         self.num_invalid_bytes += later.num_invalid_bytes
         self.num_returns += later.num_returns
@@ -48,10 +48,10 @@ class Dropped:
         self.first_return = self.first_return or later.first_return
 
     def refuse_invalid(self) -> None:
-        """Refuses text that is not UTF-8.
+        """Raises an error if text is not UTF-8.
 
         Raises:
-            UnusableTextError: there is some; names file and line.
+            UnusableTextError: some text is not UTF-8 (names file and line).
         """
         if self.first_invalid is not None:
             raise UnusableTextError(
@@ -61,26 +61,26 @@ class Dropped:
 
 
 def as_text_file(file: str | TextFile) -> TextFile:
-    """Returns the text of a local file of UTF-8 lines."""
+    """Converts the path of a local UTF-8 file to a `TextFile`."""
     return file if isinstance(file, TextFile) else TextFile(file, file)
 
 
 def read_lines(
     file: str | TextFile, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Reads lines of text as the original does.
+    """Reads lines of text like the original BERT.
 
     Args:
-        file: a local file of UTF-8 lines.
-        dropped: gets what is dropped.
-        strict_utf8: ends before the first line that is not UTF-8; `dropped.refuse_invalid` then names it.
-        start, end: read only the lines that begin at these bytes or between them; None: up to the last.
+        file: local UTF-8 file.
+        dropped: updated with what is dropped.
+        strict_utf8: stops before the first line that is not UTF-8; `dropped.refuse_invalid` then names it.
+        start, end: reads only lines that start in the bytes [start, end); None: up to the end of the file.
 
     Yields:
-        The size in bytes and the stripped text of each line.
+        Size in bytes and stripped text of each line.
 
     Raises:
-        OSError: the file cannot be read; names it.
+        OSError: the file cannot be read (names the file).
     """
     name, path = as_text_file(file)
     for offset, line in _read_bytes(name, path, start, end):
@@ -97,7 +97,7 @@ def read_lines(
 
 
 def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> list[str]:
-    """Returns what to tell about text: what was dropped, and which files end within a document of the next file."""
+    """Returns warnings about dropped text, and about files whose last document continues in the next file."""
     warnings = []
     if dropped.num_invalid_lines:
         warnings.append(
@@ -119,19 +119,19 @@ def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> li
 
 
 def line_of(place: Place) -> str:
-    """Returns "FILE line NUMBER". This reads the file up to the place."""
+    """Returns "FILE line NUMBER"; reads the file up to the place."""
     with open(place.path, "rb") as content:
         blocks = iter(lambda: content.read(min(1 << 20, place.offset - content.tell())), b"")
         return f"{place.name} line {1 + sum(block.count(10) for block in blocks)}"
 
 
 def _read_bytes(name: str, path: str, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines that begin in a range of bytes, each with its offset."""
+    """Yields the lines that start in a range of bytes, each with its offset."""
     try:
         with open(path, "rb") as content:
             if start:
                 content.seek(start - 1)
-                content.readline()  # the rest of a line that begins before
+                content.readline()  # the rest of a line that starts earlier
             offset = content.tell()
             for line in content:
                 if end is not None and offset >= end:
@@ -143,7 +143,7 @@ def _read_bytes(name: str, path: str, start: int, end: int | None) -> Iterator[t
 
 
 def _drop_returns(line: bytes, place: Place, dropped: Dropped) -> bytes:
-    # The original's file layer removes them wherever they are, not only at the end of a line.
+    # The file layer of the original BERT removes carriage returns everywhere, not only at the end of a line.
     if b"\r" in line.rstrip(b"\r\n"):
         dropped.first_return = dropped.first_return or place
         dropped.num_returns += 1

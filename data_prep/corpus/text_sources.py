@@ -1,4 +1,4 @@
-"""Text files as users have them: compressed, in UTF-16, or remote. They are first copied as local UTF-8 lines."""
+"""Text files that are compressed, in UTF-16, or remote; they are copied as local UTF-8 files first."""
 
 import bz2
 import codecs
@@ -21,25 +21,25 @@ log = logging.getLogger("bert_keras")
 
 _HEAD = 1 << 16
 _BLOCK = 1 << 20
-# Python's decoders of these names read the byte order mark and leave it out.
+# Python's decoders of these names read and remove the byte order mark.
 _MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 _MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 class Form(NamedTuple):
-    """How a file holds text: its compression ("" for none) and its encoding."""
+    """Compression ("" for none) and encoding of a text file."""
 
     compression: str
     encoding: str
 
 
 def form_of(file: str) -> Form:
-    """Looks at the first bytes of a file.
+    """Detects the form of a file from its first bytes.
 
     Raises:
-        ValueError: it is empty or not text, its encoding is UTF-16 without a byte order mark, or the package for its
-            compression is not installed.
-        OSError: it cannot be read.
+        ValueError: the file is empty, not text, or UTF-16 without a byte order mark, or the package for its compression
+            is not installed.
+        OSError: the file cannot be read.
     """
     with paths.open_file(file) as content:
         compression = _compression(content.read(16))
@@ -56,12 +56,12 @@ def form_of(file: str) -> Form:
 
 @contextlib.contextmanager
 def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Progress | None = None):
-    """Makes texts readable as long as the block lasts; see `local_texts`. Copies are in a temporary folder.
+    """Makes texts readable inside the block; see `local_texts`. Copies are in a temporary folder.
 
     Args:
-        files: paths, local or remote, that `form_of` accepts.
-        work_dir: where the temporary folder is created; None: where the system has its own.
-        progress: shows the bytes that are copied.
+        files: local or remote paths that `form_of` accepts.
+        work_dir: parent folder of the temporary folder; None: the system's default.
+        progress: reports the bytes copied.
 
     Yields:
         list of TextFile.
@@ -76,20 +76,20 @@ def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Pr
 def local_texts(
     files: Sequence[str], folder: WorkFolder, run: Callable, progress: Progress | None = None
 ) -> list[TextFile]:
-    """Copies texts that are compressed, remote or not UTF-8 into a folder, as UTF-8. The lines stay the same.
+    """Copies compressed, remote and non-UTF-8 texts into a folder as UTF-8; keeps the lines.
 
     Args:
-        files: paths, local or remote, that `form_of` accepts.
-        folder: where the copies go; their names begin with "source-".
-        run: of the workers that copy.
-        progress: shows the bytes that are copied.
+        files: local or remote paths that `form_of` accepts.
+        folder: work folder for the copies; their names start with "source-".
+        run: the `run` method of the workers that copy.
+        progress: reports the bytes copied.
 
     Returns:
-        For each file where its text can be read; a local file of UTF-8 is read where it is.
+        The readable text of each file; local UTF-8 files are not copied.
 
     Raises:
         UnusableTextError: a file is damaged.
-        OSError: a file cannot be read, or the copy cannot be written.
+        OSError: a file cannot be read, or a copy cannot be written.
     """
     progress = progress or Progress()
     tasks = {f"source-{number:06}": file for number, file in enumerate(files) if not _is_local_utf8(file)}
@@ -124,7 +124,7 @@ def _is_local_utf8(file: str) -> bool:
 
 
 def _blocks(file: str, form: Form, size: int = _BLOCK) -> Iterator[bytes]:
-    """Yields the content of a file, unpacked and as UTF-8."""
+    """Yields the content of a file, decompressed and as UTF-8."""
     damage, unpack = (EOFError, OSError, zlib.error, lzma.LZMAError), _OPEN.get(form.compression)
     if form.compression == "zstd":
         damage, unpack = (*damage, _zstd(file).ZstdError), _zstd(file).open
@@ -146,7 +146,7 @@ def _blocks(file: str, form: Form, size: int = _BLOCK) -> Iterator[bytes]:
             "convert it to UTF-8"
         ) from None
     except damage as error:
-        # bz2 raises a bare OSError; that of a file has a number, or as a cause what TensorFlow says.
+        # bz2 raises a bare OSError. File errors have an errno, or TensorFlow's error as their cause.
         if isinstance(error, OSError) and (error.errno is not None or error.__cause__):
             raise OSError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
         raise UnusableTextError(
@@ -173,13 +173,13 @@ def _zstd(file: str):
 
 
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-# A file of bzip2 goes on with the digits of pi, or, without content, of its square root.
+# In bzip2 files the digits of pi follow, or those of its square root if the file has no content.
 _COMPRESSIONS |= {b"BZh%d%b" % (level, pi): "bzip2" for level in range(1, 10) for pi in (b"1AY&SY", b"\x17rE8P\x90")}
 _OPEN = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
 
 
 def _refuse_utf16_without_mark(head: bytes, file: str) -> None:
-    """Refuses text in which the first, or the second, of each pair of bytes is often 0: line feeds, for example."""
+    """Rejects text in which the first or the second byte of a pair is often 0, for example in line feeds."""
     counts = {"UTF-16BE": head[::2].count(0), "UTF-16LE": head[1::2].count(0)}
     encoding = max(counts, key=counts.get)
     most, fewest = max(counts.values()), min(counts.values())

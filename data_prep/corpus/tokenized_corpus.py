@@ -1,4 +1,4 @@
-"""A corpus of any size on disk: text tokenised by several processes into the three arrays of `Documents`."""
+"""Tokenizes a corpus of any size with several processes, into the three arrays of `Documents` on disk."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ _ARRAYS = ("tokens", "sentence_starts", "document_starts")
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """The lines of a file that begin at `start` or after it, and before `end`; whether the file ends with them."""
+    """The lines of a file that start in the bytes [start, end); `is_last` if the file ends there."""
 
     file: TextFile
     start: int
@@ -39,22 +39,22 @@ def tokenize_corpus(
     progress: Progress | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> tuple[Documents, int]:
-    """Reads and tokenizes text files as `read_documents` does, with several processes and onto disk.
+    """Reads and tokenizes text files like `read_documents`, with several processes and onto disk.
 
     Args:
-        files: paths, local or remote, also of compressed text: see `local_texts`.
-        strict_utf8, progress: as of `read_documents`.
-        tokenizer: the one that is the workers' context, or its first part.
-        workers: they do it.
-        folder: where the arrays go, and where those of an earlier try are found.
-        chunk_bytes: so much text is a task; it changes nothing but the size of the tasks.
+        files: local or remote paths, compressed or not; see `local_texts`.
+        tokenizer: must also be the first element of the workers' context.
+        strict_utf8, progress: see `read_documents`.
+        workers: worker processes.
+        folder: work folder for the arrays; may hold results of an interrupted build.
+        chunk_bytes: bytes of text per task; does not change the result.
 
     Returns:
-        The documents in the order of the files; how many of their tokens are `[UNK]`.
+        The documents in the order of the files; the number of `[UNK]` tokens.
 
     Raises:
-        UnusableTextError: text that is not UTF-8, with `strict_utf8`, naming file and line; or a damaged file.
-        OSError: a file cannot be read, or the folder cannot be written to.
+        UnusableTextError: text that is not UTF-8, with `strict_utf8` (names file and line); or a damaged file.
+        OSError: a file cannot be read, or the folder is not writable.
     """
     progress = progress or Progress()
     vocab_size = max(tokenizer.vocab.values()) + 1
@@ -80,12 +80,12 @@ def tokenize_corpus(
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
-    """Returns the documents that `tokenize_corpus` has left in a folder; for the workers."""
+    """Returns the documents that `tokenize_corpus` wrote to a folder; for worker processes."""
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
 def cut(files: Sequence[str | TextFile], chunk_bytes: int = CHUNK_BYTES) -> dict[str, Chunk]:
-    """Cuts local files of UTF-8 into tasks of about so many bytes; returns them by name, in their order."""
+    """Cuts local UTF-8 files into tasks of about `chunk_bytes` bytes; returns the tasks by name, in order."""
     texts = [as_text_file(file) for file in files]
     chunks = [
         Chunk(text, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
@@ -98,7 +98,7 @@ def cut(files: Sequence[str | TextFile], chunk_bytes: int = CHUNK_BYTES) -> dict
 def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict:
     tokenizer, (chunk, strict_utf8) = context[0], task
     documents, dropped = Documents(max(tokenizer.vocab.values()) + 1), Dropped()
-    ends_a_document = False  # one that began in an earlier chunk
+    ends_a_document = False  # a document that started in an earlier chunk
     for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
         if line:
             documents.add_sentence(tokenizer.encode(line))
@@ -119,7 +119,6 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
 
 
 def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder) -> None:
-    """Joins the arrays of the chunks, each in turn, to those of the corpus."""
     num_tokens = num_sentences = num_documents = last_end = 0
     dropped, continuing, names = Dropped(), [], list(chunks)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Processes that share work, and a folder that remembers what is finished, so that a new start continues from there."""
+"""Worker processes, and a work folder with the finished tasks, so that a restarted build continues from there."""
 
 import concurrent.futures
 import contextlib
@@ -24,22 +24,22 @@ _LINES_AT_ONCE = 1024
 
 
 class NotedFile:
-    """A file being written, whose size and checksum are known at its end. It has its name only when it is complete.
+    """File whose size and checksum are tracked while writing; it gets its final name only when complete.
 
     Args:
-        folder: the path of a local folder.
-        name: the final name in the folder, or an absolute path.
+        folder: path of a local folder.
+        name: final name in the folder, or an absolute path.
 
     Attributes:
         name: the final name.
-        num_bytes: the size so far.
-        checksum: the CRC-32 so far.
+        num_bytes: size so far.
+        checksum: CRC-32 so far.
     """
 
     def __init__(self, folder: str, name: str):
         self.name, self._path = name, os.path.join(folder, name)
         self.num_bytes = self.checksum = 0
-        # Two machines may do the same task at the same time. Each writes its own file, and both files are the same.
+        # Two machines may run the same task at the same time. Each writes a separate file with the same content.
         self._partial = f"{self._path}.{secrets.token_hex(4)}{_UNFINISHED}"
         self._file = open(self._partial, "wb")  # noqa: SIM115 (closed by __exit__)
 
@@ -56,7 +56,7 @@ class NotedFile:
             paths.remove(self._partial)
 
     def write(self, data) -> int:
-        """Adds bytes, or an array of numbers."""
+        """Writes bytes or an array of numbers; returns the number of bytes."""
         if not len(data):
             return 0  # an empty array cannot be cast
         view = memoryview(data).cast("B")
@@ -66,26 +66,26 @@ class NotedFile:
         return view.nbytes
 
     def writelines(self, lines: Iterable[bytes]) -> None:
-        """Adds several bytes objects."""
+        """Writes several bytes objects."""
         lines = iter(lines)
         while batch := list(itertools.islice(lines, _LINES_AT_ONCE)):
             self.write(b"".join(batch))
 
 
 class WorkFolder:
-    """A folder of unfinished work on a local disk, with a note (JSON) for each finished task.
+    """Local folder of unfinished work, with a JSON note for each finished task.
 
-    A note holds the result of the task, and the size and checksum of each file that the task wrote. Entering the folder
-    checks them all and forgets the tasks whose files do not match, so that these tasks are done again.
+    A note holds the task's result, and the size and checksum of each file that the task wrote. Entering the folder
+    checks these files. Tasks with missing or damaged files run again.
 
-    The folder is for one piece of work and one process that leads it. A context manager: leaving it unlocks the folder
-    and keeps what is in it.
+    A folder belongs to one build and one main process. Use it as a context manager: exiting unlocks the folder and
+    keeps its content.
 
     Args:
-        path: the folder; it is created on entering where it is missing.
+        path: the folder; entering creates it if necessary.
 
     Raises:
-        ValueError: on entering: another process uses the folder.
+        ValueError: on entering, if another process uses the folder.
     """
 
     def __init__(self, path: str):
@@ -111,30 +111,30 @@ class WorkFolder:
 
     @property
     def has_results(self) -> bool:
-        """bool; a task is finished."""
+        """bool; True if a task is finished."""
         return any(name.endswith(".json") for name in os.listdir(self.path))
 
     def file(self, name: str) -> str:
-        """Returns the path of a file in the folder; an absolute path stays as it is."""
+        """Returns the path of a file in the folder; an absolute path does not change."""
         return os.path.join(self.path, name)
 
     def create(self, name: str) -> NotedFile:
-        """Opens a file of the folder (or one with an absolute path) to write, for `finish`."""
+        """Opens a file for writing, in the folder or at an absolute path; pass it to `finish` when complete."""
         return NotedFile(self.path, name)
 
     def result(self, task: str) -> dict | None:
-        """Returns the result of a task; None where it is not finished."""
+        """Returns the result of a task; None if it is not finished."""
         note = self._read_note(task)
         return note and note["result"]
 
     def finish(self, task: str, result: dict, files: Sequence[NotedFile] = (), replaces: Sequence[str] = ()) -> dict:
-        """Notes the result of a task and returns it.
+        """Writes the note of a finished task and returns the result.
 
         Args:
-            task: its name.
+            task: name of the task.
             result: JSON values.
-            files: complete files that the task has written.
-            replaces: names of files of the folder that are not needed any longer, now that this task is finished.
+            files: complete files that the task wrote.
+            replaces: names of files in the folder that are no longer needed, because this task is finished.
         """
         note = {
             "result": result,
@@ -147,11 +147,11 @@ class WorkFolder:
         return result
 
     def forget(self, task: str) -> None:
-        """Makes a task one that is not finished."""
+        """Marks a task as unfinished."""
         paths.remove(self.file(f"{task}.json"))
 
     def remove(self, prefix: str) -> None:
-        """Removes the notes and files whose names begin so."""
+        """Removes the notes and files whose names start with `prefix`."""
         names = [name for name in os.listdir(self.path) if name.startswith(prefix)]
         for name in sorted(names, key=lambda name: not name.endswith(".json")):  # never a note without its files
             paths.remove(self.file(name))
@@ -165,7 +165,7 @@ class WorkFolder:
             return None
 
     def _forget_damaged(self) -> None:
-        """Removes what was being written when an earlier process ended, and the notes whose files do not match."""
+        """Removes partial files of an earlier process, and notes whose files do not match."""
         names = os.listdir(self.path)
         for name in names:
             if name.endswith(_UNFINISHED):
@@ -202,10 +202,10 @@ def _is_whole(file: str, num_bytes: int, checksum: int) -> bool:
 
 
 class ThisProcess:
-    """Acts like `Workers` without any process: the tasks are done here, one after the other.
+    """Drop-in replacement for `Workers` that runs the tasks in this process, in order.
 
     Args:
-        context: is given to every function with its task.
+        context: first argument of every function that runs a task.
     """
 
     def __init__(self, context: Any):
@@ -218,27 +218,28 @@ class ThisProcess:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Does the tasks that are not finished yet; args and yields as of `Workers.run`."""
+        """Runs the unfinished tasks; for arguments and yields see `Workers.run`."""
         for name, task in tasks.items():
             result = folder.result(name)
             yield name, function(self._context, folder, name, task) if result is None else result
 
 
 class Workers:
-    """Processes that work on tasks. A context manager: leaving it ends them, whatever they are doing after a failure.
+    """Pool of worker processes.
 
-    They are new processes, not forked, and import only what their functions need. They end with the process that
-    started them, however that one ends.
+    Use it as a context manager: exiting stops the processes, after an error without waiting for their tasks. The
+    processes are spawned, not forked, and import only what their functions need. They exit with the main process, even
+    if it crashes.
 
     Args:
-        number: how many.
-        context: is given to every function with its task; is sent to each process once.
+        number: number of processes.
+        context: first argument of every function that runs a task; sent to each process once.
     """
 
     def __init__(self, number: int, context: Any):
         self._number = number
         method = multiprocessing.get_context("spawn")
-        # Nothing is ever sent. The workers end when the other end is closed, which the end of this process does too.
+        # Nothing is ever sent. The workers exit when this process closes the other end or exits.
         leaves, self._alive = method.Pipe(duplex=False)
         self._executor = concurrent.futures.ProcessPoolExecutor(number, method, _start, (context, leaves))
 
@@ -252,16 +253,16 @@ class Workers:
         self._alive.close()
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Has the tasks done that are not finished yet.
+        """Runs the unfinished tasks.
 
         Args:
-            function: of the context, the folder, the name of the task and the task; has to note the result in the
-                folder and to return it. A function of a module.
-            folder: where finished tasks are noted.
-            tasks: by name.
+            function: module-level function of context, folder, task name and task. It must write its result to the
+                folder (`WorkFolder.finish`) and return it.
+            folder: work folder with the notes of finished tasks.
+            tasks: tasks by name.
 
         Yields:
-            The name and the result of each task, as they come.
+            Name and result of each task, in order of completion.
 
         Raises:
             ChildProcessError: a process died.
@@ -293,10 +294,9 @@ class Workers:
 
 
 def _start(context: Any, leaves) -> None:
-    """Begins a worker process."""
     global _context
     _context = context
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of them; the one that leads ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main process stops the workers
 
     def end_with_the_leader():
         with contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""Documents to examples of pre-training: pairs, masks, order."""
+"""Builds pre-training examples from documents: pairs, masks, order."""

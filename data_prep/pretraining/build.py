@@ -1,7 +1,7 @@
-"""Text files in, record files of pre-training examples out: the original create_pretraining_data as a function.
+"""Builds record files of pre-training examples from text files (create_pretraining_data in the original BERT).
 
-With the same settings it makes the same examples in the same order and files as the original. Differs from it in
-memory: token ids are in flat arrays and finished instances on disk, until they are written in their shuffled order.
+The same settings give the same examples in the same order and files as the original BERT. Differs in memory use: token
+ids are in flat arrays, and finished instances are on disk until they are written in shuffled order.
 """
 
 import dataclasses
@@ -51,28 +51,29 @@ def build_pretraining_data(
     """Builds pre-training examples from text files.
 
     Args:
-        input_files: text, one sentence a line and a blank line after each document; UTF-8, or UTF-16 with a byte order
-            mark; it may be compressed (gzip, bzip2, xz, Zstandard) or remote, and is then copied to `work_dir` first.
-        output_files: TFRecord files, local or remote; with one worker example number j goes to file j modulo their
-            number, with more each example to a random one. NAME.json holds the metadata of the file NAME.
+        input_files: text with one sentence per line and a blank line after each document; UTF-8, or UTF-16 or UTF-32
+            with a byte order mark. Compressed (gzip, bzip2, xz, Zstandard) and remote files are copied to `work_dir`
+            first.
+        output_files: TFRecord files, local or remote. With one worker, example j goes to file j modulo their number;
+            with more, to a random file. NAME.json holds the metadata of the file NAME.
         tokenizer: a `FullTokenizer`.
-        settings: see there.
-        vocab_file: noted in the metadata, and not to be written over.
-        progress: is told how far the work has come; None: lines in the log.
-        rng: where all randomness is drawn from; None: `random.Random(settings.random_seed)`. Only for one worker.
-        num_workers: processes that share the work. With one the examples and their order are the original's. With more
-            each document of each pass draws from its own stream, so that the files are the same for every number.
+        settings: settings of the examples.
+        vocab_file: recorded in the metadata, and never overwritten.
+        progress: reports the progress; None: lines in the log.
+        rng: source of all random draws; None: `random.Random(settings.random_seed)`. Only for one worker.
+        num_workers: number of processes. One gives the examples and order of the original BERT. With more, each
+            document of each duplicate has its own random stream, so every number gives the same files.
         is_gzip: compresses the files.
-        start_workers: starts those who do the work in place of `num_workers` processes: see `build_with_workers`.
-        work_dir: a local folder for unfinished work; None: that of the first output, or the system's folder for
-            temporary files where that is remote.
+        start_workers: starts other workers instead of `num_workers` processes; see `build_with_workers`.
+        work_dir: local folder for unfinished work; None: the folder of the first output, or the system's temporary
+            folder for a remote output.
 
     Returns:
-        The summary: see `Summary.as_dict`.
+        The summary; see `Summary.as_dict`.
 
     Raises:
-        FileNotFoundError, ValueError: the input, the outputs or the vocabulary cannot serve.
-        OSError: writing failed, as on a full disk, or a worker died.
+        FileNotFoundError, ValueError: the input, the outputs or the vocabulary are not usable.
+        OSError: writing failed, for example on a full disk, or a worker died.
     """
     input_files, output_files = list(input_files), list(output_files)
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
@@ -108,7 +109,7 @@ def _build_in_order(
     progress: Progress,
     work_dir: str | None,
 ) -> dict:
-    """Builds examples in this process, in the order of the original; returns the summary."""
+    """Builds examples in this process, in the order of the original BERT; returns the summary."""
     tokenizer, settings = tools.tokenizer, tools.settings
     rng = rng or random.Random(settings.random_seed)
     folder = work_folder(output_files[0], work_dir)
@@ -151,13 +152,13 @@ def draw_instances(
     rng: random.Random,
     progress: Progress | None = None,
 ) -> Iterator[Instance]:
-    """Shuffles the documents and makes their instances, pass after pass; the last shuffle is left to do.
+    """Shuffles the documents and makes the instances of all duplicates in order; does not shuffle the instances.
 
     Args:
-        documents: are shuffled in place.
-        settings, vocabulary: see there.
-        rng: where randomness is drawn from.
-        progress: is told of each document of each pass.
+        documents: shuffled in place.
+        settings, vocabulary: see `instances_of_document`.
+        rng: source of all random draws.
+        progress: counts each document of each duplicate.
     """
     progress = progress or Progress()
     documents.shuffle(rng)
@@ -170,9 +171,9 @@ def draw_instances(
 
 
 def vocabulary_digest(vocab: Mapping[str, int]) -> str:
-    """Returns the SHA-256 of a vocabulary: its tokens by id, one a line, blank where an id has none.
+    """Returns the SHA-256 of a vocabulary: one token per line in the order of ids, blank for an id without a token.
 
-    For a vocabulary without repeated lines or odd spaces this is the digest of the file.
+    Equals the digest of the file if no line repeats or has extra white space.
     """
     lines = [""] * (max(vocab.values()) + 1)
     for token, id_ in vocab.items():
@@ -181,7 +182,7 @@ def vocabulary_digest(vocab: Mapping[str, int]) -> str:
 
 
 def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
-    """Warns where the vocabulary was clearly made for the other value of do_lower_case."""
+    """Warns if the vocabulary was clearly made for the other value of `do_lower_case`."""
     words = [token for token in vocab if len(token) > 1 and token.isalpha()]
     capitalised = [word for word in words if word != word.lower()]
     if do_lower_case and len(capitalised) > len(vocab) / 100:

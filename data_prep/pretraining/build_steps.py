@@ -1,4 +1,4 @@
-"""The steps from documents to shuffled record files, each cut into tasks for workers."""
+"""Steps from documents to shuffled record files, each split into tasks for workers."""
 
 import bisect
 import contextlib
@@ -35,12 +35,12 @@ _LABELS = {
     "none": ("one segment",),
 }
 _TASKS = 64
-_FEWEST_TOKENS, _MOST_TOKENS = 1 << 16, 1 << 22  # of a task
+_FEWEST_TOKENS, _MOST_TOKENS = 1 << 16, 1 << 22  # per task
 _INSTANCES_BETWEEN_RELEASES = 4096
 
 
 class BuildingTools(NamedTuple):
-    """What every process needs."""
+    """Objects that every process needs."""
 
     tokenizer: object
     vocabulary: MaskingVocabulary
@@ -55,16 +55,16 @@ class BuildingTools(NamedTuple):
 def draw_document(
     documents: Documents, index: int, number_of_pass: int, tools: BuildingTools
 ) -> Iterator[tuple[int, Instance]]:
-    """Makes the instances of one document in one pass from their own random stream.
+    """Makes the instances of one document for one duplicate, from a separate random stream.
 
     Args:
         documents: all documents, in the order of the text.
-        index: which document.
-        number_of_pass: from 0.
-        tools: see there.
+        index: index of the document.
+        number_of_pass: index of the duplicate, from 0.
+        tools: tokenizer, masking vocabulary and settings.
 
     Yields:
-        A random key, from 0 to 2**64 - 1, by which instances are put into their final order; the instance.
+        A random sort key from 0 to 2**64 - 1, and the instance.
     """
     rng = Stream(f"{tools.settings.random_seed} {number_of_pass} {index}")
     for instance in instances_of_document(documents, index, tools.settings, tools.vocabulary, rng):
@@ -72,7 +72,7 @@ def draw_document(
 
 
 def show(number: int, instance: Instance, tools: BuildingTools) -> None:
-    """Writes an instance to the log."""
+    """Logs an instance."""
     tokens = tools.tokenizer.convert_ids_to_tokens(instance.tokens)
     labels = tools.tokenizer.convert_ids_to_tokens(instance.masked_lm_ids)
     log.info(
@@ -93,7 +93,7 @@ def draw_all(
     summary: Summary,
     progress: Progress,
 ) -> list[tuple[str, int]]:
-    """Makes the examples of all passes, adds them to the summary, and returns their runs with the bytes of each."""
+    """Makes the examples of all duplicates, adds them to the summary, and returns (name, bytes) of each run."""
     num_passes = tools.settings.dupe_factor
     tasks = {
         f"examples-{number_of_pass:04}-{first:010}": (number_of_pass, first, end)
@@ -110,14 +110,14 @@ def draw_all(
     progress.finish()
     for number, instance in enumerate(shown):
         show(number, Instance(*instance), tools)
-    # Sorted, so that two examples with the same key come in the same order whatever was finished first.
+    # Sorted, so that the order of examples with equal keys does not depend on which task finished first.
     return sorted(runs)
 
 
 def merge_all(
     runs: list[tuple[str, int]], workers: Workers, folder: WorkFolder, progress: Progress
 ) -> list[tuple[str, int]]:
-    """Merges runs that follow each other until there are few enough to be read at the same time; returns those."""
+    """Merges consecutive runs until at most `MOST_RUNS` are left, and returns these."""
     level = 0
     while len(runs) > MOST_RUNS:
         level += 1
@@ -143,12 +143,12 @@ def _merge_task(tools: BuildingTools, folder: WorkFolder, name: str, runs: list[
 
 
 def close_corpus() -> None:
-    """Closes the documents that tasks have opened in this process."""
+    """Closes the documents that tasks opened in this process."""
     _opened.cache_clear()
 
 
 def _cut(documents: Documents, num_passes: int) -> list[tuple[int, int]]:
-    """Cuts the documents into tasks of about equally many tokens: [first, end) of each."""
+    """Cuts the documents into tasks of similar numbers of tokens: [first, end) of each."""
     num_tokens = len(documents.tokens)
     size = min(_MOST_TOKENS, max(_FEWEST_TOKENS, num_tokens * num_passes // _TASKS))
     sentences = (bisect.bisect_left(documents.sentence_starts, place) for place in range(0, num_tokens, size))
@@ -189,7 +189,7 @@ def write_all(
     folder: WorkFolder,
     progress: Progress,
 ) -> list[int]:
-    """Writes the record files and returns how many records each holds."""
+    """Writes the record files and returns the number of records in each."""
     num_shards = len(partials)
     num_parts = 1 + sum(num_bytes for _, num_bytes in runs) // (num_shards * RUN_BYTES)
     tasks = {

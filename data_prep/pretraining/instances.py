@@ -1,7 +1,7 @@
-"""Documents of token ids into pre-training instances: pairs of segments with masked tokens, drawn as the original does.
+"""Converts documents of token ids to pre-training instances, drawn like the original BERT.
 
-A document, the settings and a random generator go in, instances come out; there is no other state, so that documents
-can be worked on in any process.
+An instance is a pair of segments with masked tokens. The functions depend only on documents, settings and a random
+generator, so any process can handle any document.
 """
 
 import bisect
@@ -13,31 +13,32 @@ from typing import NamedTuple
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS, MaskingVocabulary, mask_tokens, num_predictions
 
-Span = tuple[int, int]  # [start, end) in the tokens of the documents
+Span = tuple[int, int]  # [start, end) in `Documents.tokens`
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingDataSettings:
-    """How pre-training examples are made: the original's flags of these names, with its defaults.
+    """Settings of pre-training examples: the flags of the original BERT with its defaults, and additional settings.
 
     Attributes:
-        max_seq_length: length of every example with its three special tokens, padding included.
-        max_predictions_per_seq: the most masked tokens in an example.
+        max_seq_length: length of every example, including special tokens and padding.
+        max_predictions_per_seq: maximum number of masked tokens in an example.
         masked_lm_prob: share of the tokens to mask.
-        short_seq_prob: probability that a document is cut into pairs of a shorter length, drawn in every pass.
-        dupe_factor: passes over the corpus, each with masks of its own.
-        random_seed: seed of the `random.Random` that everything is drawn from.
-        do_whole_word_mask: masks words with all their pieces.
-        masked_spans: "ngram" or "geometric": masks spans of words; see `mask_tokens`. Not of the original.
-        dynamic_masking: masks nothing, which is left to whoever reads the records. Not of the original.
-        sentence_task: what the label of an example says. Not of the original, but for the first:
-            "next_sentence": whether the second segment is a random one;
-            "sentence_order": whether the two, which follow each other, were exchanged (ALBERT, section 3.1);
-            "none": nothing, -1. An example is one segment of whole sentences of a document (RoBERTa, section 4.2).
-        strict_utf8: refuses text that is not UTF-8 instead of dropping what is not. Not of the original.
+        short_seq_prob: probability of cutting a document into shorter examples, drawn again for every duplicate.
+        dupe_factor: number of duplicates of the corpus, each with different masks.
+        random_seed: seed of all random choices.
+        do_whole_word_mask: masks all word pieces of a word together.
+        masked_spans: "ngram" or "geometric" masks spans of words; see `mask_tokens`. Not in the original BERT.
+        dynamic_masking: masks nothing; training masks the examples on reading. Not in the original BERT.
+        sentence_task: meaning of an example's label, see below. The original BERT has only the first one.
+            "next_sentence": whether the second segment is random.
+            "sentence_order": whether two consecutive segments were exchanged (ALBERT, section 3.1).
+            "none": always -1. An example is one segment of whole sentences of a document (RoBERTa, section 4.2).
+        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes. Not in the
+            original BERT.
 
     Raises:
-        ValueError: a value that makes no sense.
+        ValueError: an invalid value.
     """
 
     max_seq_length: int = 128
@@ -53,7 +54,7 @@ class PretrainingDataSettings:
     strict_utf8: bool = False
 
     def __post_init__(self):
-        # [CLS] and two [SEP], and a token of each segment; the shortest target length is 2.
+        # [CLS], two [SEP], and one token per segment; the shortest target length is 2.
         if self.max_seq_length < 5:
             raise ValueError(
                 f"--max_seq_length={self.max_seq_length} is too short: three special tokens and a token of each "
@@ -87,20 +88,20 @@ class PretrainingDataSettings:
 
     @property
     def most_predictions(self) -> int:
-        """int; masked tokens of a full-length instance, were they not limited by `max_predictions_per_seq`."""
+        """int; masked tokens of a full-length instance without the limit `max_predictions_per_seq`."""
         return num_predictions(self.max_seq_length, self.masked_lm_prob, self.max_seq_length)
 
 
 class Instance(NamedTuple):
-    """A pair of segments with masked tokens: `[CLS] first [SEP] second [SEP]`, not padded; or one: `[CLS] first [SEP]`.
+    """Unpadded masked sequence: `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` with one segment.
 
     Attributes:
-        tokens: ids, masked.
-        first_length: how many of the tokens have segment id 0: `[CLS]`, the first segment and its `[SEP]`.
-        is_random_next: whether the second segment is a random one rather than what follows the first; where order is
-            the task, whether the two were exchanged.
-        masked_lm_positions: ascending places in `tokens`.
-        masked_lm_ids: the original ids at these places.
+        tokens: ids after masking.
+        first_length: number of tokens with segment id 0: `[CLS]`, the first segment and its `[SEP]`.
+        is_random_next: whether the second segment is random; for the task "sentence_order", whether the two were
+            exchanged.
+        masked_lm_positions: positions of the masked tokens, ascending.
+        masked_lm_ids: original ids at these positions.
     """
 
     tokens: list[int]
@@ -110,12 +111,12 @@ class Instance(NamedTuple):
     masked_lm_ids: list[int]
 
     def features(self, settings: PretrainingDataSettings) -> dict[str, list]:
-        """Returns the seven padded features under the original's names.
+        """Returns the seven padded features under the names of the original BERT.
 
         Returns:
             input_ids, input_mask, segment_ids: lists of int [T]; masked_lm_positions, masked_lm_ids: lists of int [P];
-            masked_lm_weights: list of float [P]; next_sentence_labels: list of int [1], 1 for a random next, -1 where
-            the sentence task is none. With dynamic masking those of masked LM are left out.
+            masked_lm_weights: list of float [P]; next_sentence_labels: list of int [1], 1 for a random or exchanged
+            second segment, -1 without a sentence task. Dynamic masking omits the features of masked LM.
         """
         length, num_masked = len(self.tokens), len(self.masked_lm_ids)
         pad = [0] * (settings.max_seq_length - length)
@@ -140,14 +141,14 @@ def instances_of_document(
     vocabulary: MaskingVocabulary,
     rng: random.Random,
 ) -> Iterator[Instance]:
-    """Makes the instances of one document in one pass (the original's create_instances_from_document).
+    """Makes the instances of one document for one duplicate (create_instances_from_document in the original BERT).
 
     Args:
         documents: all documents; random next segments come from the others.
-        index: which document.
-        settings: see there.
-        vocabulary: see there.
-        rng: where randomness is drawn from.
+        index: index of the document.
+        settings: settings of the examples.
+        vocabulary: masking vocabulary.
+        rng: source of all random draws.
 
     Yields:
         Instances of at most `max_seq_length` tokens.
@@ -180,11 +181,11 @@ def instances_of_document(
 def _next_sentence_pairs(
     documents: Documents, index: int, target_length: int, max_num_tokens: int, rng: random.Random
 ) -> Iterator[tuple[Span, Span, bool]]:
-    """Yields two segments and whether the second is a random one, as the original does.
+    """Yields two segments and whether the second is random, like the original BERT.
 
-    Sentences are gathered until they reach the target length. Half of the time the chunk is cut in two at a random
-    sentence; otherwise, and where it is a single sentence, the second segment comes from another document and the
-    sentences not used are gathered again.
+    Collects sentences up to the target length. Half of the time, splits this chunk at a random sentence. Otherwise, and
+    for a single sentence, the second segment comes from another document, and the next chunk starts with the unused
+    sentences.
     """
     starts = documents.sentence_starts
     first, end = documents.sentences(index)
@@ -206,10 +207,10 @@ def _next_sentence_pairs(
 def _sentence_order_pairs(
     documents: Documents, index: int, target_length: int, max_num_tokens: int, rng: random.Random
 ) -> Iterator[tuple[Span, Span, bool]]:
-    """Yields two segments that follow each other in the text and whether they are exchanged, half of the time.
+    """Yields two consecutive segments, exchanged half of the time, and whether they are exchanged.
 
-    Sentences are gathered as for the next-sentence task and cut in two at a random one. A sentence that is alone is cut
-    in two at a random token, for there is no order in it otherwise; alone and of one token it makes no example.
+    Collects sentences as for the next-sentence task and splits them at a random sentence. Splits a single sentence at a
+    random token, because it has no order otherwise. A single sentence of one token gives no example.
     """
     starts = documents.sentence_starts
     first, end = documents.sentences(index)
@@ -218,7 +219,7 @@ def _sentence_order_pairs(
         start, stop = starts[first], starts[chunk_end]
         is_alone = chunk_end - first == 1
         if is_alone and stop - start == 1:
-            return  # only at the end of a document, as the target length is two or more
+            return  # only at the end of a document, because the target length is at least two
         cut = rng.randint(start + 1, stop - 1) if is_alone else starts[rng.randint(first + 1, chunk_end - 1)]
         first = chunk_end
         a, b = truncate_pair((start, cut), (cut, stop), max_num_tokens, rng)
@@ -229,7 +230,7 @@ def _sentence_order_pairs(
 def _full_sentences(
     documents: Documents, index: int, target_length: int, max_num_tokens: int, rng: random.Random
 ) -> Iterator[tuple[Span, None, bool]]:
-    """Yields as many whole sentences as fit into the target length; a sentence that is longer comes in parts."""
+    """Yields as many whole sentences as fit into the target length; splits longer sentences."""
     starts = documents.sentence_starts
     first, end = documents.sentences(index)
     start, stop = starts[first], starts[end]
@@ -242,7 +243,7 @@ def _full_sentences(
 
 
 def _chunk_end(documents: Documents, first: int, end: int, target_length: int) -> int:
-    """Returns the sentence before which the tokens from sentence `first` on reach the target length, or `end`."""
+    """Returns the end of the shortest chunk from sentence `first` that has `target_length` tokens, or `end`."""
     starts = documents.sentence_starts
     chunk_end = first + 1
     while chunk_end < end and starts[chunk_end] - starts[first] < target_length:
@@ -250,7 +251,7 @@ def _chunk_end(documents: Documents, first: int, end: int, target_length: int) -
     return chunk_end
 
 
-# Of each task the special tokens of an example, and what makes its segments.
+# Sentence task: number of special tokens in an example, and the function that yields its segments.
 SENTENCE_TASKS = {
     "next_sentence": (3, _next_sentence_pairs),
     "sentence_order": (3, _sentence_order_pairs),
@@ -259,18 +260,18 @@ SENTENCE_TASKS = {
 
 
 def truncate_pair(segment_a: Span, segment_b: Span, max_num_tokens: int, rng: random.Random) -> tuple[Span, Span]:
-    """Cuts a pair of segments down to a total length (the original's truncate_seq_pair).
+    """Cuts a pair of segments to a total length (truncate_seq_pair in the original BERT).
 
-    Takes a token at a time from the longer one, from the second where they are equal, at the front or the back by the
-    toss of a coin.
+    Removes one token at a time from the longer segment, or from the second if they are equal. A random draw chooses
+    front or back.
 
     Args:
         segment_a, segment_b: [start, end) of each.
-        max_num_tokens: the most tokens of both together.
-        rng: where randomness is drawn from.
+        max_num_tokens: maximum number of tokens in both together.
+        rng: source of all random draws.
 
     Returns:
-        [start, end) of each, cut.
+        [start, end) of each after the cut.
     """
     (a, b), (c, d) = segment_a, segment_b
     toss = rng.random
@@ -291,7 +292,8 @@ def truncate_pair(segment_a: Span, segment_b: Span, max_num_tokens: int, rng: ra
 def _random_segment(documents: Documents, index: int, wanted_length: int, rng: random.Random) -> Span:
     """Draws a second segment, [start, end) in `tokens`, from a document other than `index`.
 
-    After ten draws of `index` itself the segment comes from there, as in the original: in a corpus of one document.
+    As in the original BERT, after ten draws of `index` the segment comes from there: always in a corpus of one
+    document.
     """
     for _ in range(10):
         other = rng.randint(0, len(documents) - 1)

@@ -1,6 +1,6 @@
-"""Which tokens a model has to guess, and what stands in their place: the masked-LM task, as the original draws it.
+"""Masked-LM task: chooses tokens to predict and their replacements, drawn like the original BERT.
 
-Pure functions of token ids and a `random.Random`; nothing here reads a file or a flag.
+All functions are pure functions of token ids and a `random.Random`.
 """
 
 import dataclasses
@@ -11,13 +11,13 @@ from collections.abc import Mapping, MutableSequence, Sequence
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MaskingVocabulary:
-    """What masking needs to know of a vocabulary. The original works on strings; these tables say the same by id.
+    """Vocabulary data for masking. The original BERT works on strings; these tables have the same data by id.
 
     Attributes:
         cls_id, sep_id, mask_id: int, the ids of `[CLS]`, `[SEP]` and `[MASK]`.
-        replacement_ids: the ids in the order of the vocabulary's keys, from which random replacements are drawn. It
-            is shorter than the vocabulary file where lines repeat.
-        continues_word: bytes [highest id + 1], 1 where the piece starts with `##`.
+        replacement_ids: ids for random replacements, in the order of the vocabulary's keys. Shorter than the vocabulary
+            file if lines repeat.
+        continues_word: bytes [highest id + 1], 1 for tokens that start with `##`.
     """
 
     cls_id: int
@@ -31,7 +31,7 @@ class MaskingVocabulary:
         """Builds the tables from a map of token to id.
 
         Raises:
-            ValueError: the vocabulary lacks special tokens; all of them are named.
+            ValueError: the vocabulary lacks special tokens (the message names all of them).
         """
         missing = [token for token in ("[UNK]", "[CLS]", "[SEP]", "[MASK]") if token not in vocab]
         if missing:
@@ -46,7 +46,7 @@ class MaskingVocabulary:
         return cls(vocab["[CLS]"], vocab["[SEP]"], vocab["[MASK]"], replacement_ids, bytes(continues_word))
 
 
-# How many words a span has, as weights of 1, 2, 3 and so on.
+# Weights of spans of 1, 2, 3, ... words.
 SPAN_LENGTHS = {
     "none": None,
     "ngram": (1.0, 1 / 2, 1 / 3),  # ALBERT, section 4.1
@@ -57,8 +57,8 @@ SPAN_LENGTHS = {
 def shuffle(items: MutableSequence, rng: random.Random) -> None:
     """Shuffles in place with the draws and the result of `rng.shuffle(items)`, in about a third of the time.
 
-    The time goes into drawing one number below n for each n: n.bit_length() random bits, again until they are below n.
-    Here that length is worked out once for all n that share it.
+    For each n, `rng.shuffle` draws one number below n: n.bit_length() random bits, repeated until the number is below
+    n. This function computes the bit length once for all n that share it.
     """
     getrandbits = rng.getrandbits
     remaining = len(items)
@@ -74,13 +74,14 @@ def shuffle(items: MutableSequence, rng: random.Random) -> None:
 
 
 class Stream(random.Random):
-    """A random generator whose draws need not be those of the original."""
+    """Random generator whose draws need not match the original BERT."""
 
 
 def choose(items: MutableSequence, count: int, rng: random.Random) -> None:
-    """Leaves `count` of the items, the first ones of their random order.
+    """Keeps `count` random items, in random order.
 
-    The original shuffles all items and takes the first; with a `Stream` only those are drawn, which is as random.
+    The original BERT shuffles all items and keeps the first. With a `Stream`, only these are drawn, which is equally
+    random.
     """
     if not isinstance(rng, Stream):
         shuffle(items, rng)
@@ -97,9 +98,9 @@ def choose(items: MutableSequence, count: int, rng: random.Random) -> None:
 
 
 def num_predictions(num_tokens: int, masked_lm_prob: float, max_predictions_per_seq: int) -> int:
-    """Returns how many tokens to mask among `num_tokens`, which include the special ones.
+    """Returns the number of tokens to mask among `num_tokens`, which include the special tokens.
 
-    Rounds half to even, as the original does under Python 3: 0.15 of 30 tokens are 4. It is at least 1.
+    Rounds half to even, like the original BERT under Python 3: 0.15 of 30 tokens is 4. The result is at least 1.
     """
     return min(max_predictions_per_seq, max(1, round(num_tokens * masked_lm_prob)))
 
@@ -113,21 +114,21 @@ def mask_tokens(
     do_whole_word_mask: bool = False,
     masked_spans: str = "none",
 ) -> tuple[list[int], list[int], list[int]]:
-    """Masks the tokens of one sequence (paper, section 3.1, task 1; the original's create_masked_lm_predictions).
+    """Masks the tokens of one sequence (paper, section 3.1, task 1; create_masked_lm_predictions in the original BERT).
 
-    Of the chosen tokens 80 % become `[MASK]`, 10 % stay, 10 % become any entry of the vocabulary. With whole-word
-    masking a word is chosen with all its pieces or not at all; what becomes of them is drawn for each piece.
+    80 % of the chosen tokens become `[MASK]`, 10 % stay, 10 % become a random entry of the vocabulary. Whole-word
+    masking chooses all word pieces of a word or none, and draws the replacement of each word piece separately.
 
     Args:
         tokens: ids of the sequence with its `[CLS]` and `[SEP]`, which are never chosen. Not changed.
-        vocabulary: see there.
-        rng: where randomness is drawn from.
+        vocabulary: masking vocabulary.
+        rng: source of all random draws.
         masked_lm_prob: share of the tokens to choose.
-        max_predictions_per_seq: the most tokens to choose.
-        do_whole_word_mask: chooses words rather than pieces.
-        masked_spans: chooses words that follow each other: of up to three, a short span more probably ("ngram", as
-            ALBERT), or of up to ten, with the geometric distribution of SpanBERT ("geometric"), where a span as a whole
-            is masked, kept or replaced. "none": as the original.
+        max_predictions_per_seq: maximum number of tokens to choose.
+        do_whole_word_mask: chooses whole words.
+        masked_spans: chooses spans of consecutive words; "none": as in the original BERT.
+            "ngram": up to three words; shorter spans are more likely (ALBERT).
+            "geometric": up to ten words, geometric distribution (SpanBERT); masks, keeps or replaces a span as a whole.
 
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
@@ -158,9 +159,9 @@ def mask_tokens(
 def _choose_words(
     tokens: list[int], vocabulary: MaskingVocabulary, rng: random.Random, num_to_predict: int
 ) -> list[int]:
-    """Returns the positions of whole words, at most `num_to_predict`; words too long for what is left are passed over.
+    """Returns the positions of whole words, at most `num_to_predict`; skips words that exceed the remaining number.
 
-    As in the original a word goes on across a `[SEP]`, where the second segment was cut in the middle of a word.
+    As in the original BERT, a word continues after a `[SEP]` if truncation cut the second segment inside a word.
     """
     words = _words(tokens, vocabulary)
     shuffle(words, rng)
@@ -180,14 +181,14 @@ def choose_spans(
     num_to_predict: int,
     length_weights: Sequence[float],
 ) -> list[list[int]]:
-    """Chooses spans of whole words that follow each other.
+    """Chooses spans of consecutive whole words.
 
-    A span ends early where a segment does, where the next word is taken, or where it would be one piece too many.
+    A span ends early at the end of a segment, before a chosen word, or before a word that exceeds the remaining number.
 
     Args:
-        tokens, vocabulary, rng: as of `mask_tokens`.
-        num_to_predict: the most positions of all spans together.
-        length_weights: of spans of 1, 2, 3 and so on words.
+        tokens, vocabulary, rng: see `mask_tokens`.
+        num_to_predict: maximum number of positions in all spans.
+        length_weights: weights of spans of 1, 2, 3, ... words.
 
     Returns:
         The positions of each span.
@@ -214,7 +215,7 @@ def choose_spans(
 
 
 def _words(tokens: list[int], vocabulary: MaskingVocabulary) -> list[list[int]]:
-    """Returns the positions of each word's pieces."""
+    """Returns the positions of each word's word pieces."""
     words = []
     for position, token in enumerate(tokens):
         if token in (vocabulary.cls_id, vocabulary.sep_id):

@@ -1,9 +1,11 @@
-"""Pre-training examples built by several processes, the same files whatever their number.
+"""Builds pre-training examples with several processes; the files do not depend on the number of processes.
 
-Text becomes documents on disk (`data_prep.corpus.tokenized_corpus`); documents become examples, each document of each
-pass with its own random stream; examples are shuffled into the record files by random keys
-(`data_prep.pretraining.shuffling`). Every step is cut into tasks, in the same way for any number of processes. The note
-of a finished task is in the work folder, so that a build that was interrupted continues there.
+1. `data_prep.corpus.tokenized_corpus` tokenizes the text into documents on disk.
+2. `data_prep.pretraining.build_steps` makes the examples. Each document of each duplicate has its own random stream.
+3. `data_prep.pretraining.shuffling` shuffles the examples into the record files by random keys.
+
+The split of a step into tasks does not depend on the number of processes. The work folder has a note for each finished
+task, so an interrupted build continues there.
 """
 
 import contextlib
@@ -29,8 +31,8 @@ from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
 
-_VERSION = 2  # of what a work folder holds; a build does not continue from another one
-_BYTES_OF_CORPUS = 1.2  # for a byte of text: its tokens and where sentences start, twice while they are joined
+_VERSION = 2  # format of a work folder; a build does not continue from another version
+_BYTES_OF_CORPUS = 1.2  # per byte of text: tokens and sentence starts, stored twice while the chunks are joined
 
 
 def build_with_workers(
@@ -43,27 +45,28 @@ def build_with_workers(
     progress: Progress,
     work_dir: str | None = None,
 ) -> dict:
-    """Builds pre-training examples with several processes; the arguments have been checked.
+    """Builds pre-training examples with several processes; expects checked arguments.
 
     Unfinished work is in hidden files: a folder in `work_dir`, and record files next to local outputs. After a failure
-    they stay, and the same call continues from there. They are removed after success, and where the text can never be
-    used.
+    with at least one finished task they stay, and the same call continues from there. They are removed after success,
+    and if the text can never be used.
 
     Args:
-        input_files, output_files, is_gzip, progress, work_dir: as of `build_pretraining_data`.
-        tools: see there.
-        start_workers: starts those who do the work, given the tools: `Workers`, or something that acts like them.
-        metadata: is written next to every file, with the summary added.
+        input_files, output_files, is_gzip, progress, work_dir: see `build_pretraining_data`.
+        tools: tokenizer, masking vocabulary and settings.
+        start_workers: function from the tools to `Workers` or a compatible object.
+        metadata: written next to every file, with the summary added.
 
     Returns:
-        The summary: see `Summary.as_dict`.
+        The summary; see `Summary.as_dict`.
 
     Raises:
-        UnusableTextError: the text cannot serve.
-        OSError: reading or writing failed, as on a full disk, or a worker died.
+        UnusableTextError: the text cannot be used.
+        ValueError: another process builds the same files, or the workers cannot start.
+        OSError: reading or writing failed, for example on a full disk, or a worker died.
     """
     build = _Build.planned(input_files, output_files, is_gzip, metadata, work_dir)
-    workers = start_workers(tools)  # before anything is created, since a package may be missing
+    workers = start_workers(tools)  # before creating anything, because a package may be missing
     new_folders = missing_folders([*build.files, build.path])
     create_folders([*build.files, build.path])
     _tell_what_is_left(build)
@@ -89,14 +92,7 @@ def build_with_workers(
 
 
 class _Build(NamedTuple):
-    """Where a build puts its files.
-
-    Attributes:
-        path: the work folder.
-        files: the record files.
-        partials: what they are called until all are complete: an absolute path, or a name in the work folder.
-        is_gzip: whether they are compressed.
-    """
+    """File locations of a build; `partials` are the names of `files` until all are complete."""
 
     path: str
     files: list[str]
@@ -117,7 +113,7 @@ class _Build(NamedTuple):
         return cls(path, files, partials, is_gzip)
 
     def remove(self) -> None:
-        """Removes all but the finished record files."""
+        """Removes everything except the finished record files."""
         for partial in self.partials:
             for file in glob.glob(glob.escape(os.path.join(self.path, partial)) + "*"):
                 paths.remove(file)
@@ -128,7 +124,7 @@ class _Build(NamedTuple):
 
 
 def work_folder(output_file: str, work_dir: str | None) -> str:
-    """Returns the local folder for unfinished work: the one given, or that of the output, or one of the system."""
+    """Returns the folder for unfinished work: `work_dir`, else that of a local output, else a temporary folder."""
     if work_dir:
         return os.path.realpath(work_dir)
     return tempfile.gettempdir() if paths.is_remote(output_file) else os.path.dirname(os.path.realpath(output_file))
@@ -146,7 +142,7 @@ def _run(
     """Builds the examples in the work folder and publishes them; returns the summary."""
     settings = tools.settings
     with contextlib.ExitStack() as stack:
-        # Memory maps are closed before the folder is removed, which some file systems require.
+        # Some file systems require closed memory maps before the folder is removed.
         stack.callback(build_steps.close_corpus)
         with workers:
             num_bytes = sum(map(paths.size, input_files))
@@ -174,7 +170,7 @@ def _hidden(file: str, digest: str, ending: str) -> str:
 
 
 def _tell_what_is_left(build: _Build) -> None:
-    """Says what earlier builds of the files have left; the user decides about what this one does not continue."""
+    """Logs what earlier builds of the same files left; never deletes the work of another build."""
     folder, name = os.path.split(build.path)
     digest = name.split(".")[-2]
     left = glob.glob(os.path.join(glob.escape(folder), glob.escape(name).replace(digest, "*")))

@@ -1,8 +1,8 @@
-"""Records shuffled on disk: each has a random key, and the final order is that of the keys.
+"""Shuffles records on disk: each record gets a random key, and the final order is that of the keys.
 
-Records are written in runs, each sorted by key. While there are more than `MOST_RUNS` runs, each group of so many is
-merged into one. A file of the result then takes the records of a range of keys from all runs. So the work grows with
-the data and not with its square, and memory holds one run, or a part of about that size, whatever there is to shuffle.
+Records are written in runs, each sorted by key. While there are more than `MOST_RUNS` runs, groups of `MOST_RUNS` are
+merged into one. An output file then takes the records of a range of keys from all runs. So the time is proportional to
+the amount of data. Memory holds one run, or a part of similar size.
 """
 
 import bisect
@@ -16,17 +16,17 @@ from bert_keras.data_prep.corpus.workers import NotedFile, WorkFolder
 from bert_keras.data_prep.records.tfrecord_format import frame
 
 RUN_BYTES = 32 << 20
-MOST_RUNS = 64  # that are read at the same time
-_END = 1 << 64  # keys are below
+MOST_RUNS = 64  # maximum number of runs to read at the same time
+_END = 1 << 64  # all keys are below it
 
 
 def write_run(folder: WorkFolder, name: str, parts: Iterable[tuple[np.ndarray, list[bytes]]]) -> list[NotedFile]:
-    """Writes a run: NAME.records, and NAME.index with the key and the end of each record.
+    """Writes a run: NAME.records, and NAME.index with the key and the end offset of each record.
 
     Args:
-        folder: where it goes.
-        name: of the run.
-        parts: ascending keys, and the framed record of each; the keys of a part are not below those of the part before.
+        folder: work folder of the run.
+        name: name of the run.
+        parts: ascending keys and their framed records; keys must not decrease between parts.
 
     Returns:
         Both files, the records first.
@@ -40,17 +40,17 @@ def write_run(folder: WorkFolder, name: str, parts: Iterable[tuple[np.ndarray, l
 
 
 class RunWriter:
-    """Gathers records and writes them in runs, PREFIX.0, PREFIX.1 and so on.
+    """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on.
 
     Args:
-        folder: where the runs go.
-        prefix: the beginning of their names.
-        run_bytes: a run is ended when its records have so many bytes.
+        folder: work folder of the runs.
+        prefix: prefix of their names.
+        run_bytes: minimum size of a complete run.
 
     Attributes:
-        runs: list of str; the names of the runs that are written.
-        sizes: list of int; the bytes of the records of each run.
-        files: list of NotedFile; the files of the runs.
+        runs: list of str; names of the written runs.
+        sizes: list of int; bytes of the records in each run.
+        files: list of NotedFile; files of the runs.
     """
 
     def __init__(self, folder: WorkFolder, prefix: str, run_bytes: int = RUN_BYTES):
@@ -63,7 +63,7 @@ class RunWriter:
 
         Args:
             key: from 0 to 2**64 - 1.
-            record: the bytes of it.
+            record: content without framing.
         """
         self._keys.append(key)
         self._records.append(record)
@@ -72,7 +72,7 @@ class RunWriter:
             self.close()
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes the remaining records as a run."""
         if not self._keys:
             return
         keys = np.array(self._keys, np.uint64)
@@ -89,16 +89,16 @@ class RunWriter:
 def read_shuffled(
     runs: Sequence[str], shard: int, num_shards: int, num_parts: int
 ) -> Iterator[tuple[np.ndarray, list[bytes]]]:
-    """Reads the framed records of one of several equal ranges of keys, in the order of their keys.
+    """Reads the framed records of one of several equal key ranges, in the order of their keys.
 
     Args:
-        runs: the paths of all runs, without their endings. Every run is open until the end.
-        shard: which range.
-        num_shards: of how many.
-        num_parts: memory holds a list of one in so many of them at a time.
+        runs: paths of all runs, without endings. All runs stay open until the end.
+        shard: index of the range.
+        num_shards: number of ranges.
+        num_parts: number of parts to read a range in; memory holds one part.
 
     Yields:
-        Ascending keys, and the records of these keys as they are in a TFRecord file.
+        Ascending keys, and their records in TFRecord format.
     """
     total = num_shards * num_parts
     with contextlib.ExitStack() as stack:
@@ -114,7 +114,7 @@ def read_shuffled(
 
 
 def merge_runs(folder: WorkFolder, name: str, runs: Sequence[str]) -> list[NotedFile]:
-    """Merges runs of a folder into one; where keys are equal, the order of the runs decides.
+    """Merges runs of a folder into one; records with equal keys keep the order of the runs.
 
     Returns:
         The files of the new run, the records first.
@@ -125,13 +125,11 @@ def merge_runs(folder: WorkFolder, name: str, runs: Sequence[str]) -> list[Noted
 
 
 def files_of_run(run: str) -> list[str]:
-    """Returns the names of the files of a run."""
+    """Returns the file names of a run."""
     return [f"{run}.records", f"{run}.index"]
 
 
 class _Run:
-    """A run that is open to read. A context manager."""
-
     def __init__(self, path: str):
         self._index = np.memmap(f"{path}.index", np.uint64, "r").reshape(-1, 2)
         self._file = open(f"{path}.records", "rb")  # noqa: SIM115 (closed by __exit__)
@@ -140,11 +138,11 @@ class _Run:
         return self
 
     def __exit__(self, *exception) -> None:
-        self._index = None  # the only reference, so this closes the memory map
+        self._index = None  # closes the memory map, because this is the only reference
         self._file.close()
 
     def read(self, first: int, end: int) -> tuple[np.ndarray, list[bytes]] | None:
-        """Returns the keys and framed records whose keys are in [first, end); None where there are none."""
+        """Returns the keys and framed records with keys in [first, end); None without any."""
         low, high = self._find(first), self._find(end)
         if low == high:
             return None
@@ -157,5 +155,5 @@ class _Run:
         ]
 
     def _find(self, key: int) -> int:
-        """Returns the number of records whose keys are lower. The whole column of keys is never read."""
+        """Returns the number of records with lower keys, without reading the whole column of keys."""
         return bisect.bisect_left(range(len(self._index)), key, key=lambda row: int(self._index[row, 0]))

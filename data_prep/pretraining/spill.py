@@ -1,4 +1,4 @@
-"""Instances set aside in a temporary file, so that they can be written in a shuffled order without filling memory."""
+"""Stores instances in a temporary file, so that they can be shuffled without filling memory."""
 
 import contextlib
 import itertools
@@ -15,14 +15,14 @@ _HEADER = 4
 
 
 class InstanceSpill:
-    """A sequence of instances on disk; in memory it takes eight bytes for each.
+    """Sequence of instances on disk, with eight bytes of memory for each. A context manager.
 
-    The file has no name, so that nothing is left of it when the process ends, however it ends. It takes about 350
-    bytes for an instance of 128 tokens. A context manager.
+    The file has no name, so it disappears when the process ends, even after a crash. An instance of 128 tokens takes
+    about 350 bytes.
 
     Args:
-        folder: where the file is; needs room for it.
-        largest: no id, length or position is larger than this.
+        folder: folder of the file.
+        largest: upper bound of all ids, lengths and positions.
     """
 
     def __init__(self, folder: str, largest: int):
@@ -36,7 +36,7 @@ class InstanceSpill:
         return self
 
     def __exit__(self, *exception) -> None:
-        # Closing writes what is buffered, which fails once more on a full disk; nobody needs it any longer.
+        # Closing flushes the buffer, which fails again on a full disk. Nothing needs the data any more.
         with contextlib.suppress(OSError):
             self._file.close()
 
@@ -44,10 +44,10 @@ class InstanceSpill:
         return len(self._places)
 
     def append(self, instance: Instance) -> None:
-        """Adds an instance at the end.
+        """Appends an instance.
 
         Raises:
-            OSError: it cannot be written, as on a full disk.
+            OSError: writing failed, for example on a full disk.
         """
         tokens, first_length, is_random_next, positions, ids = instance
         header = [len(tokens), first_length, is_random_next, len(ids)]
@@ -61,24 +61,24 @@ class InstanceSpill:
         self._longest = max(self._longest, len(encoded))
 
     def shuffle(self, rng: random.Random) -> None:
-        """Puts the instances into a random order, drawn as the original draws it."""
+        """Shuffles the instances with the random draws of the original BERT."""
         shuffle(self._places, rng)
 
     def __iter__(self) -> Iterator[Instance]:
-        """Reads the instances in their present order; see `every`."""
+        """Reads the instances in the current order; see `every`."""
         return self.every()
 
     def every(self, step: int = 1, first: int = 0) -> Iterator[Instance]:
-        """Reads the instances number first, first + step and so on of the present order.
+        """Reads the instances first, first + step and so on of the current order.
 
         Raises:
-            OSError: the last of them cannot be written, as on a full disk.
+            OSError: flushing the last instances failed, for example on a full disk.
         """
         try:
             self._file.flush()
         except OSError as error:
             raise self._explain(error) from error
-        # Unbuffered: a buffer would read kilobytes around each instance for nothing.
+        # Unbuffered: a buffer would read kilobytes around each instance.
         file = self._file.raw
         for place in itertools.islice(self._places, first, None, step):
             file.seek(place)

@@ -1,4 +1,4 @@
-"""Counts of a corpus and of the examples made from it."""
+"""Statistics of a corpus and of its examples."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,12 +10,13 @@ from bert_keras.data_prep.pretraining.instances import Instance
 
 @dataclasses.dataclass
 class Summary:
-    """Counts of a corpus and of the instances made from it.
+    """Counts of a corpus and of its instances.
 
     Attributes:
-        num_documents, num_sentences, num_tokens, num_unknown: of the corpus; tokens are WordPieces.
-        num_instances, num_random_next: the instances, and those whose second segment is a random one.
-        num_masked, num_real: masked tokens, and tokens that are not padding, over all instances.
+        num_documents, num_sentences, num_tokens, num_unknown: counts of the corpus; tokens are WordPiece tokens.
+        num_instances: number of instances.
+        num_random_next: number of instances with a random (or exchanged) second segment.
+        num_masked, num_real: number of masked tokens and of tokens without padding, over all instances.
     """
 
     num_documents: int = 0
@@ -29,7 +30,7 @@ class Summary:
 
     @classmethod
     def of_documents(cls, documents: Documents, num_unknown: int) -> "Summary":
-        """Counts a corpus, but for its unknown tokens, whose number is given."""
+        """Counts documents, sentences and tokens of a corpus; the caller counts unknown tokens."""
         return cls(len(documents), documents.num_sentences, len(documents.tokens), num_unknown)
 
     def add(self, instance: Instance) -> None:
@@ -40,23 +41,24 @@ class Summary:
         self.num_real += len(instance.tokens)
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Adds numbers of instances, given by the names of the attributes."""
+        """Adds instance counts from `counts`."""
         for name, count in counts.items():
             setattr(self, name, getattr(self, name) + count)
 
     def counts(self) -> dict[str, int]:
-        """Returns the numbers of the instances by name, for `add_counts`."""
+        """Returns the instance counts by attribute name, for `add_counts`."""
         return {name: getattr(self, name) for name in ("num_instances", "num_random_next", "num_masked", "num_real")}
 
     def as_dict(self, max_seq_length: int) -> dict:
-        """Returns the counts with the shares that they make.
+        """Returns the counts and shares.
 
         Returns:
-            documents, sentences, tokens, instances: int; random_next_share of the instances, masked_share of the
-            tokens that are not padding, padding_share of all places, unknown_share of the corpus: float from 0 to 1.
+            documents, sentences, tokens, instances: int. Shares as float from 0 to 1: random_next_share of the
+            instances, masked_share of the tokens without padding, padding_share of all positions, unknown_share of the
+            corpus.
 
         Raises:
-            UnusableTextError: there is no instance.
+            UnusableTextError: the text gives no instances.
         """
         if not self.num_instances:
             raise UnusableTextError(

@@ -1,4 +1,4 @@
-"""Checks of record files of pre-training examples: whole files, examples of the right kind, values in range."""
+"""Checks of record files of pre-training examples: complete files, valid examples, values in range."""
 
 import contextlib
 import gzip
@@ -27,18 +27,18 @@ def is_gzip(path):
 
 
 def count_records(path, is_compressed, progress=None):
-    """Counts the records of a file by the lengths that come before each.
+    """Counts the records of a file by their length prefixes.
 
     Args:
         path: str.
         is_compressed: bool.
-        progress: `cli.progress.Progress` to tell how many bytes of the file were read; None: nobody is told.
+        progress: `cli.progress.Progress` that reports the bytes read; None: no report.
 
     Returns:
         int.
 
     Raises:
-        ValueError: the file ends in the middle of a record.
+        ValueError: the file ends inside a record, or its compression is damaged.
     """
     count, position, told, size = 0, 0, 0, paths.size(path)
     with (
@@ -75,10 +75,10 @@ def check_example(path, is_compressed, number, lengths, ranges):
         is_compressed: bool.
         number: int; 0 is the first example of the file.
         lengths: dict of `tf.io.FixedLenFeature` by name.
-        ranges: dict by name of pairs of int: the lowest valid value, and the first one above that is not valid.
+        ranges: dict of pairs of int by name: the lowest valid value, and the first invalid value above.
 
     Raises:
-        ValueError: the example is damaged, of another kind or length, or has a value that is not valid.
+        ValueError: the example is damaged, of another kind or length, or has an invalid value.
     """
     dataset = tf.data.TFRecordDataset(path, "GZIP" if is_compressed else "").skip(number).take(1)
     try:
@@ -104,19 +104,19 @@ def check_example(path, is_compressed, number, lengths, ranges):
 
 
 def find_damage(files, compression_types, error, seconds=60.0):
-    """Finds the file that TensorFlow reports as damaged without its name.
+    """Finds the damaged file that TensorFlow reports without its name.
 
-    TensorFlow tells the position in the file. A record there with a valid length and a wrong checksum gives the file
-    away at once. Otherwise files are read again, as many as the time allows.
+    TensorFlow reports the position in the file. A record at this position with a valid length and a wrong checksum
+    identifies the file. Otherwise the files are read again, as far as the time allows.
 
     Args:
         files: list of str.
-        compression_types: list of str, of each file, as of `tf.data.TFRecordDataset`.
+        compression_types: list of str, as in `tf.data.TFRecordDataset`, one per file.
         error: the `tf.errors.DataLossError`.
-        seconds: float; no file is begun, and none is continued, after this time.
+        seconds: float; time limit for reading files again.
 
     Returns:
-        A ValueError that names the file, or says which files are whole; `error` if all of them are.
+        A ValueError that names the file, or the files that are intact; `error` if all files are intact.
     """
     position = _position(error)
     for path, compression in zip(files, compression_types, strict=True):
@@ -141,11 +141,11 @@ def find_other_record(files, compression_types, error, seconds=60.0):
     """Finds the record that is not a `tf.train.Example`, which TensorFlow reports without its place.
 
     Args:
-        files, compression_types, seconds: as of `find_damage`.
-        error: what TensorFlow raised.
+        files, compression_types, seconds: see `find_damage`.
+        error: TensorFlow's error.
 
     Returns:
-        A ValueError that names the file, or says how far the search came; `error` if all records are examples.
+        A ValueError that names the file, or how far the search came; `error` if all records are examples.
     """
     deadline = time.monotonic() + seconds
     for path, compression in zip(files, compression_types, strict=True):
@@ -163,7 +163,7 @@ def find_other_record(files, compression_types, error, seconds=60.0):
 
 
 def damaged(path, error):
-    """Returns the ValueError for a file in which TensorFlow found a wrong checksum or a cut record."""
+    """Returns the ValueError for a file in which TensorFlow found a wrong checksum or a truncated record."""
     return ValueError(f"{path} is damaged at byte {_position(error)}; build it again")
 
 
@@ -173,7 +173,7 @@ def _position(error):
 
 
 def _is_damaged_at(path, position):
-    """Whether a valid length ends at a position, and the record after it is cut or has a wrong checksum."""
+    """Returns whether a valid length ends at a position and the record after it is truncated or damaged."""
     if not _HEADER <= position <= paths.size(path):
         return False
     with paths.open_file(path) as file:

@@ -1,7 +1,7 @@
-"""The features of a fine-tuning task as record files, which are also the cache: made once, read back afterwards.
+"""Caches the features of a fine-tuning task in record files: built once, read afterwards.
 
-Each of the release's files train.tf_record, eval.tf_record and predict.tf_record has a note beside it (`.json`) that
-says what it was made from. Where that is the same again, the file is read instead of made.
+The files are train.tf_record, eval.tf_record and predict.tf_record, as in the original BERT. A note (`.json`) next to
+each file records its sources. If the sources are the same again, the file is read instead of built.
 """
 
 import json
@@ -22,14 +22,14 @@ _RECORDS_AT_ONCE = 1024
 
 
 def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Returns the features that a record file holds, if it was made from the same; else makes and writes it.
+    """Returns the features of a record file if it was built from the same sources; else builds and writes it.
 
-    Differs from the release: it makes the records anew in every run.
+    Differs from the original BERT, which builds the records again in every run.
 
     Args:
         path: the record file, such as OUT/train.tf_record.
-        facts: JSON values; all that the features are a function of: digests of the data and the vocabulary, lengths.
-        build: makes the features: arrays with the examples as first axis, of integers or float32.
+        facts: JSON values that determine the features: digests of the data and the vocabulary, lengths.
+        build: function that returns the features: integer or float32 arrays with the examples as first axis.
 
     Returns:
         The arrays by name.
@@ -37,7 +37,7 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
     Raises:
         OSError, ValueError: the file cannot be written.
     """
-    # As it is read back: JSON has no tuples.
+    # Compare in the form that JSON returns: it has no tuples.
     wanted = json.loads(json.dumps({"kind": _KIND, "format_version": _VERSION, "made_from": facts}))
     stored = _stored_note(path) if paths.exists(path) else None
     if stored is not None and {name: stored.get(name) for name in wanted} == wanted:
@@ -52,7 +52,7 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
 
 
 def _stored_note(path):
-    """Returns what the note of a file says; None where there is none, or none that can be read."""
+    """Returns the note of a file; None if it is missing or damaged."""
     try:
         return read_metadata(path)
     except ValueError:
@@ -72,7 +72,7 @@ def _write(path, features, notes):
 
 
 def _read(path, stored):
-    """Returns the features of a file; None where it does not hold what its note says."""
+    """Returns the features of a file; None if they do not match the note."""
     layout, num_rows = stored["features"], stored["num_examples"]
     features = {name: np.empty((num_rows, *feature["shape"]), feature["dtype"]) for name, feature in layout.items()}
     parsed = {

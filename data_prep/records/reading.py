@@ -1,7 +1,7 @@
-"""Record files of pre-training examples: found, counted, and checked before and after they are read.
+"""Finds, counts and checks record files of pre-training examples.
 
-The start checks what is cheap: names, lengths, the notes of the builder, the first example of each file. The rest is
-checked in every batch (`training.input.pretraining_batches`), whose errors say which example they are about.
+At the start, `open_records` checks what is cheap: names, lengths, the builder's metadata, the first example of each
+file. `training.input.pretraining_batches` checks every batch. `explain_failure` finds the file of a failed read.
 """
 
 import dataclasses
@@ -17,25 +17,24 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-# The place of an example is one number: that of its file, times this, plus its number in the file.
+# The place of an example is one number: PLACES_PER_FILE * index of the file + index in the file.
 PLACES_PER_FILE = 1 << 40
-# Comes before the place in errors of reading.
+# Precedes the place in error messages of the input pipeline.
 PLACE_PREFIX = "record-"
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
-    """A set of TFRecord files with pre-training examples, checked by `open_records`.
+    """TFRecord files of pre-training examples, checked by `open_records`.
 
     Attributes:
         files: tuple of str, the paths.
-        num_examples: tuple of int, how many examples each file holds.
-        compression_types: tuple of str; of each file what `tf.data.TFRecordDataset` calls its compression: "GZIP" or
-            nothing.
+        num_examples: tuple of int, the number of examples in each file.
+        compression_types: tuple of str, "GZIP" or "" for each file, as in `tf.data.TFRecordDataset`.
         max_seq_length: int, T of every example.
         max_predictions_per_seq: int, P of every example.
-        vocab_size: int; every word id is below it.
-        metadata: dict, what the builder stored next to the first file that has such a note; empty where none has.
+        vocab_size: int; every token id is below it.
+        metadata: dict, the first metadata that the builder stored next to a file; empty without any.
         has_sentence_task: bool; False if all files were built with `--sentence_task=none`.
     """
 
@@ -50,20 +49,20 @@ class PretrainingRecords:
 
     @property
     def total_examples(self):
-        """int; the examples of all files."""
+        """int; the number of examples in all files."""
         return sum(self.num_examples)
 
     @property
     def masking(self):
-        """dict, what `mask_batch` needs for records without masks; None where they have masks."""
+        """dict, arguments of `mask_batch` for records without masks; None for records with masks."""
         return self.metadata.get("masking")
 
 
 def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size):
-    """Finds record files and checks them against the settings of a run, before any training.
+    """Finds record files and checks them against the settings of a run, before training.
 
     Args:
-        input_file: str; paths and globs, separated by commas, as the release takes them.
+        input_file: str; paths and globs, separated by commas, as in the original BERT.
         max_seq_length: int.
         max_predictions_per_seq: int.
         vocab_size: int, of the model.
@@ -72,7 +71,8 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
         A `PretrainingRecords`.
 
     Raises:
-        ValueError, FileNotFoundError: nothing matches, a file is damaged, holds no examples or others than asked for.
+        ValueError, FileNotFoundError: no file matches, a file is damaged or built with other settings, or all files are
+            empty.
     """
     files = _find_files(input_file)
     stored = [read_metadata(path) or {} for path in files]
@@ -105,14 +105,14 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
 
 
 def check_same_vocabulary(file, metadata, other_file, other_metadata):
-    """Checks that two record files were built with one vocabulary and casing, as far as their notes say.
+    """Checks that two record files were built with one vocabulary and casing, if their metadata has them.
 
     Args:
-        file, other_file: str, their paths.
-        metadata, other_metadata: dict, what the builder stored next to them.
+        file, other_file: str, paths.
+        metadata, other_metadata: dict, stored by the builder next to the files.
 
     Raises:
-        ValueError: they were not.
+        ValueError: vocabulary or casing differ.
     """
     for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
         if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
@@ -121,14 +121,14 @@ def check_same_vocabulary(file, metadata, other_file, other_metadata):
 
 
 def explain_failure(records, error):
-    """Says which file and example made reading fail. Takes seconds, at most a minute, however many examples there are.
+    """Finds the file and example that made reading fail. Takes seconds, or at most about a minute.
 
     Args:
-        records: the `PretrainingRecords` that were being read.
-        error: the `tf.errors.OpError` of a step; a UnicodeDecodeError where TensorFlow's message quotes a record.
+        records: the `PretrainingRecords` that were read.
+        error: the `tf.errors.OpError` of a step; a UnicodeDecodeError if TensorFlow's message quotes a record.
 
     Returns:
-        A ValueError that names the file; `error` itself if it is not about the records.
+        A ValueError that names the file; `error` if it is not about the records.
     """
     if isinstance(error, tf.errors.DataLossError):
         return find_damage(records.files, records.compression_types, error)
@@ -146,7 +146,7 @@ def explain_failure(records, error):
 
 
 def example_features(records):
-    """Returns what `tf.io.parse_example` needs to read an example: dict of `tf.io.FixedLenFeature` by name."""
+    """Returns the features for `tf.io.parse_example`: dict of `tf.io.FixedLenFeature` by name."""
     tokens = tf.io.FixedLenFeature([records.max_seq_length], tf.int64)
     features = {"input_ids": tokens, "input_mask": tokens, "segment_ids": tokens}
     if not records.masking:
@@ -157,12 +157,12 @@ def example_features(records):
 
 
 def feature_ranges(records):
-    """Returns what the values of a feature must not be below and what they must be below, pairs of int by name."""
+    """Returns the valid ranges of feature values: (lowest, first invalid above) by name."""
     ranges = {
         "input_ids": (0, records.vocab_size),
         "masked_lm_ids": (0, records.vocab_size),
         "masked_lm_positions": (0, records.max_seq_length),
-        "next_sentence_labels": (-1, 2),  # -1: there is no such task
+        "next_sentence_labels": (-1, 2),  # -1: no sentence task
     }
     return {name: ends for name, ends in ranges.items() if name in example_features(records)}
 
@@ -172,7 +172,7 @@ def _find_files(patterns):
     for pattern in (part.strip() for part in patterns.split(",")):
         if not pattern:
             raise ValueError(f"{patterns!r} has an empty name beside a comma; remove the comma")
-        # A name may hold characters that mean something in a pattern; metadata and unfinished files are no records.
+        # An existing name may contain glob characters. Metadata and unfinished files are not records.
         found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
         names = ((path, path.rsplit("/", 1)[-1]) for path in sorted(found))
         matches = [path for path, name in names if not name.startswith(".") and not name.endswith(".json")]
@@ -208,10 +208,10 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
 
 
 def _count_examples(files, compression_types, stored):
-    """Returns how many examples each file holds; counts them only where no note says so for a file of this size."""
+    """Returns the number of examples in each file; counts only files without matching metadata."""
     is_noted = [
         "num_examples" in metadata
-        # Notes of earlier versions lack the size, and counting a compressed file takes long.
+        # Metadata of earlier versions lacks the size; trust it for compressed files, which take long to count.
         and metadata.get("num_bytes", compression and paths.size(path)) == paths.size(path)
         for path, compression, metadata in zip(files, compression_types, stored, strict=True)
     ]

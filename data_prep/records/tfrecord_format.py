@@ -1,4 +1,4 @@
-"""The TFRecord format, written without TensorFlow: each record led by its length, both with a checksum, maybe gzip."""
+"""Writes the TFRecord format without TensorFlow: length, record, a checksum for each; optionally gzip."""
 
 import functools
 import gzip
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-_POLYNOMIAL = 0x82F63B78  # CRC-32C, its bits reversed
-_LEAD = b"Td\x1fd"  # takes the state 0 to the one that a checksum starts from, all ones
+_POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
+_LEAD = b"Td\x1fd"  # changes the state 0 to all ones, the start state of a checksum
 _RECORDS_AT_ONCE = 1024
 
 
 @functools.cache
 def _tables() -> tuple[np.ndarray, np.ndarray]:
-    """Returns what 16 bits of a state become in two steps of 16 bits each: those that come first, those that follow."""
+    """Returns tables for 32 bits of input: the effect of the first and of the second 16 bits on the state."""
     state = np.arange(1 << 16, dtype=np.uint32)
     tables = []
     for _ in range(2):
@@ -25,10 +25,10 @@ def _tables() -> tuple[np.ndarray, np.ndarray]:
 
 
 def checksums(records: Sequence[bytes]) -> np.ndarray:
-    """Returns the masked CRC-32C of each record, as TFRecord files have it.
+    """Returns the masked CRC-32C of each record, as in TFRecord files.
 
-    All records are worked on at once, four bytes of each in a step, aligned at their ends: zeros before a record leave
-    the state 0 as it is.
+    Processes all records together, four bytes per step. Records are aligned at their ends, because zeros before a
+    record do not change the state 0.
 
     Args:
         records: of any length.
@@ -55,10 +55,10 @@ def _header(length: int) -> bytes:
 
 
 def frame(records: Sequence[bytes]) -> Iterator[bytes]:
-    """Yields each record as it stands in a file: its length and its bytes, each followed by a checksum.
+    """Yields each record in the format of the file: length and bytes, each followed by a checksum.
 
     Args:
-        records: of any length; many at once are much quicker than one by one.
+        records: of any length; many records per call are much faster.
     """
     for first in range(0, len(records), _RECORDS_AT_ONCE):
         batch = records[first : first + _RECORDS_AT_ONCE]
@@ -71,11 +71,11 @@ class TFRecordFile:
     """Writes records to one file.
 
     Args:
-        file: a path, whose file is replaced if it exists; or something that is open to write bytes.
-        is_gzip: compresses the file as a whole. The same records then give the same bytes with the same zlib.
+        file: a path, whose file is replaced; or a file object open for writing bytes.
+        is_gzip: compresses the whole file. The output is deterministic for one version of zlib.
 
     Raises:
-        OSError: from any method: the file cannot be written, as on a full disk.
+        OSError: from any method: writing failed, for example on a full disk.
     """
 
     def __init__(self, file, is_gzip: bool = False):
@@ -84,11 +84,11 @@ class TFRecordFile:
         self._content = gzip.GzipFile("", "wb", 6, self._file, mtime=0) if is_gzip else self._file
 
     def write(self, framed: Iterable[bytes]) -> None:
-        """Adds records that `frame` made."""
+        """Writes records that `frame` made."""
         self._content.writelines(framed)
 
     def close(self) -> None:
-        """Writes what is left, and closes what was opened here, also where that fails."""
+        """Flushes the data and closes the file if this object opened it, even if flushing fails."""
         try:
             if self._content is not self._file:
                 self._content.close()
@@ -98,5 +98,5 @@ class TFRecordFile:
 
 
 def is_gzip_file(head: bytes) -> bool:
-    """Whether a file that begins so is compressed by gzip; a first record that looked so would have half a megabyte."""
+    """Returns whether a file that starts with `head` is gzip; a record with these length bytes would have 560 kB."""
     return head.startswith(b"\x1f\x8b\x08")

@@ -1,4 +1,4 @@
-"""Numbers into record files: `tf.train.Example` in TFRecord files, and beside each a small JSON of what it holds."""
+"""Writes `tf.train.Example` records to TFRecord files, each with a small JSON file of metadata."""
 
 import contextlib
 import functools
@@ -20,10 +20,10 @@ _RECORDS_AT_ONCE = 1024
 
 
 class _Varints(dict):
-    """Protocol Buffers' base-128 form of integers; remembers those below 2**18, which covers vocabularies."""
+    """Protocol Buffers' base-128 encoding of integers; caches those below 2**18, which covers vocabularies."""
 
     def __missing__(self, number: int) -> bytes:
-        rest = number & 0xFFFFFFFFFFFFFFFF  # a negative number is its two's complement in 64 bits
+        rest = number & 0xFFFFFFFFFFFFFFFF  # negative numbers: two's complement in 64 bits
         encoded = bytearray()
         while rest > 0x7F:
             encoded.append(rest & 0x7F | 0x80)
@@ -37,7 +37,7 @@ class _Varints(dict):
 
 _VARINTS = _Varints()
 
-# A field's key is its number in the message, times eight, plus the wire type: 2 for what is led by its length.
+# The key of a field is eight times its number in the message, plus the wire type: 2 for length-prefixed data.
 _FIRST, _SECOND, _THIRD = b"\x0a", b"\x12", b"\x1a"
 
 
@@ -47,20 +47,20 @@ def _field(key: bytes, content: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _lead(name: str, kind: bytes, size: int) -> bytes:
-    """Returns all of a feature of the Example that stands before its `size` bytes of numbers."""
+    """Returns the bytes of a feature before its `size` bytes of numbers."""
     blank = bytes(size)
     feature = _field(kind, _field(_FIRST, blank))
     return _field(_FIRST, _field(_FIRST, name.encode("utf-8")) + _field(_SECOND, feature)).removesuffix(blank)
 
 
 def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
-    """Serialises a `tf.train.Example`, several times faster than through the class of that name.
+    """Serializes a `tf.train.Example`, several times faster than the class of that name.
 
     Args:
         features: name to a list of int (becomes an int64 feature) or a list of float (becomes float32).
 
     Returns:
-        The message; features stand in the order given.
+        The message; features are in the given order.
     """
     parts = []
     for name, values in features.items():
@@ -72,19 +72,19 @@ def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -
                 packed = bytes(values)
             except ValueError:
                 packed = b"\xff"
-            if not packed.isascii():  # else each of the numbers is below 128 and so its own varint
+            if not packed.isascii():  # else all numbers are below 128, and each byte is already its varint
                 packed = b"".join(map(_VARINTS.__getitem__, values))
         parts += (_lead(name, kind, len(packed)), packed)
     return _field(_FIRST, b"".join(parts))
 
 
 def metadata_file(record_file: str) -> str:
-    """Returns where the metadata of a record file lies: beside it, with `.json` added to the name."""
+    """Returns the path of a record file's metadata: the same path with `.json` appended."""
     return f"{record_file}.json"
 
 
 def write_metadata(record_file: str, metadata: dict) -> None:
-    """Writes the metadata of a record file; it appears as a whole or not at all."""
+    """Writes the metadata of a record file; readers never see a partial file."""
     writing.write_text(metadata_file(record_file), json.dumps(metadata, indent=2) + "\n")
 
 
@@ -92,7 +92,7 @@ def read_metadata(record_file: str) -> dict | None:
     """Reads the metadata of a record file.
 
     Returns:
-        The metadata; None where there is none, as beside the files of the original.
+        The metadata; None if the file does not exist, as for records of the original BERT.
 
     Raises:
         ValueError: the metadata file is damaged.
@@ -112,16 +112,16 @@ def read_metadata(record_file: str) -> dict | None:
 
 
 def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vocab_file: str | None = None) -> None:
-    """Checks, before any work, that record files can be written. Nothing is created.
+    """Checks that record files can be written, before any work starts. Creates nothing.
 
     Args:
         files: the record files to write, local or remote.
-        input_files: files that must not be written over.
-        vocab_file: one more of these; None: none.
+        input_files: files that must not be overwritten.
+        vocab_file: vocabulary that must not be overwritten; None: no check.
 
     Raises:
-        ValueError: no name, a name twice, one of the inputs, the vocabulary, not an ordinary file, or a folder that
-            cannot be used.
+        ValueError: no files, an empty or repeated name, one of the inputs or the vocabulary, not an ordinary file, or
+            an unusable folder.
     """
     if not files or not all(files):
         raise ValueError("an output file has no name; give at least one, and no comma too many")
@@ -144,7 +144,7 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
 
 
 def tell_replaced(files: Sequence[str]) -> None:
-    """Says in the log which record files exist and will be replaced."""
+    """Warns about existing record files that will be replaced."""
     existing = [file for file in files if paths.exists(file)]
     if existing:
         more = f" and {len(existing) - 1:,} more files exist" if len(existing) > 1 else " exists"
@@ -152,7 +152,7 @@ def tell_replaced(files: Sequence[str]) -> None:
 
 
 def _check_folder(folder: str) -> None:
-    """Checks that a folder can be written to, or created."""
+    """Checks that a folder is writable or can be created."""
     existing = folder
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
@@ -165,28 +165,28 @@ def _check_folder(folder: str) -> None:
 
 
 class RecordWriter:
-    """Writes TFRecord files, one after the other, which appear under their names only when all are complete.
+    """Writes TFRecord files one after the other; they get their names only when all are complete.
 
-    Until `commit` the records are in hidden files, and what had the final names before stays as it was. Use it as a
-    context manager: without a commit the hidden files are removed. Missing folders are created, and removed again
-    where they stay empty.
-    Differs from the original: it writes under the final names, so that a run cut short leaves files that look complete.
+    Until `commit` the records are in hidden files, and existing files with the final names do not change. Use it as a
+    context manager: without a commit, exiting removes the hidden files. It creates missing folders and removes them
+    again if they stay empty.
+    Differs from the original BERT, which writes under the final names, so an interrupted run leaves files that look
+    complete.
 
     Args:
         files: the record files, local or remote.
         is_gzip: compresses the files.
-        work_dir: a local folder for the hidden files of remote outputs; those of local outputs are in the same folder
-            as the output.
+        work_dir: local folder for the hidden files of remote outputs; those of local outputs are next to the output.
 
     Attributes:
-        num_records: list of int, the records of each file that is written.
+        num_records: list of int; the number of records in each file written so far.
 
     Raises:
         ValueError: a folder or file cannot be created.
     """
 
     def __init__(self, files: Sequence[str], is_gzip: bool = False, work_dir: str = "."):
-        # A link stays a link: the file it points to is the one to replace.
+        # Keep symbolic links: replace the file that they point to.
         self._files = [paths.real(file) for file in files]
         self._partials = [_partial_name(file, work_dir) for file in self._files]
         self._is_gzip = is_gzip
@@ -211,12 +211,12 @@ class RecordWriter:
         """Writes the records of the next file.
 
         Raises:
-            OSError: they cannot be written, as on a full disk.
+            OSError: writing failed, for example on a full disk.
         """
         number, count = len(self.num_records), 0
         file, records = self._partials[number], iter(records)
         if not paths.is_remote(self._files[number]):
-            file = self._files[number]  # the hidden file is in the same folder, but nobody knows its name
+            file = self._files[number]  # error messages show the final name, not the hidden one
         with contextlib.ExitStack() as stack:
             with _writing(file):
                 writer = TFRecordFile(self._partials[number], self._is_gzip)
@@ -229,30 +229,30 @@ class RecordWriter:
         self.num_records.append(count)
 
     def commit(self, metadata: dict) -> None:
-        """Gives the files their final names, each with its metadata beside it.
+        """Gives the files their final names and writes their metadata.
 
         Args:
-            metadata: is written beside every file, with "num_examples" and "num_bytes" of that file added.
+            metadata: written next to every file, with "num_examples" and "num_bytes" of that file added.
 
         Raises:
-            OSError: they cannot be completed, as on a full disk.
+            OSError: writing failed, for example on a full disk.
         """
         publish(self._files, self._partials, self.num_records, metadata)
 
 
 def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict) -> None:
-    """Gives complete files their final names, each with its metadata beside it. What had these names is replaced.
+    """Gives complete files their final names and writes their metadata; replaces existing files.
 
     Args:
-        files: the final names, no links. To a remote place the file is copied.
-        partials: the present names, of local files; for a local file on the same file system.
-        num_records: of each file.
-        metadata: is written beside every file, with "num_examples" and "num_bytes" of that file added.
+        files: final paths without symbolic links. Files are copied to remote paths.
+        partials: current paths of the local files; on the same file system as a local final path.
+        num_records: number of records in each file.
+        metadata: written next to every file, with "num_examples" and "num_bytes" of that file added.
     """
     for partial in partials:
         writing.flush(partial)
     for file, partial, count in zip(files, partials, num_records, strict=True):
-        # In this order, so that a kill in between leaves records without metadata, never with those of others.
+        # In this order, a kill in between leaves records without metadata, never with the metadata of other records.
         paths.remove(metadata_file(file))
         if paths.is_remote(file):
             paths.copy(partial, file)
@@ -262,10 +262,10 @@ def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence
 
 
 def create_folders(files: Sequence[str]) -> None:
-    """Creates the folders of files where there are none, and says so in the log.
+    """Creates the missing folders of files and logs them.
 
     Raises:
-        ValueError: one cannot be created.
+        ValueError: a folder cannot be created.
     """
     for folder in dict.fromkeys(map(paths.parent, files)):
         try:
@@ -277,7 +277,7 @@ def create_folders(files: Sequence[str]) -> None:
 
 
 def cannot_write(what: str, error: OSError) -> OSError:
-    """Returns the error to raise where writing failed: it names the place, and says what a full disk needs."""
+    """Returns the error to raise after a failed write; it names the place, and asks for room if the disk is full."""
     needed = "; it needs room there" if error.errno in writing.FULL else ""
     return OSError(f"cannot write {what}: {error.strerror or error}{needed}")
 
@@ -296,20 +296,20 @@ def _close(writer: TFRecordFile, file: str) -> None:
 
 
 def _partial_name(file: str, work_dir: str) -> str:
-    """Returns a name that no pattern for record files matches, in the same folder, or for a remote file in work_dir."""
+    """Returns a hidden name that no glob for record files matches; for a remote file in `work_dir`."""
     folder = work_dir if paths.is_remote(file) else os.path.dirname(file)
     return os.path.join(folder, f".{paths.name(file)}.{secrets.token_hex(4)}.partial")
 
 
 def missing_folders(files: Sequence[str]) -> list[pathlib.Path]:
-    """Returns the folders that are missing for the local ones of the files, at any depth."""
+    """Returns the missing parent folders, at any depth, of the local files."""
     local = [pathlib.Path(file) for file in files if not paths.is_remote(file)]
     folders = dict.fromkeys(folder for file in local for folder in file.parents)
     return [folder for folder in folders if not folder.is_dir()]
 
 
 def remove_empty(folders: Sequence[pathlib.Path]) -> None:
-    """Removes those of the folders that are empty, the deepest first."""
+    """Removes the folders that are empty, the deepest first."""
     for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -1,8 +1,4 @@
-"""Examples of texts with labels, from all that they come in: the files of GLUE, XNLI and SWAG, a user's own files
-(`own_files`), TensorFlow Datasets (`tfds_examples`).
-
-Imports without TensorFlow.
-"""
+"""Reads labelled texts: the files of GLUE, XNLI and SWAG, users' files (`user_files`), and TensorFlow Datasets."""
 
 import logging
 import os
@@ -40,21 +36,21 @@ def read_glue(
     xnli_language: str = "zh",
     skip_bad_rows: bool = False,
 ) -> list[Example]:
-    """Reads one split of a task from the folder that holds its files as they are distributed.
+    """Reads one split of a task from the folder with its distributed files.
 
     Args:
-        task: row of `GLUE_TASKS`.
+        task: a value of `GLUE_TASKS`.
         data_dir: the folder.
         split: "train", "dev" or "test".
-        xnli_language: of XNLI, the language to read.
-        skip_bad_rows: leaves out rows that cannot be read, and counts them in the log.
+        xnli_language: for XNLI, the language to read.
+        skip_bad_rows: leaves out unreadable rows, and counts them in the log.
 
     Returns:
         The examples, in the order of the file.
 
     Raises:
-        FileNotFoundError: the file is not in the folder.
-        ValueError: the task has no such file, or a row cannot be read (names file and line).
+        FileNotFoundError: the folder does not contain the file.
+        ValueError: the task has no such file, or a row is unreadable (names file and line).
     """
     file = _file_of(task, split)
     path = paths.join(data_dir, *file.name.format(language=xnli_language).split("/"))
@@ -74,10 +70,10 @@ def read_glue_file(
     xnli_language: str = "zh",
     skip_bad_rows: bool = False,
 ) -> list[Example]:
-    """Reads a file that has the form of one split of a task; see `read_glue`.
+    """Reads a file in the format of one split of a task; see `read_glue`.
 
-    As in the release quotes in TSV files are ordinary characters. Differs from the release: a row that is too short is
-    an error that names it, and test files give no label (there the first one).
+    As in the original BERT, quotes in TSV files are ordinary characters. Differs from the original: a short row causes
+    an error that names it, and examples of test files have no label (in the original they have the first label).
     """
     file = _file_of(task, split)
     name = paths.name(path)
@@ -111,7 +107,7 @@ def _file_of(task, split):
 
 
 def _places(file: GlueFile, first: Row, name: str) -> dict[Column, int]:
-    """Returns the number of each column of a file, given its first row."""
+    """Returns the index of each column of a file, given its first row."""
     columns = [file.text_a, file.text_b, file.label, file.id, file.language, *file.choices]
     places = {}
     for column in (column for column in columns if column is not None):
@@ -134,7 +130,7 @@ def _places(file: GlueFile, first: Row, name: str) -> dict[Column, int]:
 
 
 def _glue_example(task, file, places, cells, number, source):
-    """Returns the example of a row; raises ValueError with what is wrong with the row."""
+    """Returns the example of a row; the caller adds file and line to a ValueError."""
     num_cells = max(places.values()) + 1
     if len(cells) < num_cells:
         raise ValueError(f"{len(cells)} of at least {num_cells} cells; restore the row")

@@ -1,7 +1,4 @@
-"""The columns of a user's file: by name, by number, or found by what people usually call them.
-
-Imports without TensorFlow.
-"""
+"""Finds the columns of a user's file: by name, by number, or by the names that people usually give them."""
 
 import collections
 import dataclasses
@@ -23,10 +20,10 @@ from bert_keras.data_prep.tasks.tables import (
 
 log = logging.getLogger("bert_keras")
 
-# What the user says of the first row.
+# The values of --has_header.
 HEADERS = ("auto", "true", "false")
 
-# Names under which the columns of other people's files are found, in lower case.
+# Usual names of columns, in lower case.
 TEXT_NAMES = (
     *("text", "sentence", "sentence1", "text_a", "premise", "question", "question1", "review", "content", "body"),
     *("message", "comment", "tweet", "document", "description"),
@@ -42,11 +39,11 @@ _ROLES = {"text": "the text", "pair": "the second text", "label": "the label"}
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Which columns of a file hold what: names in its header, or numbers from 0 as text.
+    """The columns of a file: names in its header, or numbers from 0 as text.
 
     Attributes:
-        text, pair, label, id: columns; None: there is none.
-        label_separator: stands between the labels of a cell, for multi-label.
+        text, pair, label, id: columns; None: the file has no such column.
+        label_separator: the text between the labels of a cell, for multi-label.
         choices: columns of the second texts to choose from, for multiple choice.
     """
 
@@ -66,19 +63,19 @@ def find_columns(
     id: str | None = None,
     needs_label: bool = True,
 ) -> Columns:
-    """Finds the columns of a user's file that were not named, where the names in its header leave no doubt.
+    """Finds the columns of a user's file that the user did not name, if the names in its header are clear.
 
     Args:
         path: .csv, .tsv, .txt, .jsonl or .json.
-        text, pair, label, id: names of columns that were given.
-        needs_label: whether a column of labels is looked for; a file to predict for needs none.
+        text, pair, label, id: the column names that the user gave.
+        needs_label: whether to find a label column; prediction does not need one.
 
     Returns:
-        Columns; what was found is said in the log.
+        Columns; the log reports the columns that it found.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the text or the label can be in no column or in several; lists the columns.
+        FileNotFoundError: the file does not exist.
+        ValueError: no column, or more than one, could be the text or the label; lists the columns.
     """
     return choose_columns(os.fspath(path), read_columns(path), Columns(text, pair, label, id), needs_label)
 
@@ -86,13 +83,13 @@ def find_columns(
 def choose_columns(
     source: str, names: Sequence[str], given: Columns | None = None, needs_label: bool = True
 ) -> Columns:
-    """Completes columns from the names that a file, or a data set, has; see `find_columns`.
+    """Completes columns from the column names of a file or dataset; see `find_columns`.
 
     Args:
-        source: what to call it in messages.
+        source: the name of the file or dataset in messages.
         names: of its columns.
-        given: what is known; its text may be None.
-        needs_label: whether a column of labels is looked for.
+        given: the known columns; its text may be None.
+        needs_label: whether to find a label column.
     """
     given = given or Columns(None)
     found = {}
@@ -113,9 +110,9 @@ class Table:
     """The rows of a file, without its header.
 
     Attributes:
-        name: the name of the file without its folder, as in messages.
+        name: the file name without its folder, for messages.
         places: by column, the index of its cell in a row; only columns that the file has.
-        rows: all with the same number of cells; to be gone through once.
+        rows: all with the same number of cells; iterate over them only once.
     """
 
     name: str
@@ -127,13 +124,13 @@ def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
     """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file.
 
     Raises:
-        FileNotFoundError, ValueError: the file cannot be read, or its name has none of ENDINGS.
+        FileNotFoundError, ValueError: the file is unreadable, or the ending of its name is not in ENDINGS.
     """
     if ending_of(path) not in JSON_ENDINGS:
         return tuple(map(str.strip, next(iterate_rows(path)).cells))
     keys, rows = read_json_rows(path, BadRows(name_of(path), is_skipping=True))
     if not rows:
-        read_json_rows(path, BadRows(name_of(path)))  # says what is wrong with the first of them
+        read_json_rows(path, BadRows(name_of(path)))  # raises an error about the first row
     return keys
 
 
@@ -145,27 +142,30 @@ def read_table(
     has_header: str = "auto",
     label: str | None = None,
 ) -> Table:
-    """Reads a user's own file; the ending of its name says what it is.
+    """Reads a user's file in the format that the ending of its name indicates.
 
-    Columns that are named are looked for in the first row, the header. Where all needed ones are numbers, they count
-    columns from 0, and `has_header` says whether the first row names columns. "auto" takes it for a header if it has an
-    optional name, or numbers or usual names of columns in their places, or if its label is unlike all others: not a
-    number where they are numbers, or in no other row where each of the others is in several. The log says which.
+    The first row, the header, names the columns. If all needed columns are numbers, they count columns from 0, and
+    `has_header` decides whether the first row is a header. "auto" takes it for a header in these cases; the log reports
+    a decision that the flags leave open:
+    - An optional column has a name.
+    - The cells of the needed columns are the numbers of these columns, or usual column names.
+    - The first row's label is not a number, but all others are.
+    - The first row's label occurs only once, but each of the others occurs in several rows.
 
     Args:
-        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line); compressed ones end with .gz and the
-            like.
+        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line); compressed files also end with .gz,
+            .bz2 or .xz.
         needed: names of columns, or their numbers from 0.
-        optional: the same of columns that may be absent.
-        bad_rows: takes note of rows with a wrong number of cells, and of lines that are not a JSON object.
+        optional: the same for columns that may be absent.
+        bad_rows: records rows with a wrong number of cells, and lines that are not a JSON object.
         has_header: one of HEADERS.
-        label: which of the columns has the labels, if any.
+        label: the column of the labels, if any.
 
     Returns:
-        Table; without rows only if all of them are bad.
+        Table; without rows only if all rows are bad.
 
     Raises:
-        FileNotFoundError, ValueError: the file cannot be read, lacks a column, or has no row below its header.
+        FileNotFoundError, ValueError: the file is unreadable, lacks a column, or has no row below its header.
     """
     if ending_of(path) in JSON_ENDINGS:
         columns, rows = read_json_rows(path, bad_rows)
@@ -187,7 +187,7 @@ def read_table(
     _check_needed(path, needed, places, columns)
     if has_header == "auto":
         if is_counting and label in places:
-            rows = list(rows)  # all labels together tell whether the first one is a label
+            rows = list(rows)  # to compare the first label with all others
         has_header = "true" if _is_header(columns, rows, places, needed, label, name_of(path)) else "false"
     rows = iter(rows)
     if has_header == "true":
@@ -198,12 +198,12 @@ def read_table(
 
 
 def list_columns(columns: Sequence[str]) -> str:
-    """Returns names of columns for a message; long ones, which are data rather than names, are cut."""
+    """Returns column names for a message; long names, which are data rather than names, are truncated."""
     return ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in columns)
 
 
 def _find_text(source, names, given):
-    """Returns the column of the text and that of the second text, None where it was not found."""
+    """Returns the columns of the text and of the second text; the second is None if not found."""
     taken = {given.pair, given.label, given.id}
     free = {name.strip().lower(): name for name in names if name not in taken}
     if given.pair is None:
@@ -228,7 +228,7 @@ def _find_one(source, names, known, what, taken):
 
 
 def _find_places(names, columns, is_counting):
-    """Returns the places of columns given by name or number; absent ones are left out."""
+    """Returns the index of each column given by name or number; absent columns are left out."""
     places = {}
     for name in names:
         if name in columns and not (is_counting and name.isdecimal()):
@@ -250,11 +250,9 @@ def _check_needed(path, needed, places, columns):
 
 
 def _is_header(first, rows, places, needed, label, name):
-    """Whether the first row of a file names its columns; the log tells a decision that the flags leave open.
+    """Returns whether the first row of a file names its columns; logs a decision that the flags leave open.
 
-    Args:
-        first: list of str, the first row.
-        rows: the others; a list if the place of the label is known by its number.
+    `rows` is a list if `label` is a number, because this function iterates over it.
     """
     if any(not column.isdecimal() for column in places):
         return True
@@ -279,7 +277,7 @@ def _labels(rows, place):
 
 
 def _why_no_label(first, labels):
-    """Returns why a cell is not a label as the others are, a str; None where it may be one."""
+    """Returns why a cell is not a label like the others, a str; None if it may be a label."""
     if len(labels) < 2 or not first:
         return None
     if to_number(first) is None and all(to_number(label) is not None for label in labels):

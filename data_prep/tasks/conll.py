@@ -1,7 +1,4 @@
-"""Sentences of words and tags, from CoNLL columns or JSON lines, and predicted tags back into the same form.
-
-Needs the standard library only.
-"""
+"""Reads sentences of words and tags from CoNLL columns or JSON lines, and formats predicted tags in the same way."""
 
 import dataclasses
 import json
@@ -28,30 +25,32 @@ def read_conll(
     tag_column: int | None = None,
     is_bio: bool = True,
 ) -> list[Sentence]:
-    """Reads the sentences of a file, and says in a line of the log how many there are and how they are tagged.
+    """Reads the sentences of a file; the log reports their number and their tag scheme.
 
-    Columns: a word on each line, with as many columns as there are; separated by tabs where every line has one, else by
-    blanks. A blank line ends a sentence; a line -DOCSTART- or `# newdoc` begins a document. Other lines before a
-    sentence that begin with # and do not look like its first word are comments. Where the first column counts the words
-    of each sentence, as in CoNLL-U and GermEval, ranges such as 1-2 in it are skipped. JSON lines (`.jsonl`, `.json`):
-    an object on each line with "words", "tags" and optionally "document", the same for all sentences of a document.
+    Columns: each line has a word, and all lines have the same number of columns. Tabs separate the columns if every
+    line has one, otherwise blanks. A blank line ends a sentence; a line -DOCSTART- or `# newdoc` begins a document.
+    Other lines before a sentence that begin with # are comments, unless they look like its first word. If the first
+    column counts the words of each sentence, as in CoNLL-U and GermEval, lines that it numbers 1-2 or 5.1 are skipped.
 
-    Tags may be BIO (IOB2: every entity begins with B-), IOB1 (only one that follows another of its type does), IOBES or
-    BILOU, also without types (B, I, O). All become BIO, which keeps every entity that conlleval finds.
+    JSON lines (`.jsonl`, `.json`): an object on each line with "words", "tags" and optionally "document", which is the
+    same for all sentences of a document.
+
+    Tags may be BIO (IOB2: every entity begins with B-), IOB1 (B- only begins an entity after another of its type),
+    IOBES or BILOU, also without types (B, I, O). All become BIO, which keeps every entity that conlleval finds.
 
     Args:
-        path: the file; UTF-8, or UTF-16 with a byte order mark.
-        needs_tags: whether it must be tagged. A file to predict need not be: where the last column does not hold tags,
-            or there is only one, its sentences have none.
-        word_column: number of the column of the words, from 0, or from the end where negative; None: the first, or the
-            second where the first counts the words.
-        tag_column: the same of the tags; None: the last.
-        is_bio: whether to turn the tags into BIO.
+        path: the file; UTF-8, or UTF-16 or UTF-32 with a byte order mark.
+        needs_tags: whether tags are required. Otherwise the sentences have no tags if the last column does not hold
+            tags or is the only column.
+        word_column: index of the column of the words, from 0, or from the end if negative; None: the first, or the
+            second if the first counts the words.
+        tag_column: the same for the tags; None: the last.
+        is_bio: whether to convert the tags to BIO.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not text, has no sentence or lines of other columns, lacks a tag or has one of another scheme;
-            the line is named.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not text, has no sentence or a varying number of columns, lacks a tag or has an unknown
+            one; names file and line.
     """
     path = os.fspath(path)
     text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
@@ -85,12 +84,13 @@ def read_conll(
 
 
 def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]]) -> str:
-    """Returns the file that the sentences were read from with the predicted tags as one more column, the last.
+    """Returns the file of the sentences with the predicted tags as an additional last column.
 
-    Blank lines, comments and -DOCSTART- lines stay; the latter get the tag O, so that all lines have as many columns.
+    Blank lines and comments stay. To keep the number of columns equal, -DOCSTART- lines with several columns get the
+    tag O, and skipped lines get `_`.
 
     Args:
-        sentences: all of one file, from `read_conll`.
+        sentences: all sentences of one file, from `read_conll`.
         predicted_tags: a tag for each word.
     """
     lines = []
@@ -108,10 +108,10 @@ def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Seque
 def format_json_lines(
     sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]], confidences: Sequence[Sequence[float]]
 ) -> str:
-    """Returns the JSON lines that the sentences were read from with "predicted_tags" and "confidences" added.
+    """Returns the JSON lines of the sentences with "predicted_tags" and "confidences" added.
 
     Args:
-        sentences: all of one file, from `read_conll`.
+        sentences: all sentences of one file, from `read_conll`.
         predicted_tags: a tag for each word.
         confidences: the probability of each of these tags.
     """
@@ -155,7 +155,7 @@ def _parse_json_line(path, number, line):
 
 
 def _problem_with_tags(sentences):
-    """Returns what is wrong with the first word without a tag that can be used, and what to do; None: all have one."""
+    """Returns the problem of the first word without a usable tag, and advice; None if all words have one."""
     for sentence in sentences:
         line = f"line {sentence.line_numbers[0]}"
         if sentence.tags is None:
@@ -172,7 +172,7 @@ def _problem_with_tags(sentences):
 
 
 def _to_bio(sentences, is_bio):
-    """Turns the tags of a file into BIO; also returns what there is to say of them."""
+    """Returns the sentences, with BIO tags if `is_bio`, and a description of their tags for the log."""
     scheme = find_scheme([sentence.tags for sentence in sentences])
     if scheme == "BIO" or not is_bio:
         return sentences, "tags are BIO and IOB1 mixed" if scheme == "mixed" else f"tags are {scheme}"

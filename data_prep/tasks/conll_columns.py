@@ -1,7 +1,4 @@
-"""Sentences in columns, one word on each line: CoNLL-2003, GermEval, CoNLL-U and their like.
-
-Needs the standard library only.
-"""
+"""Reads sentences in columns, one word on each line: CoNLL-2003, GermEval, CoNLL-U and similar formats."""
 
 import dataclasses
 import itertools
@@ -18,20 +15,16 @@ BLANKS = " \t"
 
 _COMMENT = "#"
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
-# CoNLL-U: a token of several words, as "1-2", and a word that is not in the text, as "5.1".
+# CoNLL-U: "1-2" numbers a token of several words, "5.1" a word that is not in the text.
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-    """The columns of a file.
+    """The columns of a file; `word` and `tag` count them from 0.
 
-    Attributes:
-        is_tabbed: columns are separated by tabs, otherwise by blanks.
-        first_line: number of the line that says how many columns there are.
-        num_columns: how many each line has.
-        is_numbered: the first column counts the words of each sentence from 1.
-        word, tag: numbers of columns from 0; tag is None without tags.
+    `first_line` is the number of the line that determines `num_columns`. `is_numbered` is true if the first column
+    counts the words of each sentence from 1.
     """
 
     is_tabbed: bool
@@ -48,15 +41,15 @@ def read_columns(
     """Reads the sentences of a file of columns.
 
     Args:
-        path: of the file, for messages.
-        text: of the file, with line feeds.
-        word_column: number of the column of the words, from 0, or from the end where negative; None: the first, or the
+        path: the file, for messages.
+        text: the content of the file, with line feeds.
+        word_column: index of the column of the words, from 0, or from the end if negative; None: the first, or the
             second if the first counts the words of each sentence.
-        tag_column: the same of the tags; None: the last.
-        needs_tags: whether the column of the tags has to be there.
+        tag_column: the same for the tags; None: the last.
+        needs_tags: whether the column of the tags is required.
 
     Raises:
-        ValueError: lines have different columns, or too few (names file and line).
+        ValueError: the number of columns varies, or a requested column or a word is missing (names file and line).
     """
     lines = text.split("\n")
     is_row = [bool(line.strip(BLANKS)) and not line.startswith(DOCUMENT_START) for line in lines]
@@ -100,7 +93,7 @@ def _find_layout(path, lines, is_row, word_column, tag_column, needs_tags):
 
 
 def _resolve(path, layout, flag, column, default):
-    """Returns the number of a column from 0."""
+    """Returns the index of a column from 0."""
     column = default if column is None else column
     if not -layout.num_columns <= column < layout.num_columns:
         raise ValueError(
@@ -111,7 +104,7 @@ def _resolve(path, layout, flag, column, default):
 
 
 def _is_numbered(lines, is_row, is_tabbed):
-    """Whether the first column counts the words of each sentence from 1, and the second has words."""
+    """Returns whether the first column counts the words of each sentence from 1, and the second has words."""
     longest, are_all_tags = 0, True
     for is_sentence, group in itertools.groupby(zip(lines, is_row, strict=True), lambda pair: pair[1]):
         if not is_sentence:
@@ -140,7 +133,7 @@ def _tell_layout(path, lines, rows, layout, tag_column):
 
 
 def _leave_out_comments(path, lines, is_row, layout):
-    """Marks as not words the lines before a sentence that begin with # and are not a word of that name."""
+    """Clears `is_row` for lines before a sentence that begin with # and do not look like a word."""
     count = 0
     for number, line in enumerate(lines):
         if is_row[number] and line.startswith(_COMMENT) and not (number and is_row[number - 1]):
@@ -153,7 +146,7 @@ def _leave_out_comments(path, lines, is_row, layout):
 
 
 def _lacks_tag(row, usual_line, layout):
-    """Whether a line has no tag where a usual one has."""
+    """Returns whether a line has no tag in the column where a usual line has one."""
     if layout.tag is None or row == _split(usual_line, layout.is_tabbed):
         return False
     return is_tag(_split(usual_line, layout.is_tabbed)[layout.tag]) and not is_tag(row[layout.tag])
@@ -188,7 +181,7 @@ def _split(line, is_tabbed):
 
 
 def _check_row(path, row, number, layout):
-    """Refuses a line of other columns than the first line of the file, or without a word."""
+    """Rejects a line without a word, or with another number of columns than the first line."""
     if len(row) != layout.num_columns:
         raise ValueError(
             f"{path} line {number} has {_in_columns(len(row))}, but line {layout.first_line} has "

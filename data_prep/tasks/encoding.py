@@ -1,7 +1,4 @@
-"""Examples to features: [CLS] A [SEP] (B [SEP]), cut to a length or spread over windows, as arrays.
-
-Imports without TensorFlow.
-"""
+"""Converts examples to feature arrays: [CLS] A [SEP] (B [SEP]), truncated or split into windows."""
 
 import collections
 import itertools
@@ -18,18 +15,19 @@ _SPECIAL_TOKENS = ("[CLS]", "[SEP]")
 
 
 def encode_pair(tokenizer, text_a: str, text_b: str | None, max_seq_length: int) -> tuple[list[int], list[int], int]:
-    """Encodes a text or a pair as the release does, cutting what is too long.
+    """Encodes a text or a pair like the original BERT, and truncates it.
 
-    The second text counts only if it has pieces. Of a pair pieces are taken from the end of the longer text, of the
-    second where both are equally long, until they fit (the release's `_truncate_seq_pair`).
+    A second text without tokens is ignored. A pair loses tokens from the end of the longer text, or of the second if
+    both are equally long, until it fits.
+    Source: `_truncate_seq_pair` of the original run_classifier.py.
 
     Args:
         tokenizer: `FullTokenizer`.
-        text_a, text_b: the texts; text_b None or empty: there is one only.
-        max_seq_length: the most pieces, [CLS] and [SEP] included.
+        text_a, text_b: the texts; text_b is None or empty for a single text.
+        max_seq_length: the maximum number of tokens, including [CLS] and [SEP].
 
     Returns:
-        input_ids and segment_ids (0 for [CLS] A [SEP], 1 for B [SEP]), not padded, and how many pieces were cut.
+        input_ids and segment_ids (0 for [CLS] A [SEP], 1 for B [SEP]), not padded, and the number of removed tokens.
     """
     pieces_a = tokenizer.encode(text_a)
     pieces_b = tokenizer.encode(text_b) if text_b else []
@@ -40,17 +38,16 @@ def encode_pair(tokenizer, text_a: str, text_b: str | None, max_seq_length: int)
 
 
 def fit_pair(num_a: int, num_b: int, max_seq_length: int) -> tuple[int, int]:
-    """Returns how many of so many pieces of two texts are kept; see `encode_pair`. num_b is 0 for one text only."""
+    """Returns how many tokens of each text `encode_pair` keeps, given their numbers; num_b is 0 for a single text."""
     if not num_b:
         return min(num_a, max_seq_length - 2), 0
     return share_room(num_a, num_b, max_seq_length - 3)
 
 
 def share_room(num_a: int, num_b: int, room: int) -> tuple[int, int]:
-    """Returns how many of so many pieces of two texts are kept where there is room for `room` of them together.
+    """Returns how many tokens of each text to keep if both texts together have room for `room` tokens.
 
-    What is left after pieces were taken from the end of the longer text, of the second where both are equally long.
-    Release: `_truncate_seq_pair` of run_classifier.py.
+    The removal of tokens is that of `encode_pair`.
     """
     if num_a + num_b <= room:
         return num_a, num_b
@@ -59,7 +56,7 @@ def share_room(num_a: int, num_b: int, room: int) -> tuple[int, int]:
 
 
 def window_starts(num_pieces: int, room: int, doc_stride: int) -> list[int]:
-    """Returns where windows of `room` pieces start, `doc_stride` apart, until one reaches the end of the pieces."""
+    """Returns the starts of windows of `room` tokens, `doc_stride` apart, until one reaches the end of the text."""
     return [0, *range(doc_stride, num_pieces - room + doc_stride, doc_stride)]
 
 
@@ -73,31 +70,31 @@ def make_features(
     what: str = "the data",
     counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
-    """Turns examples into the features of a model; the log says what share of them was cut.
+    """Converts examples to the features of a model; the log reports the share of truncated examples.
 
-    With doc_stride a first text that is too long is spread over windows instead of cut: each is a row with the label of
-    its example. The second text is kept whole in each of them, cut to half the room of both where it is longer.
-    Differs from the release: it only cuts.
+    With doc_stride, windows cover a first text that is too long; each is a row with the label of its example. Every
+    window contains the second text, which is truncated to half the room, or to the room that the first text leaves if
+    that is larger. Differs from the original: it only truncates.
 
     Args:
         examples: at least one.
-        labels: in order of their ids; () for regression.
+        labels: in the order of their ids; () for regression.
         kind: one of `examples.KINDS`.
         tokenizer: `FullTokenizer`.
-        max_seq_length: T, pieces of a row, [CLS] and [SEP] included.
-        doc_stride: pieces between the starts of windows; None: texts are cut.
-        what: what to call the examples in the log.
-        counts: where it is given, the number of examples that are read through windows is added to its "windows", and
-            that of examples that are cut to its "cut", instead of being logged.
+        max_seq_length: T, the tokens of a row, including [CLS] and [SEP].
+        doc_stride: tokens between the starts of windows; None: texts are truncated.
+        what: the name of the examples in the log.
+        counts: if given, replaces the log line: "windows" grows by the number of examples with windows, "cut" by that
+            of truncated examples.
 
     Returns:
         input_ids int32 [N, T], input_mask int8 [N, T], segment_ids int8 [N, T], padded with 0; example_index int32 [N],
-        the number of the example that a row belongs to; and where all examples are labelled label_ids int32 [N], or
-        label_values float32 [N] (regression) or [N, C] (multi-label, 0 or 1). Multiple choice: [N, K, T].
+        the index of each row's example. If all examples are labelled, also label_ids int32 [N], or label_values float32
+        [N] (regression) or [N, C] (multi-label, 0 or 1). Multiple choice: [N, K, T] for K choices.
 
     Raises:
-        ValueError: there are no examples, an unknown label, choices that differ in number, lengths that cannot be, or a
-            vocabulary without [CLS] and [SEP].
+        ValueError: no example is given, a label is unknown, the numbers of choices differ, a length is invalid, or the
+            vocabulary lacks [CLS] or [SEP].
     """
     _check_lengths(max_seq_length, doc_stride, kind)
     missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
@@ -132,7 +129,7 @@ def make_features(
 
 
 def _join(vocab, pieces_a, pieces_b):
-    """Returns the ids of [CLS] A [SEP] (B [SEP]), and how many of them belong to the first segment."""
+    """Returns the ids of [CLS] A [SEP] (B [SEP]), and the length of the first segment."""
     input_ids = [vocab["[CLS]"], *pieces_a, vocab["[SEP]"]]
     num_first = len(input_ids)
     if pieces_b:
@@ -140,11 +137,11 @@ def _join(vocab, pieces_a, pieces_b):
     return input_ids, num_first
 
 
-# Rows are (input_ids, number of them in the first segment, number of the example).
+# Rows are (input_ids, length of the first segment, index of the example).
 
 
 def _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride):
-    """Returns rows, and the numbers of examples that were too long and of those that lost pieces."""
+    """Returns rows, the number of examples that were too long, and the number of truncated examples."""
     if doc_stride is not None:
         return _window_rows(examples, tokenizer, max_seq_length, doc_stride)
     make = _choice_rows if kind == "multiple_choice" else _pair_rows
@@ -194,7 +191,7 @@ def _window_rows(examples, tokenizer, max_seq_length, doc_stride):
 
 
 def _pack(rows, max_seq_length):
-    """Returns rows as arrays, without labels."""
+    """Returns rows as padded arrays, without labels."""
     sequences, num_first, example_index = zip(*rows, strict=True)
     lengths = np.fromiter(map(len, sequences), np.int64, len(rows))
     places = np.arange(max_seq_length)
@@ -210,7 +207,7 @@ def _pack(rows, max_seq_length):
 
 
 def _label_arrays(examples, labels, kind, what):
-    """Returns the labels of examples, by the name of their feature; nothing where not all have one."""
+    """Returns the labels by the name of their feature; nothing if an example has none."""
     unlabelled = [example for example in examples if example.label is None]
     if len(unlabelled) == len(examples):
         return {}

@@ -1,4 +1,4 @@
-"""Scores of tags in files, of two files or of one that has the right tags and the predicted ones."""
+"""Scores tags of two files, or of one file with the gold tags and the predicted tags."""
 
 import itertools
 import json
@@ -10,21 +10,21 @@ from bert_keras.evaluation.entities import entity_metrics, entity_metrics_by_typ
 
 
 def score_entity_files(data_file, predictions_file, word_column=None, tag_column=None):
-    """Scores tags as conlleval does.
+    """Scores tags like conlleval.
 
     Args:
-        data_file: the tagged sentences, CoNLL columns or JSON lines; None: their tags are in the other file, too.
-        predictions_file: the same with the predicted tags in the last column, or as "predicted_tags".
-        word_column: int, column of the words; see `data_prep.tasks.conll.read_conll`.
-        tag_column: int, column of the right tags; None: the last of the data_file, or the one before the last of the
+        data_file: the sentences with gold tags, CoNLL columns or JSON lines; None: the other file also has these tags.
+        predictions_file: the same sentences with the predicted tags in the last column, or as "predicted_tags".
+        word_column: int, index of the column of the words; see `data_prep.tasks.conll.read_conll`.
+        tag_column: int, index of the column of the gold tags; None: the last of data_file, or the second to last of
             predictions_file.
 
     Returns:
-        (dict of figures, with those of each type below `types`; the same as a table).
+        (dict of metrics, with those of each type under `types`; the same as a table, str).
 
     Raises:
-        FileNotFoundError: a file is not there.
-        ValueError: a file cannot be read, lacks tags, or has other words than the other file.
+        FileNotFoundError: a file does not exist.
+        ValueError: a file is unreadable, lacks tags, or has other words than the other file.
     """
     files = [file for file in (data_file, predictions_file) if file]
     if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
@@ -75,7 +75,7 @@ def _check_same_words(gold, predicted):
 
 
 def _tag_lists(sentences, keys):
-    """Returns the tags of sentences as conlleval compares them: BIO and IOB1 as they are, other schemes as BIO."""
+    """Returns the tags of sentences for conlleval: IOBES and BILOU become BIO, others stay."""
     is_json = is_json_lines(sentences[0].path)
     tag_lists = [_json_tags(sentence, keys) if is_json else sentence.tags for sentence in sentences]
     return list(map(to_bio, tag_lists)) if find_scheme(tag_lists) in ("IOBES", "BILOU") else tag_lists

@@ -1,7 +1,4 @@
-"""An example of a text with its label, and the labels of many: learnt from a training file, and checked.
-
-Imports without TensorFlow.
-"""
+"""A labelled text, and functions that learn and check labels."""
 
 import collections
 import dataclasses
@@ -22,11 +19,11 @@ class Example:
     """One text, or pair of texts, and its label.
 
     Attributes:
-        id: as the file gives it, or its number from 0.
-        text_a, text_b: the texts; text_b is None where there is one only.
-        label: name of the class, number (regression), names (multi-label); None: not labelled.
-        choices: the second texts to choose from, for multiple choice only; the label is the number of one, as "0".
-        source: the place in the user's data, as "dev.tsv line 41".
+        id: from the file, or the number of the example from 0.
+        text_a, text_b: the texts; text_b is None for a single text.
+        label: class name, number (regression), or class names (multi-label); None: not labelled.
+        choices: the second texts to choose from, for multiple choice only; the label is the number of one, such as "0".
+        source: the place in the user's data, such as "dev.tsv line 41".
     """
 
     id: str
@@ -41,15 +38,15 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
     """Finds the labels of training examples.
 
     Args:
-        examples: all of them labelled.
+        examples: all labelled.
         kind: one of KINDS.
 
     Returns:
-        The labels in order of their ids: sorted, as numbers where all of them are integers. For regression (); for
-        multiple choice the numbers of the choices.
+        The labels in the order of their ids: sorted, by value if all are integers. For regression (); for multiple
+        choice the numbers of the choices.
 
     Raises:
-        ValueError: an example has no label, or there is nothing to learn because all have the same one.
+        ValueError: an example has no label, or all examples have the same class.
     """
     if kind == "regression":
         return ()
@@ -74,15 +71,15 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
 
 
 def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) -> None:
-    """Checks that every label is known; examples without one pass.
+    """Checks that every label is known; examples without a label are accepted.
 
     Args:
-        examples: of a file to train on or to evaluate with.
-        labels: in order of their ids; () for regression.
+        examples: from a file for training or evaluation.
+        labels: in the order of their ids; () for regression.
         kind: one of KINDS.
 
     Raises:
-        ValueError: a label is not among the labels, or for regression no finite number (names file and line).
+        ValueError: a label is not in `labels`, or for regression is not a finite number (names file and line).
     """
     known = set(labels)
     for example in examples:
@@ -99,7 +96,7 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) 
 
 
 def to_number(text: str | float) -> float | None:
-    """Returns a number as float; None where it is none, or not finite."""
+    """Returns a number as float; None if it is not a number or not finite."""
     try:
         number = float(text)
     except (TypeError, ValueError):
@@ -112,6 +109,6 @@ def _file_of(example):
 
 
 def _list_names(labels):
-    """Returns the labels for a message; of many only the first."""
+    """Returns the labels for a message, at most 20."""
     shown = ", ".join(labels[:20])
     return shown if len(labels) <= 20 else f"{shown} and {len(labels) - 20} more"

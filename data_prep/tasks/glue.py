@@ -1,26 +1,26 @@
-"""The tasks of GLUE, XNLI and SWAG: which files they read, what stands in which column, their labels and figures.
+"""Describes the tasks of GLUE, XNLI and SWAG: their files, columns, labels and metrics.
 
-A task is a row of `GLUE_TASKS`. Imports without TensorFlow.
+`GLUE_TASKS` has one entry for each task and alias.
 """
 
 import dataclasses
 from collections.abc import Mapping
 
-# A column is found by its number from 0, counted in the header from the end where negative, or by its name there.
+# A column is a number from 0 (if negative, from the end of the header), or a name in the header.
 Column = int | str
 
 
 @dataclasses.dataclass(frozen=True)
 class GlueFile:
-    """What one file of a task holds.
+    """The content of one file of a task.
 
     Attributes:
-        name: its path below the folder of the task; {language} stands for the language of XNLI.
-        text_a, text_b, label, id: columns; None: there is none.
+        name: its path in the folder of the task; the language of XNLI replaces {language}.
+        text_a, text_b, label, id: columns; None: the file has no such column.
         choices: columns of the endings, for multiple choice; each follows text_b, separated by a space.
         has_header: whether the first row names the columns.
         language: column of the language; rows of other languages are left out.
-        is_csv: separated by commas, with quotes; otherwise by tabs, where quotes are ordinary characters.
+        is_csv: whether the file is CSV with quotes; otherwise tabs separate cells, and quotes are ordinary characters.
     """
 
     name: str
@@ -36,7 +36,7 @@ class GlueFile:
 
 @dataclasses.dataclass(frozen=True)
 class TfdsSource:
-    """Where TensorFlow Datasets has a task: its name there, the features, and the name of each split."""
+    """A task in TensorFlow Datasets: the name of the dataset, its text features, and the name of each split."""
 
     name: str
     text_a: str
@@ -51,11 +51,11 @@ class GlueTask:
     Attributes:
         name: in lower case.
         kind: "single_label", "regression", "multi_label" or "multiple_choice".
-        files: GlueFile of "train", "dev" and "test"; those that there are.
-        labels: in order of their ids; () for regression.
-        metrics: names of its figures, as `evaluation` calls them; the first is the one to choose by.
-        tfds: where TensorFlow Datasets has it; None: nowhere in this form.
-        other_spellings: pairs of a label as it also stands in files, and the label that it means.
+        files: GlueFile of "train", "dev" and "test"; some tasks lack some of them.
+        labels: in the order of their ids; () for regression.
+        metrics: names as in `evaluation`; the first one is for choosing between runs.
+        tfds: the task in TensorFlow Datasets; None: not available there in this form.
+        other_spellings: pairs of another spelling of a label in files, and the label.
     """
 
     name: str
@@ -68,12 +68,12 @@ class GlueTask:
 
     @property
     def metric(self) -> str:
-        """The figure by which runs are compared, of which higher is better."""
+        """The metric for comparing runs; higher is better."""
         return self.metrics[0]
 
     @property
     def is_pair(self) -> bool:
-        """Whether examples have a second text."""
+        """True if examples have a second text."""
         return any(file.text_b is not None for file in self.files.values())
 
 
@@ -82,7 +82,7 @@ def _files(train=None, dev=None, test=None):
 
 
 def _indexed(text_a, text_b, label, id="index"):
-    """Files with the same columns in each, found by name; those of the test set have no label."""
+    """Returns files with the same named columns; the test file has no label."""
     labelled = {name: GlueFile(f"{name}.tsv", text_a, text_b, label, id) for name in ("train", "dev")}
     return _files(**labelled, test=GlueFile("test.tsv", text_a, text_b, None, id if id else "index"))
 
@@ -207,7 +207,7 @@ _TASKS = (
     ),
 )
 
-# Names besides the tasks' own.
+# Alternative names of tasks.
 ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "diagnostic": "ax", "mnli-m": "mnli"}
 
 GLUE_TASKS: dict[str, GlueTask] = {task.name: task for task in _TASKS}
@@ -215,11 +215,7 @@ GLUE_TASKS |= {alias: GLUE_TASKS[name] for alias, name in ALIASES.items()}
 
 
 def find_task(name: str) -> GlueTask:
-    """Returns the task of a name, in upper or lower case.
-
-    Raises:
-        ValueError: there is none; lists those there are.
-    """
+    """Returns the task with a name, in upper or lower case; raises ValueError if it does not exist."""
     task = GLUE_TASKS.get(name.lower())
     if task is None:
         raise ValueError(

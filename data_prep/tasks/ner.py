@@ -1,7 +1,7 @@
-"""Tagged words to the features of token classification, and scores of pieces back to a tag for each word.
+"""Converts tagged words to the features of token classification, and logits back to a tag for each word.
 
-A word's first piece carries its tag, the others count for nothing (paper, section 5.3). The release has no program for
-this task.
+The first token of a word has the label; the others are not counted (paper, section 5.3). The original BERT has no
+program for this task.
 
 Axes: N windows, T tokens, C tags.
 """
@@ -27,12 +27,12 @@ _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[UNK]")
 
 
 def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
-    """Returns the tags to learn, O first and the others sorted: B- and I- of every type that occurs, or B and I alone.
+    """Returns the tags to learn: O first, then sorted B- and I- of every type that occurs, or B and I without types.
 
-    Both of them, so that a type whose entities all have one word in a small file can be met with two in another.
+    Every type gets both tags. A type with only one-word entities in a small file may have longer entities in another.
 
     Raises:
-        ValueError: there is no entity.
+        ValueError: the sentences contain no entity.
     """
     types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"})
     if not types:
@@ -44,11 +44,7 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
 
 
 def check_tags(sentences: Sequence[Sentence], tags: Sequence[str]) -> None:
-    """Refuses tags that the model has not learnt.
-
-    Raises:
-        ValueError: a word has another tag than `tags`; the first such word is named by file and line.
-    """
+    """Raises ValueError if a tag is not in `tags`, those of training; names file and line of the first such word."""
     known = set(tags)
     for sentence in sentences:
         for word, tag in enumerate(sentence.tags or ()):
@@ -67,29 +63,28 @@ def make_features(
     document_context: bool = False,
     counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
-    """Turns sentences into windows of pieces: one for each sentence, several that overlap for one that is too long.
+    """Converts sentences to windows of tokens: one for each sentence, or several that overlap for a long sentence.
 
-    Windows begin and end between words. A word counts in one window only: where it has most context, counted in
-    pieces on the side that has fewer. A word without any piece (of control characters) is one [UNK].
+    Windows begin and end between words. A word counts only in the window with the most context: the most tokens on the
+    side that has fewer. A word without tokens (only control characters) becomes one [UNK].
 
     Args:
-        sentences: those without tags get no labels.
-        tags: names in the order of the ids.
-        tokenizer: FullTokenizer.
-        max_seq_length: T, with [CLS] and [SEP].
-        document_context: fills the room beside each sentence with its neighbours in the document, as many pieces on
-            the left as on the right where there are (paper: "the maximal document context provided by the data").
-        counts: where it is given, the number of sentences with several windows is added to its "windows", and that of
-            words that are cut to its "cut", instead of being logged.
+        sentences: sentences without tags get no labels.
+        tags: names in the order of their ids.
+        max_seq_length: T, including [CLS] and [SEP].
+        document_context: fills the remaining room with neighbouring sentences of the document, with as many tokens on
+            the left as on the right if possible (paper: "the maximal document context provided by the data").
+        counts: if given, replaces the log lines: "windows" grows by the number of sentences with several windows, "cut"
+            by that of distinct truncated words.
 
     Returns:
         dict of int32 [N, T] "input_ids", int8 [N, T] "input_mask" and "segment_ids", int32 [N, T] "label_ids" (the tag
-        at the first piece of each word that counts, else -1), int32 [N] "sentence_index" and int32 [N, T] "word_index"
-        (the number in its sentence of the word that counts here, else -1).
+        at the first token of each word that counts, else -1), int32 [N] "sentence_index" and int32 [N, T] "word_index"
+        (the index in its sentence of the word that counts here, else -1).
 
     Raises:
-        ValueError: a tag is not one of `tags`; max_seq_length has no room for a word; the vocabulary lacks [CLS],
-            [SEP] or [UNK].
+        ValueError: a tag is not in `tags`; max_seq_length has no room for a word; the vocabulary lacks [CLS], [SEP] or
+            [UNK].
     """
     room = max_seq_length - 2
     if room < 1:
@@ -136,10 +131,10 @@ def tags_from_logits(
         features: of these sentences, from `make_features`.
         logits: float32 [N, T, C].
         sentences: as given to `make_features`.
-        tags: names in the order of the ids.
+        tags: names in the order of their ids.
 
     Raises:
-        ValueError: a score is not a number.
+        ValueError: a logit is not finite.
     """
     best = _scores_of_words(features, logits, sentences).argmax(axis=-1)
     return _split([tags[number] for number in best], sentences)
@@ -148,13 +143,13 @@ def tags_from_logits(
 def confidences_from_logits(
     features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence]
 ) -> list[list[float]]:
-    """Returns the probability of the best tag of each word; the arguments are those of `tags_from_logits`."""
+    """Returns the probability of each word's best tag; arguments and errors as in `tags_from_logits`."""
     scores = _scores_of_words(features, logits, sentences).astype(np.float64)
     return _split(scipy.special.softmax(scores, axis=-1).max(axis=-1).tolist(), sentences)
 
 
 def _scores_of_words(features, logits, sentences):
-    """Returns the scores at the first piece of each word where it counts, float32 [words, C]."""
+    """Returns the logits at the first token of each word in the window where it counts, float32 [words, C]."""
     rows, columns = np.nonzero(features["word_index"] >= 0)
     starts = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
     places = starts[features["sentence_index"][rows]] + features["word_index"][rows, columns]
@@ -176,7 +171,7 @@ def _split(values, sentences):
 
 
 class _Pieces(dict):
-    """The ids of the pieces of each distinct word, none of them empty or longer than the room."""
+    """The token ids of each distinct word: at least one, and at most `room`."""
 
     def __init__(self, tokenizer, unk_id, room):
         super().__init__()
@@ -193,7 +188,7 @@ class _Pieces(dict):
 
 @dataclasses.dataclass(frozen=True)
 class _Window:
-    """A row of features: the pieces between [CLS] and [SEP], and the words that count here with their columns."""
+    """A row of features: the tokens between [CLS] and [SEP], and the words that count here with their columns."""
 
     sentence: int
     ids: list[int]
@@ -202,7 +197,7 @@ class _Window:
 
 
 def _texts(sentences, document_context) -> Iterator[tuple[int, Sequence[Sentence]]]:
-    """Yields what may be looked at together: documents or single sentences, each with the number of the first."""
+    """Yields documents or single sentences, each with the index of its first sentence."""
     numbers = range(len(sentences))
     of_text = (lambda number: sentences[number].document) if document_context else None
     for _, group in itertools.groupby(numbers, of_text):
@@ -227,13 +222,10 @@ def _windows_of_text(first, sentences, pieces, room, document_context):
 
 
 def _split_sentence(offsets, start, end, room):
-    """Splits the words [start, end) into windows that fit, each beginning half a room after the one before.
+    """Splits the words [start, end) into windows that fit, each beginning half a room after the previous one.
 
-    Args:
-        offsets: number of pieces before each word, and of all.
-
-    Returns:
-        list of pairs: the window (left, right), and the words that have most context in it, which are never none.
+    `offsets` is the number of tokens before each word, and at the end of all. Returns pairs of a window (left, right)
+    and the words with their most context in it; windows without such words are left out.
     """
     if offsets[end] - offsets[start] <= room:
         return [((start, end), range(start, end))]
@@ -266,7 +258,7 @@ def _widen(offsets, left, right, room):
 
 
 def _report(sentences, windows, pieces, room, document_context):
-    """Says what was decided: what a document is, how many sentences needed several windows, which words were cut."""
+    """Logs a missing division into documents, the sentences with several windows, and the truncated words."""
     path = sentences[0].path
     where = f"{path}: " if path else ""
     if document_context and len({sentence.document for sentence in sentences}) == 1:

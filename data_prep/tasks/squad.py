@@ -1,7 +1,7 @@
-"""SQuAD 1.1 and 2.0: files into questions, and questions into windows of features.
+"""Reads SQuAD 1.1 and 2.0 files into questions, and converts questions to windows of features.
 
-A context may be longer than the model: it is looked at in overlapping windows, each a row of features together with the
-question. What the windows say is put together again in `data_prep.tasks.squad_answers`.
+A context may be too long for the model. Overlapping windows cover it, and each is a row of features together with the
+question. `data_prep.tasks.squad_answers` combines the predictions of the windows.
 """
 
 import bisect
@@ -18,18 +18,18 @@ from bert_keras.data_prep.tasks.squad_windows import Windows, empty_features, re
 
 log = logging.getLogger("bert_keras")
 
-# These five characters and no others separate words: a no-break space is part of one, as in the release.
+# As in the original BERT, only these five characters separate words; a no-break space is part of a word.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]")
 
 
 class Passage:
-    """A text that questions are asked about, and its words.
+    """A text that questions refer to, and its words.
 
     Attributes:
         text: str.
         words: list of str.
-        word_starts: list of int; the place in the text where each word starts.
+        word_starts: list of int; the position in the text where each word starts.
     """
 
     def __init__(self, text: str):
@@ -39,7 +39,7 @@ class Passage:
         self.word_starts = [match.start() for match in matches]
 
     def word_at(self, place: int) -> int:
-        """Returns the index of the word at a place of the text; of the word before it where that is white space."""
+        """Returns the index of the word at a position in the text; at white space, of the word before."""
         return bisect.bisect_right(self.word_starts, place) - 1
 
 
@@ -48,13 +48,11 @@ class SquadExample:
     """A question about a passage; in training with its answer.
 
     Attributes:
-        question_id: its id in the file.
-        question: its text.
+        question_id, question: its id in the file, and its text.
         passage: Passage; one object for all questions about it.
-        answer_text: the answer as it stands in the file; "" where there is none or it is not known.
-        start_position: index of the first word of the answer; -1 where there is none or it is not known.
-        end_position: index of its last word.
-        is_impossible: whether it is known that the passage does not answer it.
+        answer_text: the answer in the file; "" if missing or not read.
+        start_position, end_position: indices of the answer's first and last word; -1 if missing or not read.
+        is_impossible: whether the file says that the passage does not answer the question.
     """
 
     question_id: str
@@ -69,22 +67,22 @@ class SquadExample:
 def read_squad(path: str, is_training: bool, version_2_with_negative: bool) -> list[SquadExample]:
     """Reads the questions of a SQuAD file.
 
-    In training a question whose answer does not stand at its `answer_start` is left out, as in the release; one line of
-    the log says how many there are and names the first. In prediction answers are not looked at.
-    Release: `read_squad_examples` of run_squad.py.
+    In training, a question whose answer is not at its `answer_start` is left out, as in the original BERT; the log
+    reports how many and lists up to five. Prediction ignores answers.
+    Source: `read_squad_examples` of the original run_squad.py.
 
     Args:
-        path: a file of SQuAD's JSON.
-        is_training: whether the answers are wanted.
-        version_2_with_negative: whether there may be questions without an answer.
+        path: a JSON file in the format of SQuAD.
+        is_training: whether to read the answers.
+        version_2_with_negative: whether questions may have no answer.
 
     Returns:
         The questions in the order of the file.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not SQuAD's JSON, of the other version, without any question, or (in training) an answer is
-            missing or one of several, or no answer stands where the file says, or (in prediction) an id is there twice.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not SQuAD's JSON, has the other version, or has no question. In training: an answer is
+            missing, empty or one of several, or no answer is at its position. In prediction: an id occurs twice.
     """
     return make_examples(read_articles(path), path, is_training, version_2_with_negative)
 
@@ -92,13 +90,12 @@ def read_squad(path: str, is_training: bool, version_2_with_negative: bool) -> l
 def make_examples(
     articles: Sequence[dict], path: str, is_training: bool, version_2_with_negative: bool
 ) -> list[SquadExample]:
-    """Makes examples of the articles that `read_articles` gave; otherwise as `read_squad`.
+    """Makes examples of the articles from `read_articles`; otherwise like `read_squad`.
 
     Args:
         articles: list of dict.
-        path: of the file they are from; named in errors.
-        is_training: see `read_squad`.
-        version_2_with_negative: see `read_squad`.
+        path: the file of the articles, for messages.
+        is_training, version_2_with_negative: see `read_squad`.
     """
     _check_ids(repeated_ids(articles), path, is_training)
     examples, misplaced = [], []
@@ -138,7 +135,7 @@ def _check_ids(repeated: list[str], path: str, is_training: bool) -> None:
 
 
 def _with_answer(example: SquadExample, question: dict, path: str, version_2_with_negative: bool):
-    """Returns the example with the answer of its question in the file; None where that is not where it should be."""
+    """Returns the example with the answer of its question in the file; None if the answer is not at its position."""
     name = f'{path} question "{question["id"]}"'
     answers = question.get("answers", [])
     if version_2_with_negative:
@@ -170,27 +167,22 @@ def _with_answer(example: SquadExample, question: dict, path: str, version_2_wit
     if not 0 <= offset <= offset + len(text) <= len(passage.text):
         return None
     start, end = passage.word_at(offset), passage.word_at(offset + len(text) - 1)
-    # The words joined by single spaces, and an answer split at all that Unicode takes for white space: an answer with a
-    # no-break space in it is not found.
+    # The answer is split at all Unicode white space, the passage only at five characters. So an answer with a no-break
+    # space is not found.
     if " ".join(text.split()) not in " ".join(passage.words[start : end + 1]):
         return None
     return dataclasses.replace(example, answer_text=text, start_position=start, end_position=end)
 
 
 class PassagePieces:
-    """The WordPiece tokens of a passage.
+    """The word pieces of a passage.
 
-    Each word gives the pieces it gives alone, so that the whole text may be tokenized at once.
-
-    Args:
-        passage: Passage.
-        tokenizer: FullTokenizer.
+    A word has the same tokens in the text as alone, so the whole text is tokenized at once.
 
     Attributes:
-        ids: int32 [pieces].
-        words: int32 [pieces]; the word that each piece is of.
-        starts: int32 [pieces]; where in the text the piece starts.
-        ends: int32 [pieces]; where it ends.
+        ids: int32 [tokens].
+        words: int32 [tokens]; the index of each token's word.
+        starts, ends: int32 [tokens]; the positions in the text where each token starts and ends.
     """
 
     def __init__(self, passage: Passage, tokenizer):
@@ -201,11 +193,10 @@ class PassagePieces:
         self.words = np.searchsorted(np.array(passage.word_starts, np.int32), self.starts, "right").astype(np.int32) - 1
 
     def __len__(self) -> int:
-        """The number of pieces."""
         return len(self.ids)
 
     def first_of_word(self, word: int) -> int:
-        """Returns the place of the first piece of a word, or of those after it where it has none."""
+        """Returns the index of the first token of a word, or of the next word's if it has none."""
         return int(np.searchsorted(self.words, word))
 
 
@@ -218,29 +209,28 @@ def make_features(
     is_training: bool,
     counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
-    """Turns questions into the features of their windows: [CLS] question [SEP] window [SEP] and padding.
+    """Converts questions to the features of their windows: [CLS] question [SEP] window [SEP] and padding.
 
-    A window of a training question that does not hold the whole answer is labelled with [CLS], as in the release.
-    Release: `convert_examples_to_features` of run_squad.py.
-    Differs from the release: a context is tokenized once rather than for each of its questions, and which window gives
-    a piece the most context is found in one pass over the windows rather than in one for each piece.
+    A training window without the whole answer is labelled with [CLS], as in the original BERT.
+    Source: `convert_examples_to_features` of the original run_squad.py.
+    Differs from the original: a context is tokenized once rather than for each question. One loop over the windows, not
+    one for each token, finds the window with the most context.
 
     Args:
-        examples: list of SquadExample.
         tokenizer: FullTokenizer.
-        max_seq_length: T, the pieces of a row.
-        doc_stride: pieces from the start of one window to that of the next.
-        max_query_length: a question is cut to that many pieces.
-        is_training: whether to give the labels, too.
-        counts: where it is given, the number of questions with several windows is added to its "windows", and that of
-            questions that are cut to its "cut", instead of being logged.
+        max_seq_length: T, the tokens of a row.
+        doc_stride: tokens from the start of one window to that of the next.
+        max_query_length: the maximum number of tokens of a question, which is truncated.
+        is_training: whether to add the labels.
+        counts: if given, replaces the log line: "windows" grows by the number of questions with several windows, "cut"
+            by that of truncated questions.
 
     Returns:
         dict of arrays, N windows in the order of the questions: `input_ids` int32 [N, T], `input_mask` and
         `segment_ids` int8 [N, T], `unique_ids` int64 [N], `example_index` and `doc_span_index` int32 [N], `doc_start`
-        int32 [N] (the piece of the passage that the window starts with), `token_to_orig_map` int32 [N, T] (the word of
-        a piece of the passage, else -1), `token_is_max_context` int8 [N, T] (1 where no other window shows more around
-        the piece). In training also `start_positions`, `end_positions` int32 [N] and `is_impossible` int8 [N].
+        int32 [N] (the index in the passage of the window's first token), `token_to_orig_map` int32 [N, T] (the word of
+        a passage token, else -1), `token_is_max_context` int8 [N, T] (1 if no other window has more context around the
+        token). In training also `start_positions`, `end_positions` int32 [N] and `is_impossible` int8 [N].
 
     Raises:
         ValueError: max_seq_length leaves no room for the passage, or the vocabulary lacks a special token.
@@ -258,7 +248,7 @@ def make_features(
     for index, example in enumerate(examples):
         question = tokenizer.encode(example.question)
         num_cut += len(question) > max_query_length
-        # By identity: the questions about a passage share the object.
+        # By identity, because the questions about a passage share the object.
         key = id(example.passage)
         if key not in passages:
             passages[key] = PassagePieces(example.passage, tokenizer)
@@ -281,10 +271,10 @@ def make_features(
 
 
 def gold_span(example: SquadExample, pieces: PassagePieces, tokenizer) -> tuple[int, int] | None:
-    """Returns the first and the last piece of an answer, or None where there is none.
+    """Returns the first and the last token of an answer, or None if the question has no answer.
 
-    The words of the answer are narrowed down to its own pieces, where these stand in them: "1895" in "(1895-1943)".
-    Release: `_improve_answer_span` of run_squad.py.
+    If the answer's words contain its exact tokens, the span is narrowed to these: "1895" in "(1895-1943)".
+    Source: `_improve_answer_span` of the original run_squad.py.
     """
     if example.is_impossible:
         return None

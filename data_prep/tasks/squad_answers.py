@@ -1,6 +1,6 @@
-"""From the logits of windows to answers: the best spans of each question, their text, and whether there is an answer.
+"""Converts the logits of windows to answers: the best spans of each question, their texts, and the no-answer odds.
 
-Release: `write_predictions` and `get_final_text` of run_squad.py.
+Source: `write_predictions` and `get_final_text` of the original run_squad.py.
 """
 
 import dataclasses
@@ -19,21 +19,21 @@ log = logging.getLogger("bert_keras")
 
 ANSWER_TEXTS = ("release", "offsets")
 
-# What a null score stays below, and what stands for "there is no answer, whatever the threshold".
+# The upper limit of null scores; as null odds, it means no answer for every threshold.
 NO_ANSWER = 1_000_000.0
 
 
 @dataclasses.dataclass(frozen=True)
 class AnswerSettings:
-    """How answers are chosen.
+    """Settings for choosing answers.
 
     Attributes:
-        n_best_size: answers that are kept, and places that are looked at for their starts and their ends.
-        max_answer_length: pieces of an answer, at most.
-        version_2_with_negative: whether there may be no answer.
-        null_score_diff_threshold: there is none where its odds are above this.
-        answer_text: "release" for the text as the release projects it, "offsets" for what stands in the passage.
-        verbose_logging: whether the log tells of each text that the release's projection fails on.
+        n_best_size: the number of answers to keep, and of start and end positions to consider in each window.
+        max_answer_length: the maximum number of tokens of an answer.
+        version_2_with_negative: whether questions may have no answer.
+        null_score_diff_threshold: a question with greater odds has no answer.
+        answer_text: "release" for the text that the original BERT projects, "offsets" for the text in the passage.
+        verbose_logging: whether to log each text that the projection does not find.
     """
 
     n_best_size: int = 20
@@ -49,12 +49,11 @@ class Candidate:
     """One of the n best answers to a question.
 
     Attributes:
-        text: "" says that there is no answer.
+        text: "" means no answer.
         probability: among the candidates of the question.
-        start_logit: of its first piece.
-        end_logit: of its last piece.
-        start: where it starts in the text of the passage; None where it is not from there.
-        end: where it ends there. passage[start:end] is the text, but for white space other than single spaces.
+        start_logit, end_logit: of its first and its last token.
+        start: position in the passage where it starts; None if it is not from the passage.
+        end: position where it ends. passage[start:end] is the text, except for white space other than single spaces.
     """
 
     text: str
@@ -67,15 +66,15 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What is answered to a question.
+    """The answer to a question.
 
     Attributes:
         question_id: str.
-        text: the answer; "" where there is none.
+        text: the answer; "" for no answer.
         candidates: list of Candidate, the most probable first.
-        best: the best candidate that is an answer; None where there is none.
-        null_odds: how much more the windows say that there is no answer than that it is the best one (a difference of
-            summed logits); None unless version_2_with_negative.
+        best: the best candidate from the passage, or None.
+        null_odds: the summed logits of no answer minus those of the best candidate; the higher, the likelier is no
+            answer. None unless version_2_with_negative.
     """
 
     question_id: str
@@ -95,22 +94,21 @@ def find_answers(
 ) -> list[Answer]:
     """Chooses the answers to all questions.
 
-    Differs from the release: it stops where no window has a candidate, which its version 2 mode does; the answer is
-    then "" here, and its null odds are 1000000. In version 1 it is "empty", as in the release.
+    Differs from the original: if no window has a candidate, its version 2 mode ends with an error. Here the answer is
+    "" with null odds of 1000000. In version 1 the answer is "empty", as in the original.
 
     Args:
-        examples: list of SquadExample, as given to `make_features`.
-        features: what that gave.
-        start_logits: float [N, T].
-        end_logits: float [N, T].
+        examples: as given to `make_features`.
+        features: from `make_features`.
+        start_logits, end_logits: float [N, T].
         tokenizer: FullTokenizer.
-        settings: AnswerSettings.
+        settings: see `AnswerSettings`.
 
     Returns:
         list of Answer, in the order of the examples.
 
     Raises:
-        ValueError: a logit is not finite, or there are not as many as features.
+        ValueError: a logit is not finite, or the shapes of logits and features differ.
     """
     if not start_logits.shape == end_logits.shape == features["input_ids"].shape:
         raise ValueError(
@@ -121,7 +119,7 @@ def find_answers(
     answers = []
     for example, start, stop in zip(examples, [0, *stops], stops, strict=False):
         rows = {name: values[start:stop] for name, values in features.items()}
-        # As in the release logits are added up in double precision. [W, 2, T]
+        # As in the original, logits are summed in double precision. [W, 2, T]
         logits = np.stack((start_logits[start:stop], end_logits[start:stop]), axis=1).astype(np.float64)
         _check_finite(logits, example.question_id)
         answers.append(_answer(example, rows, logits, tokenizer, settings))
@@ -129,7 +127,7 @@ def find_answers(
 
 
 def report_unanswered(answers: Sequence[Answer]) -> None:
-    """Says in the log how many questions of a file have no span to answer with."""
+    """Logs how many questions of a file have no span to answer with."""
     without = [answer for answer in answers if answer.best is None]
     if without:
         shown = '"empty", as in the release' if without[0].text else '""'
@@ -153,23 +151,25 @@ def nbest_json(answers: Sequence[Answer]) -> str:
 
 
 def null_odds_json(answers: Sequence[Answer]) -> str:
-    """Returns the text of null_odds.json: the odds that there is no answer to each question, by its id."""
+    """Returns the text of null_odds.json: the no-answer odds of each question by its id."""
     return _to_json({answer.question_id: answer.null_odds for answer in answers})
 
 
 def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> tuple[int, int] | None:
-    """Finds the text of some pieces in the words they are from, which have their own case, accents and spaces.
+    """Finds the text of some tokens in their words, which have the original case, accents and spaces.
 
-    Both are compared without spaces. Of several places it takes the first. Release: `get_final_text` of run_squad.py.
+    If the text occurs several times, the first place counts. Positions are mapped by counting characters without
+    spaces.
+    Source: `get_final_text` of the original run_squad.py.
 
     Args:
-        piece_text: the pieces, joined to words, with single spaces between these.
-        original: the words, with single spaces between them.
-        basic_tokenizer: BasicTokenizer of the model's casing.
+        piece_text: the tokens joined to words, with single spaces between the words.
+        original: the words of the passage, with single spaces between them.
+        basic_tokenizer: BasicTokenizer with the model's casing.
 
     Returns:
-        (start, end) in `original`; None where there is no such place, or the tokenizer changes the number of
-        characters. The release then takes all of `original`.
+        (start, end) in `original`; None if the text is not found, or the tokenizer changes the number of characters.
+        The original BERT then takes all of `original`.
     """
     tokenized = " ".join(basic_tokenizer.tokenize(original))
     start = tokenized.find(piece_text)
@@ -197,7 +197,7 @@ def _answer(example, rows, logits, tokenizer, settings):
     texts = _Texts(example.passage, rows, tokenizer, settings)
     found = _distinct(_ranked_spans(rows, logits, settings), null, texts, settings.n_best_size)
     candidates = _with_probabilities(found or [("empty", None, None, 0.0, 0.0)])
-    # "empty" is the release's word for none, which a text may hold as well.
+    # The text "empty" does not identify the original's placeholder, because a passage may contain it.
     best = next((candidate for candidate in candidates if candidate.start is not None), None)
     if null is None:
         return Answer(example.question_id, candidates[0].text, candidates, best, None)
@@ -207,7 +207,7 @@ def _answer(example, rows, logits, tokenizer, settings):
 
 
 def _null(logits):
-    """Returns the least score of there being no answer, among the windows, and the two logits it is the sum of."""
+    """Returns the lowest no-answer score of the windows, and the two logits that it sums."""
     scores = logits[:, 0, 0] + logits[:, 1, 0]
     if not len(scores) or scores.min() >= NO_ANSWER:
         return NO_ANSWER, 0.0, 0.0
@@ -216,12 +216,12 @@ def _null(logits):
 
 
 def _ranked_spans(rows, logits, settings):
-    """Returns (window, start, end, start_logit, end_logit) of all spans that may be answers, the best first.
+    """Returns (window, start, end, start_logit, end_logit) of all possible answer spans, the best first.
 
-    Of equal ones the first in the order of windows, starts by rank and ends by rank. The release looks at the length of
-    a span and at the context around its start, but not at that around its end.
+    Ties are in the order of windows, then of start ranks, then of end ranks. As in the original, a start needs the
+    maximum context, but an end does not.
     """
-    # Stable, so that of equal logits the first position goes first. [W, 2, n]
+    # Stable: among equal logits the first position comes first. [W, 2, n]
     top = np.argsort(-logits, axis=2, kind="stable")[:, :, : settings.n_best_size]
     starts, ends = top[:, 0, :, None], top[:, 1, None, :]
     top_logits = np.take_along_axis(logits, top, axis=2)
@@ -236,9 +236,9 @@ def _ranked_spans(rows, logits, settings):
 
 
 def _distinct(spans, null, texts, n_best_size):
-    """Returns (text, start, end, start_logit, end_logit) of the best spans of different texts, and of no answer.
+    """Returns (text, start, end, start_logit, end_logit) of the best spans with different texts, and of no answer.
 
-    No answer stands where its score ranks it, behind spans of the same; where that is too low, at the end.
+    The no-answer entry is ranked by its score, after spans with the same score; if its score is too low, it comes last.
     """
     found, seen = [], set()
     waiting = [("", None, None, *null[1:])] if null else []
@@ -276,7 +276,7 @@ class _Texts:
         self._known = {}
 
     def of(self, window: int, start: int, end: int) -> tuple[str, int, int]:
-        """Returns the text from one position of a row to another, and where it starts and ends in the passage."""
+        """Returns the text between two positions of a row, and its start and end in the passage."""
         if self._settings.answer_text == "offsets":
             return self._by_offsets(window, start, end)
         words = self._rows["token_to_orig_map"][window, [start, end]].tolist()
@@ -301,7 +301,7 @@ class _Texts:
         return original[start:end], *places
 
     def _in_passage(self, first_word, original, place):
-        """Returns the place in the passage of a character of its words from one on, joined by single spaces."""
+        """Returns the position in the passage of a character of `original`, which begins with the word `first_word`."""
         word = first_word + original.count(" ", 0, place)
         return self._passage.word_starts[word] + place - (original.rfind(" ", 0, place) + 1)
 

@@ -1,4 +1,4 @@
-"""The JSON of SQuAD 1.1 and 2.0: reading it, and saying where it is not what it should be."""
+"""Reads the JSON of SQuAD 1.1 and 2.0, and reports where it is invalid."""
 
 import collections
 import json
@@ -9,18 +9,19 @@ _SHAPE = 'SQuAD is {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ...
 
 
 def read_articles(path: str) -> list[dict]:
-    """Reads a SQuAD file of either version and checks that every question has what it needs.
+    """Reads a SQuAD file of either version and checks that every question has the required values.
 
     Args:
-        path: of a JSON file.
+        path: a JSON file.
 
     Returns:
-        The articles of its "data", as they are, with ids as texts: `paragraphs`, each with `context` and `qas`, each of
-        these with `id`, `question` and, where they are known, `answers` (`text`, `answer_start`) and `is_impossible`.
+        The articles of its "data", with ids as str: `paragraphs`, each with `context` and `qas`, each of these with
+        `id`, `question` and optionally `answers` (`text`, `answer_start`) and `is_impossible`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not JSON (see `storage.json_files.read_json`), not of this shape, or has no question.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not JSON (see `storage.json_files.read_json`), has another structure, or has no
+            question.
     """
     content = read_json(path, "give a file of SQuAD's JSON")
     articles = content.get("data") if isinstance(content, dict) else None
@@ -40,21 +41,18 @@ def read_articles(path: str) -> list[dict]:
 
 
 def repeated_ids(articles: list[dict]) -> list[str]:
-    """Returns the ids that several questions have, each once.
-
-    Args:
-        articles: what `read_articles` gave.
-    """
+    """Returns the ids that several questions of articles from `read_articles` have, each once."""
     counts = collections.Counter(question["id"] for question in _questions(articles))
     return [id_ for id_, count in counts.items() if count > 1]
 
 
 def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[str]:
-    """Returns the ids of the questions whose answers are not in the file, so that they cannot be scored.
+    """Returns the ids of questions that cannot be scored, because the file lacks their answers.
 
     Args:
-        articles: what `read_articles` gave.
-        version_2_with_negative: whether an empty list of answers, or is_impossible, says that there is none.
+        articles: from `read_articles`.
+        version_2_with_negative: whether an empty list of answers, or is_impossible, means that the question has no
+            answer.
     """
     return [
         question["id"]
@@ -71,7 +69,7 @@ def _questions(articles):
 
 
 def _check_paragraph(paragraph, path, where):
-    """Checks a paragraph and returns how many questions it has."""
+    """Checks a paragraph and returns its number of questions."""
     _value(paragraph, "context", str, where)
     questions = _value(paragraph, "qas", list, where)
     for number, question in enumerate(questions, 1):
@@ -88,7 +86,7 @@ def _check_paragraph(paragraph, path, where):
 
 
 def _text_id(question, where):
-    """Returns the id of a question, which becomes a text where it is a number: predictions have it as a key of JSON."""
+    """Returns the id of a question; a number becomes a str, because predictions have it as a JSON key."""
     if isinstance(question, dict):
         _whole_number(question, "id")
         if isinstance(question.get("id"), int) and not isinstance(question["id"], bool):
@@ -97,7 +95,7 @@ def _text_id(question, where):
 
 
 def _whole_number(holder, key):
-    """Turns a value such as 3.0 into 3."""
+    """Converts a value such as 3.0 to 3 in place."""
     if isinstance(holder, dict) and isinstance(holder.get(key), float) and holder[key].is_integer():
         holder[key] = int(holder[key])
 
@@ -106,7 +104,7 @@ _NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a li
 
 
 def _value(holder, key, kind, where):
-    """Returns the value of a key, which must be there and of a kind."""
+    """Returns the value of a key, after checking that it exists and has the right type."""
     if not isinstance(holder, dict):
         raise ValueError(f'{where} is {_shown(holder)} where an object with the key "{key}" is needed; {_SHAPE}')
     if key not in holder:

@@ -1,4 +1,4 @@
-"""The windows in which a question and its passage are shown to the network: where they are, and their features."""
+"""The windows of a question and its passage: their positions and their features."""
 
 import logging
 import math
@@ -12,24 +12,25 @@ FIRST_UNIQUE_ID = 1_000_000_000
 
 
 def max_context(starts: Sequence[int], lengths: Sequence[int], num_pieces: int) -> np.ndarray:
-    """Finds the window that shows the most around each piece.
+    """Finds the window with the most context around each token.
 
-    That is the one with the highest min(pieces to the left, pieces to the right) + 0.01 * its length, and of several
-    the earliest. Release: `_check_is_max_context` of run_squad.py, which goes through all windows for each piece.
+    It is the window with the highest min(tokens to the left, tokens to the right) + 0.01 * its length; ties go to the
+    earliest.
+    Source: `_check_is_max_context` of the original run_squad.py, which tries all windows for each token.
 
     Args:
-        starts: where each window starts.
-        lengths: how many pieces it has.
-        num_pieces: int; the pieces of the passage.
+        starts: the index of each window's first token.
+        lengths: the number of tokens in each window.
+        num_pieces: int; the number of tokens in the passage.
 
     Returns:
-        int32 [num_pieces], the index of a window.
+        int32 [num_pieces], the index of a window for each token.
     """
     best = np.zeros(num_pieces, np.int32)
     best_score = np.full(num_pieces, -1.0)
     for window, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         places = np.arange(length)
-        # In this order and precision, so that what is equal in the release is equal here.
+        # This order and precision give the same ties as the original.
         score = np.minimum(places, places[::-1]) + 0.01 * length
         is_better = score > best_score[start : start + length]
         best[start : start + length][is_better] = window
@@ -38,25 +39,25 @@ def max_context(starts: Sequence[int], lengths: Sequence[int], num_pieces: int) 
 
 
 class Windows:
-    """The windows of a question: where they are in its passage, and their rows of features.
+    """The windows of a question: their positions in its passage, and their rows of features.
 
     Args:
         example_index: of the question.
-        question: list of int; the ids of its pieces, already cut.
-        pieces: PassagePieces, or whatever has `ids` and `words` of its length.
-        max_seq_length: int; the pieces of a row.
-        doc_stride: int; pieces from the start of a window to that of the next, at most.
+        question: list of int; its token ids, already truncated.
+        pieces: PassagePieces, or an object with its `ids`, `words` and length.
+        max_seq_length: int; the tokens of a row.
+        doc_stride: int; the maximum number of tokens from the start of a window to that of the next.
 
     Attributes:
-        starts: list of int; the piece that each window starts with.
-        lengths: list of int; how many pieces of the passage it has.
+        starts: list of int; the index of each window's first token.
+        lengths: list of int; the number of passage tokens in each window.
     """
 
     def __init__(self, example_index, question, pieces, max_seq_length, doc_stride):
         self.example_index = example_index
         self.question = question
         self.pieces = pieces
-        self.first = len(question) + 2  # the position of a row at which the passage starts
+        self.first = len(question) + 2  # the position in a row where the passage starts
         room = max_seq_length - len(question) - 3
         step = min(room, doc_stride)
         num_windows = 1 + max(0, math.ceil((len(pieces) - room) / step)) if len(pieces) else 0
@@ -81,7 +82,7 @@ class Windows:
             rows["token_is_max_context"][row, first:end] = 1 if best is None else best[start : start + length] == row
 
     def label(self, rows, span):
-        """Writes the answer's place in each window that holds all of it; returns how many windows of one do not."""
+        """Writes the answer's position into each window that contains all of it; returns how many windows do not."""
         num_outside = 0
         for row, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True)):
             if span and span[0] >= start and span[1] < start + length:
@@ -93,7 +94,7 @@ class Windows:
 
 
 def empty_features(num_windows, max_seq_length, is_training):
-    """Returns the features of windows that have not been filled in, named as in `squad.make_features`."""
+    """Returns features of windows for `Windows.fill`, named as in `squad.make_features`."""
     features = {
         "input_ids": np.zeros((num_windows, max_seq_length), np.int32),
         "input_mask": np.zeros((num_windows, max_seq_length), np.int8),
@@ -113,7 +114,7 @@ def empty_features(num_windows, max_seq_length, is_training):
 
 
 def report(windows, max_seq_length, num_cut, max_query_length, num_outside):
-    """Says in one line what became of the questions."""
+    """Logs a summary of the windows and of truncated questions in one line."""
     num_windows = [len(of_example.starts) for of_example in windows]
     notes = [f"{sum(number > 1 for number in num_windows)} of the questions take more than one"]
     empty = num_windows.count(0)

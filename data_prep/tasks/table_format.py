@@ -1,7 +1,4 @@
-"""Finds line ends, delimiter and quotes of a user's table from its content.
-
-Imports without TensorFlow.
-"""
+"""Finds line ends, delimiter and quotes of a user's table from its content."""
 
 import collections
 import csv
@@ -17,17 +14,17 @@ LARGEST_CELL = 2**31 - 1
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _ROWS_LOOKED_AT = 1000
 _CHARACTERS_LOOKED_AT = 1 << 20
-# Excel takes the delimiter from a first line such as sep=; whatever the country.
+# Excel takes the delimiter from a first line such as sep=; in every country.
 _SEPARATOR_LINE = re.compile(r'"?sep=([^\r\n"])"?\r*(?:\n|$)', re.IGNORECASE)
 _COMMA_OUTSIDE_NUMBER = re.compile(r"(?<!\d),|,(?!\d)")
-# A cell of a TSV file between quotes, in which quotes are doubled.
+# A quoted cell of a TSV file; quotes in it are doubled.
 _QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
 
 
 def unify_line_ends(text, name):
     """Returns a text whose lines end with a line feed, with or without a carriage return before it.
 
-    Programs of old Macs end lines with a carriage return alone; a file whose line ends were translated twice has two
+    Programs of old Macs end lines with only a carriage return. A file whose line ends were converted twice has two
     carriage returns before each line feed, which would look like blank lines.
     """
     if "\r" not in text:
@@ -43,15 +40,16 @@ def unify_line_ends(text, name):
 
 
 def separator_line(text):
-    """Returns the delimiter that a first line such as `sep=;` names, else None, and the length of that line."""
+    """Returns the delimiter in a first line such as `sep=;`, or None, and the length of that line."""
     match = _SEPARATOR_LINE.match(text)
     return (match[1], match.end()) if match else (None, 0)
 
 
 def find_delimiter(text, name):
-    """Returns the delimiter that gives the most rows the same number of cells, two or more, as the first row has.
+    """Returns the delimiter that gives the most rows as many cells as the first row, at least two.
 
-    Where several do so equally well it is the comma, unless every comma is in a number.
+    The default, and the winner of ties, is the comma. If every comma is in a number, another delimiter that occurs
+    wins.
     """
     sample = text[:_CHARACTERS_LOOKED_AT]
     shares = {delimiter: _share_of_same_length(sample, delimiter) for delimiter in _DELIMITERS if delimiter in sample}
@@ -66,9 +64,9 @@ def find_delimiter(text, name):
 
 
 def is_quoted_tsv(text):
-    """Returns whether quotes in a TSV file protect cells: every one of them belongs to a cell that is quoted.
+    """Returns whether quotes in a TSV file enclose cells: every quote belongs to a quoted cell.
 
-    A quoted cell with both a line end and a tab is more likely two cells that each have a quote.
+    If a quoted cell contains a line end and a tab, the result is False: it is probably two cells with one quote each.
     """
     if '"' not in text or "\t" not in text or '"' in _QUOTED_CELL.sub("", text):
         return False
@@ -76,7 +74,7 @@ def is_quoted_tsv(text):
 
 
 def next_row(reader):
-    """Returns the next row of a `csv.reader`, None after the last, whatever the length of its cells."""
+    """Returns the next row of a `csv.reader`, or None after the last; cells may have any length."""
     limit = csv.field_size_limit(LARGEST_CELL)
     try:
         return next(reader, None)
@@ -85,7 +83,7 @@ def next_row(reader):
 
 
 def _share_of_same_length(sample, delimiter):
-    """Returns the share of rows with the most frequent number of cells; 0 if that is one, or not that of the first."""
+    """Returns the share of rows with the most frequent number of cells; 0 if it is one or not that of the first row."""
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
     rows = itertools.takewhile(lambda row: row is not None, (next_row(reader) for _ in range(_ROWS_LOOKED_AT)))
     lengths = [len(row) for row in rows if any(map(str.strip, row))]

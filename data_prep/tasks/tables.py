@@ -1,7 +1,4 @@
-"""Reads the rows of CSV, TSV and JSON lines, each with the line of the file that it starts at.
-
-Imports without TensorFlow.
-"""
+"""Reads the rows of CSV, TSV and JSON lines, each with the number of its first line."""
 
 import csv
 import heapq
@@ -30,21 +27,21 @@ ENDINGS = (".csv", *TSV_ENDINGS, *JSON_ENDINGS)
 
 
 class Row(NamedTuple):
-    """One row of a table: the line that it starts at, from 1, and its cells (str; from JSON any value, None: none)."""
+    """One row of a table: its first line, from 1, and its cells (str; in JSON any value, None if missing)."""
 
     line: int
     cells: list[Any]
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be used: what it is called, as "a.csv line 3", and what is wrong with it."""
+    """An unusable row: its place, such as "a.csv line 3", and its error."""
 
     source: str
     error: ValueError
 
 
 class BadRows:
-    """Rows that cannot be used: the first one is an error, or all are left out and counted, or kept to be reported.
+    """Unusable rows: the first raises an error, or all are left out and counted, or kept for `take`.
 
     Args:
         name: of the file.
@@ -56,16 +53,12 @@ class BadRows:
         self.name = name
         self.is_skipping = is_skipping
         self.is_keeping = is_keeping
-        self._kept = []  # a heap of (line, sentence)
+        self._kept = []  # a heap of (line, message)
         self.count = 0
         self._first = ""
 
     def add(self, line: int, problem: str) -> None:
-        """Takes note of a row.
-
-        Raises:
-            ValueError: rows are not to be skipped or kept; names file, line and problem.
-        """
+        """Records a row; raises ValueError with file, line and problem if rows are neither skipped nor kept."""
         sentence = f"{self.name} line {line}: {problem}"
         if self.is_keeping:
             heapq.heappush(self._kept, (line, sentence))
@@ -76,13 +69,13 @@ class BadRows:
         self.count += 1
 
     def take(self, before: float = math.inf) -> Iterator[BadRow]:
-        """Yields the kept rows before a line in their order, and keeps them no longer."""
+        """Yields the kept rows before a line in their order, and forgets them."""
         while self._kept and self._kept[0][0] < before:
             line, sentence = heapq.heappop(self._kept)
             yield BadRow(f"{self.name} line {line}", ValueError(sentence))
 
     def report(self) -> None:
-        """Says in the log how many rows were left out."""
+        """Logs how many rows were left out."""
         if self.count:
             log.warning("%s: %s bad rows are left out; the first: %s", self.name, f"{self.count:,}", self._first)
 
@@ -93,10 +86,10 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 def read_tsv_rows(path: str | os.PathLike) -> list[Row]:
-    """Reads rows whose cells are separated by tabs, with quotes as ordinary characters, as GLUE is distributed.
+    """Reads rows of cells separated by tabs, with quotes as ordinary characters, like the files of GLUE.
 
-    Blank lines are not rows; the log says how many there are. Differs from the original: there a blank line ends the
-    program, and so does a cell of more than 131,072 characters.
+    Blank lines are skipped; the log reports how many. Differs from the original: it fails at a blank line, and at a
+    cell of more than 131,072 characters.
 
     Raises:
         FileNotFoundError, ValueError: see `read_text`.
@@ -106,23 +99,24 @@ def read_tsv_rows(path: str | os.PathLike) -> list[Row]:
 
 
 def read_csv_rows(path: str | os.PathLike) -> list[Row]:
-    """Reads rows of a CSV file: cells between quotes may hold the delimiter, line ends, and doubled quotes.
+    """Reads rows of a CSV file: quoted cells may contain the delimiter, line ends, and doubled quotes.
 
-    The delimiter is the one of comma, semicolon, tab and vertical bar that fits most rows, or the one that a first line
-    such as `sep=;` names. The log names every one but the comma.
+    The delimiter is the comma, semicolon, tab or vertical bar that fits most rows, or the delimiter in a first line
+    such as `sep=;`. The log reports it, except a detected comma.
 
     Raises:
-        FileNotFoundError, ValueError: see `read_text`; or a quote that is not closed, or closed too early.
+        FileNotFoundError, ValueError: see `read_text`; or all cells are empty, or a quote is not closed or closed too
+            early.
     """
     name = name_of(path)
     return list(_split_csv(unify_line_ends(read_text(path), name), name))
 
 
 def iterate_rows(path: str | os.PathLike) -> Iterator[Row]:
-    """Yields the rows of a user's CSV or TSV file, by the ending of its name.
+    """Yields the rows of a user's CSV or TSV file, depending on the ending of its name.
 
-    In a TSV file quotes are ordinary characters, unless every one of them belongs to a cell that is between quotes;
-    then they are taken off, and the log says so. The file is read at the first row; the rows are split one by one.
+    In a TSV file quotes are ordinary characters, unless every quote belongs to a quoted cell; then they are removed,
+    and the log reports this. The call reads the whole file; the iterator splits rows one by one.
 
     Raises:
         FileNotFoundError, ValueError: see `read_csv_rows`.
@@ -138,17 +132,17 @@ def iterate_rows(path: str | os.PathLike) -> Iterator[Row]:
 
 
 def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[str, ...], list[Row]]:
-    """Reads a file with a JSON object in each line.
+    """Reads a file with a JSON object on each line.
 
     Args:
         path: of the file.
-        bad_rows: takes note of lines that are something else.
+        bad_rows: records lines with something else.
 
     Returns:
-        All keys of the objects, and the objects as rows with a cell for each of the keys.
+        All keys of the objects, and the objects as rows with a cell for each key.
 
     Raises:
-        FileNotFoundError, ValueError: see `read_text`; or the file is one list.
+        FileNotFoundError, ValueError: see `read_text`; or the file is a single list.
     """
     text = unify_line_ends(read_text(path), name_of(path))
     if text.lstrip().startswith("["):
@@ -173,18 +167,14 @@ def name_of(path: str | os.PathLike) -> str:
 
 
 def ending_of(path: str | os.PathLike) -> str:
-    """Returns how the name of a file ends, one of ENDINGS; an ending that says how it is compressed does not count.
-
-    Raises:
-        ValueError: it ends otherwise.
-    """
+    """Returns the ending of a file name without .gz and the like; raises ValueError if it is not in ENDINGS."""
     name = os.fspath(path)
     for compressed in text_files.COMPRESSED_ENDINGS:
         name = name.removesuffix(compressed)
     ending = os.path.splitext(name)[1].lower()
     if ending not in ENDINGS:
         if paths.is_file(path):
-            read_text(path)  # names the format of an Excel workbook and the like
+            read_text(path)  # raises an error with the format, such as an Excel workbook
         raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
     return ending
 
@@ -201,7 +191,7 @@ def _split_tsv(text, name):
 
 
 def _open_text(text, newline):
-    """Returns a file object of a text. `io.StringIO` would take four bytes for each character."""
+    """Returns a file object of a text; `io.StringIO` would use four bytes for each character."""
     return io.TextIOWrapper(io.BytesIO(text.encode("utf-8")), "utf-8", newline=newline)
 
 

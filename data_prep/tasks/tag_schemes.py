@@ -1,14 +1,11 @@
-"""How the tags of words mark entities: BIO, IOB1, IOBES and BILOU, all of which become BIO.
-
-Needs the standard library only.
-"""
+"""Recognizes the tag schemes BIO, IOB1, IOBES and BILOU, and converts all of them to BIO."""
 
 import re
 from collections.abc import Sequence
 
-# After the mark a hyphen and the type; a file whose entities all have one type may leave it out.
+# A mark, then a hyphen and the type, which files with a single type of entity may leave out.
 _TAG = re.compile(r"O|[BIELMSU](-.+)?", re.DOTALL)
-# IOBES and BMES name the last word E and a single one S; BILOU names them L and U.
+# The marks of the last word and of a single word: E and S in IOBES and BMES, L and U in BILOU.
 _LAST, _SINGLE = "EL", "SU"
 
 NEEDED_TAGS = "tags O, B-<type> and I-<type>"
@@ -22,8 +19,8 @@ def is_tag(text: str) -> bool:
 def find_scheme(tag_lists: Sequence[Sequence[str]]) -> str:
     """Returns the scheme of the tags of sentences.
 
-    It is "IOBES" or "BILOU" where a mark is only found there; else "BIO", "IOB1", or "mixed" where some entities begin
-    as in one and some as in the other. Where nothing tells them apart it is BIO.
+    It is "IOBES" or "BILOU" if a mark occurs only in that scheme. Otherwise it is "BIO", "IOB1", or "mixed" if entities
+    begin in both ways. If the tags fit BIO and IOB1, it is "BIO".
     """
     marks = {tag[0] for tags in tag_lists for tag in tags}
     if marks & set("ESM"):
@@ -50,7 +47,7 @@ def to_bio(tags: Sequence[str]) -> list[str]:
 
 
 def _changes(tags):
-    """Yields the places of the tags that differ from the one before in being an entity, or in its type."""
+    """Yields the indices of entity tags after O, after another type, or at the start."""
     for place, (previous, tag) in enumerate(zip(["O", *tags], tags, strict=False)):
         if tag != "O" and (previous == "O" or previous[2:] != tag[2:]):
             yield place

@@ -1,4 +1,4 @@
-"""Examples from TensorFlow Datasets, by name. TensorFlow is imported only when a data set is read."""
+"""Reads examples from TensorFlow Datasets by name; TensorFlow is imported only when a dataset is read."""
 
 import os
 
@@ -12,24 +12,24 @@ from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask
 def read_tfds(
     name: str, split: str, columns: Columns | None = None, data_dir: str | os.PathLike | None = None
 ) -> tuple[list[Example], tuple[str, ...] | None]:
-    """Reads one split of a data set of TensorFlow Datasets, which downloads it where it is not in `data_dir` yet.
+    """Reads one split of a dataset from TensorFlow Datasets, which downloads it if `data_dir` lacks it.
 
     Args:
-        name: as "glue/mrpc", or "imdb_reviews".
-        split: as the data set calls it; of the tasks of GLUE also "train", "dev" or "test" (of "glue/mnli" those of the
-            matched genres; the others are "validation_mismatched" and "test_mismatched").
-        columns: the names of the features; None: as the task of GLUE has them. What is not named (the text may be None)
-            is found as for a user's file.
-        data_dir: where data sets are kept; None: where TensorFlow Datasets keeps them.
+        name: such as "glue/mrpc" or "imdb_reviews".
+        split: the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test". In "glue/mnli" these are
+            the matched genres; the others are "validation_mismatched" and "test_mismatched".
+        columns: the names of the features; None: those of the GLUE task. Missing names (also that of the text) are
+            found as in a user's file.
+        data_dir: the folder of datasets; None: the default of TensorFlow Datasets.
 
     Returns:
-        The examples, and the labels in order of their ids; None: the data set does not name them. Labels that are
-        classes become their names; whole numbers without names become text, other numbers stay. Of a task of GLUE all
-        is as in its files: the labels, their order, and none in a test split.
+        The examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
+        become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels
+        of their files, in the same order, and no labels in a test split.
 
     Raises:
         ImportError: tensorflow-datasets is not installed.
-        ValueError: there is no such data set, split or feature, or a feature is of no use here.
+        ValueError: the dataset, split or feature does not exist, a feature is not usable, or the split is empty.
     """
     tfds = _import_tfds(name)
     task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
@@ -85,7 +85,7 @@ def _records(tfds, name, split, data_dir, task):
         raise ValueError(
             f'TensorFlow Datasets cannot read the split "{split}" of {name}; choose another ({error})'
         ) from error
-    # It mixes the records; those of GLUE count them as their files do, whose order GLUE's site expects.
+    # TensorFlow Datasets shuffles records. In GLUE, `idx` gives the order of the files, which GLUE's site expects.
     return records if task is None else sorted(records, key=lambda record: int(record["idx"]))
 
 
@@ -114,7 +114,7 @@ def _to_text(value, column, source):
 
 
 def _to_label(value, names, task, source):
-    """Returns the label of a record; None for the -1 of classes that are not known."""
+    """Returns the label of a record; None for -1, an unknown class."""
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if np.ndim(value) or isinstance(value, dict):
@@ -123,5 +123,5 @@ def _to_label(value, names, task, source):
         return str(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else float(value)
     if value < 0:
         return None
-    # The classes of some tasks have names there that their files do not know, in the same order.
+    # For some tasks, the class names differ from those in the files; their order is the same.
     return names[value] if task is None or names[value] in task.labels else task.labels[value]

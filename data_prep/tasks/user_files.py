@@ -1,7 +1,4 @@
-"""Examples from a user's own files: CSV, TSV or JSON lines, with columns named by the user or found.
-
-Imports without TensorFlow.
-"""
+"""Reads examples from users' files: CSV, TSV or JSON lines, with columns that the user names or the program finds."""
 
 import json
 import math
@@ -25,19 +22,19 @@ def read_own_file(
     """Reads a user's file of texts.
 
     Args:
-        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object in each line).
-        columns: which columns hold what.
+        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line).
+        columns: the columns of the file.
         kind: one of KINDS.
         needs_label: whether every row must have a label; otherwise an absent column or an empty cell means no label.
-        skip_bad_rows: leaves out rows that cannot be read, and counts them in the log.
+        skip_bad_rows: leaves out unreadable rows, and counts them in the log.
         has_header: one of `data_prep.tasks.columns.HEADERS`.
 
     Returns:
         The examples, in the order of the file.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file or a row cannot be read (names file and line).
+        FileNotFoundError: the file does not exist.
+        ValueError: the file or a row is unreadable (names file and line).
     """
     return list(iterate_own_file(path, columns, kind, needs_label, skip_bad_rows, has_header))
 
@@ -53,8 +50,8 @@ def iterate_own_file(
 ) -> Iterator[Example | BadRow]:
     """Yields the examples of a user's file of texts one by one; see `read_own_file`.
 
-    Only the text of the file is kept in memory, not its rows. `Example.source` names file and line. With
-    `keep_bad_rows` a row that cannot be read is a BadRow.
+    To save memory, the rows of CSV and TSV files are usually split one by one. `Example.source` names file and line.
+    With `keep_bad_rows`, an unreadable row becomes a BadRow.
     """
     if needs_label and columns.label is None:
         raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
@@ -88,7 +85,7 @@ def iterate_own_file(
 
 
 def _check_places(path, columns, places):
-    """Refuses a column that is used twice: a model that reads the label learns nothing else."""
+    """Rejects a column with two roles: a model that reads the label learns nothing else."""
     roles = {"text": columns.text, "text_pair": columns.pair, "label": columns.label}
     roles |= {f"choice {number}": choice for number, choice in enumerate(columns.choices)}
     taken = {}
@@ -103,13 +100,13 @@ def _check_places(path, columns, places):
 
 
 class _Types:
-    """The types of JSON that the labels of a file are of: a mixture of true and 1 is a mistake in the data."""
+    """The JSON types of a file's labels: a mixture of true and 1 is a mistake in the data."""
 
     def __init__(self):
         self._lines = {}
 
     def check(self, value, line):
-        """Raises ValueError where one label is a boolean and an earlier one is a number, or the other way round."""
+        """Raises ValueError if this label is a boolean and an earlier one a number, or the reverse."""
         for each in value if isinstance(value, list) else [value]:
             if not isinstance(each, (bool, int, float)):
                 continue
@@ -124,7 +121,7 @@ class _Types:
 
 
 def _own_example(row, number, places, columns, kind, needs_label, name):
-    """Returns the example of a row; raises ValueError with what is wrong with the row."""
+    """Returns the example of a row; the caller adds file and line to a ValueError."""
 
     def cell(column):
         return row.cells[places[column]]
@@ -163,7 +160,7 @@ def _to_name(value, column):
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f'the column "{column}" is {json.dumps(value)}, but a name or a finite number is needed')
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        value = int(value)  # JSON knows one kind of number: 1 and 1.0 are the same
+        value = int(value)  # JSON has one number type: 1 and 1.0 are the same
     return json.dumps(value)
 
 
@@ -186,7 +183,7 @@ def _comma_hint(value):
 
 
 def _to_labels(value, columns):
-    """Returns the names in a cell of several labels; an empty cell has none of them."""
+    """Returns the labels in a multi-label cell: () if it is blank, None for a JSON null or a missing key."""
     if value is None:
         return None
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""What the tokenizer does with each character: which are removed, separate words, or are words of their own.
+"""Character classes of the tokenizer: removed, separating words, or each a word.
 
-The classes are those of the original BERT, by Unicode category as Python's `unicodedata` knows it.
+The classes are those of the original BERT, based on the Unicode categories in Python's `unicodedata`.
 """
 
 import unicodedata
@@ -19,29 +19,29 @@ CJK_IDEOGRAPHS = (
 
 
 def is_whitespace(char: str) -> bool:
-    """Whether a character separates words: space, tab, line feed, carriage return, Unicode category Zs."""
+    """Returns whether a character separates words: space, tab, line feed, carriage return, Unicode category Zs."""
     return char in " \t\n\r" or unicodedata.category(char) == "Zs"
 
 
 def is_control(char: str) -> bool:
-    """Whether a character is removed: Unicode categories Cc and Cf, except tab, line feed and carriage return."""
+    """Returns whether to remove a character: categories Cc and Cf, except tab, line feed and carriage return."""
     return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
 
 
 def is_punctuation(char: str) -> bool:
-    """Whether a character is always a word of its own: visible ASCII that is no letter or digit; categories P*."""
+    """Returns whether a character is always a separate word: visible ASCII except letters and digits; categories P*."""
     if char.isascii():
         return "!" <= char <= "~" and not char.isalnum()
     return unicodedata.category(char).startswith("P")
 
 
 def is_cjk_ideograph(char: str) -> bool:
-    """Whether a character is set apart as a Chinese ideograph; Hangul, Hiragana and Katakana are not."""
+    """Returns whether to split off a character as a Chinese ideograph; not Hangul, Hiragana or Katakana."""
     return any(first <= ord(char) <= last for first, last in CJK_IDEOGRAPHS)
 
 
 def is_dropped_mark(char: str) -> bool:
-    """Whether stripping accents drops a character: Unicode category Mn, once text is decomposed."""
+    """Returns whether accent stripping drops a character of decomposed text: Unicode category Mn."""
     return unicodedata.category(char) == "Mn"
 
 
@@ -62,13 +62,13 @@ def _isolate_punctuation_and_drop_marks(char: str) -> str:
 
 
 class CharacterTable(dict):
-    """A table for `str.translate` that works out a character's replacement when it first appears.
+    """Translation table for `str.translate` that computes the replacement of a character on first use.
 
     Args:
-        replace: gives what stands for a character.
+        replace: function from a character to its replacement.
     """
 
-    max_entries = 1 << 16  # some 10 MB; characters met later are worked out each time
+    max_entries = 1 << 16  # about 10 MB; beyond that, each replacement is computed every time
 
     def __init__(self, replace: Callable[[str], str]):
         super().__init__()
@@ -81,8 +81,8 @@ class CharacterTable(dict):
         return replacement
 
 
-# Before lower-casing and NFD: removes NUL, U+FFFD and controls, makes white space a space, sets ideographs apart.
+# Before lower-casing and NFD: removes NUL, U+FFFD and controls, turns white space into spaces, splits off ideographs.
 CLEAN = CharacterTable(_clean)
-# After them: sets punctuation apart; the second also drops marks.
+# After lower-casing and NFD: both split off punctuation; SPLIT_AND_STRIP also drops marks.
 SPLIT = CharacterTable(_isolate_punctuation)
 SPLIT_AND_STRIP = CharacterTable(_isolate_punctuation_and_drop_marks)

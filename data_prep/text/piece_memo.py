@@ -1,19 +1,19 @@
-"""The memory that makes the tokenizer fast: what became of the pieces of text seen of late."""
+"""Cache that makes the tokenizer fast: results for recent parts of text."""
 
 from collections.abc import Callable
 
 
 class PieceMemo(dict):
-    """Remembers what a function gave for the pieces of text seen of late; looking up a new piece calls the function.
+    """Cache of a function's results for parts of text; a lookup of a new part calls the function.
 
-    Two generations of at most `max_pieces` each: when the young one is full it becomes the old one, the older one is
-    forgotten, and old pieces that are met again become young. So frequent pieces stay and memory is bounded.
-    Pieces of over 32 characters and those of over 16 results are worked out each time they come.
-    It may be shared by threads: at worst a piece is worked out twice.
+    The cache has two generations of at most `max_pieces` parts. When the young generation is full, it replaces the old
+    one. A hit in the old generation copies the part to the young one. So frequent parts stay and memory is bounded.
+    Parts over 32 characters or 16 results are not cached. Threads may share the cache: at worst, two compute the same
+    part.
 
     Args:
-        function: gives a tuple for a piece; the same one whenever it is called.
-        max_pieces: of a generation.
+        function: returns a tuple for a part; must be deterministic.
+        max_pieces: maximum number of parts in a generation.
     """
 
     max_chars = 32

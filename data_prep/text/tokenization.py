@@ -1,7 +1,7 @@
-"""Text to WordPiece tokens and ids, exactly as the original BERT release, cased and uncased.
+"""WordPiece tokenizer: converts text to tokens and ids exactly as the original BERT, cased and uncased.
 
-`FullTokenizer` is what most callers need; `BasicTokenizer` (text to words) and `WordpieceTokenizer` (words to
-pieces) are its two halves. Needs the standard library only, and TensorFlow for remote vocabularies.
+Most callers need `FullTokenizer`. It combines `BasicTokenizer` (text to words) and `WordpieceTokenizer` (words to word
+pieces). The module needs the standard library only, and TensorFlow for remote vocabularies.
 """
 
 import os
@@ -14,16 +14,16 @@ from bert_keras.data_prep.text.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, 
 from bert_keras.data_prep.text.piece_memo import PieceMemo
 from bert_keras.data_prep.text.vocabulary_files import load_vocab
 
-# Characters at which str.split() splits although they are control characters, which join their neighbours.
+# Control characters at which str.split() splits. The tokenizer removes them, so their neighbours join.
 _JOINERS = "\x0b\x0c\x1c-\x1f\x85"
 _REMOVE_JOINERS = re.compile(f"[{_JOINERS}]+")
 _PIECE = re.compile(rf"[\S{_JOINERS}]+")
 _WORD = re.compile(r"\S+")
-_ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")  # for printable ASCII, where all that is left is punctuation
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")  # for printable ASCII: the second part matches punctuation only
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-    """Returns text as str; bytes are decoded as UTF-8 and what is not UTF-8 is dropped.
+    """Returns text as str; decodes bytes as UTF-8 and drops invalid bytes.
 
     Raises:
         ValueError: text is neither str nor bytes.
@@ -66,12 +66,12 @@ def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> l
 
 
 class BasicTokenizer:
-    """Splits text into words: cleans it, sets ideographs and punctuation apart, lower-cases, strips accents.
+    """Splits text into words: cleans it, splits off ideographs and punctuation, lower-cases, strips accents.
 
     Args:
         do_lower_case: lower-cases.
-        strip_accents: decomposes characters (NFD) and drops their marks (category Mn); None: as `do_lower_case`.
-            Differs from the original, where one flag decides both. Many languages want lower case with accents.
+        strip_accents: decomposes characters (NFD) and drops their marks (category Mn); None: same as `do_lower_case`.
+            Differs from the original BERT, where one flag decides both. Many languages need lower case with accents.
     """
 
     def __init__(self, do_lower_case: bool = True, strip_accents: bool | None = None):
@@ -92,8 +92,8 @@ class BasicTokenizer:
         if text.isascii() and text.isprintable():
             return _ASCII_WORD.findall(text.lower() if self.do_lower_case else text)
         text = text.translate(CLEAN)
-        # Working on the whole text equals working word by word, as the original does: white space is neither cased nor
-        # case-ignorable, so the final-sigma rule of lower() does not look past it, and no mark moves across it in NFD.
+        # The original BERT works word by word; the whole text gives the same result. White space is neither cased nor
+        # case-ignorable, so the final-sigma rule of lower() does not look past it. In NFD no mark moves across it.
         if self.do_lower_case:
             text = text.lower()
         if self.strip_accents:
@@ -101,15 +101,15 @@ class BasicTokenizer:
         return text.translate(self._split_table).split()
 
     def tokenize_with_sources(self, text: str) -> list[tuple[str, Sequence[int]]]:
-        """Returns each word of `tokenize(text)` with the place in the text that each of its characters came from.
+        """Returns each word of `tokenize(text)` with the source position of each of its characters in the text.
 
-        Places never decrease: where NFD puts marks into canonical order, they keep the order of the text.
+        Positions never decrease: if NFD reorders marks, the positions keep the order of the text.
         """
         if text.isascii() and text.isprintable():
             lowered = text.lower() if self.do_lower_case else text
             return [(match.group(), range(*match.span())) for match in _ASCII_WORD.finditer(lowered)]
-        # Each step changes text character by character, but for the order of marks and the form of a final sigma,
-        # neither of which changes a length: so the steps on single characters say how far each of them goes.
+        # Each step maps single characters, except for the order of marks and the form of a final sigma. Neither changes
+        # a length, so applying a step to single characters gives the number of characters that each one becomes.
         steps = [lambda part: part.translate(CLEAN)]
         if self.do_lower_case:
             steps.append(str.lower)
@@ -124,11 +124,11 @@ class BasicTokenizer:
 
 
 class WordpieceTokenizer:
-    """Splits words into the longest pieces of the vocabulary, from the left.
+    """Splits words into the longest word pieces of the vocabulary, from the left.
 
     Args:
-        vocab: token to id; pieces that continue a word start with `##`. Must not change afterwards.
-        unk_token: stands for a word that cannot be split into pieces of the vocabulary.
+        vocab: token to id; word pieces that continue a word start with `##`. Must not change afterwards.
+        unk_token: token for words that cannot be split into word pieces of the vocabulary.
         max_input_chars_per_word: longer words become `unk_token`.
     """
 
@@ -141,7 +141,7 @@ class WordpieceTokenizer:
         self._longest = max(map(len, vocab), default=0)
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the pieces of the words of a text; words are what white space separates.
+        """Returns the word pieces of a text whose words are separated by white space.
 
         Raises:
             ValueError: text is neither str nor bytes.
@@ -149,7 +149,7 @@ class WordpieceTokenizer:
         return [piece for word in convert_to_unicode(text).split() for piece in self.split_word(word)]
 
     def split_word(self, word: str) -> list[str]:
-        """Returns the pieces of one word, or only `unk_token` where any part of it matches nothing."""
+        """Returns the word pieces of one word, or only `unk_token` if some part of the word matches nothing."""
         length = len(word)
         if length > self.max_input_chars_per_word:
             return [self.unk_token]
@@ -170,20 +170,20 @@ class WordpieceTokenizer:
 
 
 class FullTokenizer:
-    """Turns text into WordPiece tokens, their ids, and their places in the text.
+    """Converts text to WordPiece tokens, ids, and positions in the text.
 
-    Text is cut at white space, and the result for each piece is remembered (see `PieceMemo`): pieces are independent of
-    each other, so the result is that of `BasicTokenizer` and `WordpieceTokenizer`, only sooner. Of ids, 2 x 131,072
-    pieces are remembered: 50 MB of usual text, 110 MB at most; of offsets a quarter as many: 30 MB, 100 MB at most.
-    Pickling leaves them behind.
+    The tokenizer splits text at white space and caches the result of each part (see `PieceMemo`). Parts are
+    independent, so the result equals that of `BasicTokenizer` and `WordpieceTokenizer`. The cache of ids holds 2 x
+    131,072 parts: 50 MB for usual text, 110 MB at most. The cache of offsets holds a quarter as many: 30 MB, 100 MB at
+    most. Pickling drops both.
 
     Args:
-        vocab_file: one token a line.
-        do_lower_case: lower-cases; must be what the model was trained with.
+        vocab_file: one token per line.
+        do_lower_case: lower-cases; must match the training of the model.
         strip_accents: see `BasicTokenizer`.
 
     Attributes:
-        vocab: token to id; must not be changed.
+        vocab: token to id; do not change it.
         inv_vocab: id to token.
 
     Raises:
@@ -209,10 +209,10 @@ class FullTokenizer:
         self._forget()
 
     def encode(self, text: str | bytes) -> list[int]:
-        """Returns the ids of `tokenize(text)`; the fast way to them.
+        """Returns the ids of `tokenize(text)`, faster than converting tokens.
 
         Raises:
-            ValueError: text is neither str nor bytes, or an unknown word met a vocabulary without `[UNK]`.
+            ValueError: text is neither str nor bytes, or has an unknown word and the vocabulary has no `[UNK]`.
         """
         text = convert_to_unicode(text)
         if not text.isprintable():
@@ -227,18 +227,18 @@ class FullTokenizer:
         """
         if self.wordpiece_tokenizer.unk_token in self.vocab:
             return [self.inv_vocab[id_] for id_ in self.encode(text)]
-        # Without [UNK] in the vocabulary unknown words have no id by which to remember them.
+        # Without [UNK] in the vocabulary, unknown words have no id, so the cache cannot store them.
         return [
             piece for word in self.basic_tokenizer.tokenize(text) for piece in self.wordpiece_tokenizer.split_word(word)
         ]
 
     def tokenize_with_offsets(self, text: str | bytes) -> list[tuple[str, int, int]]:
-        """Returns (token, start, end) for each token of `tokenize(text)`: text[start:end] is what became the token.
+        """Returns (token, start, end) for each token of `tokenize(text)`; the token comes from text[start:end].
 
-        Offsets count characters of the original text (of bytes: of what they decode to). Starts and ends never
-        decrease. A mark that was dropped belongs to the character before it. Tokens that come from one character (the
-        parts of a Hangul syllable) share its span; an unknown word has the span of the whole word.
-        Differs from the original: it has no offsets. Tagging and answers in a text need them.
+        Offsets count characters of the original text, or of the decoded text if `text` is bytes. Starts and ends never
+        decrease. A dropped mark belongs to the character before it. If one character gives several tokens (a Hangul
+        syllable), they share its span. An unknown word has the span of the whole word.
+        Differs from the original BERT, which has no offsets. Tagging and question answering need them.
 
         Raises:
             ValueError: text is neither str nor bytes.
@@ -251,11 +251,11 @@ class FullTokenizer:
         ]
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
-        """Returns the id of each token; see the function of this name."""
+        """Returns the id of each token; see the module's function `convert_tokens_to_ids`."""
         return convert_tokens_to_ids(self.vocab, tokens)
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
-        """Returns the token of each id; see the function of this name."""
+        """Returns the token of each id; see the module's function `convert_ids_to_tokens`."""
         return convert_ids_to_tokens(self.inv_vocab, ids)
 
     def _encode_piece(self, piece: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Adds words of a domain to a vocabulary."""
+"""Adds domain words to a vocabulary."""
 
 import dataclasses
 import re
@@ -13,13 +13,13 @@ _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
 
 @dataclasses.dataclass(frozen=True)
 class AddedWord:
-    """A word that has been added to a vocabulary.
+    """Word that was added to a vocabulary.
 
     Attributes:
-        word: as the tokenizer gives it, so in lower case where it lower-cases.
-        id: its id.
-        slot: the piece whose place it took, such as "[unused17]"; None where it has a new id.
-        piece_ids: the ids of the pieces that the word was split into so far.
+        word: the word after the tokenizer's lower-casing and accent stripping.
+        id: id of the word.
+        slot: the token that the word replaced, such as "[unused17]"; None for a new id.
+        piece_ids: ids of the word pieces that the word was split into before.
     """
 
     word: str
@@ -30,12 +30,12 @@ class AddedWord:
 
 @dataclasses.dataclass(frozen=True)
 class ExtendedVocabulary:
-    """What `extend_vocabulary` gives.
+    """Result of `extend_vocabulary`.
 
     Attributes:
-        tokens: all pieces in the order of their ids.
-        added: the words that are new.
-        present: the words that the vocabulary had already.
+        tokens: all tokens in the order of their ids.
+        added: the new words.
+        present: the words that the vocabulary already had.
     """
 
     tokens: list[str]
@@ -44,10 +44,10 @@ class ExtendedVocabulary:
 
 
 def read_words(words_file):
-    """Reads a file of one word a line; blank lines are left out.
+    """Reads a file with one word per line and skips blank lines.
 
     Returns:
-        dict of the word, white space around it stripped, to the number of its first line from 1.
+        dict of stripped word to the number of its first line, from 1.
 
     Raises:
         FileNotFoundError, ValueError: see `storage.text_files.read_text`.
@@ -65,22 +65,22 @@ def read_words(words_file):
 
 
 def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None):
-    """Adds words to a vocabulary: into the places of its `[unusedN]` pieces as long as there are any, then at its end.
+    """Adds words to a vocabulary: replaces its `[unusedN]` tokens first, then appends at the end.
 
-    No other piece changes its id. The file is read as the tokenizer reads it.
+    No other token changes its id. Reads the file as the tokenizer does (`read_tokens`) and does not write it.
 
     Args:
         vocab_file: path of the vocabulary.
-        words_file: path of the words, one a line.
-        do_lower_case: whether the tokenizer lower-cases; the words are treated as it treats text.
-        strip_accents: whether it takes accents off; None: as do_lower_case.
+        words_file: path of the words, one per line.
+        do_lower_case: whether the tokenizer lower-cases; applies to the words too.
+        strip_accents: whether the tokenizer strips accents; None: same as `do_lower_case`.
 
     Returns:
         ExtendedVocabulary.
 
     Raises:
-        FileNotFoundError, ValueError: a file cannot be read, or words would never be found as the tokenizer splits
-            them.
+        FileNotFoundError, ValueError: a file cannot be read, the tokenizer never produces one of the words, or a word
+            needs `[UNK]` and the vocabulary lacks it.
     """
     tokens = read_tokens(vocab_file)
     vocab = {token: number for number, token in enumerate(tokens)}
@@ -99,7 +99,7 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None)
 
 
 def _normalised(words, words_file, tokenizer):
-    """Returns the words as the tokenizer gives them, each once."""
+    """Returns the words after the tokenizer's normalization, without duplicates."""
     normalised, refused = {}, []
     for word, line in words.items():
         parts = tokenizer.tokenize(word)

@@ -1,4 +1,4 @@
-"""Reads vocabulary files, and what the `tokenizer_config.json` next to one says of them."""
+"""Reads vocabulary files and the `tokenizer_config.json` next to them."""
 
 import codecs
 import collections
@@ -12,10 +12,10 @@ log = logging.getLogger("bert_keras")
 
 
 def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
-    """Reads a vocabulary file: one token a line, the id is the line's number from 0.
+    """Reads a vocabulary file with one token per line; the id of a token is its line number from 0.
 
-    As in the original, of duplicate lines the last gives the id while the key keeps the place of the first. The log
-    warns of them.
+    As in the original BERT, the last of several equal lines gives the id, and the key keeps the position of the first.
+    The log warns about such lines.
 
     Args:
         vocab_file: path, local or remote.
@@ -34,8 +34,9 @@ def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
 def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
     """Reads the lines of a vocabulary file.
 
-    As in the original, white space around a token is stripped, and a blank line consumes an id: its token is the empty
-    string. Differs from the original: a byte order mark is left out, with a warning; there it is part of the first
+    As in the original BERT, white space around a token is stripped. A blank line uses an id; its token is the empty
+    string.
+    Differs from the original BERT: a byte order mark is ignored with a warning, instead of becoming part of the first
     token.
 
     Args:
@@ -45,8 +46,8 @@ def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
         The tokens in the order of their ids.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is a folder, not UTF-8, or holds no token.
+        FileNotFoundError: the file does not exist.
+        ValueError: the path is a folder, or the file is not UTF-8 or has no tokens.
     """
     name = os.fspath(vocab_file)
     if paths.is_dir(name):
@@ -86,10 +87,10 @@ def _warn_about_duplicates(name: str, tokens: Sequence[str]) -> None:
 
 
 def read_casing(vocab_file: str | os.PathLike) -> dict[str, bool]:
-    """Reads how text is prepared for a vocabulary, from the `tokenizer_config.json` in its folder.
+    """Reads the casing settings of a vocabulary from the `tokenizer_config.json` in its folder.
 
     Returns:
-        "do_lower_case" and "strip_accents", those of them that the file gives; empty where there is no such file.
+        "do_lower_case" and "strip_accents", if the file sets them; empty if the file does not exist.
 
     Raises:
         ValueError: the file is damaged.

@@ -1,7 +1,7 @@
-"""Learns a WordPiece vocabulary from text of any size: counts words, has a library learn pieces, says what they cover.
+"""Learns a WordPiece vocabulary from text of any size and measures how well it covers the text.
 
-The learning is that of TensorFlow Text (`wordpiece_tokenizer_learner_lib`): the vocabulary is all pieces that are used
-often enough when words are split into the longest ones, for the number of uses that gives the size asked for.
+TensorFlow Text learns the vocabulary (`wordpiece_tokenizer_learner_lib`). It splits each word into the longest word
+pieces and keeps the pieces used at least n times. It chooses n so that the vocabulary has the requested size.
 """
 
 import collections
@@ -21,24 +21,25 @@ from bert_keras.storage import writing
 
 log = logging.getLogger("bert_keras")
 
-MOST_WORDS = 2_000_000  # that are counted
+MOST_WORDS = 2_000_000  # maximum number of different words to count
 MOST_WORDS_TO_LEARN_FROM = 300_000
-_LONGEST_WORD = 50  # to learn from
-_UNUSED_BEFORE = 99  # of the original's unused pieces; the others come after the special ones
+_LONGEST_WORD = 50  # in characters; longer words are not used for learning
+_UNUSED_BEFORE = 99  # number of [unusedN] before the special tokens, as in the original BERT
 _SLACK = 0.05
 _LOWEST_TO_HIGHEST = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """What a vocabulary covers of a text's words, as the tokenizer gives them.
+    """Measures how well a vocabulary covers the words of a text, as split by the tokenizer.
 
     Attributes:
-        num_words: the words of the text; num_different: how many are different.
-        whole_share: of the words, those that are pieces themselves.
-        pieces_per_word: on average.
-        unknown_share: of the words, those that become [UNK].
-        unknown_characters: the most frequent characters of those, at most 20, that the vocabulary lacks.
+        num_words: number of words in the text.
+        num_different: number of different words.
+        whole_share: share of the words that are single tokens.
+        pieces_per_word: average number of word pieces per word.
+        unknown_share: share of the words that become [UNK].
+        unknown_characters: at most 20 of the most frequent characters of unknown words that are not in the vocabulary.
     """
 
     num_words: int
@@ -61,19 +62,19 @@ def count_words(
     """Counts the words of text files.
 
     Args:
-        files: paths, local or remote, also of compressed text: see `data_prep.corpus.text_sources`.
+        files: local or remote paths, compressed or not; see `data_prep.corpus.text_sources`.
         tokenizer: splits text into words.
-        num_workers: processes that share the work; the counts are the same for any number.
-        strict_utf8: refuses text that is not UTF-8 instead of dropping the offending bytes.
-        progress: is told of the bytes read.
-        most_words: where more are different, the rare ones are forgotten on the way, which the log says.
-        chunk_bytes: so much text is a task.
+        num_workers: number of processes; does not change the counts.
+        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes.
+        progress: reports the bytes read.
+        most_words: maximum number of different words to keep; rare words beyond it are dropped with a warning.
+        chunk_bytes: bytes of text per task.
 
     Returns:
-        How often each word occurs.
+        Number of occurrences of each word.
 
     Raises:
-        ValueError: text that is not UTF-8, with `strict_utf8`, naming file and line; or no word at all.
+        ValueError: text that is not UTF-8, with `strict_utf8` (names file and line); or the text has no words.
         OSError: a file cannot be read.
     """
     progress = progress or Progress()
@@ -94,7 +95,7 @@ def _count(
     progress: Progress,
     most_words: int,
 ) -> tuple[collections.Counter, int]:
-    """Counts the words of all chunks; returns the counts and how often a word that was forgotten occurred at most."""
+    """Counts the words of all chunks; returns the counts and the highest count of a dropped word."""
     tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
     counts, dropped, rare = collections.Counter(), Dropped(), 0
     progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
@@ -125,7 +126,7 @@ def _run(tokenizer: BasicTokenizer, tasks: Mapping, num_workers: int) -> Iterato
 
 
 def _in_order(results: Iterator[tuple[str, dict]], names: Mapping) -> Iterator[tuple[str, dict]]:
-    """Puts results into the order of their names: what is forgotten on the way depends on it."""
+    """Yields results in the order of `names`, because dropping rare words depends on the order."""
     early = {}
     for name in names:
         while name not in early:
@@ -145,9 +146,9 @@ def _count_task(tokenizer: BasicTokenizer, folder: WorkFolder, name: str, task: 
 
 
 def reserved_tokens(num_unused: int) -> list[str]:
-    """Returns the pieces that a vocabulary begins with, in the original's places: special ones between unused ones.
+    """Returns the reserved tokens that start a vocabulary, in the order of the original BERT.
 
-    With the 994 unused pieces of the released vocabularies [UNK] has the id 100 and the first learnt piece 999.
+    With 994 unused tokens, as in the released vocabularies, [UNK] has id 100 and the first learned token has id 999.
     """
     unused = [f"[unused{number}]" for number in range(num_unused)]
     special = ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -157,20 +158,20 @@ def reserved_tokens(num_unused: int) -> list[str]:
 def learn_vocabulary(
     counts: Mapping[str, int], vocab_size: int = 30522, num_unused: int = 994, alphabet_size: int = 1000
 ) -> list[str]:
-    """Learns a vocabulary from counted words.
+    """Learns a vocabulary from word counts.
 
     Args:
-        counts: how often each word occurs.
-        vocab_size: how many pieces the vocabulary has; fewer only where the text does not give them.
-        num_unused: how many of them are `[unusedN]`, places for words of one's own.
-        alphabet_size: so many of the most frequent characters are pieces themselves, at the beginning of a word and
-            inside; words with other characters become [UNK].
+        counts: number of occurrences of each word.
+        vocab_size: number of tokens; the result is smaller if the text does not give enough.
+        num_unused: number of `[unusedN]` tokens, for words that users add later.
+        alphabet_size: number of the most frequent characters that become tokens, at the start of a word and inside.
+            Words with other characters become [UNK].
 
     Returns:
-        The pieces in the order of their ids: the reserved ones, the alphabet, then by how often they are used.
+        The tokens in the order of their ids: reserved tokens, the alphabet, then the others by decreasing use.
 
     Raises:
-        ValueError: the reserved pieces and the alphabet alone are more than `vocab_size`.
+        ValueError: the reserved tokens and the alphabet exceed `vocab_size`.
     """
     reserved = reserved_tokens(num_unused)
     frequent = [item for item in counts.items() if len(item[0]) <= _LONGEST_WORD]
@@ -197,10 +198,10 @@ def learn_vocabulary(
 
 
 def _learn(frequent: list[tuple[str, int]], vocab_size: int, reserved: list[str], alphabet_size: int) -> list[str]:
-    """Has the library learn a few more pieces than are wanted, where the words give them."""
+    """Learns slightly more tokens than requested, if the words give enough."""
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib
 
-    # Each word that is as frequent as this is a piece itself, so that a lower number gives too many pieces.
+    # Every word at least this frequent becomes a token, so a lower threshold would give too many tokens.
     lowest = frequent[vocab_size - 1][1] if vocab_size <= len(frequent) else 1
     return wordpiece_tokenizer_learner_lib.learn(
         frequent,
@@ -215,7 +216,7 @@ def _learn(frequent: list[tuple[str, int]], vocab_size: int, reserved: list[str]
 
 
 def _shorten(pieces: list[str], vocab_size: int, reserved: set[str]) -> list[str]:
-    """Leaves out the pieces that are used least, but none that is reserved or a single character."""
+    """Removes the least used tokens, except reserved tokens and single characters."""
     excess = len(pieces) - vocab_size
     kept = []
     for piece in reversed(pieces):
@@ -227,7 +228,7 @@ def _shorten(pieces: list[str], vocab_size: int, reserved: set[str]) -> list[str
 
 
 def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:
-    """Splits counted words into pieces and returns how well these cover them."""
+    """Returns how well a vocabulary covers counted words."""
     split_word = WordpieceTokenizer({piece: number for number, piece in enumerate(pieces)}).split_word
     known, unknown_characters = set(pieces), collections.Counter()
     num_words = num_whole = num_pieces = num_unknown = 0
@@ -252,5 +253,5 @@ def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:
 
 
 def write_vocabulary(pieces: Sequence[str], file: str) -> None:
-    """Writes a vocabulary file, one piece a line; it appears as a whole or not at all."""
+    """Writes a vocabulary file, one token per line; readers never see a partial file."""
     writing.write_text(file, "".join(f"{piece}\n" for piece in pieces))

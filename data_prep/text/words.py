@@ -1,13 +1,13 @@
-"""Words of running text with their places, split as tagged corpora are. Imports without TensorFlow."""
+"""Splits running text into words as in tagged corpora and returns their positions. Imports without TensorFlow."""
 
 from bert_keras.data_prep.text.characters import is_cjk_ideograph
 from bert_keras.data_prep.text.tokenization import BasicTokenizer
 
-# Between letters or digits these do not end a word: co-founded, U.S, AT&T, O'Neill; some only between digits: 10,000.
+# These do not end a word between letters or digits: co-founded, U.S, AT&T, O'Neill. The second set: only digits.
 INNER = frozenset("-./&_@+'’")
 INNER_OF_NUMBERS = frozenset(",:")
 APOSTROPHES = frozenset("'’")
-# What is split off together with an apostrophe: Germany 's, I 'm.
+# Endings that are split off together with an apostrophe: Germany 's, I 'm.
 SUFFIXES = frozenset(("s", "m", "d", "ll", "re", "ve"))
 RUNS = frozenset("-.")
 
@@ -15,10 +15,10 @@ _TOKENIZER = BasicTokenizer(do_lower_case=False)
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """Splits a text into words: at white space, and around punctuation that is not inside a word.
+    """Splits a text into words at white space and around punctuation that is not inside a word.
 
-    As in CoNLL-2003, a possessive or short verb ('s, 'm, 've) is a word of its own, the dot of an abbreviation (U.S.,
-    J.) is a part of its word, and so are the dots or hyphens of a row of them. Each ideograph is a word.
+    As in CoNLL-2003, a possessive or short verb ('s, 'm, 've) is a separate word. The dot of an abbreviation (U.S., J.)
+    is part of its word. A row of dots or hyphens is one word. Each ideograph is a word.
 
     Returns:
         (start, end) of each word in the text, in order.
@@ -32,7 +32,7 @@ def split_words(text: str) -> list[tuple[int, int]]:
 
 
 def _end_of_word(text, parts, first):
-    """Returns the number of the first part after the word that begins with a part."""
+    """Returns the index of the first part after the word that starts at part `first`."""
     if _is_suffix(text, parts, first):
         return first + 2
     end = first + 1
@@ -47,12 +47,12 @@ def _end_of_word(text, parts, first):
 
 
 def _touches(parts, number):
-    """Returns whether there is a part of that number, with nothing between it and the one before."""
+    """Returns whether part `number` exists and directly follows the part before it."""
     return number < len(parts) and parts[number][0] == parts[number - 1][1]
 
 
 def _goes_on(text, parts, number):
-    """Returns whether a part is a mark that belongs, with the part after it, to the word before it."""
+    """Returns whether part `number` is a mark that joins the next part to the word before it."""
     if not (_touches(parts, number) and _touches(parts, number + 1)) or _is_suffix(text, parts, number):
         return False
     mark = text[slice(*parts[number])]
@@ -63,7 +63,7 @@ def _goes_on(text, parts, number):
 
 
 def _is_suffix(text, parts, number):
-    """Returns whether a part is an apostrophe and the next one an ending that is split off with it."""
+    """Returns whether a part is an apostrophe and the next part is an ending to split off with it."""
     if text[slice(*parts[number])] not in APOSTROPHES or not _touches(parts, number + 1):
         return False
     ending = text[slice(*parts[number + 1])].lower()
@@ -73,10 +73,10 @@ def _is_suffix(text, parts, number):
 
 
 def _is_abbreviated(word):
-    """Returns whether the dot after a word is a part of it: U.S and J have one, Smith has not."""
+    """Returns whether the dot after a word is part of it: true for U.S and J, false for Smith."""
     return (len(word) == 1 and word.isupper()) or ("." in word and all(len(part) == 1 for part in word.split(".")))
 
 
 def is_of_word(char):
-    """Whether a character is a letter or a digit, and no ideograph."""
+    """Returns whether a character is a letter or a digit, but not an ideograph."""
     return char.isalnum() and not is_cjk_ideograph(char)

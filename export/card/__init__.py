@@ -1,1 +1,1 @@
-"""The page that describes an export."""
+"""The model card of an export."""

@@ -1,4 +1,4 @@
-"""The model card: the README.md of an export, which says what the model does, how good it is and how to call it."""
+"""The model card: the README.md of an export, with purpose, usage, data, metrics and limits of the model."""
 
 import collections
 import os
@@ -28,8 +28,8 @@ def model_card(source, written, answer):
 
     Args:
         source: `export.source.Source`.
-        written: dict; what export.json says.
-        answer: dict of arrays [1, ...]; what the SavedModel gives for `example_texts`; empty where there is none.
+        written: dict; the contents of export.json.
+        answer: dict of arrays [1, ...]; the SavedModel's answer to `example_texts`; empty without a SavedModel.
     """
     places = {name: entry["path"] for name, entry in written["formats"].items()}
     sections = [
@@ -44,13 +44,13 @@ def model_card(source, written, answer):
 
 
 def spread(tries):
-    """Says how far seeds are apart: of the combination of settings whose median is best, as it was chosen.
+    """Describes the spread over seeds for the chosen settings, which are those with the best median.
 
     Args:
-        tries: str, a tries.tsv.
+        tries: str, the text of a tries.tsv.
 
     Returns:
-        str, a sentence; None where there was one seed.
+        str, a sentence; None if the chosen settings have fewer than two seeds.
     """
     header, *rows = (line.split("\t") for line in tries.splitlines())
     groups = collections.defaultdict(list)
@@ -147,7 +147,7 @@ def _making(source, versions):
 
 
 def _scripts(vocab):
-    """Says of which scripts the first letters of pieces are, those of at least a hundredth of them."""
+    """Lists the scripts of the tokens' first letters that have a share of at least 1 %."""
     counts = collections.Counter()
     for token in vocab:
         first = token.removeprefix("##")[:1]

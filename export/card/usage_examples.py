@@ -1,4 +1,4 @@
-"""How to call an export, as Markdown: the part of its model card that a user copies from."""
+"""Usage examples of an export as Markdown, for its model card."""
 
 import json
 
@@ -6,7 +6,6 @@ import numpy as np
 
 MASK = "[MASK]"
 
-# What there is in the answers of all tasks.
 _OUTPUTS = {
     "label": "the most probable class",
     "labels": "all labels, in the order of the probabilities",
@@ -87,7 +86,7 @@ print(run(**{features}))
 
 
 def example_texts(settings):
-    """Returns a text for each input of the signature for text, as it stands in a request, a dict.
+    """Returns an example text for each input of the text signature, a dict of JSON values.
 
     Args:
         settings: dict; the task.json of the model.
@@ -100,7 +99,7 @@ def example_texts(settings):
 
 
 def predictions(outputs):
-    """Returns the list that TensorFlow Serving answers under "predictions": an object for each row.
+    """Returns the "predictions" of a TensorFlow Serving response, a list of one dict per row.
 
     Args:
         outputs: dict of arrays [B, ...].
@@ -110,12 +109,12 @@ def predictions(outputs):
 
 
 def how_to_call(settings, places, answer, network):
-    """Returns the section of a model card that says how to call it.
+    """Returns the section of a model card on how to call the model, a str.
 
     Args:
         settings: dict; the task.json of the model.
         places: dict of the path of each format in the export.
-        answer: dict of arrays [1, ...]; what the SavedModel gives for `example_texts`; empty where there is none.
+        answer: dict of arrays [1, ...]; the SavedModel's answer to `example_texts`; empty without a SavedModel.
         network: IdsNetwork.
     """
     example, calls = example_texts(settings), ["## How to call it"]
@@ -173,7 +172,7 @@ def _as_text(value):
 
 
 def _shortened(value):
-    """Returns a value of JSON with its numbers rounded and long lists ended by "..."."""
+    """Returns a JSON value with rounded numbers, and with "..." at the end of shortened lists."""
     if isinstance(value, dict):
         return {name: _shortened(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""Compares an export with the model it was made from."""
+"""Compares an export with its source model."""

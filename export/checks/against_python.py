@@ -1,4 +1,4 @@
-"""What a SavedModel gives for texts, held to what the classes of `prediction` answer in Python."""
+"""Compares the answers of a SavedModel to texts with those of the classes of `prediction` in Python."""
 
 import copy
 import dataclasses
@@ -10,12 +10,12 @@ from bert_keras.export.checks.fresh_process import largest_difference, scale_of
 
 @dataclasses.dataclass(frozen=True)
 class LiveComparison:
-    """How far a SavedModel is from Python.
+    """Differences between the answers of a SavedModel and those of Python.
 
     Attributes:
         largest: float; the largest difference of two numbers.
-        num_compared: int; the texts that both answer.
-        num_other: int; those of them to which the answers are not the same.
+        num_compared: int; number of texts that both answer.
+        num_other: int; number of these texts whose answers differ.
     """
 
     largest: float
@@ -24,21 +24,24 @@ class LiveComparison:
 
 
 def compare_with_live(task, predictor, texts, outputs, tolerance, is_quantised=False):
-    """Compares the texts that both can answer: Python refuses empty ones, and reads long ones through windows.
+    """Compares the answers to texts that both can answer completely.
+
+    The function skips texts that are empty or have no words or masks. It also skips cut texts, which Python reads
+    through windows.
 
     Args:
-        task: str, as task.json has it.
-        predictor: an object of `prediction` for that task; of vectors with one layer and a pooling.
-        texts: dict of arrays of bytes [B] or [B, K], the inputs of the signature in their order.
-        outputs: dict of arrays [B, ...] that it gave.
-        tolerance: float; see `largest_difference`; it is a share of the largest number, where one is above 1.
-        is_quantised: whether answers may be others; they are counted.
+        task: str, the task in task.json.
+        predictor: an object of `prediction` for that task; for vectors with one layer and a pooling.
+        texts: dict of arrays of bytes [B] or [B, K], in the order of the signature's inputs.
+        outputs: dict of arrays [B, ...], the answers of the SavedModel.
+        tolerance: float; see `largest_difference`; relative to the largest number if that is above 1.
+        is_quantised: whether answers may differ. The function then only counts other answers, and ignores tolerance.
 
     Returns:
         LiveComparison.
 
     Raises:
-        ValueError: an answer is another.
+        ValueError: answers differ, and is_quantised is false.
     """
     rows = [row for row in range(len(outputs["is_cut"])) if _is_comparable(row, texts, outputs)]
     asked = [_in_python(values[row] for values in texts.values()) for row in rows]
@@ -47,7 +50,7 @@ def compare_with_live(task, predictor, texts, outputs, tolerance, is_quantised=F
     largest, num_other = 0.0, 0
     for row, answer in zip(rows, predictor(asked) if asked else [], strict=True):
         expected = {name: np.asarray(value)[np.newaxis] for name, value in _EXPECTED[task](answer).items()}
-        # Rows of a batch are padded to the longest.
+        # Remove the padding of the batch.
         found = {
             name: outputs[name][(slice(row, row + 1), *map(slice, value.shape[1:]))] for name, value in expected.items()
         }
@@ -63,7 +66,7 @@ def compare_with_live(task, predictor, texts, outputs, tolerance, is_quantised=F
 
 
 def _by_offsets(answerer):
-    """Returns the answerer, giving what stands in the text: in a graph that is so whatever the training was told."""
+    """Returns a copy of the answerer that answers with substrings of the text, as the graph always does."""
     answerer = copy.copy(answerer)
     answerer.settings = answerer.settings | {"answer_text": "offsets"}
     return answerer

@@ -1,8 +1,8 @@
-"""Whether an export computes what its network computes: both get the same sequences of random word pieces.
+"""Checks that an export computes the same as its network, on the same sequences of random word pieces.
 
-One measure serves all formats: the difference between the two outputs, as a share of how much the output of the network
-varies from sequence to sequence. Another network, permuted outputs, zeros and constants are at a distance of about 1 or
-more, however large or small the numbers are.
+All formats use the same distance: the difference between the two outputs, divided by the variation of the network's
+output between sequences. Another network, permuted outputs, zeros and constants have a distance of about 1 or more,
+regardless of the scale of the numbers.
 """
 
 import dataclasses
@@ -12,25 +12,24 @@ import numpy as np
 from bert_keras.export.checks.fresh_process import largest_difference
 from bert_keras.export.formats.networks import IdsNetwork
 
-# The largest distance that an export may have. LIMITS[None] holds for each number, which float32 rounding explains; the
-# others for the root mean square of all numbers, because a few numbers may be far off in 8 or 16 bits. Measured
-# distances: docs/export.md.
+# Maximum distance of an export. LIMITS[None] applies to each number, because only rounding may differ. The others apply
+# to the root mean square: single numbers may be far off in 8 or 16 bits. Measured distances: docs/export.md.
 LIMITS = {None: 1e-3, "bfloat16": 0.5, "int8": 0.7}
-# What float32 rounding changes at most, as a share of the largest number: the distance of an output that hardly varies
-# would be rounding alone.
+# Maximum float32 rounding error, relative to the largest number. Rounding alone would determine the distance of an
+# output that hardly varies.
 _ROUNDING = 1e-5
-# Rows and tokens of the batches: many rows to measure with, and other shapes because batch and length are dynamic.
+# Rows and tokens of the first batch, which has most of the sequences.
 _NUM_ROWS, _NUM_TOKENS = 32, 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How far the outputs of an export are from those of its network.
+    """Difference between the outputs of an export and those of its network.
 
     Attributes:
         largest_difference: float; of two numbers.
-        distance: float; the root mean square of the differences, as a share of how much the output of the network
-            varies from sequence to sequence; of the output for which it is largest.
+        distance: float; the root mean square of the differences, divided by the variation of the network's output
+            between sequences; the maximum over all outputs and batches.
     """
 
     largest_difference: float
@@ -38,10 +37,10 @@ class Agreement:
 
 
 def random_features(network: IdsNetwork, num_rows: int, num_tokens: int, seed: int = 0) -> dict:
-    """Makes sequences of random word pieces, ragged and of two segments; the first is of full length.
+    """Makes sequences of random word pieces with different lengths and two segments; the first has full length.
 
     Returns:
-        dict of int32 [B, T] arrays, what the network takes; masked_lm_positions are [B, 3].
+        dict of int32 [B, T] arrays, the inputs of the network; masked_lm_positions is [B, 3].
     """
     random = np.random.default_rng(seed)
     lengths = random.integers(min(2, num_tokens), num_tokens + 1, (num_rows, 1))
@@ -59,7 +58,7 @@ def random_features(network: IdsNetwork, num_rows: int, num_tokens: int, seed: i
 
 
 def questions(network: IdsNetwork) -> list[dict]:
-    """Makes the batches that `judge` needs answers to: many sequences first, then one, the longest, and two short ones.
+    """Makes batches of different shapes for `judge`, because batch size and length are dynamic.
 
     Returns:
         list of dict of int32 arrays, see `random_features`.
@@ -74,19 +73,19 @@ def questions(network: IdsNetwork) -> list[dict]:
 
 
 def judge(called: str, answers: list[dict], network: IdsNetwork, quantize: str | None = None) -> Agreement:
-    """Compares the answers of an export with those of its network.
+    """Compares the outputs of an export with those of its network.
 
     Args:
         called: str; the name of the export in an error message.
-        answers: list of dict of float32 arrays; what the export gives for `questions`.
-        network: the IdsNetwork that it was made from, in float32.
+        answers: list of dict of float32 arrays; the outputs of the export for `questions`.
+        network: the source IdsNetwork, in float32.
         quantize: "int8", "bfloat16" or None.
 
     Returns:
         Agreement.
 
     Raises:
-        ValueError: they do not agree, or a number of either is not finite.
+        ValueError: the outputs do not agree, or a number of either is not finite.
     """
     expected = [{name: value.numpy() for name, value in network(features).items()} for features in questions(network)]
     if not all(np.isfinite(value).all() for outputs in expected for value in outputs.values()):
@@ -95,7 +94,7 @@ def judge(called: str, answers: list[dict], network: IdsNetwork, quantize: str |
     for name, many in expected[0].items():
         variation = _root_mean_square(many - many.mean(axis=0))
         rounding = _ROUNDING * max(float(np.abs(outputs[name]).max()) for outputs in expected)
-        # Names, shapes and numbers that are not finite are errors in every format.
+        # Wrong names, wrong shapes and numbers that are not finite are errors in every format.
         tolerance = np.finfo(np.float64).max if quantize else LIMITS[None] * variation + rounding
         for outputs, answer in zip(expected, answers, strict=True):
             if set(answer) != set(outputs):
@@ -116,11 +115,11 @@ def judge(called: str, answers: list[dict], network: IdsNetwork, quantize: str |
 
 
 def check_agreement(called: str, run, network: IdsNetwork, quantize: str | None = None) -> Agreement:
-    """Asks an export and its network the same questions; see `judge`.
+    """Runs an export and its network on the same inputs and compares the outputs; see `judge`.
 
     Args:
-        called, network, quantize: as of `judge`.
-        run: function of a dict of int32 arrays that gives a dict of float32 arrays.
+        called, network, quantize: see `judge`.
+        run: function that maps a dict of int32 arrays to a dict of float32 arrays.
     """
     return judge(called, [run(features) for features in questions(network)], network, quantize)
 

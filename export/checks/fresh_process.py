@@ -1,4 +1,4 @@
-"""Runs a SavedModel in a process without this project, and compares its answers with the expected ones."""
+"""Runs a SavedModel in a process without this project, and compares its answers with expected answers."""
 
 import logging
 import pickle
@@ -11,7 +11,7 @@ import numpy as np
 log = logging.getLogger("bert_keras")
 
 _OF_THIS_PROJECT = ("bert_keras",)
-# All that a program needs to use an export. On the CPU: the process that waits for it may hold the memory of the GPU.
+# A minimal program that uses an export. It runs on the CPU: the parent process may hold the memory of the GPU.
 SOURCE = """
 import pickle
 import sys
@@ -42,13 +42,13 @@ def run_in_fresh_process(folder, calls):
 
     Args:
         folder: path of the SavedModel.
-        calls: list of (name of a signature, dict of arrays by the names of its inputs).
+        calls: list of (signature name, dict of arrays by input name).
 
     Returns:
-        list of dict of arrays, what each call gave; and float, the seconds that loading took.
+        list of dict of arrays, the result of each call; and float, the loading time in seconds.
 
     Raises:
-        ValueError: it cannot be loaded or called there.
+        ValueError: the process cannot load or call the SavedModel.
     """
     with tempfile.NamedTemporaryFile() as file:
         process = subprocess.run(
@@ -64,18 +64,18 @@ def run_in_fresh_process(folder, calls):
 
 
 def largest_difference(expected, found, tolerance, what):
-    """Compares two answers: texts, places and switches must be the same, numbers the same to a tolerance.
+    """Compares two answers: floats must agree within a tolerance, all other values exactly.
 
     Args:
-        expected, found: dict of arrays by name, the same names and shapes in both.
-        tolerance: float.
-        what: str; what gave `found`, for an error.
+        expected, found: dict of arrays by name.
+        tolerance: float; absolute.
+        what: str; the source of `found`, for error messages.
 
     Returns:
-        float; the largest difference of two numbers.
+        float; the largest difference of two floats.
 
     Raises:
-        ValueError: they differ by more than that; the first place is named.
+        ValueError: names, shapes or values differ; the message names the first place.
     """
     if set(expected) != set(found):
         raise ValueError(f"{what} gives {', '.join(sorted(found))}, but {', '.join(sorted(expected))} are expected")
@@ -86,7 +86,7 @@ def largest_difference(expected, found, tolerance, what):
             raise ValueError(f"{what}: {name} is of the shape {second.shape}, but {first.shape} is expected")
         if np.issubdtype(first.dtype, np.floating):
             difference = np.abs(first.astype(np.float64) - second)
-            # So that a difference that is not a number is one.
+            # Written this way so that NaN counts as wrong.
             is_wrong = ~(difference <= tolerance)
             largest = max(largest, float(difference.max(initial=0.0)))
         else:
@@ -101,7 +101,7 @@ def largest_difference(expected, found, tolerance, what):
 
 
 def scale_of(outputs):
-    """Returns what a tolerance is to be multiplied with: the largest number of an answer, or 1 where all are smaller.
+    """Returns the factor for a relative tolerance: the largest number of an answer, or 1 if all are smaller.
 
     Args:
         outputs: dict of arrays by name.

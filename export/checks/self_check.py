@@ -1,4 +1,4 @@
-"""The check of an export: its SavedModel, in a new process, must give what the model gives here."""
+"""Checks that an exported SavedModel gives the same answers in a new process as the model in this one."""
 
 import dataclasses
 
@@ -6,24 +6,25 @@ from bert_keras.export.checks.against_python import compare_with_live
 from bert_keras.export.checks.agreement import judge, questions
 from bert_keras.export.checks.fresh_process import largest_difference, run_in_fresh_process, scale_of
 
-# Of the answers to texts: as a share of the largest number, or of 1 where all are smaller. In bfloat16 a sum depends on
-# the order of its terms. Whether the network is the right one is judged by its scores, see `export.checks.agreement`.
+# Tolerances for the answers to texts, relative to the largest number if that is above 1. In bfloat16 a sum depends on
+# the order of its terms. `export.checks.agreement` checks the scores of the network.
 _TOLERANCES = {None: 1e-4, "bfloat16": 0.05}
 
 
 @dataclasses.dataclass(frozen=True)
 class SavedModelAgreement:
-    """How far a SavedModel is from the model that it was made from.
+    """Differences between a SavedModel and its source model.
 
     Attributes:
-        text: float; the largest difference of two numbers of `serving_default`, to the text model in this process.
-        ids: float; the largest difference of two numbers of `ids`, to the network in float32.
-        distance: float; the distance of `ids` from that network, see `export.checks.agreement.Agreement`.
-        live: float; the largest difference to the answers of Python, for the texts that Python answers as well.
-        num_texts, num_live, num_other: int; all texts, those that Python answers as well, and those of them with
-            another answer: only a quantised model may have such.
-        tolerance: float; the largest difference that is allowed in answers to texts.
-        load_seconds: float; how long loading took.
+        text: float; largest difference of two numbers between `serving_default` and the text model in this process.
+        ids: float; largest difference of two numbers between `ids` and the network in float32.
+        distance: float; distance of `ids` from that network, see `export.checks.agreement.Agreement`.
+        live: float; largest difference from the answers of Python, for the texts that Python also answers.
+        num_texts: int; number of texts.
+        num_live: int; number of texts that Python also answers.
+        num_other: int; number of those with another answer; always 0 unless the model is quantized.
+        tolerance: float; maximum difference in answers to texts, relative to the largest number if that is above 1.
+        load_seconds: float; loading time.
     """
 
     text: float
@@ -38,11 +39,11 @@ class SavedModelAgreement:
 
 
 def check_saved_model(folder, text_model, network, predictor, texts, quantize=None):
-    """Compares a SavedModel with the text model and the network that it was made from, and with the answers of Python.
+    """Compares a SavedModel with its source text model, its source network and the answers of Python.
 
     Args:
         folder: path of the SavedModel.
-        text_model: TextModel, quantised like the SavedModel.
+        text_model: TextModel, quantized like the SavedModel.
         network: IdsNetwork of the model in float32.
         predictor: an object of `prediction` for the same model, in float32.
         texts: dict of arrays of bytes [B, ...] by input name.
@@ -52,7 +53,7 @@ def check_saved_model(folder, text_model, network, predictor, texts, quantize=No
         SavedModelAgreement.
 
     Raises:
-        ValueError: it does not run, or gives another answer.
+        ValueError: the SavedModel does not run, or its answers differ.
     """
     tolerance = _TOLERANCES[quantize]
     of_text = [texts, {name: values[:1] for name, values in texts.items()}]

@@ -1,4 +1,4 @@
-"""The texts that an export is checked with: odd ones, or the user's own."""
+"""The texts to check an export with: built-in texts, or those of the user."""
 
 import numpy as np
 
@@ -18,11 +18,11 @@ _ODD_TEXTS = (
 
 
 def built_in_texts(signature, task, max_seq_length):
-    """Returns ordinary, empty and odd texts, one that is not UTF-8, and one beyond what the model takes.
+    """Returns ordinary, empty and odd texts, one that is not UTF-8, and one that is too long for the model.
 
     Args:
-        signature: dict of `tf.TensorSpec` by name, the inputs in their order: string [B], or [B, K] for choices.
-        task: str, as task.json has it; of fill_mask texts have masks.
+        signature: dict of `tf.TensorSpec` by input name, in order: string [B], or [B, K] for choices.
+        task: str, the task in task.json; for fill_mask, copies of the texts with masks are added.
         max_seq_length: int.
 
     Returns:
@@ -44,7 +44,9 @@ def built_in_texts(signature, task, max_seq_length):
 
 
 def read_check_texts(path, settings):
-    """Reads texts of a file, one a line, with tabs between the parts of a pair or between a text and its choices.
+    """Reads a file of texts, one a line; tabs separate the texts of a pair, or a text and its choices.
+
+    Blank lines are skipped. If the model takes single texts, tabs are part of the text.
 
     Args:
         path: of a text file, local or remote; bytes that are not UTF-8 are kept.
@@ -54,8 +56,8 @@ def read_check_texts(path, settings):
         dict of arrays of bytes by name, see `built_in_texts`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is empty, or a line has not the parts it needs.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file has no text, or a line has a wrong number of tabs.
     """
     if not paths.is_file(path):
         raise FileNotFoundError(f"--check_file={path} is not a file; give a text file, one text a line")
@@ -65,7 +67,7 @@ def read_check_texts(path, settings):
         raise ValueError(f"--check_file={path} holds no text; give one text a line")
     names = list(example_texts(settings))
     has_choices = "choices" in names
-    # All rows of a batch have as many choices as the first.
+    # All rows of a batch need the same number of choices; use that of the first.
     num_parts = max(len(rows[0][1]), 3) if has_choices else len(names)
     for number, parts in rows:
         if len(names) > 1 and len(parts) != num_parts:

@@ -1,1 +1,1 @@
-"""SavedModel, ONNX and LiteRT, and smaller numbers."""
+"""The formats SavedModel, ONNX and LiteRT, and quantization."""

@@ -1,9 +1,9 @@
-"""Conversion of a network to ONNX or LiteRT, run as a program of its own.
+"""Converts a network to ONNX or LiteRT, as a separate program.
 
     python -c SOURCE FORMAT SAVED_MODEL SIGNATURE OUTPUT QUANTIZE
 
-Converters print a lot and change settings of their process, so none of them runs in the process of the caller. This
-file imports nothing of the project: `export.formats.ids_formats` passes its text to a new Python process.
+Converters print a lot and change settings of their process, so they do not run in the process of the caller.
+`export.formats.ids_formats` passes the text of this file to a new Python process. It must not import the project.
 """
 
 import os
@@ -11,7 +11,7 @@ import re
 import sys
 
 OPSET = 17
-# How the last line of the output begins when a format lacks operations.
+# Start of the last line of the output if a format lacks operations.
 UNKNOWN = "no operation for "
 
 
@@ -22,7 +22,7 @@ def to_onnx(saved_model, signature, output, quantize):
         saved_model: str; path of the SavedModel.
         signature: str; the name of its signature.
         output: str; the file to write.
-        quantize: whether weights are written in 8 bits, those of each dense layer and embedding with their own scale.
+        quantize: whether to write weights in 8 bits; each dense layer and each embedding has its own scale.
     """
     import onnx
     import tensorflow as tf
@@ -32,7 +32,7 @@ def to_onnx(saved_model, signature, output, quantize):
     call = loaded.signatures[signature]
     features = dict(call.structured_input_signature[1])
     model, _ = tf2onnx.convert.from_function(tf.function(lambda inputs: call(**inputs)), [features], opset=OPSET)
-    # tf2onnx copies operations that it does not know into the file.
+    # tf2onnx copies unknown operations into the file.
     unknown = sorted({node.op_type for node in model.graph.node if not onnx.defs.has(node.op_type, node.domain)})
     if unknown:
         sys.exit(UNKNOWN + ", ".join(unknown))
@@ -46,7 +46,7 @@ def to_onnx(saved_model, signature, output, quantize):
 
 
 def to_litert(saved_model, signature, output, quantize):
-    """Writes a LiteRT file; arguments as of `to_onnx`."""
+    """Writes a LiteRT file; see `to_onnx` for the arguments."""
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(saved_model, signature_keys=[signature])
@@ -67,18 +67,18 @@ def convert(name, saved_model, signature, output, quantize):
 
     Args:
         name: "onnx" or "litert".
-        saved_model, signature, output: as of `to_onnx`.
+        saved_model, signature, output: see `to_onnx`.
         quantize: str; "int8", or empty.
     """
     {"onnx": to_onnx, "litert": to_litert}[name](saved_model, signature, output, bool(quantize))
 
 
 if __name__ == "__main__":
-    # To continue after an error, tf2onnx copies the graph with all weights before each of its steps. Without that a
-    # model of 90 MB takes 4.4 GB rather than 7.2 to convert, and a third of the time.
+    # By default tf2onnx copies the graph with all weights before each step, to continue after an error. Without the
+    # copies, a model of 90 MB needs 4.4 GB instead of 7.2 GB, and a third of the time.
     os.environ.setdefault("TF2ONNX_CATCH_ERRORS", "FALSE")
     import tensorflow
 
-    # The process that waits may hold the memory of the GPU.
+    # The parent process may hold the memory of the GPU.
     tensorflow.config.set_visible_devices([], "GPU")
     convert(*sys.argv[1:])

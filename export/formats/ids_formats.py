@@ -1,4 +1,4 @@
-"""The network of a model, ids in: an ONNX file for ONNX Runtime and others, or a LiteRT file for small machines."""
+"""Writes the network of a model, which takes ids, as an ONNX or LiteRT file."""
 
 import logging
 import pathlib
@@ -24,23 +24,23 @@ _SIGNATURE = "ids"
 
 
 def write_ids(name: str, network: IdsNetwork, file, quantize: str | None = None) -> Agreement:
-    """Writes a network in a format of ids, runs the file with its own runtime and compares what it gives.
+    """Writes a network as an ONNX or LiteRT file, runs the file and compares its outputs with the network.
 
-    Its inputs and outputs have the network's names; batch and length are dynamic. A LiteRT file has only
-    operations of LiteRT, none of TensorFlow (Flex). The converter runs in its own process.
+    Inputs and outputs have the network's names; batch and length are dynamic. A LiteRT file has only LiteRT operations,
+    without TensorFlow operations (Flex). The converter runs in its own process.
 
     Args:
         name: "onnx" or "litert".
         network: IdsNetwork.
-        file: path; it appears only when it is complete and agrees.
+        file: path; the file appears only when it is complete and has passed the comparison.
         quantize: None or "int8".
 
     Returns:
-        Agreement of the file with the network.
+        Agreement between the file and the network.
 
     Raises:
-        ValueError: the format cannot take the network, the file gives something else than the network, or a package is
-            not installed.
+        ValueError: the format does not support the network or `quantize`, the outputs differ, or a package is not
+            installed.
         OSError: the disk is full.
     """
     check_quantize(quantize, [name])
@@ -61,7 +61,7 @@ def write_ids(name: str, network: IdsNetwork, file, quantize: str | None = None)
 
 
 def _run_converter(called, arguments):
-    """Runs `export.formats.converters` in a new process, and shows what it printed only if it fails."""
+    """Runs `export.formats.converters` in a new process, and logs its output only if it fails."""
     source = pathlib.Path(converters.__file__).read_text(encoding="utf-8")
     process = subprocess.run(
         [sys.executable, "-P", "-c", source, *arguments],

@@ -1,4 +1,4 @@
-"""The network of any task as ids in, scores out: what every format of an export is made from.
+"""The network of any task as a function from ids to scores, the source of every export format.
 
 Axes: B batch, T tokens, P predictions, V vocabulary, C classes, H hidden.
 """
@@ -12,7 +12,6 @@ _IDS = ("input_ids", "input_mask", "segment_ids")
 _POSITIONS = "masked_lm_positions"
 _EMBEDDINGS = "embeddings"
 
-# What each task's model gives out.
 _LOGITS = ("logits",)
 _OUTPUTS = {
     "classification": _LOGITS,
@@ -27,24 +26,25 @@ _OUTPUTS = {
 
 
 class IdsNetwork(tf.Module):
-    """A model as a function of int32 tensors that any format can be made from.
+    """A model as a function of int32 tensors, for conversion to any format.
 
-    It holds the weights and nothing else of the model, so that they are in a file once, under the release's names.
+    The module tracks only the weights of the model, so a file contains them once, under the names of the original BERT.
     Batch and length are dynamic.
 
     Args:
-        model: the Keras model of the task: ClassifierModel (also of multiple choice, whose choices are scored one by
-            one), SquadModel, TokenClassifierModel, FeatureBasedTagger, PretrainingModel for fill_mask, BertModel for
+        model: the Keras model of the task: ClassifierModel (also for multiple choice, which scores one choice at a
+            time), SquadModel, TokenClassifierModel, FeatureBasedTagger, PretrainingModel for fill_mask, BertModel for
             vectors.
-        task: one of the tasks of a task.json, or "fill_mask" or "vectors".
-        layer: of vectors: what sequence_output is of: the number of a block, as -1 for the last, or "embeddings" for
-            what goes into the first.
-        has_pooler: of vectors: whether the weights of the pooler were loaded; if not there is no pooled_output.
+        task: a task of task.json, or "fill_mask" or "vectors".
+        layer: for vectors, the layer of sequence_output: 0 for the first encoder layer, -1 for the last, or
+            "embeddings" for the input of the first.
+        has_pooler: for vectors, whether the weights of the pooler were loaded. Without them the network does not return
+            pooled_output.
 
     Attributes:
         input_names, output_names: tuples of str.
-        weights: dict of the name of each weight to its `tf.Variable`.
-        longest: the most tokens of a sequence, an int.
+        weights: dict of weight name to `tf.Variable`.
+        longest: int; maximum number of tokens of a sequence.
 
     Raises:
         ValueError: the task is unknown.
@@ -60,24 +60,24 @@ class IdsNetwork(tf.Module):
         self.longest = model.config.max_position_embeddings
         read_out = _of_layer(model, layer) if task == "vectors" else _of_head(model, task)
         function = tf.function(lambda features: self._scores(read_out(features)), autograph=False)
-        # Traced once, so that all signatures of a SavedModel share one graph.
+        # Trace once, so that all signatures of a SavedModel share one graph.
         self._function = function.get_concrete_function(self.signature)
 
     @property
     def signature(self) -> dict[str, tf.TensorSpec]:
-        """The `tf.TensorSpec` of each input by its name: int32 [B, T]; of masked_lm_positions [B, P]."""
+        """The `tf.TensorSpec` of each input by name: int32 [B, T]; [B, P] for masked_lm_positions."""
         return {name: tf.TensorSpec([None, None], tf.int32, name) for name in self.input_names}
 
     def __call__(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Scores sequences.
 
         Args:
-            features: dict with what `signature` says; other keys are ignored.
+            features: dict that matches `signature`; other keys are ignored.
 
         Returns:
-            dict with output_names, float32: "logits" [B, C] (regression, multiple choice [B, 1]; token classification
-            [B, T, C]; fill_mask [B, P, V]); "start_logits", "end_logits" [B, T]; "sequence_output" [B, T, H],
-            "pooled_output" [B, H].
+            dict of float32 by output_names: "logits" [B, C] (regression and multiple choice [B, 1], token
+            classification [B, T, C], fill_mask [B, P, V]); "start_logits", "end_logits" [B, T]; "sequence_output"
+            [B, T, H], "pooled_output" [B, H].
         """
         return self._function({name: features[name] for name in self.input_names})
 

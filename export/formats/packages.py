@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 import platform
 
-# Format -> module and package of each, beside TensorFlow and Keras.
+# Format -> {module: package}, in addition to TensorFlow and Keras.
 _NEEDED = {
     "saved_model": {"tensorflow_text": "tensorflow-text"},
     "onnx": {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"},
@@ -14,13 +14,13 @@ _EXTRAS = ("onnx", "litert")
 
 
 def check_packages(formats) -> None:
-    """Refuses formats whose packages are not installed; all of them are named at once.
+    """Checks that the packages of the formats are installed.
 
     Args:
         formats: list of str, keys of PLACES in `export.source`.
 
     Raises:
-        ValueError: a package is missing; the message has the line that installs all of them.
+        ValueError: packages are missing; the message names all of them and the command that installs them.
     """
     missing = {name: [each for each in _NEEDED[name] if importlib.util.find_spec(each) is None] for name in formats}
     missing = {name: modules for name, modules in missing.items() if modules}
@@ -37,6 +37,6 @@ def check_packages(formats) -> None:
 
 
 def versions(formats) -> dict[str, str]:
-    """Returns the versions of Python and of the packages that formats were made with."""
+    """Returns the installed versions of Python and of the packages of the formats, by name."""
     packages = dict.fromkeys(["tensorflow", "keras", *(each for name in formats for each in _NEEDED[name].values())])
     return {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

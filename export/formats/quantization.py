@@ -1,4 +1,4 @@
-"""Smaller numbers for the weights: which format takes which, and the network in bfloat16."""
+"""Quantization: the types that each format supports, and models in bfloat16."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,6 @@ import keras
 from bert_keras.modeling import weights_by_name
 from bert_keras.modeling.precision import dtype_policy
 
-# Format -> what it can be quantised to.
 _TAKES = {"saved_model": ("bfloat16",), "onnx": ("int8",), "litert": ("int8",)}
 
 FORMATS = tuple(_TAKES)
@@ -15,15 +14,15 @@ QUANTIZE_CHOICES = ("int8", "bfloat16")
 
 
 def check_quantize(quantize: str | None, formats) -> None:
-    """Refuses what a format cannot be quantised to.
+    """Checks that all formats support a type of quantization.
 
     Args:
-        quantize: "int8": weights of 8 bits, and products with activations that are rounded to 8 bits as they come;
-            "bfloat16": weights and products of 16 bits; None: float32 as trained.
-        formats: list of str, of FORMATS.
+        quantize: "int8": weights of 8 bits, and products with activations that are rounded to 8 bits at run time;
+            "bfloat16": weights and products of 16 bits; None: float32.
+        formats: list of str, from FORMATS.
 
     Raises:
-        ValueError: one of them does not take it.
+        ValueError: a format does not support it.
     """
     if quantize is None:
         return
@@ -37,13 +36,13 @@ def check_quantize(quantize: str | None, formats) -> None:
 
 
 def in_bfloat16(model: keras.Model, make_model: Callable[[], keras.Model]) -> keras.Model:
-    """Returns a copy of a model whose weights are stored and multiplied in bfloat16.
+    """Returns a copy of a model that stores and multiplies its weights in bfloat16.
 
-    Softmax and the statistics of layer normalisation are taken in float32, as in training with mixed precision.
+    Softmax and the statistics of layer normalisation use float32, as in training with mixed precision.
 
     Args:
-        model: in float32; it stays as it is.
-        make_model: function without arguments that makes another of its kind and size.
+        model: in float32; does not change.
+        make_model: function without arguments that returns a new model of the same class and size.
 
     Raises:
         ValueError: the model has recurrent layers, which Keras cannot make in bfloat16.

@@ -1,4 +1,4 @@
-"""Text models as SavedModels, which need none of this project where they are loaded."""
+"""Writes text models as SavedModels, which load without this project."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.export.graph.vectors import FillMaskModel, VectorModel
 from bert_keras.storage import paths, writing
 
-# TensorFlow Serving wants a folder of numbered versions.
+# TensorFlow Serving needs a folder of numbered versions.
 VERSION = "1"
 
 _CLASSES = {
@@ -35,7 +35,7 @@ def make_text_model(network: IdsNetwork, tokenizer: GraphTokenizer, settings: di
     Args:
         network: IdsNetwork of the task.
         tokenizer: GraphTokenizer of the model's vocabulary.
-        settings: dict; what the task.json of the model says, `task` included.
+        settings: dict; the task.json of the model.
 
     Returns:
         ClassModel, ChoiceModel, SpanModel, TagModel, FillMaskModel or VectorModel.
@@ -47,20 +47,20 @@ def make_text_model(network: IdsNetwork, tokenizer: GraphTokenizer, settings: di
 
 
 def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
-    """Writes a text model as folder/1, which TensorFlow Serving serves as it is; whole, or not at all.
+    """Writes a text model as folder/1, ready for TensorFlow Serving. The folder 1 appears only when it is complete.
 
-    Its signature "serving_default" takes text and gives the answers of the text model; "ids" takes what the network
-    takes and gives its scores. Who loads it needs `import tensorflow_text`.
+    The signature "serving_default" takes text and returns the answers of the text model. The signature "ids" takes the
+    inputs of the network and returns its scores. Loading needs `import tensorflow_text`.
 
     Args:
         text_model: TextModel.
-        folder: is made where it is not there.
+        folder: created if it does not exist.
 
     Returns:
         the path of the SavedModel.
 
     Raises:
-        ValueError: there is one already.
+        ValueError: folder/1 already exists.
     """
     folder = pathlib.Path(folder)
     path = folder / VERSION
@@ -93,7 +93,7 @@ def _of_ids(network):
         for name in ("input_mask", "segment_ids"):
             told = f"{name} and input_ids differ in shape"
             checks.append(tf.debugging.assert_equal(tf.shape(features[name]), sizes, told))
-        # Else the network would run beside the checks, and its own error might come first.
+        # Without this the network runs in parallel with the checks, and its own error may come first.
         with tf.control_dependencies(checks):
             return network({name: tf.identity(ids) for name, ids in features.items()})
 

@@ -1,1 +1,1 @@
-"""Tokenizer and answers as TensorFlow operations."""
+"""Tokenizer and text models as TensorFlow operations."""

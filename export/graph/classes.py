@@ -1,4 +1,4 @@
-"""Text in, classes out: what run_classifier.py trains."""
+"""Text models for classification, as trained by run_classifier.py."""
 
 import tensorflow as tf
 
@@ -8,16 +8,18 @@ _LEAST_PROBABILITY = 0.5
 
 
 class ClassModel(TextModel):
-    """Gives texts, or pairs of them, a class, a number, or labels.
+    """Predicts a class, a number or several labels for texts or pairs of texts.
 
-    Inputs: "text", and for a model of pairs "text_pair", string [B]; a second text may be empty.
+    Inputs: "text" and, if the model takes pairs, "text_pair", string [B]. The second text may be empty.
 
-    Answers of classification: "label" string [B], the most probable class; "labels" string [B, C], all of them;
-    "probabilities" float32 [B, C]. Of regression: "value" float32 [B]. Of several labels: "labels", "probabilities",
-    each of its own, and "applies" bool [B, C], those of at least 0.5.
+    Outputs:
+        classification: "label" string [B], the most probable class; "labels" string [B, C], all classes;
+            "probabilities" float32 [B, C].
+        regression: "value" float32 [B].
+        multi_label: "labels"; "probabilities", independent of each other; "applies" bool [B, C], true from 0.5.
 
     Args:
-        network, tokenizer, settings: see `TextModel`; settings has is_pair, and labels where there are classes.
+        network, tokenizer, settings: see `TextModel`; settings has is_pair, and labels unless the task is regression.
     """
 
     @property
@@ -45,8 +47,8 @@ class ClassModel(TextModel):
 class ChoiceModel(TextModel):
     """Picks the continuation that fits a text best.
 
-    Inputs: "text" string [B], "choices" string [B, K], two or more. Answers: "index" int32 [B], the best of them, from
-    0; "probabilities" float32 [B, K]. A row is cut where one of its choices, or the text before it, is.
+    Inputs: "text" string [B]; "choices" string [B, K], two or more. Outputs: "index" int32 [B], the best choice from 0;
+    "probabilities" float32 [B, K]. "is_cut" is true if the text or any of its choices was cut.
 
     Args:
         network, tokenizer, settings: see `TextModel`.

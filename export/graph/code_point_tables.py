@@ -1,7 +1,7 @@
-"""What the tokenizer does with each of the 1,114,112 code points, as tables of numbers for a graph of array operations.
+"""Tables of the tokenizer's rules for each of the 1,114,112 code points, for a graph of array operations.
 
-They are worked out from Python's own functions, so they agree with `data_prep.text.tokenization` in every code point
-and for the version of Unicode that this Python knows.
+The tables come from Python's own functions. They agree with `data_prep.text.tokenization` for every code point and use
+the Unicode version of this Python.
 """
 
 import dataclasses
@@ -24,28 +24,28 @@ from bert_keras.data_prep.text.characters import (
 PAGE_BITS = 7
 _NUM_CODE_POINTS = sys.maxunicode + 1
 
-# What a character is once text is normalised; the low two bits of a packed character.
+# Kinds of characters in normalised text: the low two bits of a packed character.
 IN_WORD, SPACE, ALONE, MARK = range(4)
 NUM_KIND_BITS = 2
 
-# Entries of a table of characters from here on do not say one character but none or several.
+# Table entries >= EXPANDS map a code point to no character or to several.
 EXPANDS = 1 << 26
 NUM_LENGTH_BITS = 4
-# From here on they say that combining marks, some of which stay, may have to change places.
+# Entries >= REORDERS yield combining marks that are kept, so canonical order may have to move them.
 REORDERS = 1 << 28
 
-# What a character is to the rule of the final sigma.
+# Classes of characters for the final-sigma rule.
 PASSED_OVER, CASED, UNCASED = range(3)
 
 
 @dataclasses.dataclass(frozen=True)
 class PagedTable:
-    """A number for each code point, without keeping equal pages of them twice.
+    """A number for each code point; equal pages are stored once.
 
     The number of code point c is `rows[pages[c >> PAGE_BITS] + (c & (1 << PAGE_BITS) - 1)]`.
 
     Attributes:
-        pages: int32 [8704], where in `rows` the page of a code point starts.
+        pages: int32 [8704], the start of each page in `rows`.
         rows: int32 [R].
     """
 
@@ -54,21 +54,21 @@ class PagedTable:
 
     @classmethod
     def of(cls, numbers: np.ndarray) -> "PagedTable":
-        """Makes it of int32 [1114112]."""
+        """Makes a table from int [1114112]; the numbers must fit into int32."""
         rows, places = np.unique(numbers.reshape(-1, 1 << PAGE_BITS), axis=0, return_inverse=True)
         return cls((places.ravel() << PAGE_BITS).astype(np.int32), rows.ravel().astype(np.int32))
 
 
 @dataclasses.dataclass(frozen=True)
 class CharacterMap:
-    """What becomes of each code point c as text is cleaned, lower-cased and decomposed.
+    """The result of cleaning, lower-casing and decomposing each code point c.
 
-    A packed character is `(code point << NUM_KIND_BITS) + kind`, kind being IN_WORD, SPACE, ALONE or MARK.
+    A packed character is `(code point << NUM_KIND_BITS) + kind`; the kind is IN_WORD, SPACE, ALONE or MARK.
 
     Attributes:
-        table: an entry below EXPANDS: c becomes the packed character `(c << NUM_KIND_BITS) + entry`. Above: the entry
-            less EXPANDS is `(start << NUM_LENGTH_BITS) + length`, c becomes `expansions[start : start + length]`.
-            From REORDERS on: take the map that keeps marks, and put them into canonical order.
+        table: entry < EXPANDS: c becomes the packed character `(c << NUM_KIND_BITS) + entry`. entry >= EXPANDS:
+            `entry - EXPANDS` is `(start << NUM_LENGTH_BITS) + length`; c becomes `expansions[start : start + length]`.
+            entry >= REORDERS: use the map that keeps marks, and put them into canonical order.
         expansions: int32 [E], packed characters.
     """
 
@@ -78,10 +78,10 @@ class CharacterMap:
 
 @functools.cache
 def character_map(do_lower_case: bool, strip_accents: bool, keep_marks: bool = False) -> CharacterMap:
-    """Returns what becomes of each code point.
+    """Returns the map that normalises each code point.
 
-    A capital sigma becomes the small one that does not end a word. With keep_marks, which is for `strip_accents`, marks
-    to be dropped are kept as MARK, so that what stays can be put into canonical order among them.
+    The map lower-cases a capital sigma to the non-final form. With keep_marks, which needs strip_accents, dropped marks
+    stay in the result as MARK. They are needed to put the kept marks into canonical order.
     """
     numbers = np.zeros(_NUM_CODE_POINTS, np.int64)
     expansions = []
@@ -110,9 +110,9 @@ def character_map(do_lower_case: bool, strip_accents: bool, keep_marks: bool = F
 
 @functools.cache
 def sigma_contexts() -> PagedTable:
-    """Returns PASSED_OVER, CASED or UNCASED for each code point: what it makes of a capital sigma beside it.
+    """Returns the effect of each code point on a neighbouring capital sigma: PASSED_OVER, CASED or UNCASED.
 
-    From what `str.lower` does to a sigma beside the character. Characters that cleaning removes are passed over.
+    The effect is that of `str.lower`. Characters that cleaning removes are PASSED_OVER.
     """
 
     def context(char):
@@ -133,13 +133,13 @@ def combining_classes() -> PagedTable:
 
 @functools.cache
 def dropped_marks() -> PagedTable:
-    """Returns 1 for each code point that stripping accents drops, and 0 for others."""
+    """Returns 1 for each code point that accent stripping drops, and 0 for others."""
     return table_of(is_dropped_mark, 0)
 
 
 @functools.cache
 def _special_characters() -> str:
-    """Returns all characters but those that are parts of words whatever is beside them: unassigned or private."""
+    """Returns all characters except unassigned, private and surrogate ones, which are always parts of words."""
     ideographs = {chr(code) for first, last in CJK_IDEOGRAPHS for code in range(first, last + 1)}
     return "".join(
         char
@@ -149,7 +149,7 @@ def _special_characters() -> str:
 
 
 def table_of(number_of: Callable[[str], int], default: int) -> PagedTable:
-    """Makes a table of a function of characters; those that are unassigned or private get the default."""
+    """Tabulates a function of characters; unassigned, private and surrogate code points get the default."""
     numbers = np.full(_NUM_CODE_POINTS, default, np.int64)
     for char in _special_characters():
         numbers[ord(char)] = number_of(char)
@@ -161,7 +161,7 @@ def _is_movable(packed: int) -> bool:
 
 
 def is_removed(char: str) -> bool:
-    """Whether cleaning text removes a character."""
+    """Returns whether cleaning text removes a character."""
     return char == "\ufffd" or is_control(char)
 
 

@@ -1,4 +1,4 @@
-"""Cleaning, lower-casing and decomposing text as TensorFlow operations on arrays of code points."""
+"""Cleans, lower-cases and decomposes text with TensorFlow operations on arrays of code points."""
 
 import tensorflow as tf
 
@@ -27,8 +27,8 @@ class Normalizer:
     """Cleans, lower-cases and decomposes arrays of code points, which must end with a line feed.
 
     Args:
-        do_lower_case: lower-cases.
-        strip_accents: decomposes characters (NFD) and drops their marks (category Mn).
+        do_lower_case: whether to lower-case, with the final-sigma rule of `str.lower`.
+        strip_accents: whether to decompose characters (NFD) and drop their marks (category Mn).
     """
 
     def __init__(self, do_lower_case: bool, strip_accents: bool):
@@ -41,14 +41,13 @@ class Normalizer:
             self._dropped_marks = Table(dropped_marks())
 
     def normalize(self, codes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns what becomes of code points, as what each is to words, and where it comes from.
+        """Returns the normalised characters of code points, and their sources.
 
         Args:
             codes: int32 [N].
 
         Returns:
-            packed characters (see `CharacterMap`), int32 [M]; for each the index of its code point, int32 [M], never
-            decreasing.
+            packed characters (see `CharacterMap`), int32 [M]; the index in codes of each, int32 [M], never decreasing.
         """
         entries = self._entries(self._map, codes)
         highest = tf.reduce_max(entries)
@@ -64,13 +63,13 @@ class Normalizer:
         return tf.cond(highest < EXPANDS, one_each, some_or_none_each)
 
     def behind_marks(self, codes: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """Returns ends, int32 [P], moved behind the marks that follow there in codes, int32 [N], and are dropped."""
+        """Returns ends, int32 [P], moved behind the dropped marks that follow them in codes, int32 [N]."""
         if not self._strip_accents:
             return ends
         is_mark = self._dropped_marks.look_up(codes) == 1
 
         def move():
-            # The last code point is a line feed, so there is always one that is no mark.
+            # The last code point is a line feed, so a code point that is not a mark always follows.
             others = tf.cast(tf.where(~is_mark)[:, 0], tf.int32)
             return tf.gather(others, tf.searchsorted(others, ends))
 
@@ -84,7 +83,7 @@ class Normalizer:
         return tf.cond(has_sigma, lambda: entries + self._final_sigma_steps(codes), lambda: entries)
 
     def _final_sigma_steps(self, codes):
-        """Returns what to add to the entries of capital sigmas that end a word, for str.lower has two small ones."""
+        """Returns the steps to add to entries so that word-final sigmas become ς, as in `str.lower`."""
         contexts = self._sigma_contexts.look_up(codes)
         counts = contexts != PASSED_OVER
         counted = tf.concat([[UNCASED], tf.boolean_mask(contexts, counts), [UNCASED]], 0)
@@ -95,7 +94,7 @@ class Normalizer:
         return tf.scatter_nd(sigmas, steps, tf.shape(codes, tf.int64))
 
     def _reorder(self, codes):
-        """Expands with all marks, puts them into canonical order, drops those to be dropped; places stay in order."""
+        """Expands with all marks, sorts marks into canonical order and drops MARKs; sources keep their order."""
         characters, sources = self._map_with_marks.expand(codes, self._entries(self._map_with_marks, codes))
         classes = tf.cast(self._combining_classes.look_up(without_low_bits(characters, NUM_KIND_BITS)), tf.int64)
         runs = tf.cumsum(tf.cast(classes == 0, tf.int64))
@@ -124,7 +123,7 @@ class _Map(Table):
         self._expansions = tf.constant(characters.expansions)
 
     def expand(self, codes, entries):
-        """Returns packed characters, int32 [M], and for each the index of its code point, int32 [M]."""
+        """Returns packed characters, int32 [M], and the index of the code point of each, int32 [M]."""
         several = entries >= EXPANDS
         places = entries - EXPANDS
         lengths = tf.where(several, low_bits(places, NUM_LENGTH_BITS), 1)
@@ -139,10 +138,10 @@ class _Map(Table):
 
 
 def low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
-    """Returns what the low bits of numbers say, int32."""
+    """Returns the low bits of numbers, int32."""
     return tf.bitwise.bitwise_and(numbers, (1 << num_bits) - 1)
 
 
 def without_low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
-    """Returns what the bits above the low ones say, int32."""
+    """Returns numbers without their low bits, shifted right, int32."""
     return tf.bitwise.right_shift(numbers, num_bits)

@@ -1,6 +1,6 @@
-"""A question and a text in, the place of the answer out: what run_squad.py trains.
+"""Text model for question answering, as trained by run_squad.py.
 
-Axes: B batch, T tokens, P pieces of contexts, n places that are looked at for each end of an answer.
+Axes: B batch, T tokens, n candidates for the start and for the end of an answer.
 """
 
 import tensorflow as tf
@@ -12,20 +12,21 @@ from bert_keras.export.graph.tokenization import GraphTokenizer, code_points, cu
 
 
 class SpanModel(TextModel):
-    """Finds the answers to questions in texts, as `QuestionAnswerer` does where a single window is enough.
+    """Finds the answers to questions in texts, like `QuestionAnswerer` for texts that fit into one window.
 
-    Inputs: "question" and "context", string [B]. A question is cut to max_query_length pieces, a context to those that
-    then fit.
+    Inputs: "question" and "context", string [B]. The model cuts a question to max_query_length tokens, and the context
+    to the remaining room.
 
-    Answers: "answer" string [B], what stands in the context, "" for none; "start", "end" int32 [B], its place there in
-    characters as decoded, -1 for none; "score" float32 [B], the sum of the logits of its ends, or for none of those of
-    [CLS] (0 in models that always answer); "null_odds" float32 [B], how much more speaks for none than for the best one
-    (a difference of such sums; 1000000 where no span can be one; 0 in models that always answer); "is_impossible"
-    bool [B], whether there is none.
+    Outputs:
+        "answer": string [B], a substring of the context; "" for no answer.
+        "start", "end": int32 [B], in characters of the decoded context; -1 for no answer.
+        "score": float32 [B], start logit + end logit; for no answer those of [CLS] (0 if the model always answers).
+        "null_odds": float32 [B], [CLS] score - best span score (1000000 without a span; 0 if the model always answers).
+        "is_impossible": bool [B], true for no answer.
 
     Args:
-        network, tokenizer, settings: see `TextModel`; settings has what the task.json of run_squad.py says. Its
-            answer_text is not looked at: here the answer is what stands in the context.
+        network, tokenizer, settings: see `TextModel`; settings is the task.json of run_squad.py. The model ignores its
+            answer_text.
 
     Raises:
         ValueError: max_seq_length leaves no room for a context; or see `TextModel`.
@@ -45,7 +46,7 @@ class SpanModel(TextModel):
     def _answer(self, texts):
         features, first, lengths, starts, ends, is_cut = self._encode(texts)
         logits = self.network(features)
-        # As in the release logits are added up in double precision.
+        # The original BERT also adds logits in double precision.
         start_logits, end_logits = (tf.cast(logits[name], tf.float64) for name in ("start_logits", "end_logits"))
         null = start_logits[:, 0] + end_logits[:, 0]
         has_span, places, span_logits = self._best_spans(start_logits, end_logits, first, lengths, null)
@@ -72,11 +73,10 @@ class SpanModel(TextModel):
         }
 
     def _encode(self, texts):
-        """Makes the rows [CLS] question [SEP] context [SEP].
+        """Packs [CLS] question [SEP] context [SEP].
 
-        Returns:
-            the features of the network, int32 [B, T]; where contexts begin in their rows and how many pieces of them
-            are there, int32 [B]; where pieces start and end in their contexts, int32 [B, T]; is_cut bool [B].
+        Returns features [B, T]; position of the first context token and number of context tokens [B]; starts and ends
+        of context tokens in characters [B, T]; is_cut [B].
         """
         questions = self.tokenizer.tokenize(texts["question"])
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts["context"])
@@ -86,7 +86,7 @@ class SpanModel(TextModel):
         shape = [None, self.max_seq_length]
         shown = tf.RaggedTensor.from_tensor(ids.to_tensor(shape=shape), lengths)
         features, _ = self._pack(asked, shown)
-        # All rows are of full length: as in the release, the scores of padding are among those that are looked at.
+        # Pad to full length: as in the original BERT, padding competes for the n best starts and ends.
         features = {
             name: tf.pad(values, [[0, 0], [0, self.max_seq_length - tf.shape(values)[1]]])
             for name, values in features.items()
@@ -96,15 +96,12 @@ class SpanModel(TextModel):
         return features, tf.cast(num_asked, tf.int32) + 2, tf.cast(lengths, tf.int32), *places, is_cut
 
     def _best_spans(self, start_logits, end_logits, first, lengths, null):
-        """Chooses spans as `data_prep.tasks.squad_answers` does; of equal ones the first by the ranks of their starts
-        and ends.
+        """Chooses spans like `data_prep.tasks.squad_answers`; ties go to the better start rank, then end rank.
 
-        Returns:
-            bool [B], whether there is a span; int32 [B] each, its first and last place in the row; float64 [B] each,
-            their logits.
+        Returns has_span [B], the first and last positions of the spans [B], and their logits [B].
         """
         n = min(self.settings["n_best_size"], self.max_seq_length)
-        # Of equal logits the first place goes first. [B, n]
+        # top_k puts the first of equal logits first. [B, n]
         (start_logits, starts), (end_logits, ends) = tf.math.top_k(start_logits, n), tf.math.top_k(end_logits, n)
 
         def is_context(places):
@@ -117,7 +114,7 @@ class SpanModel(TextModel):
         score, best = (values[:, 0] for values in tf.math.top_k(tf.reshape(scores, [-1, n * n]), 1))
         has_span = score > -float("inf")
         if self.settings["version_2_with_negative"] and n == 1:
-            # The one answer that is kept is then that there is none, if more speaks for it.
+            # Only one candidate is kept: "no answer" if its score is higher.
             has_span &= score >= null
         start, end = best // n, best % n
         places = [tf.gather(values, rank, batch_dims=1) for values, rank in ((starts, start), (ends, end))]

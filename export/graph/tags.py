@@ -1,4 +1,4 @@
-"""A text in, its words with their tags out: what run_ner.py trains.
+"""Text model for token classification, as trained by run_ner.py.
 
 Axes: B batch, T tokens, C tags, W words.
 """
@@ -12,13 +12,13 @@ from bert_keras.export.graph.words import WordSplitter
 
 
 class TagModel(TextModel):
-    """Tags the words of texts, as `EntityTagger` does where a single window is enough.
+    """Tags the words of texts, like `EntityTagger` for texts that fit into one window.
 
-    Input: "text" string [B]. Its words are those of `data_prep.text.words`; those that do not fit are left out.
+    Input: "text" string [B]. `data_prep.text.words` defines the words. The model omits words that do not fit.
 
-    Answers, padded at the end of rows: "words" string [B, W], as they stand in the text ("" is padding); "tags" string
-    [B, W] (""); "probabilities" float32 [B, W] of the tags (0); "starts", "ends" int32 [B, W], their places in
-    characters as decoded (-1); "num_words" int32 [B].
+    Outputs, with the padding at the end of rows in brackets: "words" string [B, W] (""), substrings of the text; "tags"
+    string [B, W] (""); "probabilities" float32 [B, W] of the tags (0); "starts", "ends" int32 [B, W] (-1), positions in
+    characters of the decoded text; "num_words" int32 [B].
 
     Args:
         network, tokenizer, settings: see `TextModel`; settings has the labels.
@@ -47,7 +47,7 @@ class TagModel(TextModel):
 
         features, _ = self._pack(by_text(pieces).merge_dims(1, 2))
         logits = tf.gather_nd(self.network(features)["logits"], tf.stack([rows, columns], axis=1))  # [W, C]
-        # Of equal logits the first goes first.
+        # top_k puts the first of equal logits first.
         best = tf.math.top_k(logits, 1).indices[:, 0]
         return {
             "words": by_text(words).to_tensor(),
@@ -60,8 +60,10 @@ class TagModel(TextModel):
         }
 
     def _tokenize(self, words):
-        """Returns the pieces that each word has alone, int32 [W, (pieces)], and whether it has more than there is room
-        for, bool [W]. One without any (of marks that are stripped) is unknown."""
+        """Returns the tokens of each word, int32 [W, (tokens)], and whether they were cut, bool [W].
+
+        A word without tokens, which has only stripped marks, becomes [UNK].
+        """
         pieces = self.tokenizer.tokenize(words)
         missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
         unknown = tf.RaggedTensor.from_row_lengths(
@@ -71,7 +73,7 @@ class TagModel(TextModel):
         return pieces[:, : self._room], pieces.row_lengths() > self._room
 
     def _places(self, lengths, word_splits):
-        """Returns the row of each word, the column of its first piece, both int64 [W], and whether it fits."""
+        """Returns the row of each word, the column of its first token, both int64 [W], and whether it fits."""
         num_words = word_splits[1:] - word_splits[:-1]
         rows = tf.repeat(tf.range(tf.size(num_words, tf.int64)), num_words)
         sums = tf.cumsum(tf.concat([[0], lengths], 0))

@@ -1,8 +1,8 @@
-"""The tokenizer as TensorFlow operations, for a SavedModel that takes text: equal to `data_prep.text.tokenization`.
+"""The tokenizer as TensorFlow operations; the results equal those of `data_prep.text.tokenization`.
 
-tensorflow-text's own BERT tokenizers differ from the release in casing, control characters, white space and long words.
-Here text becomes an array of code points, tables say what becomes of each, and its WordPiece gets words of them. Only
-text of plain ASCII goes there as it is.
+The BERT tokenizers of tensorflow-text differ from the original BERT in casing, control characters, white space and long
+words. This module therefore turns text into code points, normalises them with tables, and passes the words to the
+WordPiece of tensorflow-text. Printable ASCII text skips the tables.
 """
 
 import os
@@ -17,29 +17,29 @@ from bert_keras.export.graph.normalization import Normalizer, low_bits, without_
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
 _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
-_MAX_TOKEN_BYTES = 256  # that tensorflow-text's automaton takes, without the ##
-_DEVICE = "CPU:0"  # operations on strings run nowhere else, so the arrays around them stay there
-_PLAIN = r"[\t\n\r -~]*"  # text that needs none of the tables
+_MAX_TOKEN_BYTES = 256  # limit of tensorflow-text's automaton, without the ##
+_DEVICE = "CPU:0"  # string operations run only here, so keep their arrays here too
+_PLAIN = r"[\t\n\r -~]*"  # text that does not need the tables
 _TEXTS = tf.TensorSpec([None], tf.string)
 
 
 class GraphTokenizer(tf.Module):
-    """Turns text into WordPiece ids, their places in the text and the input of a model, all in a TensorFlow graph.
+    """Turns text into WordPiece ids, their positions in the text and model inputs, in a TensorFlow graph.
 
-    Equal to `FullTokenizer` for every text. Text is bytes in UTF-8; bytes that are not UTF-8 are dropped.
-    A SavedModel with it needs `import tensorflow_text` where it is loaded, and none of this project.
+    Every text gets the same ids as from `FullTokenizer`. Text is UTF-8; the tokenizer drops invalid bytes. A SavedModel
+    with this tokenizer needs `import tensorflow_text` when you load it, but not this project.
 
     Args:
-        vocab_file: one token a line, read as `load_vocab` does.
-        do_lower_case: lower-cases; must be what the model was trained with.
+        vocab_file: one token a line, read by `load_vocab`.
+        do_lower_case: whether to lower-case; must match the training of the model.
         strip_accents: see `BasicTokenizer`.
 
     Attributes:
-        vocab_file: `tf.saved_model.Asset`: the file goes into a SavedModel as it is, for those who read its tokens.
-            Ids do not come from there: the graph holds the automaton that is made of the vocabulary here.
-        mask_id: id of [MASK]; None where the vocabulary lacks it.
-        num_tokens: how many ids there are.
-        unk_id: int; what stands for an unknown word.
+        vocab_file: `tf.saved_model.Asset`: a copy of the file for readers of a SavedModel. The graph does not use it,
+            because it holds the automaton of the vocabulary.
+        mask_id: id of [MASK]; None if the vocabulary lacks it.
+        num_tokens: number of ids.
+        unk_id: int; id of an unknown word.
 
     Raises:
         FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`), lacks [UNK], or has a token
@@ -59,7 +59,7 @@ class GraphTokenizer(tf.Module):
         self.num_tokens = max(vocab.values()) + 1
         with tf.device(_DEVICE):
             names = {id_: token for token, id_ in vocab.items()}
-            # Of a token that the file has twice, the first line is the id of nothing.
+            # If the file has a token twice, the first of its ids has no token.
             self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
             self.vocab_file = tf.saved_model.Asset(name)
             self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
@@ -73,27 +73,27 @@ class GraphTokenizer(tf.Module):
             texts: string [B].
 
         Returns:
-            int32 [B, (pieces)].
+            int32 [B, (tokens)].
         """
         with tf.device(_DEVICE):
             return self._tokenize(texts, with_offsets=False)[0]
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the tokens of `FullTokenizer.tokenize_with_offsets`, as ids, with their places.
+        """Returns the ids and positions of the tokens of `FullTokenizer.tokenize_with_offsets`.
 
         Args:
             texts: string [B].
 
         Returns:
-            ids, starts and ends, int32 [B, (pieces)]; places count characters of the text, as decoded.
+            ids, starts and ends, int32 [B, (tokens)]; positions count characters of the decoded text.
         """
         with tf.device(_DEVICE):
             return self._tokenize(texts, with_offsets=True)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def split_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the words of `BasicTokenizer.tokenize`, which are what is then split into pieces.
+        """Returns the words of `BasicTokenizer.tokenize`.
 
         Args:
             texts: string [B].
@@ -108,15 +108,15 @@ class GraphTokenizer(tf.Module):
             return tf.RaggedTensor.from_row_splits(_encode(words), splits, validate=False)
 
     def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of texts in which each literal [MASK] is the mask, and no part of a word or a bracket.
+        """Returns the ids of texts, with each literal [MASK] as the mask token.
 
-        Differs from the release: its tokenizer takes [MASK] in a text for a bracket, a word and a bracket.
+        Differs from the original BERT, whose tokenizer splits [MASK] in a text into a bracket, a word and a bracket.
 
         Args:
             texts: string [B].
 
         Returns:
-            int32 [B, (pieces)].
+            int32 [B, (tokens)].
 
         Raises:
             ValueError: the vocabulary lacks [MASK].
@@ -124,7 +124,7 @@ class GraphTokenizer(tf.Module):
         if self.mask_id is None:
             raise ValueError("the vocabulary lacks [MASK]; give that of a model that was pre-trained to fill masks")
         with tf.device(_DEVICE):
-            # Without the bytes that are not UTF-8, which may stand within a [MASK].
+            # Remove bytes that are not UTF-8 first: they may be inside a [MASK].
             decoded = _encode(tf.strings.unicode_decode(texts, "UTF-8", errors="ignore"))
             parts = tf.strings.split(decoded, _MASK)  # [B, (masks + 1)]
             ends = tf.expand_dims(parts.row_splits[1:], 1)
@@ -133,22 +133,22 @@ class GraphTokenizer(tf.Module):
             return parts.with_values(ids).merge_dims(1, 2)
 
     def tokens_of(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the tokens of ids as the vocabulary has them, string of the shape of ids."""
+        """Returns the vocabulary tokens of ids, string of the shape of ids."""
         with tf.device(_DEVICE):
             return tf.gather(self._tokens, ids)
 
     def pack(
         self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, max_seq_length: int
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Joins ids to the input of a model as `encode_pair` does: [CLS] A [SEP] (B [SEP]), cut and padded with 0.
+        """Joins ids to model inputs like `encode_pair`: [CLS] A [SEP] (B [SEP]), cut and padded with 0.
 
         Args:
-            ids_a, ids_b: int32 [B, (pieces)] of the first and second texts; ids_b None: there are no second ones.
-            max_seq_length: the most pieces, [CLS] and [SEP] included.
+            ids_a, ids_b: int32 [B, (tokens)] of the first and second texts; ids_b None: no second texts.
+            max_seq_length: maximum number of tokens, including [CLS] and [SEP].
 
         Returns:
-            input_ids, input_mask, segment_ids int32 [B, T], T the length of the longest row, or 2 where there is none;
-            is_cut bool [B].
+            input_ids, input_mask, segment_ids int32 [B, T]; is_cut bool [B]. T is the length of the longest row, or 2
+            for an empty batch.
 
         Raises:
             ValueError: the vocabulary lacks [CLS] or [SEP], or max_seq_length is below 5.
@@ -178,7 +178,7 @@ class GraphTokenizer(tf.Module):
             return input_ids, tf.cast(is_real, tf.int32), tf.cast(is_second, tf.int32), is_cut
 
     def _tokenize(self, texts, with_offsets):
-        """Returns ids, and starts and ends where asked for. Plain texts go their own way, which is shorter."""
+        """Returns ids, and starts and ends if requested; plain texts take a faster path."""
         is_plain = tf.strings.regex_full_match(texts, _PLAIN)
 
         def mixed():
@@ -200,7 +200,7 @@ class GraphTokenizer(tf.Module):
         codes, row_splits = code_points(texts)
         words, word_starts, sources = self._split(codes)
         ids, piece_splits = self._wordpiece.split_words(words)
-        # From texts to their characters, to their words, to their pieces.
+        # Map texts to characters, to words, to tokens.
         splits = tf.gather(piece_splits, tf.searchsorted(word_starts, tf.searchsorted(sources, row_splits)))
 
         def by_text(values):
@@ -216,8 +216,7 @@ class GraphTokenizer(tf.Module):
         return by_text(ids), by_text(starts - offsets), by_text(ends - offsets)
 
     def _split(self, codes):
-        """Returns words, int32 [W, (characters)], where they start among all of their characters, int32 [W], and of
-        which code point each of these came, int32 [M]."""
+        """Returns words [W, (characters)], the index of their first characters [W], and all characters' sources [M]."""
         characters, sources = self._normalizer.normalize(codes)
         kinds = low_bits(characters, NUM_KIND_BITS)
         in_word = kinds == IN_WORD
@@ -230,7 +229,7 @@ class GraphTokenizer(tf.Module):
 
 
 class _Wordpiece:
-    """The WordPiece of tensorflow-text for a vocabulary, for words and for plain text."""
+    """The WordPiece of tensorflow-text, for words and for plain texts, which match _PLAIN."""
 
     def __init__(self, vocab, vocab_name):
         tokens = _matchable_tokens(vocab, vocab_name)
@@ -238,7 +237,7 @@ class _Wordpiece:
         self._of_words = tensorflow_text.FastWordpieceTokenizer(
             tokens, **arguments, no_pretokenization=True, max_bytes_per_word=4 * _MAX_CHARS
         )
-        # It refuses a vocabulary without a single word of letters. The one that is added is in no text that is plain.
+        # It rejects a vocabulary without any word of letters. The added word cannot occur in plain text.
         self._of_plain_text = tensorflow_text.FastWordpieceTokenizer(
             [*tokens, "é" * 128], **arguments, max_bytes_per_word=_MAX_CHARS
         )
@@ -246,19 +245,19 @@ class _Wordpiece:
         self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
 
     def split_plain_text(self, texts):
-        """Returns ids, starts and ends [B, (pieces)] of texts of ASCII without control characters."""
+        """Returns ids, starts and ends [B, (tokens)] of plain texts."""
         return self._of_plain_text.tokenize_with_offsets(texts)
 
     def split_words(self, words):
-        """Returns the ids, int32 [P], of words [W, (characters)], and the splits of words, int64 [W + 1]."""
+        """Returns the ids of words [W, (characters)], int32 [P], and the row splits of the words, int64 [W + 1]."""
         is_long = words.row_lengths() > _MAX_CHARS
-        # So many bytes are unknown whatever the vocabulary.
+        # A string longer than max_bytes_per_word is always unknown.
         strings = tf.where(is_long, "a" * (4 * _MAX_CHARS + 1), _encode(words))
         pieces = self._of_words.tokenize(strings)
         return pieces.flat_values, pieces.row_splits
 
     def piece_lengths(self, ids, piece_splits, word_lengths):
-        """Returns how many characters each piece stands for, int32 [P]; an unknown word is one piece."""
+        """Returns the number of characters of each token, int32 [P]; an unknown word is one token."""
         lengths = tf.gather(self._lengths, ids)
         unknown = tf.where(ids == self._unknown_id)
         words = tf.searchsorted(piece_splits, unknown[:, 0], side="right") - 1
@@ -266,16 +265,16 @@ class _Wordpiece:
 
 
 def code_points(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the code points of all texts, int32 [N], and where texts begin and end among them, int32 [B + 1].
+    """Returns the code points of all texts, int32 [N], and the row splits of the texts, int32 [B + 1].
 
-    A line feed behind each text keeps its end apart from the beginning of the next. What is not UTF-8 is dropped.
+    Each text ends with an additional line feed, which separates it from the next one. Invalid UTF-8 is dropped.
     """
     decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="ignore")
     return decoded.flat_values, tf.cast(decoded.row_splits, tf.int32)
 
 
 def cut_out(codes: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Returns the texts, string [S], that code points are from each of starts to before each of ends, int32 [S]."""
+    """Returns the substring of codes from each start to before each end, string [S]; starts and ends are int32 [S]."""
     spans = tf.ragged.range(starts, ends, row_splits_dtype=tf.int64)
     return _encode(spans.with_flat_values(tf.gather(codes, spans.flat_values)))
 
@@ -285,7 +284,7 @@ def _encode(words):
 
 
 def _matchable_tokens(vocab, vocab_name):
-    """Returns a token for each id; where the file has one that cannot be in any word, one that is not in any word."""
+    """Returns a token for each id; placeholders that match nothing replace tokens that no word can contain."""
     tokens = [f"\x01{number}" for number in range(max(vocab.values()) + 1)]
     for token, number in vocab.items():
         piece = token.removeprefix("##")
@@ -302,7 +301,7 @@ def _matchable_tokens(vocab, vocab_name):
 
 
 def _fit_pair(num_a, num_b, max_seq_length):
-    """Returns how many pieces of two texts are kept, int32 [B]; see `encoding.fit_pair`."""
+    """Returns the numbers of tokens of both texts to keep, int32 [B] each; see `encoding.fit_pair`."""
     room = max_seq_length - 3
     half = tf.maximum(room // 2, room - num_a)
     kept_b = tf.where(num_a + num_b <= room, num_b, tf.minimum(num_b, half))
@@ -310,11 +309,11 @@ def _fit_pair(num_a, num_b, max_seq_length):
 
 
 def _firsts(rows, counts):
-    """Returns the first so many values of each row."""
+    """Returns the first `counts` values of each row."""
     starts = tf.cast(rows.row_starts(), tf.int32)
     return tf.gather(rows.flat_values, tf.ragged.range(starts, starts + counts, row_splits_dtype=tf.int64))
 
 
 def _repeat(value, counts):
-    """Returns rows of so many times the value."""
+    """Returns rows that repeat the value `counts` times."""
     return tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(counts)], value), tf.cast(counts, tf.int64))

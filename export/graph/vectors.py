@@ -1,4 +1,4 @@
-"""Text in, and out what a pre-trained model knows of it: a vector, or what fits at a mask."""
+"""Text models without fine-tuning: vectors of texts, and predictions for masks."""
 
 import tensorflow as tf
 
@@ -8,17 +8,17 @@ POOLINGS = ("cls", "mean", "max")
 
 
 class VectorModel(TextModel):
-    """Gives each text one vector of one layer, as `FeatureExtractor` does with that pooling.
+    """Computes one vector of one layer for each text, like `FeatureExtractor` with the same pooling.
 
-    Input: "text" string [B]. Answer: "vector" float32 [B, H]: that of [CLS], or the mean or the maximum over all
-    tokens, [CLS] and [SEP] included.
+    Input: "text" string [B]. Output: "vector" float32 [B, H], the vector of [CLS], or the mean or maximum over all
+    tokens including [CLS] and [SEP].
 
     Args:
-        network, tokenizer, settings: see `TextModel`; settings has pooling, one of POOLINGS. The layer is that of the
-            network.
+        network, tokenizer, settings: see `TextModel`; settings has pooling, one of POOLINGS. The network defines the
+            layer.
 
     Raises:
-        ValueError: the pooling is unknown, or see `TextModel`.
+        ValueError: the pooling is unknown; or see `TextModel`.
     """
 
     def __init__(self, network, tokenizer, settings):
@@ -42,17 +42,17 @@ class VectorModel(TextModel):
 
 
 class FillMaskModel(TextModel):
-    """Gives the most probable pieces for each literal [MASK] of a text; the masks are independent of each other.
+    """Predicts the most probable tokens for each literal [MASK] of a text, independently of the other masks.
 
-    Input: "text" string [B]. Answers: "tokens" string [B, M, K] as in the vocabulary, the most probable first, M being
-    the most masks of a row; "probabilities" float32 [B, M, K]; "num_masks" int32 [B]. A row with fewer masks has "" and
-    0 behind them. Masks beyond max_seq_length are not answered; is_cut says that there may be such.
+    Input: "text" string [B]. Outputs: "tokens" string [B, M, K] as in the vocabulary, the most probable first;
+    "probabilities" float32 [B, M, K]; "num_masks" int32 [B]. M is the largest number of masks in a text; other texts
+    are padded with "" and 0. The model ignores masks after max_seq_length; "is_cut" marks cut texts.
 
     Args:
         network, tokenizer, settings: see `TextModel`; settings has top_k, which is K.
 
     Raises:
-        ValueError: the vocabulary lacks [MASK] or has not so many tokens, or see `TextModel`.
+        ValueError: the vocabulary lacks [MASK] or has fewer than top_k tokens; or see `TextModel`.
     """
 
     def __init__(self, network, tokenizer, settings):

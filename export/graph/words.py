@@ -1,7 +1,8 @@
-"""Words of running text as TensorFlow operations, for a tagger that takes text: equal to `data_prep.text.words`.
+"""Splits running text into words with TensorFlow operations; the results equal those of `data_prep.text.words`.
 
-There a loop goes from word to word. Here the rules are so put that each part of a text, a run of characters or a single
-mark, says by itself whether it belongs to the word before it.
+That module loops over the words. This one applies its rules to all parts of a text at once. A part is a run of
+characters or a single mark; the rules decide whether it belongs to the previous word.
+Axes: N code points, P parts, W words, B batch.
 """
 
 import functools
@@ -13,7 +14,7 @@ from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS
 from bert_keras.export.graph.code_point_tables import is_removed, table_of
 from bert_keras.export.graph.normalization import Table
 
-# What a character is to words, each a bit.
+# Classes of characters, one bit each.
 _REMOVED, _SPACE, _ALONE, _OF_WORD, _DIGIT, _UPPER, _INNER, _INNER_OF_NUMBERS, _APOSTROPHE, _RUN = (
     1 << bit for bit in range(10)
 )
@@ -30,7 +31,7 @@ _TESTS = {
     _RUN: RUNS.__contains__,
 }
 _DOT = ord(".")
-_DEVICE = "CPU:0"  # as the tokenizer, whose code points these are
+_DEVICE = "CPU:0"  # the device of the tokenizer, which makes the code points
 
 
 class WordSplitter:
@@ -47,8 +48,7 @@ class WordSplitter:
             codes, row_splits: int32 [N] and [B + 1]; see `code_points`.
 
         Returns:
-            int32 [W], where words start among all code points; int32 [W], where they end there; int32 [B + 1], where
-            texts begin and end among the words.
+            starts and ends of the words in codes, int32 [W] each; row splits of the texts in the words, int32 [B + 1].
         """
         with tf.device(_DEVICE):
             bits = self._table.look_up(codes)
@@ -64,11 +64,11 @@ def _bits_table():
 
 
 def _parts(bits):
-    """Returns where the words of `BasicTokenizer` that keeps case start, int32 [P], and where they end, int32 [P]."""
+    """Returns starts and ends, int32 [P], of the words of a `BasicTokenizer` that keeps case."""
     kept = tf.where(bits & _REMOVED == 0)[:, 0]
     kinds = tf.gather(bits, kept)
     in_run = kinds & (_SPACE | _ALONE) == 0
-    # Each text ends with white space, so the last character does not touch the first.
+    # Each text ends with white space, so `tf.roll` does not join the last character to the first.
     is_start = ~(in_run & tf.roll(in_run, 1, 0))
     is_end = ~(in_run & tf.roll(in_run, -1, 0))
     is_visible = kinds & _SPACE == 0
@@ -79,8 +79,8 @@ def _parts(bits):
 def _join(codes, bits, starts, ends):
     """Returns whether each part belongs to the word before it, bool [P].
 
-    The names are those of `data_prep.text.words`. `tf.roll` by 1 gives what is before a part, by -1 what is behind it;
-    the first part touches none before it, so that nothing is joined around the ends.
+    `tf.roll` by 1 gives the previous part, by -1 the next one. The first part never touches the last, so rolling around
+    the ends joins nothing.
     """
     code, first, last = tf.gather(codes, starts), tf.gather(bits, starts), tf.gather(bits, ends - 1)
     touches = starts == tf.roll(ends, 1, 0)
@@ -88,7 +88,7 @@ def _join(codes, bits, starts, ends):
     next_ = tf.roll(first, -1, 0)
     before = tf.roll(last, 1, 0)
 
-    # A mark in front of a letter, which a suffix before it would not be one for.
+    # A mark before a letter or digit. An ending before such a mark is not a suffix.
     is_inner = touches & _has(first, _INNER) & _has(tf.gather(bits, starts + 1), _OF_WORD)
     is_ending = tf.roll(_is_ending(codes, starts, ends) & ~tf.roll(is_inner, -1, 0), -1, 0)
     is_suffix = _has(first, _APOSTROPHE) & touches_next & is_ending
@@ -96,7 +96,7 @@ def _join(codes, bits, starts, ends):
     of_word = _has(first, _INNER) & _has(before & next_, _OF_WORD)
     of_number = _has(first, _INNER_OF_NUMBERS) & _has(before & next_, _DIGIT)
     goes_on = touches & touches_next & ~is_suffix & (of_word | of_number)
-    # No suffix and no row of marks is before a mark that goes on, so that these parts are in one word for sure.
+    # A mark that continues a word never follows a suffix or a run of marks, so it always joins its neighbours.
     is_chained = goes_on | tf.roll(goes_on, 1, 0)
 
     is_abbreviated = _is_abbreviated(goes_on, is_chained, code, ends - starts, _has(first, _UPPER))
@@ -111,7 +111,7 @@ def _has(bits, bit):
 
 
 def _is_ending(codes, starts, ends):
-    """Returns whether each part, whatever its case, is what is split off with an apostrophe, bool [P]."""
+    """Returns whether each part is one of SUFFIXES in any case, bool [P]."""
     first, second, lengths = tf.gather(codes, starts), tf.gather(codes, starts + 1), ends - starts
     found = tf.zeros_like(starts, tf.bool)
     for suffix in sorted(SUFFIXES):
@@ -125,9 +125,9 @@ def _is_letter(codes, letter):
 
 
 def _is_abbreviated(goes_on, is_chained, code, lengths, is_upper):
-    """Returns whether the dot behind the chain that each part is in would be a part of its word, bool [P]."""
+    """Returns whether a dot after the chain of each part would belong to its word, bool [P]."""
     chains = tf.cumsum(tf.cast(~is_chained, tf.int32)) - 1  # [P]
-    # Letters between dots: a chain has single characters and dots by turns, or is one upper case letter.
+    # An abbreviation alternates single characters and dots, or is one upper-case letter.
     is_wrong = tf.where(goes_on, code != _DOT, lengths != 1)
     is_alone = ~is_chained & ~tf.roll(goes_on, -1, 0)
     is_wrong |= is_alone & ~is_upper

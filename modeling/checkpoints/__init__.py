@@ -1,1 +1,1 @@
-"""Checkpoint formats, and the names of weights in them."""
+"""Checkpoint formats and the names of weights in them."""

@@ -1,4 +1,4 @@
-"""A checkpoint on its way from one format to another: what of it is taken, written, and whether the copy is the same.
+"""Conversion of checkpoints between formats: selects the entries, writes them, and compares the copy with the input.
 
 Axes: B batch, T tokens, H hidden, P predictions, V vocabulary.
 """
@@ -28,7 +28,7 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-# Heads that are one product: how the names of their weights begin, and what they are put on.
+# Heads that are one linear layer: the prefix of their weights and the network output that they use.
 LINEAR_HEADS = {
     "next_sentence": ("cls/seq_relationship/output_", "pooled_output"),
     "squad": ("cls/squad/output_", "sequence_output"),
@@ -37,23 +37,23 @@ LINEAR_HEADS = {
     "token_classifier": ("output_", "sequence_output"),
 }
 _PARTS = ("weights", "bias")
-# Rows of those that have a certain number.
+# Heads with a fixed number of classes.
 _NUM_CLASSES = {"next_sentence": 2, "squad": 2, "multiple_choice": 1}
-# Their names in a TensorFlow checkpoint are the same.
+# The weights of these heads have the same names in a TensorFlow checkpoint.
 TOP_LEVEL_HEADS = ("classifier", "multiple_choice", "token_classifier")
-# What has a row, or a number, for each piece of the vocabulary.
+# Entries with a row or a number for each token of the vocabulary.
 _TABLES_OF_PIECES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/adam_[mv])?")
 
 
 @dataclasses.dataclass
 class Contents:
-    """What is to be written, or has been.
+    """A checkpoint with all that is needed to write it.
 
     Attributes:
-        checkpoint: Checkpoint, all entries of which are meant.
+        checkpoint: Checkpoint; all its entries are written.
         heads: tuple of the heads it has, see `Checkpoint.heads`.
         config: BertConfig.
-        labels: list of str, the names of the classes of its head, or None.
+        labels: list of str, the class names of its head, or None.
     """
 
     checkpoint: Checkpoint
@@ -63,14 +63,14 @@ class Contents:
 
 
 class SelectedEntries:
-    """Reads a checkpoint without what belongs to other heads, or to training alone.
+    """A view of a checkpoint without the entries of other heads or of the training state.
 
-    An entry of nothing that is known stays, so that `load_weights` refuses it instead of its getting lost.
+    Unknown entries stay, so that `load_weights` rejects them instead of losing them.
 
     Args:
         checkpoint: Checkpoint.
-        heads: tuple of the heads to keep; None: all entries.
-        with_training_state: whether to keep Adam's slots and the step.
+        heads: tuple of the heads to keep; None: all heads.
+        with_training_state: bool; True: keep Adam's slots, the step and the loss scale.
     """
 
     def __init__(self, checkpoint, heads=None, with_training_state=False):
@@ -86,13 +86,13 @@ class SelectedEntries:
 
 
 class ExtendedEntries:
-    """Reads a checkpoint with changed rows, each the mean of others, in its tables of word pieces.
+    """A view of a checkpoint with new or changed rows in its vocabulary tables, each the mean of other rows.
 
     Args:
         checkpoint: Checkpoint.
-        num_rows: rows of the tables, at least as many as they have.
-        sources: dict of a row's number to the numbers of the rows that it becomes the mean of. Adam's slots of such a
-            row become 0, as it has not been trained. Every row beyond those of the checkpoint must be among them.
+        num_rows: rows of the tables, at least as many as in the checkpoint.
+        sources: dict from the number of a row to the numbers of the rows to average; it must contain every new row.
+            Adam's slots of these rows become 0.
     """
 
     def __init__(self, checkpoint, num_rows, sources):
@@ -120,7 +120,7 @@ class ExtendedEntries:
 
 
 class _Tensors(collections.abc.Mapping):
-    """The values of a checkpoint by name, each read when it is asked for, so that none is held twice."""
+    """The values of a checkpoint by name. Each access reads the value, to save memory."""
 
     def __init__(self, checkpoint):
         self._checkpoint = checkpoint
@@ -162,11 +162,11 @@ def write_contents(contents, folder, format_):
 
 
 def open_contents(folder, heads):
-    """Opens what `write_contents` wrote, to be compared.
+    """Opens the output of `write_contents` for a comparison.
 
     Args:
         folder: path of the folder.
-        heads: the heads that were written; in a TensorFlow checkpoint the top-level ones look alike.
+        heads: the written heads; a TensorFlow checkpoint does not tell the top-level heads apart.
 
     Returns:
         Contents.
@@ -176,24 +176,24 @@ def open_contents(folder, heads):
 
 
 def differing_entries(first, second):
-    """Returns the names of the entries that are not the same bit by bit in both checkpoints, a sorted list of str."""
+    """Returns a sorted list of the names of entries that are not in both checkpoints or not bit-identical."""
     common = set(first.names) & set(second.names)
     differing = [name for name in common if not _is_same(first.read(name), second.read(name))]
     return sorted(differing + list(set(first.names) ^ set(second.names)))
 
 
 def run_network(contents):
-    """Runs the network with all its heads on an input that is the same for all models of the same sizes.
+    """Runs the network with all its heads on a fixed input, the same for all models of the same sizes.
 
     Args:
         contents: Contents.
 
     Returns:
-        dict of "sequence_output" float32 [B, T, H], "pooled_output" [B, H] where there is a pooler, and the logits of
-        each head under its name.
+        dict of "sequence_output" float32 [B, T, H], "pooled_output" [B, H] if the checkpoint has a pooler, and the
+        logits of each head under its name.
 
     Raises:
-        ValueError: the names or the shapes of the weights are not those of the config's BERT and the heads.
+        ValueError: the names or shapes of the weights do not match the config and the heads.
     """
     for head in contents.heads:
         _check_head(head, contents)
@@ -201,7 +201,7 @@ def run_network(contents):
     weights = weights_by_name(bert)
     has_pooler = any(name.startswith("bert/pooler/") for name in contents.checkpoint.names)
     if not has_pooler:
-        # A model for masked words alone has been saved without it.
+        # Models for masked words only are saved without the pooler.
         weights = {name: weight for name, weight in weights.items() if not name.startswith("bert/pooler/")}
     masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
     if masked_lm is not None:
@@ -225,7 +225,7 @@ def run_network(contents):
 
 
 def _check_head(head, contents):
-    """Refuses a head that is one product unless its weights are [C, H] and [C], where C is what the head needs."""
+    """Rejects a linear head unless its weights are [C, H] and [C], with the C that the head needs."""
     if head not in LINEAR_HEADS:
         return
     checkpoint = contents.checkpoint
@@ -246,9 +246,9 @@ def _in_words(shape):
 
 
 def largest_difference(first, second):
-    """Returns the largest difference of two results of `run_network`, a float; 0 where both are not a number.
+    """Returns the largest absolute difference of two results of `run_network`, a float.
 
-    Where one of them is not a number, neither is the difference.
+    Two NaN have the difference 0; a NaN and a number have the difference NaN.
     """
     differences = [
         np.max(np.where(np.isnan(first[name]) & np.isnan(second[name]), 0, np.abs(first[name] - second[name])))
@@ -258,7 +258,7 @@ def largest_difference(first, second):
 
 
 def _fixed_input(config):
-    """Makes two sequences of different lengths with all kinds of segments, int32 [B, T], and positions [B, P]."""
+    """Makes two random sequences of different lengths, int32 [B, T], and masked positions, int32 [B, P]."""
     random = np.random.default_rng(1)
     num_tokens = min(16, config.max_position_embeddings)
     input_mask = (np.arange(num_tokens) < [[num_tokens], [max(1, num_tokens // 2)]]).astype(np.int32)
@@ -276,7 +276,7 @@ def _is_of_some_head(name):
 
 
 def _is_of(head, name):
-    """Returns whether an entry belongs to the head; the untied projection of another library to the masked-LM head."""
+    """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
     if head == "masked_lm":
         return is_tied(name) or name.startswith("cls/predictions/")
     return name.startswith(LINEAR_HEADS[head][0])

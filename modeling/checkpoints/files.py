@@ -1,4 +1,4 @@
-"""Checkpoints among the files of a folder: which one is meant, and what is there instead of one."""
+"""Finds the checkpoint in a folder, or explains why there is none."""
 
 import logging
 import re
@@ -13,22 +13,22 @@ PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
 _SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
-# How PyTorch models are called; other pickles beside them hold the state of their training.
+# Names of PyTorch models; other pickles in their folder hold training state.
 _PICKLED_MODEL = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin$")
 
 
 def find_in_folder(folder):
-    """Finds the checkpoint that a folder's `checkpoint` file names, or the only one there.
+    """Finds the checkpoint named in a folder's `checkpoint` file, or the only checkpoint of the folder.
 
     Args:
         folder: str, local or remote.
 
     Returns:
-        str; the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
+        str: the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: there are several and none is named, or there are pickles alone.
+        FileNotFoundError: the folder has no checkpoint, or only a shard without its index.
+        ValueError: the folder has several checkpoints and names none, or it has only pickles.
     """
     prefixes = _prefixes(folder)
     newest = _named_by_state_file(folder)
@@ -46,17 +46,16 @@ def find_in_folder(folder):
 
 
 def _named_by_state_file(folder):
-    """Returns the name of the checkpoint that the `checkpoint` file of a folder names; None where none does."""
+    """Returns the name of the checkpoint in the `checkpoint` file of a folder, or None."""
     state_file = paths.join(folder, "checkpoint")
     if not paths.is_file(state_file):
         return None
     named = _STATE_LINE.search(paths.read_text(state_file, errors="replace"))
-    # The path in the file may be that of a folder which has been moved since.
+    # Only the name counts: the folder may have been moved since.
     return paths.name(named[1]) if named else None
 
 
 def _nothing_to_open(folder, stale):
-    """Makes the error for a folder without a checkpoint that can be read."""
     names = paths.list_dir(folder)
     for name in names:
         if _SHARD.search(name):
@@ -73,7 +72,7 @@ def _nothing_to_open(folder, stale):
 
 
 def _prefixes(folder):
-    """Returns the names of the checkpoints of a folder: prefixes, safetensors files and indexes of shards."""
+    """Returns the names of the checkpoints in a folder: prefixes, safetensors files and indexes of shards."""
     names = [name for name in paths.list_dir(folder) if name[0] != "."]
     prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
     files = [name for name in names if name.endswith((".safetensors", INDEX_ENDING)) and not _SHARD.search(name)]
@@ -81,7 +80,7 @@ def _prefixes(folder):
 
 
 def pickle_refusal(path):
-    """Makes the error for a file of PyTorch; its remedy makes safetensors of it and of the other shards."""
+    """Makes the error for a PyTorch file, with a command that converts it and its other shards to safetensors."""
     name = paths.name(path)
     match = _PICKLED_MODEL.match(name)
     files = "glob.glob('pytorch_model-*-of-*.bin')" if match and match[1] else f"['{name}']"
@@ -95,7 +94,7 @@ def pickle_refusal(path):
 
 
 def contents_of(folder):
-    """Says what a folder holds, as the end of an error."""
+    """Returns the contents of a folder as the end of an error message."""
     if not paths.is_dir(folder):
         return f"there is no folder {folder}; released checkpoints can be downloaded from {_RELEASED_CHECKPOINTS}"
     if prefixes := _prefixes(folder):

@@ -1,6 +1,6 @@
-"""Config files: the release's `bert_config.json` and the `config.json` of the Hugging Face layout.
+"""Config files: the original `bert_config.json` and the `config.json` of the Hugging Face layout.
 
-They look alike and differ in silence: "gelu" is the tanh form in the first and the exact one in the second.
+They look alike, but "gelu" is the tanh form in the first and the exact form in the second.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from bert_keras.storage import paths
 RELEASED_FILE = "bert_config.json"
 HUGGING_FACE_FILE = "config.json"
 
-# Hugging Face -> ours; the first of several is the one that is written.
+# Hugging Face -> ours; of several names for one activation, the first is written.
 _ACTIVATIONS = {
     "gelu": "gelu_erf",
     "gelu_python": "gelu_erf",
@@ -24,9 +24,9 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# What a config.json leaves out has these values there; the other fields have the same defaults there and here.
+# Hugging Face defaults of missing keys; the other defaults are the same as ours.
 _DEFAULTS = {"vocab_size": 30522, "hidden_act": "gelu", "type_vocab_size": 2}
-# Keys that make it another network: what they must be, if they are there.
+# Required values of keys that would otherwise mean another network; the keys may be missing.
 _NEEDED = {
     "model_type": "bert",
     "position_embedding_type": "absolute",
@@ -40,14 +40,14 @@ def read_config(path):
     """Reads the config of a model, local or remote, of the original BERT or of the Hugging Face layout.
 
     Args:
-        path: a `bert_config.json`, a `config.json`, or the folder of one of them.
+        path: a `bert_config.json`, a `config.json`, or a folder with one or both of them.
 
     Returns:
         BertConfig.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is no config, or that of another kind of network; or the two files of a folder disagree.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not a valid config of a BERT, or the two files of a folder disagree.
     """
     path = os.fspath(path)
     if not paths.is_dir(path):
@@ -73,13 +73,13 @@ def read_config(path):
 
 
 def read_labels(json_file):
-    """Reads the names of the classes from a `config.json`.
+    """Reads the class names from a `config.json`.
 
     Returns:
-        list of str, in the order of the head's rows; None if the file does not say.
+        list of str, in the order of the logits; None if the file has no `id2label`.
 
     Raises:
-        ValueError: the file is no JSON object, or its `id2label` does not count from 0.
+        ValueError: the file is not a JSON object, or the ids in `id2label` are not 0, 1, 2, ...
     """
     labels = read_json_object(json_file).get("id2label")
     if labels is None:
@@ -90,7 +90,7 @@ def read_labels(json_file):
 
 
 def read_architecture(json_file):
-    """Returns the class that a `config.json` says the checkpoint was saved from, or None."""
+    """Returns the Hugging Face class in a `config.json`, or None."""
     architectures = read_json_object(json_file).get("architectures")
     return architectures[0] if isinstance(architectures, list) and architectures else None
 
@@ -101,7 +101,7 @@ def to_hugging_face_config(config, architecture, labels=None):
     Args:
         config: BertConfig.
         architecture: the Hugging Face class.
-        labels: names of the classes, where there is a head that classifies.
+        labels: class names of a classification head, or None.
 
     Returns:
         dict of JSON values.

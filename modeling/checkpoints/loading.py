@@ -1,7 +1,7 @@
-"""Checkpoints of any kind: open one, load it into a model.
+"""Opens checkpoints of any format and loads them into models.
 
-The names of entries are the release's, whatever the kind: modeling/checkpoints/tensorflow_format.py reads and writes
-its own format, modeling/checkpoints/safetensors_format.py that of the Hugging Face layout.
+Entries have their original names in every format. `checkpoints.tensorflow_format` and `checkpoints.safetensors_format`
+read and write the files.
 """
 
 import dataclasses
@@ -27,27 +27,27 @@ VOCABULARY_FILE = "vocab.txt"
 
 _FILE_SUFFIX = re.compile(r"\.(index|meta|data-\d+-of-\d+)$")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# Items of a list in an error.
+# Items of a list in an error message.
 _NUM_SHOWN = 8
 _FLOATING_TYPES = ("float64", "float32", "float16", "bfloat16")
-# What a config says about the weights without its showing in their shapes.
+# Config fields that change the network, but not the shapes of its weights.
 _FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads")
 
 
 class IncompleteMatchError(ValueError):
-    """Weights of a checkpoint that the model lacks, or the other way round, where the caller did not allow that."""
+    """The checkpoint lacks weights of the model or has additional weights, and the caller did not allow that."""
 
 
 class Checkpoint:
-    """An open checkpoint. Made by `open_checkpoint`. Reads one entry at a time and keeps none.
+    """An open checkpoint, made by `open_checkpoint`. It reads one entry at a time and keeps none in memory.
 
     Args:
         prefix: see the attribute.
-        reader: TensorFlowReader or SafetensorsReader.
+        reader: TensorFlowReader, SafetensorsReader, or an object with the same methods.
 
     Attributes:
-        prefix: str; the path of a safetensors file, or of a TensorFlow checkpoint without the endings of its files.
-        names: the release's names of its entries, sorted.
+        prefix: str, the path of a safetensors file or index, or of a TensorFlow checkpoint without the file endings.
+        names: original names of the entries, a sorted list of str.
     """
 
     def __init__(self, prefix, reader):
@@ -61,14 +61,14 @@ class Checkpoint:
         return self._reader.shape(name)
 
     def dtype(self, name):
-        """Returns the type that an entry is stored in, a str such as "float16"; `read` makes float32 of it."""
+        """Returns the stored type of an entry, a str such as "float16"; `read` converts floating types to float32."""
         return self._reader.dtype(name)
 
     def read(self, name):
         """Returns the value of an entry, a NumPy array; kernels are [in, out].
 
         Raises:
-            ValueError: there is no such entry, or the data file is cut short or damaged.
+            ValueError: the entry does not exist, or the data file is truncated or damaged.
         """
         if name not in self.names:
             raise ValueError(f"{self.prefix} has no entry {name}; its {len(self.names)} entries are in `names`")
@@ -76,25 +76,25 @@ class Checkpoint:
 
     @property
     def config(self):
-        """The BertConfig of the file beside it, see `read_config`; None where there is none."""
+        """The BertConfig of the config file in the same folder, see `read_config`; None without a file."""
         has_config = self._beside(RELEASED_FILE) or self._beside(HUGGING_FACE_FILE)
         return read_config(self._folder) if has_config else None
 
     @property
     def labels(self):
-        """The names of the classes, a list of str, from the `config.json` beside it; None where that does not say."""
+        """The class names from the `config.json` in the same folder, a list of str, or None."""
         config_file = self._beside(HUGGING_FACE_FILE)
         return read_labels(config_file) if config_file else None
 
     @property
     def heads(self):
-        """The heads it has weights of, a tuple; see `find_heads`."""
+        """The heads in the checkpoint, a tuple of str; see `find_heads`."""
         config_file = self._beside(HUGGING_FACE_FILE)
         return find_heads(self.names, read_architecture(config_file) if config_file else None)
 
     @property
     def vocab_file(self):
-        """The path of the `vocab.txt` beside it, a str; None where there is none."""
+        """The path of the `vocab.txt` in the same folder, a str, or None."""
         return self._beside(VOCABULARY_FILE)
 
     def _beside(self, name):
@@ -104,12 +104,12 @@ class Checkpoint:
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """What loading a checkpoint did.
+    """The result of loading a checkpoint.
 
     Attributes:
-        prefix: the checkpoint.
-        loaded: names of the weights that were loaded.
-        new: names of the weights that the checkpoint does not have, which keep their values.
+        prefix: the path of the checkpoint.
+        loaded: names of the loaded weights.
+        new: names of the model's weights that the checkpoint does not have; they keep their values.
         unused: names of the checkpoint's weights that the model does not have.
     """
 
@@ -128,22 +128,22 @@ class LoadReport:
 
 
 def open_checkpoint(path):
-    """Opens a checkpoint of any kind, local or remote; one of safetensors must be local.
+    """Opens a checkpoint of any format, local or remote; a safetensors checkpoint must be local.
 
     Args:
         path: a TensorFlow checkpoint (its prefix or one of its files), a safetensors file or the index of its shards,
-            or a folder with one of these. A folder that holds several checkpoints needs a file `checkpoint` that names
-            the one to take, as TensorFlow writes it.
+            or a folder with one of these. If a folder holds several checkpoints, TensorFlow's file `checkpoint` in the
+            folder must name one.
 
     Returns:
         Checkpoint.
 
     Raises:
-        FileNotFoundError: there is no checkpoint, or a part of it is missing.
-        ValueError: a folder holds several checkpoints, a file is damaged, or it is a pickle.
+        FileNotFoundError: the checkpoint or a part of it does not exist.
+        ValueError: a folder holds several checkpoints, or a file is damaged or a pickle.
     """
     path = os.fspath(path)
-    # The file system in memory takes the beginning of a file's name for a folder.
+    # TensorFlow's in-memory file system reports a prefix of a file name as a folder.
     if not paths.is_file(f"{path}.index") and paths.is_dir(path):
         path = find_in_folder(path)
     if path.endswith((".safetensors", INDEX_ENDING)):
@@ -164,7 +164,11 @@ def open_checkpoint(path):
 
 
 def weights_by_name(model):
-    """Returns the weights of a model by their names in a checkpoint, a dict of str to keras.Variable."""
+    """Returns the weights of a model by their names in a checkpoint, a dict of str to keras.Variable.
+
+    Raises:
+        ValueError: two weights have the same name.
+    """
     weights = {weight.path: weight for weight in model.weights}
     if len(weights) != len(model.weights):
         raise ValueError(f"{model.name} has two weights of one name; give its parts different names")
@@ -172,16 +176,16 @@ def weights_by_name(model):
 
 
 def check_config(config, checkpoint):
-    """Refuses a config that gives the weights of a checkpoint another meaning than the config beside it.
+    """Compares a config with the config file in the folder of a checkpoint, if the folder has one.
 
-    The sizes show in the shapes of the weights, see `load_weights`; these fields do not.
+    It compares the fields that do not change the shapes of weights; `load_weights` checks the shapes.
 
     Args:
-        config: BertConfig that the weights are to be used with.
+        config: BertConfig to use with the weights.
         checkpoint: Checkpoint.
 
     Raises:
-        ValueError: the two differ in the activation, the epsilon or the number of heads; or the file beside the
+        ValueError: the two differ in the activation, the epsilon or the number of heads; or the config file of the
             checkpoint cannot be read, see `read_config`.
     """
     beside = checkpoint.config
@@ -200,27 +204,27 @@ def check_config(config, checkpoint):
 
 
 def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed=(), ignored=()):
-    """Assigns the values of a checkpoint to the weights of the same names.
+    """Assigns the values of a checkpoint to the weights with the same names.
 
-    Differs from the release: a weight that is missing or left over is an error unless it is allowed, because the
-    release starts from random numbers in silence where a name does not match.
+    Differs from the original BERT: a missing or unused weight is an error unless you allow it. The original BERT keeps
+    the random values of a weight without a matching name, and reports nothing.
 
     Args:
         variables_by_name: dict of str to keras.Variable, see `weights_by_name`.
-        checkpoint: Checkpoint, or a path for `open_checkpoint`. What training added to it (`adam_m`, `adam_v`,
-            `global_step`) is passed over.
-        allow_partial: whether any weight may be missing or left over.
-        new_allowed: patterns (of fnmatch, such as `POOLER_PATTERNS`) of weights that the checkpoint need not have; they
-            keep their values then.
-        ignored: patterns of entries of the checkpoint that the model need not have, such as `HEAD_PATTERNS`.
+        checkpoint: Checkpoint, or a path for `open_checkpoint`. Training state (such as `adam_m`, `adam_v` and
+            `global_step`) is ignored.
+        allow_partial: bool; True: any weight may be missing or unused.
+        new_allowed: fnmatch patterns, such as `POOLER_PATTERNS`, of weights that may be missing in the checkpoint; they
+            keep their values.
+        ignored: fnmatch patterns, such as `HEAD_PATTERNS`, of entries of the checkpoint that the model may lack.
 
     Returns:
         LoadReport.
 
     Raises:
-        IncompleteMatchError: a weight is missing or left over, and that is not allowed. No weight has been changed.
-        ValueError: nothing matches, or a weight has another shape or no floating type; no weight has been changed. Or
-            an entry cannot be read, because its file is damaged; the weights before it have been changed then.
+        IncompleteMatchError: a weight is missing or unused, and that is not allowed. No weight is changed.
+        ValueError: no name matches, or a weight has another shape or no floating type. No weight is changed. Or a
+            damaged file makes an entry unreadable; the weights before it are then changed.
     """
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = open_checkpoint(checkpoint)
@@ -241,7 +245,6 @@ def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed
 
 
 def _check_shapes(report, checkpoint, variables_by_name):
-    """Refuses a checkpoint without any weight of the model, or with one of another shape."""
     if not report.loaded:
         reason = "it has none of the model's weights"
         if _OBJECT_GRAPH in checkpoint.names:
@@ -261,7 +264,7 @@ def _check_shapes(report, checkpoint, variables_by_name):
 
 
 def _check_types(report, checkpoint):
-    """Refuses a checkpoint whose weights are no floating numbers, such as those of a quantised model."""
+    """Rejects weights that are not of a floating type, such as those of a quantised model."""
     wrong = [f"{name} is {dtype}" for name in report.loaded if (dtype := checkpoint.dtype(name)) not in _FLOATING_TYPES]
     if wrong:
         raise ValueError(
@@ -271,7 +274,6 @@ def _check_types(report, checkpoint):
 
 
 def _check_complete(report, num_weights, new_allowed, ignored):
-    """Refuses a partial match that the caller did not allow."""
     if missing := _unmatched(report.new, new_allowed):
         raise IncompleteMatchError(
             f"{report.prefix} lacks {len(missing)} of the model's {num_weights} weights: {_some(missing)}; "
@@ -285,11 +287,9 @@ def _check_complete(report, num_weights, new_allowed, ignored):
 
 
 def _some(items, separator=", "):
-    """Returns the first of a list of str, and how many more there are."""
     more = [f"and {len(items) - _NUM_SHOWN} more"] if len(items) > _NUM_SHOWN else []
     return separator.join(items[:_NUM_SHOWN] + more)
 
 
 def _unmatched(names, patterns):
-    """Returns the names that no pattern matches."""
     return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]

@@ -1,12 +1,11 @@
-"""The table of names: each weight as the release calls it, which is our name too, and as the Hugging Face layout does.
+"""The table of weight names: the original name, also used here, and the name in the Hugging Face layout.
 
-The two layouts differ in one more thing: a kernel is [in, out] in the release and [out, in] there. What is called
-`output_weights` is [classes, H] in both.
+Kernels are [in, out] originally and [out, in] in the Hugging Face layout. `output_weights` is [C, H] in both.
 """
 
 import re
 
-# Release -> Hugging Face; {i} is the number of a layer.
+# Original -> Hugging Face; {i} is the number of a layer.
 _NAMES = {
     "bert/embeddings/word_embeddings": "bert.embeddings.word_embeddings.weight",
     "bert/embeddings/token_type_embeddings": "bert.embeddings.token_type_embeddings.weight",
@@ -45,7 +44,7 @@ _NAMES = {
     "output_weights": "classifier.weight",
     "output_bias": "classifier.bias",
 }
-# Second names of two tensors there: the projection of the masked-LM head is the word embeddings.
+# Second names of two tensors in the Hugging Face layout: the masked-LM projection is tied to the word embeddings.
 _TIED_NAMES = {
     "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
     "cls.predictions.decoder.bias": "cls/predictions/output_bias",
@@ -53,16 +52,16 @@ _TIED_NAMES = {
 _RELEASED_NAMES = {theirs: ours for ours, theirs in _NAMES.items()} | _TIED_NAMES
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
-# What training adds to the weights: the optimizer's means, under the weight's name; the step; and in float16 the factor
-# of the loss and how many steps it has stood.
+# Training state in a checkpoint: the optimizer's means (slots), under the weight's name; the step; and in float16 the
+# loss scale and the number of steps since its last change.
 _SLOT = re.compile(r"(?<=.)[/.](adam_m|adam_v)$")
 _STATE_OF_TRAINING = ("global_step", "loss_scale", "loss_scale_steps")
 
-# Patterns (of fnmatch) for who loads a part of a checkpoint.
+# fnmatch patterns, for callers that load a part of a checkpoint.
 HEAD_PATTERNS = ("cls/*", "output_weights", "output_bias")
 POOLER_PATTERNS = ("bert/pooler/*",)
 
-# The weight that shows that a checkpoint has the head. The last three are alike; their class tells them apart.
+# A checkpoint has a head if it has this weight. Only the Hugging Face class tells the last three heads apart.
 _HEAD_WEIGHTS = {
     "masked_lm": "cls/predictions/output_bias",
     "next_sentence": "cls/seq_relationship/output_weights",
@@ -84,34 +83,34 @@ _ARCHITECTURES = {
 
 
 def is_training_state(name):
-    """Returns whether an entry of a checkpoint is not a weight, but what training keeps beside the weights."""
+    """Returns whether an entry of a checkpoint is training state and not a weight."""
     return name in _STATE_OF_TRAINING or bool(_SLOT.search(name))
 
 
 def weight_of(name):
-    """Returns the name of the weight that an entry is, or is a slot of."""
+    """Returns the name of a weight from its name or the name of one of its slots."""
     return _SLOT.sub("", name)
 
 
 def is_transposed(name):
-    """Returns whether the entry of that release name is turned over in the Hugging Face layout."""
+    """Returns whether the Hugging Face layout transposes the entry with this original name."""
     return weight_of(name).endswith("/kernel")
 
 
 def is_tied(name):
-    """Returns whether a name of the Hugging Face layout is the second one of a tensor that is tied to another."""
+    """Returns whether a Hugging Face name is the second name of a tied tensor."""
     return name in _TIED_NAMES
 
 
 def to_hugging_face(name, is_encoder_only=False):
-    """Translates the name of a weight, of one of its slots or of what else training keeps, which stays as it is.
+    """Translates the original name of a weight or a slot. Other training state keeps its name.
 
     Args:
-        name: the release's name.
-        is_encoder_only: whether to leave out "bert.", as the files of a `BertModel` do.
+        name: the original name.
+        is_encoder_only: bool; True: leave out "bert.", as in the files of a Hugging Face `BertModel`.
 
     Returns:
-        The name in the Hugging Face layout, or None if nothing there corresponds to it.
+        The name in the Hugging Face layout, or None if the layout has no such weight.
     """
     if name in _STATE_OF_TRAINING:
         return name
@@ -124,10 +123,10 @@ def to_hugging_face(name, is_encoder_only=False):
 
 
 def from_hugging_face(name):
-    """Translates a name of the Hugging Face layout: with or without "bert.", old or new, of a weight or of a slot.
+    """Translates a Hugging Face name of a weight or a slot, with or without "bert.", in the old or new form.
 
     Returns:
-        The release's name; the given one if the release has nothing that corresponds to it.
+        The original name, or the given name if the original BERT has no such weight.
     """
     weight, layer, slot = _split(name, r"\.layer\.(\d+)\.", ".layer.{i}.")
     for old, new in _OLD_ENDINGS.items():
@@ -140,16 +139,16 @@ def from_hugging_face(name):
 
 
 def find_heads(names, architecture=None):
-    """Says which heads a checkpoint has.
+    """Returns the heads of a checkpoint.
 
     Args:
-        names: the release's names of its entries.
-        architecture: the Hugging Face class it was saved from; without it, a head of top-level `output_weights` is a
-            "classifier".
+        names: the original names of its entries.
+        architecture: the Hugging Face class of the saved model. Without it, the head with the weight `output_weights`
+            counts as a "classifier".
 
     Returns:
-        tuple of "masked_lm", "next_sentence", "squad" and one of "classifier", "token_classifier" and
-        "multiple_choice".
+        tuple of str: some of "masked_lm", "next_sentence" and "squad", and at most one of "classifier",
+        "token_classifier" and "multiple_choice".
     """
     kinds = {architecture: heads[0] for heads, architecture in _ARCHITECTURES.items() if len(heads) == 1}
     top_level = kinds.get(architecture)
@@ -163,10 +162,10 @@ def find_heads(names, architecture=None):
 
 
 def architecture_of(heads):
-    """Returns the Hugging Face class that has just these heads.
+    """Returns the Hugging Face class that has exactly these heads.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no class has them.
     """
     if tuple(heads) not in _ARCHITECTURES:
         raise ValueError(
@@ -176,10 +175,10 @@ def architecture_of(heads):
 
 
 def heads_of(architecture):
-    """Returns the heads of a Hugging Face class, a tuple as of `find_heads`.
+    """Returns the heads of a Hugging Face class, a tuple as from `find_heads`.
 
     Raises:
-        ValueError: no such class can be read or written.
+        ValueError: the class is not supported.
     """
     for heads, name in _ARCHITECTURES.items():
         if name == architecture:
@@ -188,7 +187,7 @@ def heads_of(architecture):
 
 
 def _split(name, layer_pattern, template):
-    """Splits a name into that of the weight with {i} for the layer, the layer's number, and the slot; "" for none."""
+    """Splits a name into the weight's name with {i} for the layer, the layer number and the slot; "" if missing."""
     slot = _SLOT.search(name)
     layer = re.search(layer_pattern, name)
     weight = re.sub(layer_pattern, template, weight_of(name))

@@ -1,6 +1,6 @@
 """Checkpoints of the Hugging Face layout: `model.safetensors`, in one file or in shards with an index.
 
-Entries have the release's names here, and the release's orientation; modeling/checkpoints/names.py translates.
+Entries have their original names and orientation here; `checkpoints.names` translates.
 """
 
 import contextlib
@@ -29,35 +29,35 @@ from bert_keras.storage import paths, writing
 WEIGHTS_FILE = "model.safetensors"
 INDEX_ENDING = ".safetensors.index.json"
 
-# Numbers that an embedding computes from nothing; old files hold them.
+# Constant buffers in old files; not weights.
 _COMPUTED = ("embeddings.position_ids", "embeddings.token_type_ids")
 _FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _LFS_POINTER = b"version https://git-lfs"
-# Rows of a table that are compared at a time.
+# Rows of a table to compare at a time.
 _ROWS_COMPARED = 4096
 
 
 class SafetensorsReader:
-    """Reads a safetensors checkpoint, one entry at a time, as the release has it.
+    """Reads a safetensors checkpoint, one entry at a time, with original names and orientation.
 
-    A second tensor for one weight (the tied projection of the masked-LM head) is passed over where it equals the first;
-    otherwise it keeps the name it has in the file, as does what the release knows nothing of.
+    The tied projection of the masked-LM head is a second tensor for one weight. The reader skips it if it equals the
+    first tensor. If not, the tensor keeps its name in the file, as do entries that the original BERT does not have.
 
     Args:
-        path: str; the file, or the index of its shards. It is there.
+        path: str; an existing file, or the index of its shards.
 
     Attributes:
-        names: release names of its entries, sorted.
+        names: original names of the entries, a sorted list of str.
 
     Raises:
-        FileNotFoundError: a shard is not there.
+        FileNotFoundError: a shard is missing.
         ValueError: a file is damaged, or remote.
     """
 
     def __init__(self, path):
         _check_local(path)
-        self._entries = {}  # release name -> (file, name in the file)
-        self._headers = {}  # release name -> (type, shape in the file)
+        self._entries = {}  # original name -> (file, name in the file)
+        self._headers = {}  # original name -> (type, shape in the file)
         for (file, stored), header in _stored_tensors(path).items():
             name = from_hugging_face(stored)
             if name in self._entries:
@@ -74,14 +74,14 @@ class SafetensorsReader:
         return shape[::-1] if is_transposed(name) else shape
 
     def dtype(self, name):
-        """Returns the type that an entry is stored in, a str such as "float16"."""
+        """Returns the stored type of an entry, a str such as "float16"."""
         return _dtype_name(self._headers[name][0])
 
     def read(self, name):
-        """Returns the value of an entry, a NumPy array: float32 for a weight, as stored for a step.
+        """Returns the value of an entry, a NumPy array: floating types as float32, integer training state as stored.
 
         Raises:
-            ValueError: the file has changed since, or the weight is not of a floating type.
+            ValueError: the file was damaged since opening, or a weight is not of a floating type.
         """
         file, stored = self._entries[name]
         dtype, _ = self._headers[name]
@@ -95,25 +95,24 @@ class SafetensorsReader:
 
 
 def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=None):
-    """Writes `model.safetensors` and `config.json`, in the form in which the Hugging Face libraries read them.
+    """Writes `model.safetensors` and `config.json` for the Hugging Face libraries.
 
-    The files get their names only when they are whole. A checkpoint of that name is replaced.
+    Both files are written atomically and replace existing files.
 
     Args:
-        folder: where to; made if it is not there.
-        tensors_by_name: dict of the release's names to keras.Variable, tensor or array.
+        folder: path of the output folder; made if it does not exist.
+        tensors_by_name: dict from original names to keras.Variable, tensor or array.
         config: BertConfig.
-        architecture: the class there, such as "BertForMaskedLM"; without it, the one that has the heads among the
-            names.
-        labels: names of the classes of a head that classifies; without them LABEL_0, LABEL_1, ...
+        architecture: Hugging Face class, such as "BertForMaskedLM". None: the class with the heads in the names.
+        labels: class names of a classification head. None: LABEL_0, LABEL_1, ...
 
     Returns:
-        The path of `model.safetensors`, a string.
+        The path of `model.safetensors`, a str.
 
     Raises:
-        OSError: the disk is full, or the folder cannot be written to.
-        ValueError: the folder is remote, a name is not known there, no class has these heads, weights of the class's
-            head are missing, or the number of labels is not that of the head's rows.
+        OSError: the disk is full, or the folder is not writable.
+        ValueError: the folder is remote, or a name has no Hugging Face name. Or no class has these heads, weights of
+            the class's head are missing, or the number of labels is wrong.
     """
     _check_local(folder)
     heads = find_heads(tensors_by_name, architecture)
@@ -140,7 +139,7 @@ def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=
             config_file.write(f"{json.dumps(values, indent=2, sort_keys=True)}\n".encode())
             config_file.flush()
             _save_file(arrays, unfinished, weights_file)
-            # Old weights must not meet a new config.
+            # If the next step fails, old weights must not be left with the new config.
             paths.remove(weights_file)
         writing.publish(unfinished, weights_file)
     finally:
@@ -152,7 +151,7 @@ def _save_file(arrays, path, final_path):
     try:
         save_file(arrays, path, metadata={"format": "pt"})
     except SafetensorError as error:
-        # It says what the system said in the form of another language.
+        # The error of the system is in Rust syntax.
         reason = re.search(r'message: "([^"]*)"', str(error))
         raise OSError(f"{final_path} cannot be written ({reason[1] if reason else error})") from None
 
@@ -166,7 +165,7 @@ def _check_local(path):
 
 
 def _dtype_name(stored):
-    """Returns the usual name of a type of the format: "int8" for "I8"."""
+    """Returns the usual name of a safetensors type, such as "int8" for "I8"."""
     for letter, kind in (("I", "int"), ("U", "uint")):
         if stored[0] == letter:
             return kind + stored[1:]
@@ -189,7 +188,7 @@ def _to_array(value, transposed):
 
 @contextlib.contextmanager
 def _opened(file):
-    """Opens a file for one look at it, so that no more of it stays in memory than what was read."""
+    """Opens a file for one access, so that only the values read stay in memory."""
     try:
         with safe_open(file, framework="numpy") as tensors:
             yield tensors
@@ -202,11 +201,7 @@ def _opened(file):
 
 
 def _stored_tensors(path):
-    """Reads the headers of a checkpoint.
-
-    Returns:
-        dict of a file and a name in it to type and shape; of two names for one weight, that of the tied one comes last.
-    """
+    """Returns a dict from (file, name in the file) to (type, shape). Tied names come last."""
     shards = _read_index(path) if path.endswith(INDEX_ENDING) else {path: None}
     headers = {}
     for file, names in shards.items():
@@ -233,7 +228,7 @@ def _is_computed(name):
 
 
 def _read_index(path):
-    """Returns the names of the tensors in each shard, by the shard's path."""
+    """Returns a dict from the path of each shard to the names of its tensors."""
     weight_map = read_json_object(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise ValueError(f'{path} has no "weight_map" of names to files; get it again')
@@ -247,10 +242,7 @@ def _read_index(path):
 
 
 def _are_equal(first, second):
-    """Returns whether two tensors, each a file and a name in it, have the same bits.
-
-    Holds a few of their rows at a time.
-    """
+    """Returns whether two tensors, each (file, name), have the same bits; reads a few rows at a time."""
     with _opened(first[0]) as first_file, _opened(second[0]) as second_file:
         a, b = first_file.get_slice(first[1]), second_file.get_slice(second[1])
         if a.get_shape() != b.get_shape() or a.get_dtype() != b.get_dtype():

@@ -1,7 +1,7 @@
-"""Name-based TensorFlow 1 checkpoints, the form of the released models.
+"""Name-based TensorFlow 1 checkpoints, the format of the original models.
 
-A checkpoint called PREFIX is two files, `PREFIX.index` and `PREFIX.data-00000-of-00001`. TensorFlow reads and writes
-them; it is imported when that happens, so that the rest of the package runs without it.
+A checkpoint PREFIX has two files, `PREFIX.index` and `PREFIX.data-00000-of-00001`. TensorFlow reads and writes them.
+The functions import TensorFlow when they need it, so that the rest of the package runs without it.
 """
 
 import contextlib
@@ -14,16 +14,16 @@ import numpy as np
 
 from bert_keras.storage import paths, writing
 
-# How the files of values end; the original release saved some models in several.
+# Endings of the data files; some original models have several.
 DATA_FILES = ".data-*-of-*"
 _DATA, _INDEX = ".data-00000-of-00001", ".index"
 
 
 class DamagedCheckpointError(ValueError):
-    """A file of a checkpoint is damaged or cut short. The message names the other checkpoints of its folder, if any.
+    """A file of a checkpoint is damaged or truncated. The message names the other checkpoints of its folder.
 
     Attributes:
-        damage: str; what is wrong.
+        damage: str, a description of the damage.
     """
 
     def __init__(self, prefix, damage):
@@ -32,10 +32,7 @@ class DamagedCheckpointError(ValueError):
 
 
 def others_of(prefix):
-    """Returns what a message about a checkpoint that cannot be used says of the others in its folder; "" without any.
-
-    A run has several.
-    """
+    """Returns the end of an error message that names the other checkpoints of a folder, or "" without any."""
     folder = paths.parent(prefix)
     names = [name.removesuffix(_INDEX) for name in paths.list_dir(folder) if name.endswith(_INDEX)]
     others = [name for name in names if name[0] != "." and name != paths.name(prefix)]
@@ -46,14 +43,14 @@ class TensorFlowReader:
     """Reads a name-based checkpoint, one entry at a time.
 
     Args:
-        prefix: str; the path without the endings of its files, both of which are there.
+        prefix: str, the path without the file endings. The files must exist.
 
     Attributes:
-        names: names of its entries, sorted.
+        names: names of the entries, a sorted list of str.
 
     Raises:
         DamagedCheckpointError: the index is damaged.
-        ValueError: the path has a bracket.
+        ValueError: the path contains "[".
     """
 
     def __init__(self, prefix):
@@ -65,7 +62,7 @@ class TensorFlowReader:
 
         self._prefix = prefix
         try:
-            # Of a remote path `tf.train.load_checkpoint` asks whether it is a folder, and some file systems say yes.
+            # tf.train.load_checkpoint checks whether the path is a folder. Some remote file systems wrongly say yes.
             self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
             raise DamagedCheckpointError(
@@ -80,14 +77,14 @@ class TensorFlowReader:
         return tuple(self._shapes[name])
 
     def dtype(self, name):
-        """Returns the type that an entry is stored in, a str such as "float16"."""
+        """Returns the stored type of an entry, a str such as "float16"."""
         return self._dtypes[name].name
 
     def read(self, name):
-        """Returns the value of an entry, a NumPy array: float32 where it is stored in a floating type, else as stored.
+        """Returns the value of an entry, a NumPy array: floating types as float32, other types as stored.
 
         Raises:
-            DamagedCheckpointError: the data file is cut short or damaged.
+            DamagedCheckpointError: the data file is truncated or damaged.
         """
         import tensorflow as tf
 
@@ -100,7 +97,7 @@ class TensorFlowReader:
 
     @property
     def num_bytes(self):
-        """The size of all values together, an int: the files of values have no fewer."""
+        """The total bytes of all values, an int: the smallest possible size of the data files."""
         return sum(
             int(np.prod(self._shapes[name], dtype=np.int64)) * self._dtypes[name].size
             for name in self.names
@@ -109,14 +106,15 @@ class TensorFlowReader:
 
 
 def find_damage(prefix):
-    """Finds out whether a checkpoint is whole.
+    """Checks the sizes and checksums of a checkpoint.
+
+    For a remote checkpoint it checks only the sizes, because object stores check the contents themselves.
 
     Args:
-        prefix: str; as of `TensorFlowReader`. The index is there.
+        prefix: str, as for `TensorFlowReader`. The index must exist.
 
     Returns:
-        None where it is whole; else a str that says what is wrong with it. Of a remote checkpoint only the sizes are
-        compared, because object stores check the content of their files themselves.
+        None for an intact checkpoint, else a str that describes the damage.
     """
     try:
         reader = TensorFlowReader(prefix)
@@ -133,32 +131,32 @@ def find_damage(prefix):
 
 
 def save_checkpoint(prefix, tensors_by_name):
-    """Writes a checkpoint; its files get their names only when they are whole, its index last.
+    """Writes a checkpoint atomically: a checkpoint without an index does not count, and the index is written last.
 
     Args:
-        prefix: path without an ending, such as "out/bert_model.ckpt", local or remote. A checkpoint of that name is
+        prefix: local or remote path without an ending, such as "out/bert_model.ckpt". An existing checkpoint is
             replaced.
-        tensors_by_name: dict of str to keras.Variable, tensor or array, written under these very names. What is an
-            int64 number in the release (`global_step`) must be given as one.
+        tensors_by_name: dict from names to keras.Variable, tensor or array. `global_step` must be int64, as in the
+            original BERT.
 
     Returns:
-        The prefix, a string.
+        The prefix, a str.
 
     Raises:
-        OSError: it cannot be written, as on a full disk.
+        OSError: writing failed, for example because the disk is full.
     """
     prefix = os.fspath(prefix)
     with _told_failures(prefix):
         paths.make_dirs(paths.parent(prefix))
         if paths.is_remote(prefix):
-            # A remote file appears when it is whole, and TensorFlow writes the index last. A rename would copy it.
+            # A remote file appears only when complete, and TensorFlow writes the index last. A rename would copy.
             paths.remove(f"{prefix}{_INDEX}")
             _save(prefix, tensors_by_name)
             return prefix
         unfinished = writing.unfinished_name(prefix)
         try:
             _save(unfinished, tensors_by_name)
-            # Without its index a checkpoint is not there: an old index must not meet new data.
+            # An old index must not be used with new data.
             paths.remove(f"{prefix}{_INDEX}")
             for suffix in (_DATA, _INDEX):
                 writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
@@ -170,7 +168,7 @@ def save_checkpoint(prefix, tensors_by_name):
 
 @contextlib.contextmanager
 def _told_failures(prefix):
-    """Raises what TensorFlow or the system says of a failure to write as one sentence with the final name."""
+    """Turns write errors of TensorFlow or the system into an OSError that names the final path."""
     import tensorflow as tf
 
     try:
@@ -196,6 +194,6 @@ def _to_tensor(value):
     import tensorflow as tf
 
     if isinstance(value, keras.Variable):
-        # A TensorFlow variable is read without making a copy of it.
+        # Reading the value of a TensorFlow variable makes no copy.
         value = value.value if keras.backend.backend() == "tensorflow" else np.asarray(value)
     return tf.convert_to_tensor(value)

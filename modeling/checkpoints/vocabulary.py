@@ -1,4 +1,4 @@
-"""Whether a vocabulary belongs to a model: it has a piece for each row of the embeddings, and the right casing."""
+"""Checks that a vocabulary belongs to a model: it has a token for each embedding row, and the right casing."""
 
 import logging
 import os
@@ -9,29 +9,30 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-# [UNK] and the like, and the <S> of the Chinese vocabulary, are no text.
+# Special tokens such as [UNK], and the <S> of the Chinese vocabulary.
 _MARKER = re.compile(r"\[.*\]|<.*>")
-# A cased vocabulary has capitals in every third piece, one with accents has them in some in a hundred; an uncased one
-# (the released ones have neither at all) at most in a few that somebody added.
+# A vocabulary is cased if more than this share of its tokens has capitals or accents. Cased vocabularies have capitals
+# in a third of their tokens, or accents in a few percent. Uncased ones have them only in tokens that users added.
 _CASED_SHARE = 0.01
 
 
 def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None):
-    """Refuses a vocabulary file that is not the model's, or text prepared otherwise than the vocabulary was.
+    """Checks the size of a vocabulary file, and that the text has the same casing as the vocabulary.
 
-    Differs from the release: that looks at the name of the checkpoint's folder and knows seven of them
-    (`validate_case_matches_checkpoint`).
+    If the text keeps its capitals and the vocabulary has none, the function only logs a warning.
+
+    Differs from the original BERT: `validate_case_matches_checkpoint` compares the name of the checkpoint's folder with
+    a fixed list.
 
     Args:
-        vocab_file: path of a file of one piece a line.
+        vocab_file: path of a file with one token a line.
         config: BertConfig.
-        do_lower_case: whether the text is lower-cased; None if that is not known. Text that keeps its capitals is only
-            warned of, where the vocabulary has none.
-        strip_accents: whether accents are taken off the text; None: as do_lower_case.
+        do_lower_case: bool, whether the text is lower-cased; None: unknown.
+        strip_accents: bool, whether the text loses its accents; None: as do_lower_case.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it has more or fewer pieces than the model, is not UTF-8, or is cased and the text is lower-cased.
+        FileNotFoundError: the file does not exist.
+        ValueError: the number of tokens is wrong, the file is not UTF-8, or it is cased and the text is lower-cased.
     """
     vocab_file = os.fspath(vocab_file)
     try:
@@ -59,18 +60,17 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
 
 
 def is_cased(pieces, strip_accents=None):
-    """Returns whether pieces, a collection of str, are the vocabulary of text that was not lower-cased.
+    """Returns whether a vocabulary was made from text that was not lower-cased.
 
     Args:
-        pieces: the vocabulary.
-        strip_accents: False: lower-casing would leave accents, so that they say nothing; None or True: it takes them
-            off, so that pieces with accents have not been lower-cased.
+        pieces: collection of str, the tokens of the vocabulary.
+        strip_accents: bool or None. False: lower-casing keeps accents, so only capitals count. None or True:
+            lower-casing strips accents, so tokens with accents count, too.
     """
     return _is_usual(piece != _lower_cased(piece, strip_accents is not False) for piece in _without_markers(pieces))
 
 
 def _lower_cased(piece, strip_accents):
-    """Returns a piece as lower-casing leaves it."""
     piece = piece.lower()
     if not strip_accents:
         return piece
@@ -87,6 +87,5 @@ def _without_markers(pieces):
 
 
 def _is_usual(are_so):
-    """Returns whether more than a few of some bools are true."""
     are_so = list(are_so)
     return sum(are_so) > _CASED_SHARE * len(are_so)

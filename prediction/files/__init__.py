@@ -1,1 +1,1 @@
-"""Texts from files, and answers to files."""
+"""Reads texts from files, and writes vectors to files."""

@@ -1,4 +1,4 @@
-"""Files of vectors: the release's lines of JSON, NumPy's .npz, HDF5."""
+"""Files of vectors: JSON lines as in the original BERT, NumPy's .npz, and HDF5."""
 
 import contextlib
 import json
@@ -13,30 +13,31 @@ from bert_keras.storage.writing import replace_file
 FORMATS = ("jsonl", "npz", "hdf5")
 
 _ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
-# Rows of an HDF5 dataset are stored in chunks of about this size.
+# Approximate size of the chunks of an HDF5 dataset.
 _CHUNK_BYTES = 1 << 18
 
 
 def format_of(output_file):
-    """Returns the format that the ending of a file's name says; "jsonl" where it says none, as in the release."""
+    """Returns the format for the ending of a file name; "jsonl", as in the original BERT, for any other ending."""
     return _ENDINGS.get(pathlib.Path(output_file).suffix.lower(), "jsonl")
 
 
 @contextlib.contextmanager
 def open_feature_file(output_file, output_format, layers, pooling):
-    """Gives a writer with `write(features)`; the file gets its name only when it is left without an error.
+    """Opens a file of vectors as a writer with the method `write(features)`.
 
-    In npz and HDF5, `values` holds the rows of all texts one after the other, and those of text n are
-    `values[starts[n]:starts[n + 1]]`. JSON and HDF5 are written as it goes on; npz is held in memory until the end.
+    The file gets its name only when the block ends without an error. JSON and HDF5 are written text by text; npz stays
+    in memory until the end. In npz and HDF5, `values` holds the rows of all texts one after the other. Without pooling,
+    text n has the rows `values[starts[n]:starts[n + 1]]`; with pooling, it has row n.
 
     Args:
-        output_file: path; what is there is replaced.
+        output_file: path; an existing file is replaced.
         output_format: one of FORMATS.
-        layers: list of int or str, as they were asked for.
-        pooling: as it was asked for.
+        layers: list of int or str, as requested.
+        pooling: as requested.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     with replace_file(output_file) as file, _WRITERS[output_format](file, layers, pooling) as writer:
         yield writer
@@ -44,7 +45,7 @@ def open_feature_file(output_file, output_format, layers, pooling):
 
 
 class _Writer:
-    """A file that is being written."""
+    """Base class of the writers."""
 
     def __init__(self, file, layers, pooling):
         self._layers = list(layers)
@@ -59,15 +60,14 @@ class _Writer:
         """Does nothing: `open_feature_file` closes the file."""
 
     def finish(self):
-        """Writes what is still to be written."""
+        """Writes the rest of the file."""
 
 
 class _JsonLines(_Writer):
-    """The release's format: one object a text, ASCII; pooled texts have `layers` where else `features` is."""
+    """The original BERT's format: one ASCII object per text; with pooling, `layers` replaces `features`."""
 
     def write(self, features):
-        """Writes the line of one text."""
-        # As Python's round, number for number: a float32 times 10^6 is exact in a float64, and so is a tie.
+        # Equals Python's round for every number: a float32 times 10^6 is exact in a float64, and so are ties.
         values = np.round(features.values.astype(np.float64), 6).tolist()
         line = {"linex_index": self._num_written}
         if self._pooling == "none":
@@ -85,20 +85,19 @@ class _JsonLines(_Writer):
 
 
 class _Npz(_Writer):
-    """Arrays in one file: see `open_feature_file`."""
+    """Arrays in one file; see `open_feature_file`."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self._values, self._tokens, self._starts = [], [], [0]
 
     def write(self, features):
-        """Keeps the vectors of one text."""
+        """Keeps the vectors of one text in memory."""
         self._values.append(features.values if self._pooling == "none" else features.values[None])
         self._tokens += features.tokens
         self._starts.append(self._starts[-1] + len(self._values[-1]))
 
     def finish(self):
-        """Writes all that was kept."""
         arrays = {"layers": np.array([str(layer) for layer in self._layers]), "pooling": np.array(self._pooling)}
         if self._pooling == "none":
             arrays |= {"tokens": np.array(self._tokens), "starts": np.array(self._starts, np.int64)}
@@ -106,13 +105,13 @@ class _Npz(_Writer):
 
 
 class _Hdf5(_Writer):
-    """The same arrays as datasets that grow: see `open_feature_file`."""
+    """The same arrays as datasets that grow; see `open_feature_file`."""
 
     def __init__(self, file, layers, pooling):
         import h5py
 
         super().__init__(file, layers, pooling)
-        # HDF5 goes back and forth in its file, which an object store does not allow: there it is copied in the end.
+        # HDF5 needs random access, which object stores do not allow: write a local file and copy it at the end.
         self._copied_to = None if isinstance(getattr(file, "name", None), str) else file
         self._local = tempfile.TemporaryFile() if self._copied_to else None  # noqa: SIM115 (closed in __exit__)
         self._file = file = h5py.File(self._local or file.name, "w")
@@ -123,7 +122,6 @@ class _Hdf5(_Writer):
             file.create_dataset("tokens", (0,), maxshape=(None,), dtype=h5py.string_dtype(), chunks=(1 << 12,))
 
     def finish(self):
-        """Completes the file."""
         self._file.close()
         if self._local:
             self._local.seek(0)
@@ -135,7 +133,6 @@ class _Hdf5(_Writer):
             self._local.close()
 
     def write(self, features):
-        """Writes the rows of one text."""
         rows = features.values if self._pooling == "none" else features.values[None]
         if "values" not in self._file:
             shape = rows.shape[1:]

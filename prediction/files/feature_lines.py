@@ -1,4 +1,4 @@
-"""The lines of text that vectors are asked for, as the release reads them. Imports without TensorFlow."""
+"""Reads the input lines of extract_features.py as the original BERT does. Imports without TensorFlow."""
 
 import codecs
 import os
@@ -10,14 +10,11 @@ SEPARATOR = " ||| "
 
 
 def count_lines(path: str | os.PathLike) -> int:
-    """Reads a file through, so that a mistake in its last line is told before any work is done.
-
-    Returns:
-        How many lines it has.
+    """Returns the number of lines in a file. Reads the whole file to find invalid lines before other work begins.
 
     Raises:
-        FileNotFoundError: it is no file.
-        ValueError: it is empty, or a line is not UTF-8.
+        FileNotFoundError: the path is not a file.
+        ValueError: the file is empty, or a line is not UTF-8.
     """
     if not paths.is_file(path):
         raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
@@ -36,13 +33,13 @@ def count_lines(path: str | os.PathLike) -> int:
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[str | tuple[str, str]]:
-    """Yields each line of a file as `split_line` gives it; blank lines too, as empty texts."""
+    """Yields each line of a file as `split_line` returns it; blank lines are empty texts."""
     with paths.open_file(path) as file:
         for number, line in enumerate(file):
             yield split_line((line if number else line.removeprefix(codecs.BOM_UTF8)).decode("utf-8"))
 
 
 def split_line(line: str) -> str | tuple[str, str]:
-    """Returns the text of a line, or the two of a pair: the last " ||| " in it separates them, as in the release."""
+    """Returns the text of a line, or two texts separated by its last " ||| ", as in the original BERT."""
     text_a, separator, text_b = line.strip().rpartition(SEPARATOR)
     return (text_a, text_b) if separator else text_b

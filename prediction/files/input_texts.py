@@ -1,4 +1,4 @@
-"""The texts that are asked about: arguments, or lines of a file or of standard input. Imports without TensorFlow."""
+"""Reads texts from arguments, or from the lines of a file or of standard input. Imports without TensorFlow."""
 
 import codecs
 import io
@@ -11,11 +11,11 @@ from bert_keras.storage import paths, text_files
 
 log = logging.getLogger("bert_keras")
 
-# A line of so many bytes for each character of the longest text is not read: 4 a character, for four texts.
+# The longest line has this many bytes per character of `max_chars`: 4 bytes a character, four texts a line.
 _BYTES_A_CHAR = 16
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-# A text as a predictor takes it, or why it could not be read.
+# A text as a predictor takes it, or the reason why it could not be read.
 Text = str | tuple[str, str] | tuple[str, list[str]] | ValueError
 
 
@@ -25,21 +25,21 @@ def read_texts(
     """Reads texts one at a time.
 
     Args:
-        input_file: path, local or remote; None: there is none.
+        input_file: path, local or remote; None: no file.
         arguments: texts of the command line.
-        standard_input: text stream, read where there is neither of them.
-        shape: what a text is: "text"; "pair", two texts with a tab between them, or as two arguments; "choices", a text
-            and two or more choices with tabs between them, or these as arguments.
-        called: what wants them, for an error.
-        limits: Limits; a line that is much longer than `max_chars` is not read.
+        standard_input: text stream, read if there are neither a file nor arguments.
+        shape: form of a text. "text": one text. "pair": two texts, separated by a tab or given as two arguments.
+            "choices": a text and two or more choices, separated by tabs or given as arguments.
+        called: name of the task or class that takes the texts, for error messages.
+        limits: Limits; lines much longer than `max_chars` are not read.
 
     Returns:
-        Iterator over what to call a text in an error, and the text: str, or a tuple (text, text), or a tuple (text,
-        list of choices), or the ValueError that says why a line is none of these.
+        Iterator over (name of the text for error messages, text). A text is a str, a tuple (text, text), or a tuple
+        (text, list of choices); or the ValueError that says why the line is not valid.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: there are no texts, or the arguments are not what they should be.
+        FileNotFoundError: the file does not exist.
+        ValueError: the input has no texts, or the arguments are not valid.
     """
     if input_file and arguments:
         raise ValueError(f'there are both --input_file={input_file} and the text "{arguments[0]}"; give one of them')
@@ -57,10 +57,10 @@ def read_texts(
 
 
 def begun(rows: Iterator, message: str) -> Iterator:
-    """Returns an iterator whose first item has been looked for.
+    """Reads the first item of an iterator, and returns an iterator over all items.
 
     Raises:
-        ValueError: there is none; the message is as given.
+        ValueError: the iterator is empty; the error has the given message.
     """
     for first in rows:
         return itertools.chain([first], rows)
@@ -68,10 +68,10 @@ def begun(rows: Iterator, message: str) -> Iterator:
 
 
 def _of_arguments(arguments, shape, called):
-    """Returns the pairs of `read_texts` for the texts of the command line, a list."""
+    """Returns a list of the pairs of `read_texts` for the texts of the command line."""
     for number, argument in enumerate(arguments, 1):
         bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
-        if bad:  # Python keeps a byte that is not UTF-8 so
+        if bad:  # Python's form of a byte that is not UTF-8
             raise ValueError(f"argument {number}: not UTF-8 (byte 0x{ord(bad) & 0xFF:02x}); give it as UTF-8")
     if shape == "text" or any("\t" in argument for argument in arguments):
         sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
@@ -117,7 +117,7 @@ def _of_file(input_file, shape, most_bytes):
 
 
 def _open_file(input_file):
-    """Opens a text file to read its lines; one that is compressed or UTF-16 is read as a whole."""
+    """Opens a text file to read its lines; reads compressed and UTF-16 files at once."""
     if not paths.is_file(input_file):
         raise FileNotFoundError(f"--input_file={input_file} is not a file; give a text file, one text a line")
     file = paths.open_file(input_file)
@@ -129,9 +129,9 @@ def _open_file(input_file):
 
 
 def _of_lines(name, lines, shape, most_bytes):
-    """Yields the pairs of `read_texts` for the lines of a binary file; blank ones are skipped and counted."""
+    """Yields the pairs of `read_texts` for the lines of a binary file; skips and counts blank lines."""
     num_blank = 0
-    # Only a line feed ends a line: str.splitlines knows more characters, which may be within a text.
+    # Only a line feed ends a line: str.splitlines also splits at characters that may occur within a text.
     for number in itertools.count(1):
         line = lines.readline(most_bytes + 1)
         if not line:
@@ -159,7 +159,7 @@ def _of_lines(name, lines, shape, most_bytes):
 
 
 def _text_of(source, line, shape):
-    """Returns the text of a line, or the ValueError that says why there is none."""
+    """Returns the text of a line, or the ValueError that says why it is not valid."""
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     try:
         return _SPLIT[shape](source, line.decode("utf-8"))

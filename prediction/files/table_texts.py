@@ -1,4 +1,4 @@
-"""The texts of a table (CSV, TSV, JSON lines) that is asked about. Imports without TensorFlow."""
+"""Reads texts from a table (CSV, TSV, JSON lines). Imports without TensorFlow."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from bert_keras.storage import paths, text_files
 
 log = logging.getLogger("bert_keras")
 
-# Plain text has lines, whatever it is about; `.txt` is read so.
+# All other files, such as `.txt`, have one text a line.
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 
 
@@ -25,7 +25,11 @@ def is_table(input_file: str) -> bool:
 
 
 def columns_of_training(model_dir: str) -> dict[str, Any]:
-    """Returns the settings of the run whose folder, or whose folder `model`, is given; {} where there are none."""
+    """Returns the settings of a training run, given its folder or the folder `model` in it; {} if it has none.
+
+    Raises:
+        ValueError: its run_config.json is damaged.
+    """
     from bert_keras.modeling.config import read_json_object  # loads TensorFlow
 
     folder = paths.parent(model_dir.rstrip("/")) if paths.name(model_dir.rstrip("/")) == "model" else model_dir
@@ -37,22 +41,21 @@ def columns_of_training(model_dir: str) -> dict[str, Any]:
 def read_table(
     input_file: str, shape: str, given: Mapping[str, Any], trained: Mapping[str, Any]
 ) -> Iterator[tuple[str, Text]]:
-    """Reads the texts of a table one at a time; the log says from which columns.
+    """Reads the texts of a table one at a time. Logs the columns.
 
     Args:
         input_file: path.
-        shape: what a text is: "text", "pair" or "choices".
-        given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty where they are not
-            given.
-        trained: the columns of the training of the model; used where the file has such columns.
+        shape: form of a text: "text", "pair" or "choices".
+        given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty if not given.
+        trained: the columns of the model's training, used if the file has them.
 
     Returns:
-        Iterator over what to call a text in an error, and the text: str, or a tuple (text, text), or a tuple (text,
-        list of choices), or the ValueError that says why a row is none of these.
+        Iterator over (name of the text for error messages, text). A text is a str, a tuple (text, text), or a tuple
+        (text, list of choices); or the ValueError that says why the row is not valid.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file cannot be read, or it is not clear which columns the texts are in.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file cannot be read, or it is not clear which columns hold the texts.
     """
     columns = _columns(input_file, shape, given, trained)
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
@@ -87,7 +90,7 @@ def _columns(input_file, shape, given, trained):
 
 
 def _known(column, names):
-    """Returns a column of the training if the file has it; a number counts only if the first row has no usual name."""
+    """Returns a column of the training if the file has it; a number counts only if the first row has no known name."""
     has_usual_name = any(name.lower() in KNOWN_NAMES for name in names)
     is_number = (column or "").isdecimal() and int(column) < len(names) and not has_usual_name
     return column if column in names or is_number else None

@@ -1,1 +1,1 @@
-"""Finds and checks the files of a model."""
+"""Functions that find, check and open the files of a model."""

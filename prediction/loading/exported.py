@@ -1,4 +1,4 @@
-"""The network of an export: whichever format it is in, a function of features to put in place of a Keras model."""
+"""Loads the network of an export, in any format, as a function that replaces a Keras model."""
 
 import importlib
 import os
@@ -20,16 +20,15 @@ def open_exported(folder, format=None) -> Callable:
 
     Args:
         folder: path of the export.
-        format: "saved_model", "onnx" or "litert"; None: the first of these that is there.
+        format: "saved_model", "onnx" or "litert"; None: the first of these that the export has.
 
     Returns:
-        function of a dict of int32 [B, T], tensors or arrays, that gives a dict of float32 tensors, see
-        `export.formats.networks.IdsNetwork`. It may be called in a graph and from several threads; other keys are
-        ignored.
+        Function of a dict of int32 [B, T] tensors or arrays that returns a dict of float32 tensors; see
+        `export.formats.networks.IdsNetwork`. It ignores other keys. Graphs and several threads may call it.
 
     Raises:
-        FileNotFoundError: the folder is no export, or lacks the format.
-        ValueError: a file is damaged, or a package is not installed that the format needs.
+        FileNotFoundError: the folder is not an export, or lacks the format or its file.
+        ValueError: a file is damaged, or a package that the format needs is not installed.
     """
     folder = pathlib.Path(folder)
     if not is_export(folder):
@@ -49,19 +48,19 @@ def open_exported(folder, format=None) -> Callable:
 
 
 def open_saved_model(folder) -> Callable:
-    """Loads the ids signature of a SavedModel; see `open_exported`, as whose result it may be called.
+    """Loads the signature `ids` of a SavedModel. The result works like that of `open_exported`.
 
-    A SavedModel is a program: it may read and write files when it runs. Open only those that you trust.
+    A SavedModel is a program that may read and write files when it runs. Open only those that you trust.
 
     Args:
-        folder: path with the saved_model.pb.
+        folder: path of the folder that holds saved_model.pb.
 
     Raises:
-        ValueError: it cannot be loaded, has no signature `ids`, or there is no tensorflow-text, whose operations it
-            holds.
+        ValueError: it cannot be loaded, it has no signature `ids`, or tensorflow-text, whose operations it uses, is not
+            installed.
     """
     try:
-        import tensorflow_text  # noqa: F401 TensorFlow then knows its operations
+        import tensorflow_text  # noqa: F401 registers its operations with TensorFlow
     except ImportError:
         raise ValueError(
             f"{folder} holds a tokenizer, and tensorflow-text is not installed; run pip install tensorflow-text, or "
@@ -76,7 +75,7 @@ def open_saved_model(folder) -> Callable:
     names = signature.structured_input_signature[1]
 
     def run(features):
-        # Without a reference to all that was loaded its variables would go.
+        # This reference keeps the variables alive.
         run.loaded = loaded
         return signature(**{name: tf.convert_to_tensor(features[name], tf.int32) for name in names})
 
@@ -91,8 +90,8 @@ def open_onnx(file) -> Callable:
         file: path.
 
     Returns:
-        function of a dict of int32 arrays [B, T] that gives a dict of float32 arrays; other keys are ignored. Its
-        `input_names` says which it takes.
+        Function of a dict of int32 arrays [B, T] that returns a dict of float32 arrays. Its `input_names` lists the
+        keys that it reads; it ignores others.
 
     Raises:
         ValueError: it cannot be loaded, or ONNX Runtime is not installed.
@@ -102,7 +101,7 @@ def open_onnx(file) -> Callable:
     options.log_severity_level = 3  # errors
     try:
         session = onnxruntime.InferenceSession(os.fspath(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its classes have no public name
+    except Exception as error:  # its exception classes are not public
         reason = str(error).splitlines()[0]
         raise ValueError(f"ONNX Runtime cannot load {file}: {reason}; export the model again") from error
     output_names = [output.name for output in session.get_outputs()]
@@ -118,13 +117,13 @@ def open_onnx(file) -> Callable:
 def open_litert(file) -> Callable:
     """Loads a LiteRT file with the interpreter of ai-edge-litert, to run on all cores of the CPU.
 
-    Calls from several threads are answered one after the other, because an interpreter has one set of buffers.
+    Calls from several threads run one after the other, because an interpreter has one set of buffers.
 
     Args:
         file: path.
 
     Returns:
-        function as that of `open_onnx`.
+        Function like that of `open_onnx`.
 
     Raises:
         ValueError: it cannot be loaded, or LiteRT is not installed.
@@ -146,16 +145,16 @@ def open_litert(file) -> Callable:
             return runner(**inputs)
 
     run.input_names = list(runner.get_input_details())
-    # The runner does not hold what it runs on.
+    # The runner does not keep the interpreter alive.
     run.interpreter = interpreter
     return run
 
 
 def import_extra(module, extra):
-    """Imports a module of an optional package and returns it.
+    """Imports and returns a module of an optional package.
 
     Raises:
-        ValueError: it is not installed; the message has the line that installs it.
+        ValueError: the package is not installed. The message has the command that installs it.
     """
     try:
         return importlib.import_module(module)
@@ -169,7 +168,7 @@ _OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_l
 
 
 def _paths_of_formats(file):
-    """Returns the path of each format that an export.json names, a dict of str; all are inside the export."""
+    """Returns the path of each format in an export.json and checks that it is inside the export."""
     formats = read_json_object(file).get("formats")
     try:
         found = {name: os.fspath(values["path"]) for name, values in formats.items()}
@@ -178,7 +177,7 @@ def _paths_of_formats(file):
             f'{file} does not say the "path" of each of its "formats"; take the file that export_model.py wrote'
         ) from None
     for name, path in found.items():
-        parts = pathlib.PureWindowsPath(path)  # which knows both kinds of slashes
+        parts = pathlib.PureWindowsPath(path)  # splits at both kinds of slashes
         if not parts.parts or parts.anchor or ".." in parts.parts:
             raise ValueError(
                 f'{file}: the path of {name} is "{path}", but must be inside the export; take the file that '
@@ -188,9 +187,9 @@ def _paths_of_formats(file):
 
 
 def _as_operation(run):
-    """Makes a function of arrays one that may be called in a graph."""
+    """Wraps a function of arrays so that a graph can call it."""
     names = run.input_names
-    # One look at two tokens tells what it gives.
+    # One call with two tokens gives the names and ranks of the outputs.
     sample = run(dict.fromkeys(names, _TWO_TOKENS))
 
     def call(features):
@@ -200,7 +199,7 @@ def _as_operation(run):
             arrays,
             [tf.float32] * len(sample),
         )
-        outputs = tf.nest.flatten(outputs)  # outside a graph a single one is no list
+        outputs = tf.nest.flatten(outputs)  # outside a graph a single output is not a list
         for output, value in zip(outputs, sample.values(), strict=True):
             output.set_shape([None] * value.ndim)
         return dict(zip(sample, outputs, strict=True))

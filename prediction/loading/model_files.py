@@ -1,4 +1,4 @@
-"""What a model consists of: its checkpoint, its config, its vocabulary and how text is prepared, from one path."""
+"""Finds the parts of a model from one path: checkpoint, config, vocabulary, and how to prepare text."""
 
 import dataclasses
 import json
@@ -23,12 +23,12 @@ _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """How text is prepared for a model.
+    """The settings that prepare text for a model.
 
     Attributes:
-        do_lower_case: whether it is lower-cased.
-        strip_accents: whether accents are taken off; None: as do_lower_case.
-        longest: the most pieces of a sequence that the model can be asked about.
+        do_lower_case: whether to lower-case text.
+        strip_accents: whether to strip accents; None: the same as do_lower_case.
+        longest: maximum number of tokens in a sequence.
     """
 
     do_lower_case: bool
@@ -38,13 +38,13 @@ class Preparation:
 
 @dataclasses.dataclass(frozen=True)
 class ModelFiles:
-    """An open checkpoint with all that is needed to ask it, or to train on from it.
+    """An open checkpoint with all that inference or further training needs.
 
     Attributes:
-        checkpoint: what `modeling.open_checkpoint` gave; None where training starts from random numbers, and of an
-            export.
-        config: its BertConfig.
-        tokenizer: FullTokenizer with its vocabulary and its casing.
+        checkpoint: the result of `modeling.open_checkpoint`; None for an export, and if training starts from random
+            weights.
+        config: BertConfig.
+        tokenizer: FullTokenizer with the model's vocabulary and casing.
         vocab_file: path of the vocabulary.
         preparation: Preparation.
     """
@@ -57,7 +57,7 @@ class ModelFiles:
 
     @property
     def longest(self):
-        """The most pieces of a sequence that the model can be asked about, an int."""
+        """Maximum number of tokens in a sequence."""
         return self.preparation.longest
 
 
@@ -67,20 +67,20 @@ def is_export(path):
 
 
 def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None):
-    """Finds and checks the parts of a model; says what it loads and how text will be cased.
+    """Finds and checks the parts of a model. Logs the casing of text.
 
     Args:
-        path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, one of its files, the folder of
-            a run (of fine-tuning: its model to use). None: there is no checkpoint, and both files are given.
-        vocab_file: the vocabulary; None: the vocab.txt beside the checkpoint.
-        config_file: the config, or the name of a released model; None: the one beside the checkpoint.
-        do_lower_case: bool; None: as the model was trained where its folder says so, else as its vocabulary looks.
+        path: a checkpoint as `modeling.open_checkpoint` takes it: a folder, a prefix, or one of its files. Also a run
+            folder; for fine-tuning, its folder `model` is used. None: no checkpoint; both files are required.
+        vocab_file: the vocabulary; None: vocab.txt in the checkpoint's folder.
+        config_file: the config, or the name of a released model; None: the config in the checkpoint's folder.
+        do_lower_case: bool; None: the setting in the model's folder, or else a guess from the vocabulary.
 
     Returns:
         ModelFiles.
 
     Raises:
-        FileNotFoundError: a part is not there.
+        FileNotFoundError: a part is missing.
         ValueError: a part is damaged, or does not fit the others; or the path is an export, which has no checkpoint.
     """
     if path is not None and is_export(path):
@@ -114,7 +114,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
 
 
 def open_export_files(folder):
-    """Finds and checks what an export has beside its network; says how text will be cased.
+    """Finds and checks the files of an export other than its network. Logs the casing of text.
 
     Args:
         folder: path of the export.
@@ -123,7 +123,7 @@ def open_export_files(folder):
         ModelFiles, without a checkpoint.
 
     Raises:
-        FileNotFoundError: a part is not there.
+        FileNotFoundError: a part is missing.
         ValueError: a part is damaged, or does not fit the others.
     """
     vocab_file, config_file = (paths.join(folder, name) for name in ("vocab.txt", "bert_config.json"))
@@ -138,13 +138,13 @@ def _given_config(config_file):
 
 
 def find_preparation(folder, vocab_file, config, do_lower_case=None):
-    """Finds out how text was prepared in a model's training; says it in the log and holds the vocabulary to it.
+    """Finds and logs how training prepared text, and checks the vocabulary against it.
 
-    Whether it was lower-cased, the caller decides; else the `tokenizer_config.json` in the folder, which every run
-    writes; else the words of the vocabulary. No file outside the folder is read.
+    The casing comes from the first of these that exists: the argument, `tokenizer_config.json` in the folder (every run
+    writes it), a guess from the words of the vocabulary. Only `vocab_file` may be outside the folder.
 
     Args:
-        folder: path of the folder of the checkpoint.
+        folder: path of the checkpoint's folder.
         vocab_file: path of the vocabulary.
         config: BertConfig.
         do_lower_case: bool; None: not given.
@@ -153,7 +153,7 @@ def find_preparation(folder, vocab_file, config, do_lower_case=None):
         Preparation.
 
     Raises:
-        FileNotFoundError: there is no vocabulary.
+        FileNotFoundError: the vocabulary is missing.
         ValueError: a file is damaged, or the vocabulary does not fit the config or the casing.
     """
     tokenizer_file = paths.join(folder, TOKENIZER_FILE)
@@ -173,22 +173,22 @@ def find_preparation(folder, vocab_file, config, do_lower_case=None):
 
 
 def read_task(path):
-    """Reads what a fine-tuned model was trained for, as `find_task`; the folder is a pathlib.Path, and local."""
+    """Reads the task of a fine-tuned model, like `find_task`; the folder is local and returned as a pathlib.Path."""
     folder, values = find_task(path)
     return pathlib.Path(folder), values
 
 
 def find_task(path):
-    """Reads what a fine-tuned model was trained for.
+    """Reads the task of a fine-tuned model.
 
     Args:
-        path: the folder of a run, or the folder `model` in it; local or remote.
+        path: a run folder, or the folder `model` in it; local or remote.
 
     Returns:
-        str, the path of the folder of the model, and a dict: "task" and what belongs to it.
+        str, the path of the model's folder, and a dict with "task" and its settings.
 
     Raises:
-        FileNotFoundError: there is no fine-tuned model.
+        FileNotFoundError: the path does not hold a fine-tuned model.
         ValueError: its task.json is damaged.
     """
     folder = os.fspath(_model_of_run(path))
@@ -205,20 +205,13 @@ def find_task(path):
 
 
 def _model_of_run(path):
-    """Returns the folder `model` of a path that is the folder of a run of fine-tuning; any other path as it is."""
+    """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path."""
     folder = paths.join(path, "model")
     return folder if paths.is_file(paths.join(folder, TASK_FILE)) else path
 
 
 def preparation_text(preparation):
-    """Returns the `tokenizer_config.json` that says how text is prepared to `find_preparation` and other libraries.
-
-    Args:
-        preparation: Preparation.
-
-    Returns:
-        str.
-    """
+    """Returns the `tokenizer_config.json` of a Preparation, a str that `find_preparation` and other libraries read."""
     values = {
         "do_lower_case": preparation.do_lower_case,
         "model_max_length": preparation.longest,
@@ -230,8 +223,8 @@ def preparation_text(preparation):
 
 
 def _longest(config, settings, told):
-    """Returns how long sequences may be: as the files say, or as in a training that began with random positions."""
-    # Other libraries write a number of thirty digits where nothing is known.
+    """Returns the maximum length: from the file, or from a training that began with random position embeddings."""
+    # Other libraries write a number of thirty digits if the length is unknown.
     trained, reason = told.get("model_max_length"), f"so says the {TOKENIZER_FILE}"
     if not _is_integer(trained) and not settings.get("init_checkpoint"):
         trained, reason = settings.get("max_seq_length"), "as in training"
@@ -249,14 +242,14 @@ def _is_integer(value):
 
 
 def _settings_of_run(folder):
-    """Returns the settings of the training run whose folder it is, a dict; an empty one for other folders."""
+    """Returns the settings of the training run in a folder; {} for other folders."""
     path = paths.join(folder, "run_config.json")
     settings = read_json_object(path).get("settings") if paths.is_file(path) else None
     return settings if isinstance(settings, dict) else {}
 
 
 def _read_tokenizer_config(path):
-    """Returns what a tokenizer_config.json says, a dict; an empty one where there is none."""
+    """Returns the values of a tokenizer_config.json; {} if it does not exist."""
     values = read_json_object(path) if paths.is_file(path) else {}
     for name in ("do_lower_case", "strip_accents"):
         if not isinstance(values.get(name), bool | None):

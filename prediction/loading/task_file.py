@@ -1,4 +1,4 @@
-"""What a fine-tuned model is for: the task.json of its folder. Imports without TensorFlow."""
+"""Reads task.json, which names the task of a model. Imports without TensorFlow."""
 
 import json
 
@@ -15,7 +15,7 @@ def _is_names(value):
     return isinstance(value, list) and len(value) > 0 and all(isinstance(name, str) for name in value)
 
 
-# What a value must be -> whether one is.
+# Pairs: valid values in words, and the check of a value.
 _LENGTH = "a whole number above 0", _is_length
 _LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None or _is_length(value)
 _NUMBER = "a number", _is_number
@@ -30,7 +30,7 @@ _LAYER = (
 _TAGGER = '"linear" or "bilstm"', lambda value: value in ("linear", "bilstm")
 
 _OF_TEXTS = {"is_pair": _SWITCH, "doc_stride": _LENGTH_OR_NULL}
-# What each task needs beside max_seq_length.
+# Required settings of each task, in addition to max_seq_length.
 _VALUES = {
     "classification": {"labels": _NAMES, **_OF_TEXTS},
     "regression": _OF_TEXTS,
@@ -50,23 +50,23 @@ _VALUES = {
 
 FINE_TUNED_TASKS = tuple(_VALUES)
 
-# What an export of a pre-trained model may be for.
+# Additional tasks of exports, which are made from pre-trained models.
 _VALUES_OF_EXPORTS = {"fill_mask": {"top_k": _LENGTH}, "vectors": {"pooling": _POOLING, "layer": _LAYER}}
 
 
 def read_settings(path):
-    """Reads the task.json of a fine-tuned model or an export and checks that it has what its task needs.
+    """Reads the task.json of a fine-tuned model or an export and checks that it has all settings of its task.
 
     Args:
-        path: the folder of a run, or of its model, or of an export.
+        path: a run folder, its folder `model`, or the folder of an export.
 
     Returns:
-        pathlib.Path of the folder of the model, and a dict: `task`, one of FINE_TUNED_TASKS or of an export "fill_mask"
-        or "vectors", `max_seq_length`, and what the task needs.
+        pathlib.Path of the model's folder, and a dict: `task`, `max_seq_length`, and the other settings of the task.
+        The task is one of FINE_TUNED_TASKS; for an export also "fill_mask" or "vectors".
 
     Raises:
-        FileNotFoundError: there is no fine-tuned model.
-        ValueError: its task.json is damaged, of an unknown task, or lacks something.
+        FileNotFoundError: the path does not hold a fine-tuned model or an export.
+        ValueError: its task.json is damaged, names an unknown task, or lacks a setting.
     """
     from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_task  # loads TensorFlow
 
@@ -92,18 +92,18 @@ def read_settings(path):
 
 
 def check_length(settings, config, folder):
-    """Refuses a max_seq_length that the model has no positions for.
+    """Checks that the model has positions for max_seq_length, and returns it.
 
     Args:
-        settings: what `read_settings` gave.
+        settings: the result of `read_settings`.
         config: BertConfig.
-        folder: of the model, for the error.
+        folder: pathlib.Path of the model, for the error message.
 
     Returns:
         int, the length.
 
     Raises:
-        ValueError: it is too long.
+        ValueError: the length is too large.
     """
     from bert_keras.prediction.loading.model_files import TASK_FILE  # loads TensorFlow
 

@@ -1,1 +1,1 @@
-"""One file for each kind of question."""
+"""One module per task."""

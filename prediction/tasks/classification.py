@@ -1,4 +1,4 @@
-"""What a fine-tuned model makes of a text or a pair: a class, a number, or labels."""
+"""Text classification, regression and multi-label classification with a fine-tuned model."""
 
 import dataclasses
 
@@ -20,10 +20,10 @@ class Classification:
     """The class of a text.
 
     Attributes:
-        text: as it was given; of a pair the first.
-        text_pair: the second; None where the model takes single texts.
+        text: the given text; for a pair, the first.
+        text_pair: the second text; None if the model takes single texts.
         label: the most probable class.
-        probabilities: dict of every class to its probability, in the order of their ids; they add up to 1.
+        probabilities: dict of every class to its probability, in the order of their ids. They sum to 1.
     """
 
     text: str
@@ -34,10 +34,10 @@ class Classification:
 
 @dataclasses.dataclass(frozen=True)
 class Regression:
-    """The number that belongs to a text.
+    """The predicted value for a text.
 
     Attributes:
-        text, text_pair: as of `Classification`.
+        text, text_pair: as in `Classification`.
         value: the number, on the scale of the training data.
     """
 
@@ -51,8 +51,8 @@ class MultiLabel:
     """The labels that apply to a text.
 
     Attributes:
-        text, text_pair: as of `Classification`.
-        labels: those with a probability of at least 0.5, in the order of their ids; there may be none.
+        text, text_pair: as in `Classification`.
+        labels: those with a probability of at least 0.5, in the order of their ids; may be empty.
         probabilities: dict of every label to the probability that it applies.
     """
 
@@ -65,32 +65,32 @@ class MultiLabel:
 class TextClassifier(FineTunedPredictor):
     """Classifies texts with a model of run_classifier.py: `TextClassifier("output")("a text").label`.
 
-    Texts that are longer than the model takes are treated as its training was told to: they are cut, or read through
-    windows, whose probabilities (of a regression: values) are averaged. The log says how many there were.
+    Texts longer than the model takes are handled as in its training: they are cut, or read through windows. The
+    probabilities (for regression: values) of the windows are averaged. The log reports the number of such texts.
 
     Args:
-        path: see `FineTunedPredictor`, as are all arguments.
+        path: see `FineTunedPredictor`, also for the other arguments.
     """
 
     tasks = tuple(_KINDS)
 
     def __call__(self, texts):
-        """Looks at a text, or at each text of a list.
+        """Classifies a text, or each text of a list.
 
         Args:
-            texts: str, or where the model takes pairs a tuple of two; or a list of these.
+            texts: str, or a tuple of two if the model takes pairs; or a list of these.
 
         Returns:
-            Classification, Regression or MultiLabel, as the model is; or a list of them.
+            Classification, Regression or MultiLabel, depending on the model; or a list of them.
 
         Raises:
-            ValueError: a text is empty, or a pair where the model takes single texts, or the other way round.
+            ValueError: a text is empty; or the model takes single texts and gets a pair, or the reverse.
         """
         return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
 
     @property
     def num_classes(self):
-        """How many classes the head has, an int; 1 for a regression."""
+        """Number of classes of the head; 1 for a regression."""
         return 1 if self.settings["task"] == "regression" else super().num_classes
 
     def _make_model(self, config):
@@ -98,7 +98,7 @@ class TextClassifier(FineTunedPredictor):
 
     def _encode(self, text, source):
         if self.settings["is_pair"]:
-            # As in training, where the second text of a row may be empty.
+            # As in training, the second text may be empty.
             self._check_pair(text, source, ("first text", "second text"), may_lack_second=True)
             return Example("", *text, source=source)
         if isinstance(text, tuple | list):

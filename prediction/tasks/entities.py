@@ -1,4 +1,4 @@
-"""Entities of a text: names of people, places, or whatever the training data marked."""
+"""Named-entity recognition: people, places, or any other types that the training data marks."""
 
 import dataclasses
 
@@ -18,10 +18,10 @@ class Entity:
     """A part of a text that has a type.
 
     Attributes:
-        text: as it stands there.
-        type: as the training data calls it, such as "PER".
-        start, end: its place in characters: text[start:end] of the whole.
-        probability: the least of the probabilities of the tags of its words.
+        text: as in the whole text.
+        type: as in the training data, such as "PER".
+        start, end: character offsets in the whole text: text[start:end].
+        probability: the minimum of the probabilities of its words' tags.
     """
 
     text: str
@@ -36,10 +36,10 @@ class TaggedWord:
     """A word with its tag.
 
     Attributes:
-        word: as it stands in the text.
+        word: as in the text.
         tag: O, B-TYPE or I-TYPE.
         probability: of the tag.
-        start, end: its place in characters.
+        start, end: character offsets.
     """
 
     word: str
@@ -54,7 +54,7 @@ class TaggedText:
     """A text with its entities.
 
     Attributes:
-        text: as it was given.
+        text: the given text.
         entities: list of Entity, in order.
         words: list of TaggedWord, all words in order.
     """
@@ -67,18 +67,18 @@ class TaggedText:
 class EntityTagger(FineTunedPredictor):
     """Finds entities with a model of run_ner.py: `EntityTagger("output")("He lives in Paris.").entities`.
 
-    A text of any length is split into words, see `data_prep.text.words.split_words`; each gets a tag, of where it has
-    most context if the text needs several windows.
+    Texts may have any length. `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a
+    text needs several windows, the tag comes from the window with the most context around the word.
 
     Args:
-        path: see `FineTunedPredictor`, as are all arguments.
+        path: see `FineTunedPredictor`, also for the other arguments.
     """
 
     tasks = ("token_classification",)
     cut_parts = "words"
 
     def __call__(self, texts):
-        """Looks at a text, or at each text of a list.
+        """Tags a text, or each text of a list.
 
         Args:
             texts: str, or a list of str.
@@ -104,7 +104,7 @@ class EntityTagger(FineTunedPredictor):
 
     def _features(self, examples, counts):
         sentences = [sentence for sentence, _ in examples]
-        # Each text is a document of its own, so that there are no neighbours to look at.
+        # Each text is its own document, so it has no neighbours for context.
         labels = self.settings["labels"]
         features = make_features(sentences, labels, self.tokenizer, self.max_seq_length, counts=counts)
         return features, features["sentence_index"]

@@ -1,4 +1,4 @@
-"""Which vectors of a text are wanted: of which layers, pooled or not. Imports without TensorFlow."""
+"""Choices of feature extraction: layers and pooling. Imports without TensorFlow."""
 
 import logging
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from bert_keras.prediction.argument_error import ArgumentError
 
 log = logging.getLogger("bert_keras")
 
-# The name of what goes into the first layer; the release cannot give it out.
+# Name of the input of the first layer, which the original BERT cannot extract.
 EMBEDDINGS = "embeddings"
 POOLINGS = ("none", "cls", "mean", "max")
-# What the release extracts if it is not told otherwise.
+# The original BERT's default.
 DEFAULT_LAYERS = (-1, -2, -3, -4)
 
 
 def parse_layers(text: str) -> list[int | str]:
-    """Returns the layers of a list with commas, as "-1,-2" or "embeddings,0".
+    """Returns the layers of a comma-separated list, such as "-1,-2" or "embeddings,0".
 
     Raises:
-        ValueError: an entry is neither a whole number nor "embeddings".
+        ArgumentError: an entry is neither a whole number nor "embeddings".
     """
     layers = []
     for entry in (part.strip() for part in text.split(",")):
@@ -30,17 +30,17 @@ def parse_layers(text: str) -> list[int | str]:
 
 
 def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) -> tuple[int | str, ...]:
-    """Checks the layers that are wanted of a model.
+    """Checks the requested layers of a model.
 
     Args:
-        layers: numbers of layers, or "embeddings"; None: the last four, or all of a model that has fewer.
-        num_hidden_layers: of the model.
+        layers: numbers of layers, or "embeddings"; None: the last four, or all if the model has fewer.
+        num_hidden_layers: number of layers of the model.
 
     Returns:
-        The layers.
+        tuple of the layers.
 
     Raises:
-        ValueError: there are none, or the model lacks one.
+        ArgumentError: the list is empty, or the model lacks a layer.
     """
     if layers is None:
         layers = DEFAULT_LAYERS[:num_hidden_layers]

@@ -1,4 +1,4 @@
-"""Vectors of texts: what the layers of the encoder make of each token, or of a text as a whole."""
+"""Feature extraction: vectors from the encoder's layers, one per token or pooled per text."""
 
 import dataclasses
 import logging
@@ -31,8 +31,7 @@ from bert_keras.prediction.tasks.pretrained import check_alone
 
 log = logging.getLogger("bert_keras")
 
-# Texts are taken in groups, so that those of one length find each other: of so many batches, or so many bytes of
-# values, whichever is reached first.
+# Texts are processed in groups, so that texts of one length share batches. A group ends at the first of these limits.
 _BATCHES_A_GROUP = 32
 _BYTES_A_GROUP = 1 << 28
 
@@ -42,8 +41,8 @@ class Features:
     """The vectors of one text.
 
     Attributes:
-        tokens: its pieces with [CLS] and [SEP], T of them.
-        values: float32 [T, L, H], L being the layers in the order in which they were asked for; pooled: [L, H].
+        tokens: its tokens with [CLS] and [SEP], T of them.
+        values: float32 [T, L, H], with the L layers in the requested order; pooled: [L, H].
     """
 
     tokens: list[str]
@@ -51,33 +50,33 @@ class Features:
 
 
 class FeatureExtractor:
-    """An encoder that has been loaded to give its vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
+    """An encoder that returns vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
 
-    Release: extract_features.py.
+    Source: extract_features.py of the original BERT.
 
     Args:
-        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run; or the folder of an export
-            for vectors, which has one layer.
-        layers: numbers of the encoder's layers, 0 the first and -1 the last, as in the release, or "embeddings" for
-            what goes into the first. None: the last four, or all of a model that has fewer; of an export its layer.
-        pooling: "none"; or one vector a text and layer: that of [CLS], or the mean or the maximum over all tokens,
-            [CLS] and [SEP] included.
-        max_seq_length: how many pieces of a text are looked at, [CLS] and [SEP] included; None: all that the model
-            takes.
-        batch_size: how many texts are looked at together, at most.
+        path: a checkpoint (its folder, its prefix, one of its files, or a run folder); or the folder of an export for
+            vectors, which has one layer.
+        layers: numbers of the encoder's layers, 0 the first and -1 the last, as in the original BERT; or "embeddings"
+            for the input of the first. None: the last four, or all if the model has fewer; for an export, its layer.
+        pooling: "none" for one vector per token; or one vector per text and layer: "cls" for that of [CLS], "mean" or
+            "max" over all tokens including [CLS] and [SEP].
+        max_seq_length: maximum number of tokens, [CLS] and [SEP] included; None: the maximum of the model.
+        batch_size: maximum number of texts in a batch.
         vocab_file, config_file, do_lower_case: see `prediction.loading.model_files.open_model_files`.
-        strategy: the `tf.distribute.Strategy` of several devices; None: the one default device.
-        limits: Limits of the input; None: the usual ones.
+        strategy: a `tf.distribute.Strategy` for several devices; None: the default device.
+        limits: Limits of the input; None: the defaults.
 
     Attributes:
         files: ModelFiles.
         config: BertConfig.
         tokenizer: FullTokenizer.
-        model: the BertModel, its weights loaded; the network of an export.
+        model: the BertModel with its weights, or the network of an export.
+        layers: tuple of the layers.
 
     Raises:
-        FileNotFoundError: a part of the model is not there.
-        ValueError: the parts do not fit, or an argument is not valid; or Keras does not run on TensorFlow.
+        FileNotFoundError: a part of the model is missing.
+        ValueError: the parts do not fit, an argument is not valid, or Keras does not run on TensorFlow.
     """
 
     def __init__(
@@ -124,7 +123,6 @@ class FeatureExtractor:
         self.network = Network(from_features, self._read_out, lengths_up_to(max_seq_length), batch_size, strategy)
 
     def _load_model(self, strategy):
-        """Returns the BertModel with the weights of the checkpoint."""
         with (strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
             model = BertModel(self.config)
         report = load_weights(
@@ -134,13 +132,16 @@ class FeatureExtractor:
         return model
 
     def __call__(self, texts):
-        """Gives the vectors of a text, or of each text of a list.
+        """Returns the vectors of a text, or of each text of a list.
 
         Args:
-            texts: str, or a tuple of two for a pair, or a list of these.
+            texts: str, a tuple of two for a pair, or a list of these.
 
         Returns:
             Features, or a list of them.
+
+        Raises:
+            ValueError: a text is not valid, the list is too long, or the vectors are not finite.
         """
         if isinstance(texts, list):
             num_texts, most = len(texts), self.limits.max_texts
@@ -156,14 +157,14 @@ class FeatureExtractor:
     def features(
         self, texts: Iterable[str | tuple[str, str]], advance: Callable[[], None] | None = None
     ) -> Iterator[Features]:
-        """Yields the vectors of each text, in order; few texts are held at a time.
+        """Yields the vectors of each text in order, and holds few texts at a time.
 
-        A text that is too long loses its end, the longer one of a pair before the other, as in the release; at the end
-        the log says how many did.
+        A text that is too long loses its end, and a pair loses the end of its longer text, as in the original BERT. The
+        log finally reports the number of cut texts.
 
         Args:
             texts: str, or a tuple of two for a pair.
-            advance: called for each text as soon as it has been looked at, which is before it is its turn.
+            advance: called for each text as soon as its vectors are computed, before they are yielded.
 
         Raises:
             ValueError: a text is not valid or too long for the limits, or its vectors are not finite.
@@ -190,7 +191,7 @@ class FeatureExtractor:
             )
 
     def _as_pair(self, text, source):
-        """Returns a text, or pair of texts, as two, the second None where there is one only."""
+        """Checks a text or a pair and returns it as a pair; the second is None for a single text."""
         pair = (text, None) if isinstance(text, str) else text
         if pair is text and not (isinstance(text, tuple | list) and [type(part) for part in text] == [str, str]):
             raise ValueError(f"{source} is {shown(text)}, but a str is needed, or a tuple of two for a pair")
@@ -202,7 +203,7 @@ class FeatureExtractor:
     def _of_group(self, questions, advance):
         values = [None] * len(questions)
         for index, (rows,) in self.network.answer_by_length(questions):
-            # A copy, so that the batch it is a view of can go.
+            # A copy, so that the memory of the batch can be freed.
             values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
             if not np.isfinite(values[index]).all():
                 raise ValueError(
@@ -238,7 +239,7 @@ class FeatureExtractor:
 
 
 def _open_network(folder, layers, strategy):
-    """Returns the network of an export, as a function whose results are named as those of a BertModel."""
+    """Returns the network of an export as a function that names its results like a BertModel."""
     _, settings = read_settings(folder)
     if settings["task"] != "vectors":
         raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")

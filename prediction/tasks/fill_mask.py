@@ -1,4 +1,4 @@
-"""Fill in the blanks: the most probable pieces for each [MASK] of a text."""
+"""Fill-mask: the most probable tokens for each [MASK] of a text."""
 
 import dataclasses
 import itertools
@@ -19,9 +19,9 @@ from bert_keras.prediction.sequences import (
 )
 from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
 
-# A sequence of more masks is asked about several times, so that memory stays bounded.
+# A sequence with more masks is split into several questions, to bound memory.
 _MASKS_A_QUESTION = 20
-# An answer has this many times the characters of the longest text, at most.
+# Maximum characters of an answer, as a multiple of the longest text.
 _TEXTS_AN_ANSWER = 20
 
 
@@ -30,9 +30,9 @@ class Guess:
     """One way to fill a mask.
 
     Attributes:
-        token: the piece, as in the vocabulary; "##" marks one that continues the word before it.
-        probability: in [0, 1]; those of all pieces add up to 1.
-        sentence: the text with this mask filled in, and the other masks left as they are.
+        token: as in the vocabulary; "##" marks a token that continues the word before it.
+        probability: in [0, 1]; the probabilities of the whole vocabulary sum to 1.
+        sentence: the text with this mask filled in; other masks are unchanged.
     """
 
     token: str
@@ -42,12 +42,12 @@ class Guess:
 
 @dataclasses.dataclass(frozen=True)
 class FilledText:
-    """What fits a text.
+    """The guesses for the masks of a text.
 
     Attributes:
-        text: as it was given.
-        masks: for each [MASK] in order its guesses, the most probable first.
-        best: the text with every mask filled with its most probable piece.
+        text: the given text.
+        masks: the guesses for each [MASK] in order, the most probable first.
+        best: the text with every mask filled with its most probable token.
     """
 
     text: str
@@ -56,13 +56,13 @@ class FilledText:
 
 
 class FillMask(PretrainedPredictor):
-    """Fills masks in: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
+    """Fills in masks: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
 
-    The masks of a text are filled independently of each other, as in pre-training.
+    The model fills the masks of a text independently of each other, as in pre-training.
 
     Args:
-        path: see `PretrainedPredictor`, as are all arguments not named here.
-        top_k: int; how many guesses there are for a mask. None: as an export says, 5 with other models.
+        path: see `PretrainedPredictor`, also for arguments not named here.
+        top_k: int, number of guesses per mask; None: the setting of an export, or 5.
     """
 
     tasks = ("fill_mask",)
@@ -83,7 +83,7 @@ class FillMask(PretrainedPredictor):
         """Fills the masks of a text, or of each text of a list.
 
         Args:
-            texts: str, or a list of str; each holds [MASK] at least once.
+            texts: str, or a list of str; each contains [MASK] at least once.
 
         Returns:
             FilledText, or a list of them.
@@ -116,7 +116,7 @@ class FillMask(PretrainedPredictor):
         return ids
 
     def _check_size(self, text, num_masks, source):
-        """Refuses a text whose answer, which repeats it for every guess, would be very large."""
+        """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""
         num_chars, most = num_masks * self.top_k * len(text), _TEXTS_AN_ANSWER * self.limits.max_chars
         if num_chars > most:
             raise ArgumentError(
@@ -145,11 +145,10 @@ class FillMask(PretrainedPredictor):
 
     def _answer(self, text, ids, found):
         parts = text.split(MASK)
-        starts = [0, *itertools.accumulate(len(part) + len(MASK) for part in parts[:-1])]  # where the parts start
+        starts = [0, *itertools.accumulate(len(part) + len(MASK) for part in parts[:-1])]
         masks = []
         for num_positions, (probabilities, token_ids) in found:
             for index in range(num_positions):
-                # The mask is between these.
                 before, after = text[: starts[len(masks) + 1] - len(MASK)], text[starts[len(masks) + 1] :]
                 tokens = map(self._token, token_ids[index].tolist())
                 masks.append(
@@ -164,12 +163,12 @@ class FillMask(PretrainedPredictor):
         return FilledText(text, masks, best)
 
     def _token(self, id_):
-        # Where two lines of a vocabulary are the same, only the id of the last one has the token.
+        # If a vocabulary has a line twice, only the id of the last one maps to the token.
         return self.tokenizer.inv_vocab.get(id_, UNKNOWN)
 
 
 def _append(sentence, token):
-    """Returns a sentence with one more token: without "##" and the space before it, if it continues a word."""
+    """Appends a token to a sentence; one that continues a word loses its "##" and the space before it."""
     if token.startswith("##") and token != "##" and sentence.strip():
         return sentence.rstrip() + token[2:]
     return sentence + token

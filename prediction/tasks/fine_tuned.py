@@ -1,4 +1,4 @@
-"""What the fine-tuned tasks have in common: the folder of a model, and texts that become rows of features."""
+"""Base class of the fine-tuned tasks: loads the model and turns texts into features."""
 
 import logging
 
@@ -19,30 +19,30 @@ log = logging.getLogger("bert_keras")
 
 
 class FineTunedPredictor(Predictor):
-    """A fine-tuned model that has been loaded to answer.
+    """A fine-tuned model, loaded for prediction.
 
     Args:
-        path: the folder of a run, or of its model, or of an export.
-        batch_size: how many sequences are looked at together, at most.
-        limits: Limits of the input; None: the usual ones.
+        path: a run folder, its folder `model`, or the folder of an export.
+        batch_size: maximum number of sequences in a batch.
+        limits: Limits of the input; None: the defaults.
 
     Attributes:
-        settings: dict; what the task.json of the model says.
+        settings: dict; the contents of the model's task.json.
         files: ModelFiles.
         config: BertConfig.
         tokenizer: FullTokenizer.
-        model: the Keras model, its weights loaded; the network of an export.
+        model: the Keras model with its weights, or the network of an export.
 
     Raises:
-        FileNotFoundError: a part of the model is not there.
+        FileNotFoundError: a part of the model is missing.
         ValueError: a part is damaged, does not fit the others, or is for another task; or Keras does not run on
             TensorFlow.
     """
 
     tasks = ()
-    # The name of the head's weights whose first axis is the classes.
+    # Name of the head's weights; their first axis is the classes.
     head_weight = "output_weights"
-    # Of what the log says how many were cut, and the setting that says where.
+    # For the log: name of the parts that are cut, and the setting of their maximum length.
     cut_parts = "texts"
     cut_setting = "max_seq_length"
 
@@ -63,7 +63,6 @@ class FineTunedPredictor(Predictor):
         self.network = Network(self.model, self._read_out, self._lengths(), batch_size)
 
     def _load_model(self, folder):
-        """Returns the Keras model with the weights of the checkpoint."""
         checkpoint = self.files.checkpoint
         if self.head_weight in checkpoint.names:
             _check_num_classes(self.num_classes, checkpoint.shape(self.head_weight)[0], checkpoint.prefix, folder)
@@ -73,7 +72,6 @@ class FineTunedPredictor(Predictor):
         return model
 
     def _open_network(self, folder):
-        """Returns the network of an export."""
         network = open_exported(folder)
         two_tokens = np.ones((1, 2), np.int32)
         outputs = network({"input_ids": two_tokens, "input_mask": two_tokens, "segment_ids": two_tokens})
@@ -83,19 +81,19 @@ class FineTunedPredictor(Predictor):
 
     @property
     def num_classes(self):
-        """How many classes the head has, an int."""
+        """Number of classes of the head."""
         return len(self.settings["labels"])
 
     def _make_model(self, config):
-        """Returns the model whose weights the checkpoint has."""
+        """Returns the Keras model that matches the checkpoint."""
         raise NotImplementedError
 
     def _lengths(self):
-        """Returns what sequences are padded to."""
+        """Returns the padded lengths."""
         return lengths_up_to(self.max_seq_length)
 
     def _encode_all(self, rows, counts):
-        """Encodes the rows of a group together, as (example, the features of its sequences)."""
+        """Encodes the rows of a group together, as (example, features of its sequences)."""
         super()._encode_all(rows, counts)
         rows = [row for row in rows if row.error is None]
         if not rows:
@@ -110,9 +108,9 @@ class FineTunedPredictor(Predictor):
                 row.error = error
 
     def _features(self, examples, counts):
-        """Returns features, and int [N]: to which of the examples each of their rows belongs, ascending.
+        """Returns the features of all examples, and int [N], the index of the example of each row, ascending.
 
-        What is cut or read through windows is added to `counts`.
+        Adds the numbers of texts cut and read through windows to `counts`.
         """
         raise NotImplementedError
 
@@ -129,12 +127,12 @@ class FineTunedPredictor(Predictor):
             )
 
     def _check_text(self, text, source, what="text"):
-        """Refuses what is not a text, is too long for the limits, or has no word."""
+        """Checks that a value is a text within the limits and is not blank."""
         self.limits.check_text(text, source, what)
         check_not_blank(text, source, what)
 
     def _check_pair(self, pair, source, names, may_lack_second=False):
-        """Refuses what is not two texts; `may_lack_second` says whether the second may be empty."""
+        """Checks that a value is a pair of texts; `may_lack_second` allows the second to be empty."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed: {' and '.join(names)}")
         for text, name in zip(pair, names, strict=True):
@@ -149,7 +147,7 @@ class FineTunedPredictor(Predictor):
 
 
 def _check_num_classes(num_classes, num_found, found_in, folder):
-    """Refuses a head that has other classes than the task.json says."""
+    """Checks that the head has as many classes as task.json says."""
     if num_found != num_classes:
         raise ValueError(
             f"{found_in} has a head of {num_found} classes, but {folder / TASK_FILE} "

@@ -1,4 +1,4 @@
-"""Which of several continuations fits a text."""
+"""Multiple choice: the continuation that fits a text best."""
 
 import dataclasses
 
@@ -17,10 +17,10 @@ class Choice:
     """The continuation that fits a text best.
 
     Attributes:
-        text: as it was given.
-        choices: as they were given.
-        index: the number of the best of them, from 0.
-        probabilities: of each of them; they add up to 1.
+        text: the given text.
+        choices: the given choices.
+        index: index of the best choice, from 0.
+        probabilities: probability of each choice; they sum to 1.
     """
 
     text: str
@@ -35,7 +35,7 @@ class ChoicePicker(FineTunedPredictor):
     `ChoicePicker("output")(("She opened the hood.", ["Then she looked in.", "Then she sang."])).index`
 
     Args:
-        path: see `FineTunedPredictor`, as are all arguments.
+        path: see `FineTunedPredictor`, also for the other arguments.
     """
 
     tasks = ("multiple_choice",)
@@ -43,21 +43,21 @@ class ChoicePicker(FineTunedPredictor):
     cut_parts = "choices, each with its text,"
 
     def __call__(self, questions):
-        """Looks at a question, or at each question of a list.
+        """Answers a question, or each question of a list.
 
         Args:
-            questions: a tuple of a text and the list of its choices, two or more; or a list of such tuples.
+            questions: a tuple of a text and a list of two or more choices; or a list of such tuples.
 
         Returns:
             Choice, or a list of them.
 
         Raises:
-            ValueError: a text is empty, or there are fewer than two choices.
+            ValueError: a text is empty, or a question has fewer than two choices.
         """
         return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
 
     def _make_model(self, config):
-        # The weights of a MultipleChoiceModel, which score choices one by one: questions may have any number of them.
+        # A MultipleChoiceModel has the same weights. They score choices one by one, so any number is possible.
         return ClassifierModel(config, 1)
 
     def _encode(self, question, source):

@@ -1,4 +1,4 @@
-"""Does the second text follow the first?"""
+"""Next-sentence prediction: the probability that one text follows another."""
 
 import dataclasses
 
@@ -11,10 +11,10 @@ from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
 
 @dataclasses.dataclass(frozen=True)
 class PairAnswer:
-    """What the model thinks of a pair.
+    """The prediction for a pair.
 
     Attributes:
-        text_a, text_b: as they were given.
+        text_a, text_b: the given texts.
         probability: that text_b follows text_a, in [0, 1].
     """
 
@@ -24,20 +24,20 @@ class PairAnswer:
 
 
 class NextSentence(PretrainedPredictor):
-    """Says how probable it is that one text follows another (paper, section 3.1, task 2).
+    """Predicts the probability that one text follows another (paper, section 3.1, task 2).
 
-    For pairs longer than the model takes, `long="truncate"` drops the ends of the longer text, and `long="window"`
-    keeps what is next to the place where the two meet.
+    For pairs longer than the model takes, `long="truncate"` drops the end of the longer text, and `long="window"` keeps
+    the tokens around the boundary.
 
     Args:
-        path: see `PretrainedPredictor`, as are all arguments.
+        path: see `PretrainedPredictor`, also for the other arguments.
     """
 
     head = "next_sentence"
     num_special_tokens = 3
 
     def __call__(self, pairs):
-        """Looks at a pair, or at each pair of a list.
+        """Answers a pair, or each pair of a list.
 
         Args:
             pairs: a tuple (text_a, text_b) of str, or a list of them.
@@ -46,7 +46,7 @@ class NextSentence(PretrainedPredictor):
             PairAnswer, or a list of them.
 
         Raises:
-            ValueError: a text is empty, or a pair is no pair or too long for the model.
+            ValueError: a text is empty, or a pair is not valid or too long for the model.
         """
         if isinstance(pairs, tuple) and any(isinstance(text, (tuple, list)) for text in pairs):
             raise ValueError("pairs were given in a tuple, which is for the two texts of one; give a list of pairs")
@@ -64,7 +64,7 @@ class NextSentence(PretrainedPredictor):
         return fit_pair(first, second, self.room, self.long, source)
 
     def _questions(self, ids):
-        # The masked-LM head, which wants a position, is cut out of the graph: nothing of it is read.
+        # The masked-LM head needs a position. TensorFlow prunes it from the graph, because its output is unused.
         yield Question(*surround(self.tokenizer, *ids), [0], [0])
 
     def _read_out(self, outputs, features):

@@ -1,4 +1,4 @@
-"""What the tasks of pre-training have in common: the checkpoint, and the head that is asked."""
+"""Base class of the pre-training tasks: loads the checkpoint with the head that the task needs."""
 
 import logging
 
@@ -24,7 +24,7 @@ from bert_keras.prediction.sequences import LONG_CHOICES
 
 log = logging.getLogger("bert_keras")
 
-# Names of the weights that each head needs, and what the head is called.
+# Name of each head in messages, and prefixes of the weights that it needs.
 _HEADS = {
     "masked_lm": ("masked-LM head", ("cls/predictions/",)),
     "next_sentence": ("next-sentence head", ("bert/pooler/", "cls/seq_relationship/")),
@@ -32,29 +32,29 @@ _HEADS = {
 
 
 class PretrainedPredictor(Predictor):
-    """A pre-trained model that has been loaded for one task.
+    """A pre-trained model, loaded for one task.
 
     Args:
-        path: a checkpoint: its folder, its prefix, one of its files, or the folder of a run; or the folder of an export
-            for fill_mask.
-        batch_size: how many sequences are looked at together, at most.
-        long: what to do with a text that is longer than the model takes: "error", "truncate" or "window".
-        vocab_file: the vocabulary; None: the vocab.txt beside the checkpoint.
-        config_file: the config; None: the one beside the checkpoint.
-        do_lower_case: whether text is lower-cased; None: as in the model's training where its folder says so, else as
-            its vocabulary looks. Either is said in the log.
-        limits: Limits of the input; None: the usual ones.
+        path: a checkpoint (its folder, its prefix, one of its files, or a run folder); or the folder of an export for
+            fill_mask.
+        batch_size: maximum number of sequences in a batch.
+        long: the treatment of a text that is longer than the model takes: "error", "truncate" or "window".
+        vocab_file: the vocabulary; None: vocab.txt in the checkpoint's folder.
+        config_file: the config; None: the config in the checkpoint's folder.
+        do_lower_case: whether to lower-case text; None: the setting in the model's folder, or else a guess from the
+            vocabulary. The log reports the choice.
+        limits: Limits of the input; None: the defaults.
 
     Attributes:
         files: ModelFiles.
         config: BertConfig.
         tokenizer: FullTokenizer.
-        model: the Keras model, with the weights that the task needs loaded; the network of an export.
+        model: the Keras model with the weights that the task needs, or the network of an export.
 
     Raises:
-        FileNotFoundError: a part of the model is not there.
-        ValueError: the parts do not fit, the model lacks the task's head, or an argument is not valid; or Keras does
-            not run on TensorFlow.
+        FileNotFoundError: a part of the model is missing.
+        ValueError: the parts do not fit, the model lacks the task's head, an argument is not valid, or Keras does not
+            run on TensorFlow.
     """
 
     head = ""
@@ -97,7 +97,7 @@ class PretrainedPredictor(Predictor):
 
 
 def _load(model, checkpoint, head):
-    """Loads the encoder and one head; the other head is not looked at."""
+    """Loads the encoder and one head, and ignores the other head."""
     called, prefixes = _HEADS[head]
     others = tuple(prefix for other, (_, of_it) in _HEADS.items() if other != head for prefix in of_it)
     needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
@@ -111,7 +111,7 @@ def _load(model, checkpoint, head):
 
 
 def check_alone(export, vocab_file, config_file, do_lower_case):
-    """Refuses files and casing that an export has itself.
+    """Refuses vocabulary, config and casing arguments for an export, which has its own.
 
     Raises:
         ArgumentError: one of them is given.
@@ -128,7 +128,7 @@ def check_alone(export, vocab_file, config_file, do_lower_case):
 
 
 def _open_export(folder, head):
-    """Returns the files and the network of an export, and how long its sequences may be."""
+    """Returns the files, the network and the maximum sequence length of an export."""
     folder, settings = read_settings(folder)
     if settings["task"] != "fill_mask" or head != "masked_lm":
         raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")

@@ -1,4 +1,4 @@
-"""Answers to questions, found in a text."""
+"""Extractive question answering: finds the answer to a question in a text."""
 
 import dataclasses
 
@@ -17,9 +17,9 @@ class Span:
     """One of the n best answers.
 
     Attributes:
-        text: the answer; "" says that there is none.
+        text: the answer; "" means no answer.
         probability: among the n best.
-        start, end: its place in the context, in characters; None where there is no answer.
+        start, end: character offsets in the context; None for no answer.
     """
 
     text: str
@@ -30,18 +30,17 @@ class Span:
 
 @dataclasses.dataclass(frozen=True)
 class QuestionAnswer:
-    """What a text answers to a question.
+    """The answer to a question.
 
     Attributes:
-        question: as it was given.
-        text: the answer, as run_squad.py would write it; "" where there is none.
-        probability: of the answer (or of there being none) among the n best.
-        start, end: context[start:end] is the text, but for white space other than single spaces; None where there is no
-            answer.
-        is_impossible: whether the answer is that there is none.
-        null_odds: how much more the model says that there is none than that it is the best one (a difference of summed
-            logits); None for models that always answer.
-        null_threshold: odds above it mean that there is no answer: what the training found best, or was told.
+        question: the given question.
+        text: the answer, as run_squad.py writes it; "" for no answer.
+        probability: of the answer, or of no answer, among the n best.
+        start, end: context[start:end] is the text, except for white space other than single spaces; None for no answer.
+        is_impossible: whether the context has no answer.
+        null_odds: the score of no answer minus the score of the best answer (scores are sums of two logits); None for
+            models that always answer.
+        null_threshold: odds above it mean no answer. The value is the best one that training found, or the given one.
         n_best: list of Span, the most probable first.
     """
 
@@ -60,7 +59,7 @@ class QuestionAnswerer(FineTunedPredictor):
     """Answers questions with a model of run_squad.py: `QuestionAnswerer("output")(("Who ...?", "The text.")).text`.
 
     Args:
-        path: see `FineTunedPredictor`, as are all arguments.
+        path: see `FineTunedPredictor`, also for the other arguments.
     """
 
     tasks = ("question_answering",)
@@ -73,7 +72,7 @@ class QuestionAnswerer(FineTunedPredictor):
         """Answers a question, or each question of a list.
 
         Args:
-            questions: a tuple (question, context) of str, or a list of them. Contexts may be of any length.
+            questions: a tuple (question, context) of str, or a list of them. Contexts may have any length.
 
         Returns:
             QuestionAnswer, or a list of them.
@@ -87,7 +86,7 @@ class QuestionAnswerer(FineTunedPredictor):
         return SquadModel(config)
 
     def _lengths(self):
-        # As in run_squad.py and the release: the scores of padding take part in the choice of the n best places.
+        # As in run_squad.py and the original BERT, the n best places are chosen among all positions, padding included.
         return [self.max_seq_length]
 
     def _encode(self, pair, source):

@@ -1,4 +1,4 @@
-"""How natural is a text: its pseudo-log-likelihood."""
+"""Sentence scoring: the pseudo-log-likelihood of a text."""
 
 import dataclasses
 import logging
@@ -15,11 +15,11 @@ log = logging.getLogger("bert_keras")
 
 @dataclasses.dataclass(frozen=True)
 class TokenScore:
-    """One piece of a text.
+    """The score of one token.
 
     Attributes:
         token: as in the vocabulary.
-        log_probability: natural logarithm of its probability where it is masked and all else is seen.
+        log_probability: natural logarithm of its probability when it is masked and all other tokens are visible.
     """
 
     token: str
@@ -31,11 +31,11 @@ class SentenceScore:
     """The score of a text.
 
     Attributes:
-        text: as it was given.
-        log_probability: the sum over its pieces; the nearer to 0, the more natural. Longer texts have lower ones.
-        perplexity: exp(-log_probability / pieces), which can be compared between lengths; the lower, the more natural.
-            At most the largest float, 1.8e308.
-        tokens: its pieces in order, each with its share.
+        text: the given text.
+        log_probability: the sum over its tokens. Values near 0 are more natural; longer texts have lower values.
+        perplexity: exp(-log_probability / number of tokens), comparable between lengths; lower is more natural. At most
+            the largest float, 1.8e308.
+        tokens: list of TokenScore, in order.
     """
 
     text: str
@@ -45,13 +45,13 @@ class SentenceScore:
 
 
 class SentenceScorer(PretrainedPredictor):
-    """Scores texts by masking one piece at a time ("Masked Language Model Scoring", Salazar et al. 2020).
+    """Scores texts by masking one token at a time ("Masked Language Model Scoring", Salazar et al. 2020).
 
-    A text of n pieces takes n sequences, which are batched. In a text longer than the model takes, `long="window"`
-    looks at each piece with as much text on both sides as there is room for; `long="truncate"` scores the beginning.
+    A text of n tokens needs n sequences, which are batched. For a text longer than the model takes, `long="window"`
+    scores each token in a window with as much context on both sides as fits; `long="truncate"` scores the beginning.
 
     Args:
-        path: see `PretrainedPredictor`, as are all arguments.
+        path: see `PretrainedPredictor`, also for the other arguments.
     """
 
     head = "masked_lm"
@@ -66,7 +66,7 @@ class SentenceScorer(PretrainedPredictor):
             SentenceScore, or a list of them.
 
         Raises:
-            ValueError: a text is empty, has a mask, or is too long for the model.
+            ValueError: a text is empty, contains a mask, or is too long for the model.
         """
         return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
 
@@ -101,7 +101,7 @@ class SentenceScorer(PretrainedPredictor):
         scores = [float(log_probabilities[0]) for _, (log_probabilities,) in found]
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         total = math.fsum(scores)
-        # Above exp(709.7), which no float holds, the model gives each token a probability of 0.
+        # math.exp overflows above 709.7, where the model gives each token a probability of 0.
         mean = min(-total / len(scores), math.log(sys.float_info.max))
         return SentenceScore(
             text=text,

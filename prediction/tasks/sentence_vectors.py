@@ -1,4 +1,4 @@
-"""A vector for each text, by an export that was made for it."""
+"""One vector per text, from an export for vectors."""
 
 import dataclasses
 import logging
@@ -18,7 +18,7 @@ class TextVector:
     """The vector of a text.
 
     Attributes:
-        text: as it was given.
+        text: the given text.
         vector: list of float, H of them.
     """
 
@@ -27,18 +27,18 @@ class TextVector:
 
 
 class Vectorizer(Predictor):
-    """Gives each text one vector: `Vectorizer("export")("Paris").vector`.
+    """Returns one vector per text: `Vectorizer("export")("Paris").vector`.
 
-    Layer and pooling are those of the export; a text that is too long for it loses its end, and the log says how many.
+    The export sets layer and pooling. A text that is too long loses its end; the log reports the number of such texts.
 
     Args:
         path: the folder of an export for vectors.
-        batch_size: how many texts are looked at together, at most.
-        limits: Limits of the input; None: the usual ones.
+        batch_size: maximum number of texts in a batch.
+        limits: Limits of the input; None: the defaults.
 
     Raises:
-        FileNotFoundError: a part of the export is not there.
-        ValueError: a part is damaged, or it is for another task.
+        FileNotFoundError: a part of the export is missing.
+        ValueError: a part is damaged, or the export is for another task.
     """
 
     tasks = ("vectors",)
@@ -54,7 +54,7 @@ class Vectorizer(Predictor):
         self.network = self.extractor.network
 
     def __call__(self, texts):
-        """Gives the vector of a text, or of each text of a list.
+        """Returns the vector of a text, or of each text of a list.
 
         Args:
             texts: str, or a list of str.
@@ -79,7 +79,7 @@ class Vectorizer(Predictor):
             )
 
     def _encode(self, text, source):
-        """Returns the Question, and how many tokens were cut."""
+        """Returns the Question and the number of tokens cut."""
         self.limits.check_text(text, source)
         check_not_blank(text, source)
         extractor = self.extractor

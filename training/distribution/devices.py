@@ -1,4 +1,4 @@
-"""Where a run is carried out: one device, all GPUs of this machine, several machines, or a TPU."""
+"""The devices of a run: one device, all GPUs of this machine, several machines, or a TPU."""
 
 import functools
 import logging
@@ -11,29 +11,30 @@ log = logging.getLogger("bert_keras")
 
 
 def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gcp_project=None, num_tpu_cores=None):
-    """Connects to the devices that the flags ask for. Call it before TensorFlow computes anything.
+    """Connects to the devices that the flags select. Call it before TensorFlow computes anything.
 
     Args:
-        kind: one of `cli.flags.STRATEGIES`. "auto": a TPU with `use_tpu`; else all workers if the environment
-            variable TF_CONFIG names several; else all GPUs if there are several; else the one GPU or the CPU.
-        use_tpu: bool; the release's way to say "tpu".
-        tpu_name: str, a TPU's name or grpc address; None is the TPU of this machine.
+        kind: one of `cli.flags.STRATEGIES`. "auto": a TPU with `use_tpu`; else all workers if the environment variable
+            TF_CONFIG names several; else all GPUs if there are several; else the one GPU or the CPU.
+        use_tpu: bool; the original BERT's flag for "tpu".
+        tpu_name: str; name or grpc address of a TPU. None: the TPU of this machine.
         tpu_zone: str.
         gcp_project: str.
-        num_tpu_cores: int; checked against the TPU found, or None.
+        num_tpu_cores: int; expected number of cores of the TPU, or None.
 
     Returns:
-        A `tf.distribute.Strategy`; for the same devices the same object, since TensorFlow reduces wrongly with two.
+        A `tf.distribute.Strategy`; for the same devices the same object, because TensorFlow reduces wrongly with two.
 
     Raises:
-        ValueError: what is asked for is not there; no TPU answers, TensorFlow has no TPU support, or the TPU has
-            another number of cores; TF_CONFIG is asked and does not name the workers.
+        ValueError: the flags contradict each other; no TPU answers, TensorFlow has no TPU support, or the TPU has
+            another number of cores; TF_CONFIG is missing or invalid; or TensorFlow has computed something before it
+            connects to workers.
     """
     if use_tpu and kind not in ("auto", "tpu"):
         raise ValueError(f"--use_tpu asks for a TPU and --strategy={kind} for something else; leave one of them out")
     if use_tpu or kind == "tpu":
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
-    # Before anything else is asked of TensorFlow, which takes in workers only while it starts. One machine needs none.
+    # Do this first: TensorFlow accepts workers only at program start. One machine needs none.
     workers, task = workers_of_tf_config() if kind in ("auto", "multi_worker") else ([], None)
     if kind == "multi_worker" or (kind == "auto" and len(workers) > 1):
         if not workers:
@@ -51,10 +52,10 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
 
 
 def strategy_of(settings):
-    """Returns what `create_strategy` makes of the flags in a run's settings, a dict of values by name.
+    """Returns the strategy for a run's settings, a dict of flag values by name. See `create_strategy`.
 
-    It also decides, for the process, what products of float32 numbers are computed in: with `precision` "tf32" in
-    TensorFloat-32 (10 bits of mantissa) on a GPU that has it and in bfloat16 on a TPU, else in float32.
+    For the whole process it also sets the precision of float32 products. With `precision` "tf32" this is TensorFloat-32
+    (10 bits of mantissa) on a GPU that has it and bfloat16 on a TPU; else it is float32.
     """
     tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
     return create_strategy(
@@ -71,11 +72,12 @@ def workers_of_tf_config():
     """Returns the workers that the environment variable TF_CONFIG names.
 
     Returns:
-        list of (str, int): kind and number of each, the chief first; and those of this process. Without TF_CONFIG an
-        empty list and None.
+        list of (str, int): kind and number of each worker, the chief first; and the pair of this process. Without
+        TF_CONFIG an empty list and None.
 
     Raises:
-        ValueError: it is not what TensorFlow documents, or names processes that this program is not made of.
+        ValueError: TF_CONFIG does not have the documented form, names other kinds than chief and worker, or does not
+            name this process.
     """
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
@@ -99,19 +101,19 @@ def workers_of_tf_config():
 
 
 def distribute(strategy, batches, is_endless=False):
-    """Gives every device its part of each batch, the same one whichever machine it is in.
+    """Gives every device its part of each batch, the same part on any number of machines.
 
-    Every worker reads all batches and takes its own rows of each, so that what a step sees depends on the batch alone.
-    A batch that does not divide evenly is filled up with rows of zeros, which come last and must count nothing.
+    Every worker reads all batches and takes its part of each, so a step depends on the batch alone. If a batch does not
+    divide evenly, rows of zeros fill its end; the task must not count them.
 
     Args:
         strategy: `tf.distribute.Strategy`.
-        batches: `tf.data.Dataset` of dicts of tensors, all of one static number of rows.
-        is_endless: whether the batches never end. Of others workers ask each other at every batch whether it is there,
-            and their shapes are left open.
+        batches: `tf.data.Dataset` of dicts of tensors, all with the same static batch size.
+        is_endless: whether the batches never end. Otherwise workers check together at every batch whether there is one,
+            and TensorFlow leaves the shapes open.
 
     Returns:
-        What `strategy.run` takes its features from, batch by batch.
+        An iterable of features for `strategy.run`, batch by batch.
     """
     num_replicas = strategy.num_replicas_in_sync
 
@@ -132,7 +134,7 @@ def distribute(strategy, batches, is_endless=False):
 
 
 def _in_parts(values, num_parts):
-    """Returns [B, ...] as [num_parts, rows, ...]."""
+    """Returns [B, ...] as [num_parts, rows, ...], padded with zeros."""
     num_rows = values.shape[0]
     size = -(-num_rows // num_parts)
     values = tf.pad(values, [(0, size * num_parts - num_rows)] + [(0, 0)] * (values.shape.rank - 1))

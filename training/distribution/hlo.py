@@ -1,11 +1,11 @@
-"""What is computed, as XLA sees it: the program that a TPU would be given, and whether it is one that a TPU takes."""
+"""The program that XLA makes of a function (HLO), and a check that a TPU can run it."""
 
 import dataclasses
 import re
 
 import tensorflow as tf
 
-# A dimension of "at most so many", which XLA works out while it runs.
+# A dimension with an upper bound only, which XLA computes at run time.
 _BOUNDED = re.compile(r"\[[^\]]*<=\d+[^\]]*\]")
 _OPERATION = re.compile(r"^\s*(?:ROOT )?%?\S+ = .*?\s([a-z][a-z0-9-]*)\(", re.MULTILINE)
 _ON_THE_HOST = frozenset(["infeed", "outfeed", "send", "recv", "send-done", "recv-done", "custom-call"])
@@ -17,7 +17,7 @@ class Program:
     """A function as XLA's HLO.
 
     Attributes:
-        text: str, to be read.
+        text: str, for reading.
         serialized: bytes, an `HloModuleProto`.
     """
 
@@ -29,12 +29,12 @@ def lower(function, features):
     """Returns the program that XLA makes of a function, without compiling or running it.
 
     Args:
-        function: function of a dict of tensors, as `training.step.Trainer.step`; what it reads and assigns are further
-            inputs and outputs of the program.
-        features: dict of `tf.TensorSpec`, of static shapes.
+        function: function of a dict of tensors, such as `training.step.Trainer.step`. Variables that it reads and
+            assigns become further inputs and outputs of the program.
+        features: dict of `tf.TensorSpec` with static shapes.
 
     Raises:
-        ValueError: XLA cannot take the function.
+        ValueError: XLA does not support the function.
     """
     zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in features.items()}
     try:
@@ -47,9 +47,9 @@ def lower(function, features):
 
 
 def find_faults(text):
-    """Returns what a TPU would not take, or take slowly, in a program; a list of str, empty where there is nothing.
+    """Returns the parts of a program that a TPU rejects or runs slowly, as a list of str.
 
-    XLA for the CPU takes all of it, and so it is looked for in what it was given.
+    XLA for the CPU accepts them all, so this function searches the text of the program.
 
     Args:
         text: str; `Program.text`.
@@ -62,6 +62,6 @@ def find_faults(text):
     if "sort" in operations:
         faults.append("a sort, which is slow")
     [entry] = re.findall(r"^ENTRY .*$", text, re.MULTILINE)
-    # The step counter is a single one, which is nothing to a TPU.
+    # Scalars, such as the step counter, are not a problem for a TPU.
     faults += [f"an input of long integers: {found}" for found in _INPUT_OF_LONG_INTEGERS.findall(entry)]
     return list(dict.fromkeys(faults))

@@ -1,5 +1,4 @@
-"""A TPU as the device of a run. None could be had: all of this was run with stand-ins, and what the TPU is to compute
-was compiled for it (`training.distribution.tpu_compile`), never run."""
+"""A TPU as the device of a run. No TPU was available: tests use stand-ins, and `tpu_compile` only compiles for one."""
 
 import functools
 import importlib.metadata
@@ -11,20 +10,20 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-# What the resolver calls the TPU of this machine.
+# The resolver's name for the TPU of this machine.
 LOCAL = "local"
-# The files of a run that TensorFlow itself opens, which it does on the machine of the TPU.
+# Paths that TensorFlow itself opens, on the machine of the TPU.
 _PATHS = ("output_dir", "input_file")
 
 
 def check_paths(settings):
-    """Refuses a TPU of another machine for a run whose files are on this one.
+    """Refuses to run on a TPU of another machine if the files of the run are on this one.
 
     Args:
         settings: dict of flag values by name.
 
     Raises:
-        ValueError: the run asks for a TPU by its name or address, and a path is not remote.
+        ValueError: the flags give a TPU's name or address, and a path is not remote.
     """
     target = settings.get("tpu_name") or settings.get("master") or LOCAL
     is_asked_for = settings.get("use_tpu") or settings.get("strategy") == "tpu"
@@ -46,7 +45,7 @@ def check_computing(settings):
         settings: dict of flag values by name.
 
     Raises:
-        ValueError: the run asks for a TPU and for such a way.
+        ValueError: the flags select a TPU together with --precision=float16 or --jit.
     """
     if not (settings.get("use_tpu") or settings.get("strategy") == "tpu"):
         return
@@ -57,13 +56,13 @@ def check_computing(settings):
 
 
 def connect(target, zone=None, project=None, num_cores=None):
-    """Connects to a TPU and initialises it, which loses whatever was on it; once in a process.
+    """Connects to a TPU and initialises it, once in a process. Initialising clears the TPU's memory.
 
     Args:
         target: str; the TPU's name or grpc address, or LOCAL.
         zone: str, of a TPU given by name; None: the zone of this machine.
         project: str, likewise.
-        num_cores: int; checked against the TPU found. None: as many as it has.
+        num_cores: int; expected number of cores. None: any number.
 
     Returns:
         A `tf.distribute.TPUStrategy`; the same object for the same TPU.
@@ -75,7 +74,7 @@ def connect(target, zone=None, project=None, num_cores=None):
         strategy = _strategy(target, zone, project)
     except (ValueError, RuntimeError, ImportError, OSError, tf.errors.OpError) as error:
         reason = str(error).strip().split("\n")[0]
-        # What TensorFlow says without that package speaks of kernels that are not registered.
+        # Without this package TensorFlow's message is only about kernels that are not registered.
         if target == LOCAL and not _is_installed("tensorflow-tpu"):
             reason = "the package tensorflow-tpu is not installed; docs/tpu.md has the commands"
         raise ValueError(
@@ -90,11 +89,11 @@ def connect(target, zone=None, project=None, num_cores=None):
 
 
 def is_tpu(strategy):
-    """Returns whether a `tf.distribute.Strategy` is that of a TPU, where every shape must be known beforehand."""
+    """Returns whether a `tf.distribute.Strategy` is that of a TPU, which needs static shapes."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-# A TPU that is initialised again loses the variables on it.
+# Cached: initialising a TPU again loses the variables on it.
 @functools.cache
 def _strategy(target, zone, project):
     log.info("connecting to the TPU %s", target)

@@ -1,8 +1,7 @@
-"""What a TPU's own compiler makes of a program, on a machine without a TPU.
+"""Compiles a program with a TPU's own compiler, on a machine without a TPU.
 
-The compiler is in the package libtpu, which JAX can ask for a TPU that is only described. That happens in a process of
-its own, for which this file is the program: TensorFlow and libtpu stay apart, and where libtpu ends its process, as it
-does on what it thinks impossible, that is an error here.
+The compiler is in the package libtpu; JAX can run it for the description of a TPU. This file is the program of a
+separate process for it. TensorFlow and libtpu stay apart, and an abort of libtpu becomes an error here.
 """
 
 import dataclasses
@@ -13,29 +12,29 @@ import re
 import subprocess
 import sys
 
-# The memory of a core of a TPU v5e that a program can have, as its compiler says; bytes.
+# Memory of a TPU v5e core that is available to a program, as its compiler reports it; bytes.
 CORE_MEMORY = int(15.75 * 2**30)
 _PACKAGES = ("jax", "libtpu")
-# How the cores of a TPU v5e are connected, by their number. One core is compiled for as a part of four.
+# Topology of a TPU v5e by its number of cores. A program for one core is compiled for a part of four.
 _TOPOLOGIES = {1: "2x2", 4: "2x2", 8: "2x4"}
-# What libtpu would otherwise look for on the network.
+# libtpu would otherwise look for these values on the network.
 _ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-    # JAX itself is to look for no device.
+    # JAX itself must not look for devices.
     "JAX_PLATFORMS": "cpu",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """What a compiled program needs on a core, in bytes.
+    """Memory that a compiled program needs on a core, in bytes.
 
     Attributes:
-        inputs: weights, Adam's moments and the batch; what is updated in place counts once.
-        temporary: what is computed on the way, such as all that the backward pass needs again.
+        inputs: weights, Adam's moments and the batch; values that are updated in place count once.
+        temporary: intermediate results, such as those that the backward pass needs again.
         code: the program itself.
     """
 
@@ -52,7 +51,7 @@ class OutOfMemoryError(ValueError):
     """A program does not fit into the memory of a core.
 
     Attributes:
-        needed: int, the bytes that it would take; None where the compiler does not say.
+        needed: int, the bytes that it needs; None if the compiler does not report them.
     """
 
     def __init__(self, needed):
@@ -66,12 +65,12 @@ class OutOfMemoryError(ValueError):
 
 
 def missing_packages():
-    """Returns the names of the packages that compiling needs and that are not installed, a list of str."""
+    """Returns the names of packages that compiling needs and that are not installed, as a list of str."""
     return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
 
 
 def can_compile_for(num_cores):
-    """Returns whether `compile_for_tpu` knows a TPU v5e with this number of cores, an int."""
+    """Returns whether `compile_for_tpu` supports a TPU v5e with this number of cores, an int."""
     return num_cores in _TOPOLOGIES
 
 
@@ -79,22 +78,21 @@ def compile_for_tpu(serialized, num_cores=1):
     """Compiles a program for the cores of a TPU v5e, which takes from half a minute to many minutes.
 
     Args:
-        serialized: bytes; the HLO, see `training.distribution.hlo.Program`. All cores run it, each on its own part of a
-            batch.
+        serialized: bytes; the HLO, see `training.distribution.hlo.Program`. Each core runs it on its part of a batch.
         num_cores: int, for which `can_compile_for` is true.
 
     Returns:
         Memory.
 
     Raises:
-        OutOfMemoryError: it does not fit.
-        ValueError: the compiler refuses it, or is not installed.
+        OutOfMemoryError: the program does not fit into the memory of a core.
+        ValueError: the compiler refuses the program, aborts, or is not installed.
     """
     if missing_packages():
         raise ValueError(
             f"the compiler of the TPU is missing ({', '.join(missing_packages())}): pip install 'bert-keras[tpu-check]'"
         )
-    # env, since only programs may change the environment; libtpu exists for Linux alone.
+    # `env` sets the variables, because only entry points may change the environment. libtpu exists for Linux only.
     topology = _TOPOLOGIES[num_cores]
     environment = _ENVIRONMENT | {
         "TPU_ACCELERATOR_TYPE": f"v5litepod-{max(num_cores, 4)}",
@@ -116,14 +114,14 @@ def compile_for_tpu(serialized, num_cores=1):
 def _refusal(message):
     if not re.search("RESOURCE_EXHAUSTED|[Oo]ut of memory|exceeds available", message):
         return ValueError(f"the compiler of the TPU refuses it: {message.strip().splitlines()[0]}")
-    # Of the figures in the first paragraph (what is used, what there is, the difference) the largest.
+    # The first paragraph names the used memory, the available memory and their difference: the first is the largest.
     found = re.findall(r"(\d+(?:\.\d+)?)G", message.strip().split("\n\n")[0])
     needed = int(max(map(float, found), default=0) * 2**30)
     return OutOfMemoryError(needed if needed > CORE_MEMORY else None)
 
 
 def _answer(serialized, topology, num_cores):
-    """Returns what this program says: the fields of Memory, or an error."""
+    """Returns the output of this program: the fields of Memory, or an error."""
     import jax
     import libtpu  # noqa: F401  (tells JAX where its library is)
     import numpy as np
@@ -148,7 +146,7 @@ def _answer(serialized, topology, num_cores):
 
 
 def _module(serialized):
-    """Returns HLO as the module of StableHLO that the compiler takes, without the copies that StableHLO lacks."""
+    """Returns HLO as the StableHLO module that the compiler takes, without copy operations, which StableHLO lacks."""
     from jax.extend.mlir import hlo_to_stablehlo
     from jax.interpreters import mlir
 

@@ -1,7 +1,7 @@
-"""The processes that carry out a run together, as one of them sees it: all compute, and only the first one writes.
+"""The worker processes that train together: all compute, and only the chief writes.
 
-They take the same decisions because they see the same numbers. What they might see differently (a signal, the clock,
-the settings) is agreed upon here.
+Workers make the same decisions because they compute the same numbers. They agree here on values that may differ: a
+signal, the clock and the settings.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from bert_keras.training.run_dir import RunDir
 
 log = logging.getLogger("bert_keras")
 
-# What TensorFlow raises in the others, after about a second, when the process of one is gone.
+# Errors that TensorFlow raises in the other workers, about a second after one process has ended.
 _SIGNS_OF_A_LOST_WORKER = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -32,7 +32,7 @@ _SIGNS_OF_A_LOST_WORKER = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
-# A failure of this worker's own device, or of its compiler: its message must reach the user as it is.
+# A failure of this worker's own device or compiler: the user must see its message unchanged.
 _DEVICE_FAILURE = re.compile(
     r"CUDA|cuDNN|cuBLAS|cuSOLVER|NCCL|XLA|ptxas|libdevice|ROCm|hipError|MIOpen|out of memory|RET_CHECK|\bHLO\b", re.I
 )
@@ -41,14 +41,14 @@ _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 
 
 class Workers:
-    """The workers of a strategy; of any but `MultiWorkerMirroredStrategy` this process is the only one.
+    """The workers of a strategy. Without `MultiWorkerMirroredStrategy` this process is the only one.
 
     Args:
         strategy: `tf.distribute.Strategy`.
 
     Attributes:
-        count: int.
-        index: int; which of them this process is. The first, 0, is the chief.
+        count: int; number of workers.
+        index: int; index of this process. The chief has index 0.
     """
 
     def __init__(self, strategy):
@@ -60,11 +60,11 @@ class Workers:
 
     @property
     def is_chief(self):
-        """Whether this is the worker that writes and reports."""
+        """Whether this worker writes and reports."""
         return self.index == 0
 
     def sums(self, numbers):
-        """Adds numbers up over all workers, each of which must ask for it; so it also waits for all of them.
+        """Adds numbers up over all workers. Every worker must call it, so it also waits for all of them.
 
         Args:
             numbers: list of int.
@@ -84,23 +84,23 @@ class Workers:
         return self._strategy.reduce("SUM", values, axis=None).numpy().tolist()
 
     def wait(self):
-        """Waits until all workers have come here."""
+        """Waits until all workers have called it."""
         self.sums([0])
 
     def chief_first(self, function):
-        """Returns the result of a function, which the chief calls while the others wait; then these call it, too."""
+        """Calls a function first in the chief, then in the other workers; returns its result."""
         result = function() if self.is_chief else None
         self.wait()
         return result if self.is_chief else function()
 
     def check_same(self, values):
-        """Finds out whether all workers have the same values.
+        """Checks that all workers have the same values.
 
         Args:
-            values: dict of JSON values by what they are called; the names must be the same in all workers.
+            values: dict of JSON values by description; the keys must be the same in all workers.
 
         Raises:
-            ValueError: in every worker, if one has other values than the chief; they are named.
+            ValueError: in every worker, if one has other values than the chief; the message names them.
         """
         if self.count == 1:
             return
@@ -118,10 +118,9 @@ class Workers:
 
 @contextlib.contextmanager
 def open_run_dir(path, program, workers, settings):
-    """Opens the folder of a run for one of the workers that carry it out together; only the chief writes there.
+    """Opens the run folder for one of the workers that train together; they also end together.
 
-    Every worker makes the same calls, but those of the others write nothing, and they read what the chief has written.
-    The workers end together.
+    Every worker makes the same calls, but only the chief writes; the others read its files.
 
     Args:
         path: str; the same folder in all workers.
@@ -133,7 +132,7 @@ def open_run_dir(path, program, workers, settings):
         RunDir.
 
     Raises:
-        ConnectionError: another worker has ended before the run did.
+        ConnectionError: another worker ended before the run did.
         OSError: the disk is full, or a file cannot be read any more.
         ValueError: see `RunDir` and `Workers.check_same`.
     """
@@ -159,7 +158,7 @@ def _shared_run_dir(path, program, workers, settings):
     except tf.errors.OpError as error:
         if not _is_of_a_lost_worker(error):
             raise
-        # Frees a pool of threads that TensorFlow left open, which would complain when Python ends.
+        # Frees a thread pool that TensorFlow left open, which would report an error when Python exits.
         traceback.clear_frames(error.__traceback__)
         step = RunDir(path, program).latest_step()
         raise ConnectionError(
@@ -171,7 +170,7 @@ def _shared_run_dir(path, program, workers, settings):
 
 
 def _is_of_a_lost_worker(error):
-    """Returns whether an error is a sign that the process of another worker is gone, and not a failure of a device."""
+    """Returns whether an error shows that another worker has ended, and not that a device failed."""
     if not isinstance(error, _SIGNS_OF_A_LOST_WORKER) or _DEVICE_FAILURE.search(error.message):
         return False
     return not isinstance(error, tf.errors.InternalError) or bool(_CONNECTION.search(error.message))
@@ -179,7 +178,7 @@ def _is_of_a_lost_worker(error):
 
 @contextlib.contextmanager
 def _own_handler_of_sigterm():
-    """Gives back the handler of SIGTERM, without which training leaves the process once it was asked to stop."""
+    """Restores the handler of SIGTERM; training replaces it after a SIGTERM, so that further ones are ignored."""
     handler = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
     try:
         yield
@@ -190,7 +189,7 @@ def _own_handler_of_sigterm():
 
 @contextlib.contextmanager
 def _told_troubles_with_files(path):
-    """Turns what the system says of a full disk or of files that cannot be read into what the user can do about it."""
+    """Replaces errors about a full disk or unreadable files by messages that tell the user what to do."""
     try:
         yield
     except OSError as error:

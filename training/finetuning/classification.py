@@ -1,6 +1,6 @@
-"""Fine-tuning for classes, numbers, several labels or choices (paper, sections 4.1 and 4.4).
+"""Fine-tuning for classification, regression, multi-label and multiple-choice tasks (paper, sections 4.1 and 4.4).
 
-Release: run_classifier.py.
+Source: run_classifier.py of the original BERT.
 """
 
 import collections
@@ -28,13 +28,12 @@ from bert_keras.training.finetuning.task import FineTuning
 
 
 class Classification(FineTuning):
-    """What run_classifier.py brings into a run. Reads and checks all examples when it is made.
+    """The task of run_classifier.py. The constructor reads and checks all examples.
 
     Args:
-        settings: dict of flag values by name, as `training.finetuning.classification_settings.complete_settings` gives
-            them.
+        settings: dict of flag values by name, from `training.finetuning.classification_settings.complete_settings`.
         files: a `prediction.loading.model_files.ModelFiles`.
-        stored: dict, the task.json of the model that is only evaluated or asked; None where there is none.
+        stored: dict, the model's task.json if the run does not train; None if the run trains or the file is missing.
     """
 
     program = "run_classifier"
@@ -56,7 +55,6 @@ class Classification(FineTuning):
         self._preparation = files.preparation
 
     def facts(self):
-        """See `FineTuning`."""
         evaluation = self.data.dev and {
             "metric": self.metric,
             "examples": len(self.data.dev),
@@ -65,7 +63,6 @@ class Classification(FineTuning):
         return {"data": facts_of(self.data.labels, self.data.train), "evaluation": evaluation}
 
     def describe(self):
-        """See `FineTuning`."""
         examples = self.data.train or self.data.dev or self.data.test
         return {
             "task": TASK_NAMES[self.data.kind],
@@ -76,13 +73,11 @@ class Classification(FineTuning):
         }
 
     def prepare(self, folder):
-        """See `FineTuning`."""
         self.train_features = self._features(folder, "train", self.data.train)
         self.eval_features = self._features(folder, "eval", self.data.dev)
         self.predict_features = self._features(folder, "predict", self.data.test)
 
     def make_task(self, config):
-        """See `FineTuning`."""
         if self.data.kind == "multiple_choice":
             return ClassificationTask(MultipleChoiceModel(config))
         if self.data.kind == "regression":
@@ -93,18 +88,17 @@ class Classification(FineTuning):
         )
 
     def evaluate(self, outputs):
-        """See `FineTuning`."""
         losses = self._losses(_logits(outputs))
         size = self._eval_batch_size
         self._mean_batch_loss = np.mean([losses[start : start + size].mean() for start in range(0, len(losses), size)])
         return {"loss": float(losses.mean()), **self._judge(self.answers(outputs, self.eval_features))}
 
     def results(self, metrics):
-        """See `FineTuning`. `loss` is the mean over the batches of the mean of each, as in the release."""
+        """Adds `loss`, the mean of the batch means, as in the original BERT."""
         return {**super().results(metrics), "loss": np.float32(self._mean_batch_loss)}
 
     def baseline(self):
-        """See `FineTuning`. Always the most frequent class; of several labels none; of numbers their mean."""
+        """Returns the metrics of the most frequent class, of no label (multi-label), or of a constant (regression)."""
         size = len(self.data.dev)
         if self.data.kind == "regression":
             return self._judge(np.zeros(size))
@@ -115,25 +109,23 @@ class Classification(FineTuning):
         return self._judge(np.eye(len(self.data.labels))[[most_frequent] * size])
 
     def write_evaluation(self, run_dir, outputs):
-        """See `FineTuning`."""
         write_evaluation(run_dir, self.data, self.answers(outputs, self.eval_features))
 
     def write_predictions(self, run_dir, outputs):
-        """See `FineTuning`."""
         write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
 
     def answers(self, outputs, features):
-        """Returns the answer for each example: where a text was spread over windows, the mean of theirs.
+        """Returns the answer for each example: the mean over its windows.
 
         Args:
             outputs: dict with "logits" [rows, C].
-            features: dict of arrays; "example_index" says which example a row is of.
+            features: dict of arrays; "example_index" maps each row to its example.
 
         Returns:
-            float64 [N, C] probabilities; for regression [N], the numbers.
+            float64 [N, C] probabilities; for regression [N] values.
 
         Raises:
-            ValueError: the network gave something that is no number.
+            ValueError: a logit is not finite.
         """
         logits = _logits(outputs)
         if self.data.kind == "regression":
@@ -174,7 +166,7 @@ class Classification(FineTuning):
         if examples is None:
             return None
         if split == "predict":
-            # What such a file says about labels is not looked at.
+            # Ignore labels in a file to predict.
             examples = [dataclasses.replace(example, label=None) for example in examples]
         data, preparation = self.data, self._preparation
         facts = {
@@ -191,7 +183,7 @@ class Classification(FineTuning):
         return cached_features(paths.join(folder, f"{split}.tf_record"), facts, lambda: make_features(*arguments))
 
     def _class_weights(self, text):
-        """Returns a weight for each class from --class_weights: "balanced", or a number for each label in order."""
+        """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""
         if text is None or self.data.train is None:
             return None
         if self.data.kind != "single_label":
@@ -215,7 +207,7 @@ class Classification(FineTuning):
 
 
 def _logits(outputs):
-    """Returns the network's logits in float64, checked."""
+    """Returns the logits as float64; refuses numbers that are not finite."""
     logits = outputs["logits"].astype(np.float64)
     is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
     if not is_finite.all():

@@ -1,4 +1,4 @@
-"""The examples of a classification run: of a known task's files, one's own, or TensorFlow Datasets."""
+"""Reads the examples of a classification run: a known task, your own files, or TensorFlow Datasets."""
 
 import collections
 import dataclasses
@@ -23,7 +23,7 @@ from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
 log = logging.getLogger("bert_keras")
 
-# Which examples are held out does not depend on the seed of the run: runs of several seeds are compared.
+# Independent of the run's seed, so that runs with different seeds hold out the same examples.
 _SPLIT_SEED = 12345
 _DEFAULT_METRICS = {
     "single_label": ("accuracy", "f1_macro"),
@@ -36,14 +36,14 @@ _LABELS_SHOWN = 20
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationData:
-    """What a run works on.
+    """The examples, labels and metrics of a run.
 
     Attributes:
         kind: one of `data_prep.tasks.examples.KINDS`.
-        labels: tuple of str in order of their ids; () for regression.
-        metrics: names of the figures, the first of which counts.
-        glue: GlueTask, where it is a known task.
-        train, dev, test: lists of `data_prep.tasks.examples.Example`; None for what is not done.
+        labels: tuple of str in the order of their ids; () for regression.
+        metrics: tuple of metric names; the first one compares checkpoints, settings and seeds.
+        glue: GlueTask of a known task, else None.
+        train, dev, test: lists of `data_prep.tasks.examples.Example`; None for splits that the run does not use.
     """
 
     kind: str
@@ -56,19 +56,17 @@ class ClassificationData:
 
 
 def read_classification_data(settings, stored):
-    """Reads all examples of a run.
+    """Reads and checks all examples of a run.
 
     Args:
-        settings: dict of flag values by name, as `training.finetuning.classification_settings.complete_settings` gives
-            them.
-        stored: dict, the task.json of the model that is only evaluated or asked; None where there is none.
+        settings, stored: see `training.finetuning.classification.Classification`.
 
     Returns:
         ClassificationData.
 
     Raises:
-        FileNotFoundError: a file is not there.
-        ValueError: the flags do not go together, or an example cannot be used (names file and line).
+        FileNotFoundError: a file does not exist.
+        ValueError: flags contradict each other, or an example is not valid (the message names file and line).
     """
     source = source_of(settings)
     if source == "task_name":
@@ -85,7 +83,7 @@ def read_classification_data(settings, stored):
 
 
 def digest_of(examples):
-    """Returns the SHA-256 of all that examples say, a str; None of None."""
+    """Returns the SHA-256 of the examples' ids, texts and labels, a str; None for None."""
     if examples is None:
         return None
     digest = hashlib.sha256()
@@ -96,7 +94,7 @@ def digest_of(examples):
 
 
 def facts_of(labels, train):
-    """Returns what is stored of the data that a run trains on, a dict of JSON values.
+    """Returns a dict of JSON values that identifies the training data.
 
     Args:
         labels: tuple of str.
@@ -142,7 +140,7 @@ def _read_own_files(settings, stored):
 
 
 def _read_own(settings, flag):
-    """Reads a file of one's own; what a file to predict says about labels is not looked at."""
+    """Reads one of the user's files; ignores labels in a file to predict."""
     path, needs_label = settings[flag], flag != "predict_file"
     label = settings["label_column"] if needs_label else None
     columns = Columns(
@@ -153,7 +151,7 @@ def _read_own(settings, flag):
         settings["label_separator"],
         tuple(settings["choice_columns"]),
     )
-    has_header = settings.get("has_header", "auto")  # which runs of earlier versions lack
+    has_header = settings.get("has_header", "auto")  # runs of earlier versions lack this setting
     if columns.text is None or (needs_label and label is None):
         if has_header == "false":
             raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
@@ -188,13 +186,13 @@ def _read_tfds(settings, stored):
 
 
 def _wanted(settings, read, splits):
-    """Reads the splits that something is to be done with."""
+    """Reads the splits that the run uses; None for the others."""
     wanted = (settings["do_train"], settings["do_eval"], settings["do_predict"])
     return [read(split) if is_wanted else None for is_wanted, split in zip(wanted, splits, strict=True)]
 
 
 def _with_labels(settings, labels, stored, train, dev, test):
-    """Returns data whose labels are those learnt in training, or those of the model."""
+    """Returns the data with the labels of the training examples, else those of the model."""
     kind = settings["kind"]
     if labels is None:
         labels = stored["labels"] if stored else None
@@ -215,13 +213,13 @@ def _data(settings, kind, labels, task, train, dev, test):
 
 
 def _metrics(chosen, kind, labels, names):
-    """Returns the names of the figures, the one that counts first."""
+    """Returns the names of the metrics; the chosen one comes first."""
     names = tuple(dict.fromkeys((*names, *_DEFAULT_METRICS[kind][:1])))
     if chosen is None:
         return names
     known = _DEFAULT_METRICS[kind]
     if kind == "single_label":
-        # F1 alone is that of class 1 of two.
+        # "f1" is the F1 of class 1, so it needs exactly two classes.
         known = ("accuracy", *(("f1",) if len(labels) == 2 else ()), "f1_macro", "matthews")
     if chosen not in known:
         raise ValueError(f"--metric={chosen} is not one of {', '.join(known)}, which such data have")
@@ -229,7 +227,7 @@ def _metrics(chosen, kind, labels, names):
 
 
 def _hold_out(examples, share, path):
-    """Splits examples at random, in the same way every time, into those to train and those to evaluate on."""
+    """Splits examples into training and evaluation: at random, but always in the same way."""
     order = list(range(len(examples)))
     random.Random(_SPLIT_SEED).shuffle(order)
     num_held_out = round(share * len(examples))
@@ -248,7 +246,7 @@ def _hold_out(examples, share, path):
 
 
 def _check_same_training(settings, labels, train):
-    """Checks that the examples that are not held out are those that the run in the output folder was trained on."""
+    """Checks that the run in the output folder was trained on exactly the examples that are not held out."""
     try:
         stored = read_run_config(paths.join(settings["output_dir"], RUN_CONFIG))["facts"].get("data")
     except FileNotFoundError:
@@ -261,7 +259,7 @@ def _check_same_training(settings, labels, train):
 
 
 def _tell_labels(train, labels, kind):
-    """Says which labels there are, and warns of what is hardly meant."""
+    """Logs the labels, and warns of probable mistakes."""
     if kind == "regression":
         values = [example.label for example in train]
         log.info("the labels are numbers from %g to %g", min(values), max(values))
@@ -285,7 +283,7 @@ def _tell_labels(train, labels, kind):
 
 
 def _check_pairs(data, stored):
-    """Checks that all data are single texts, or all are pairs, as the model was trained."""
+    """Checks that all examples are single texts, or all are pairs, as in the model's training data."""
     is_pair = stored.get("is_pair") if stored else None
     for examples in (data.train, data.dev, data.test):
         if examples is None:

@@ -1,4 +1,4 @@
-"""The files that tell what a classifier answered: for reading, for programs, and for GLUE's site."""
+"""The report files of a classifier: for people, for programs, and for the GLUE site."""
 
 import logging
 
@@ -16,14 +16,16 @@ _LABELS_SHOWN = 20
 def write_evaluation(run_dir, data, answers):
     """Writes the reports of an evaluation.
 
-    eval_predictions.tsv has a row for each example, eval_errors.tsv one for each wrong one with its place in the file,
-    the surest first (of numbers the furthest off). With one label each there are class_report.txt, confusion_matrix.tsv
-    and, with matplotlib, confusion_matrix.png; with several labels class_report.txt.
+    - eval_predictions.tsv: one row for each example.
+    - eval_errors.tsv: wrong predictions with their place in the file, the most confident first; for regression all
+      inexact predictions, the largest difference first.
+    - class_report.txt: not for regression.
+    - confusion_matrix.tsv, and confusion_matrix.png if matplotlib is installed: for one label per example.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
         data: ClassificationData, with `dev`.
-        answers: as of `Classification.answers`.
+        answers: see `Classification.answers`.
     """
     truth = [_shown(example.label) for example in data.dev]
     _write_predictions(run_dir, "eval_predictions.tsv", data, data.dev, answers)
@@ -32,7 +34,7 @@ def write_evaluation(run_dir, data, answers):
         confidences = np.abs(answers - np.array([example.label for example in data.dev]))
         by = "difference"
     else:
-        # How sure the answer was as a whole; of several labels the least sure of them.
+        # The confidence of the whole answer: with several labels, the confidence of the least certain one.
         confidences = np.maximum(answers, 1 - answers).min(-1) if data.kind == "multi_label" else answers.max(-1)
         by = "confidence"
     wrong = [row for row in range(len(truth)) if data.kind == "regression" or truth[row] != predicted[row]]
@@ -64,16 +66,17 @@ def write_evaluation(run_dir, data, answers):
 
 
 def write_predictions(run_dir, data, answers):
-    """Writes the answers for data to predict.
+    """Writes the predictions.
 
-    test_results.tsv is the release's: a line for each example in order, the probabilities of the labels in order of
-    their ids (of regression the number), tab-separated, without a head. predictions.tsv has ids, texts and label names.
-    Of a task of GLUE there is the file that its site takes, under its official name and zipped.
+    - test_results.tsv, as in the original BERT: one line for each example with the label probabilities in the order of
+      the label ids (regression: the value), separated by tabs, without a header.
+    - predictions.tsv: ids, texts, predictions and probabilities.
+    - For a GLUE task: the file for the GLUE site under its official name, also zipped.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
         data: ClassificationData, with `test`.
-        answers: as of `Classification.answers`.
+        answers: see `Classification.answers`.
     """
     rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
     run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))
@@ -100,7 +103,7 @@ def _write_predictions(run_dir, name, data, examples, answers):
 
 
 def _names(data, answers):
-    """Returns the predictions as reports show them: names of labels, several separated by commas, or numbers."""
+    """Returns the predictions as reports show them: label names, separated by commas, or numbers."""
     if data.kind == "regression":
         return [float(answer) for answer in answers]
     if data.kind == "multi_label":
@@ -109,7 +112,7 @@ def _names(data, answers):
 
 
 def _in_short(data, answers):
-    """Says what was predicted, and how often."""
+    """Returns a summary: the number of predictions of each label, or the range of the values."""
     if data.kind == "regression":
         return f"from {answers.min():.4g} to {answers.max():.4g}"
     counts = (answers >= 0.5).sum(0) if data.kind == "multi_label" else np.bincount(answers.argmax(-1))

@@ -1,6 +1,6 @@
-"""The settings of a classification run: one source of data, and where a model is only used, what it was trained for."""
+"""Completes and checks the settings of a classification run: its data source and its kind of task."""
 
-# What task.json calls the kinds.
+# Names of the kinds in task.json.
 TASK_NAMES = {
     "single_label": "classification",
     "regression": "regression",
@@ -9,13 +9,13 @@ TASK_NAMES = {
 }
 
 _OWN_FILES = ("train_file", "eval_file", "predict_file")
-# The flags that say where the data are; of two sources only one can be meant.
+# The flags of each data source. A run has exactly one source.
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
 _COLUMNS = (
     *("text_column", "text_pair_column", "label_column", "id_column", "label_separator", "choice_columns"),
     "has_header",
 )
-# The flags that a source does not use.
+# Flags that a source does not use.
 _OF_NO_USE = {
     "task_name": ("kind", *_COLUMNS, "eval_share", "tfds_eval_split", "tfds_predict_split"),
     "tfds": ("choice_columns", "eval_share", "skip_bad_rows", "has_header"),
@@ -24,20 +24,21 @@ _OF_NO_USE = {
 
 
 def complete_settings(settings, given, defaults, stored):
-    """Makes whole what the flags say, and checks that they go together.
+    """Completes the settings, and checks that they are consistent.
+
+    A data source on the command line replaces that of an earlier run. A trained model determines the kind.
 
     Args:
         settings: dict of flag values by name, see `define_flags` of run_classifier.py.
-        given: set of str; the flags of the command line itself. The others may come from an earlier run.
+        given: set of str; names of flags on the command line. Other values may come from an earlier run.
         defaults: dict of flag values by name.
-        stored: dict, the task.json of the model that is only evaluated or asked; None where there is none.
+        stored: see `training.finetuning.classification.Classification`.
 
     Returns:
-        dict of flag values by name. Data that the command line names take the place of those of the earlier run; the
-        kind is that of the model.
+        dict of flag values by name.
 
     Raises:
-        ValueError: flags that do not go together.
+        ValueError: flags contradict each other.
     """
     settings = _of_one_source(settings, given, defaults)
     if stored is not None:
@@ -48,10 +49,10 @@ def complete_settings(settings, given, defaults, stored):
 
 
 def source_of(settings):
-    """Returns where the data come from: "task_name", "tfds" or "files of your own".
+    """Returns the data source: "task_name", "tfds" or "files of your own".
 
     Raises:
-        ValueError: there are none, or several.
+        ValueError: the settings name no source, or more than one.
     """
     named = [name for source in _SOURCES for name in source if settings[name]]
     if not named:
@@ -65,14 +66,14 @@ def source_of(settings):
 
 
 def _of_one_source(settings, given, defaults):
-    """Forgets the data of an earlier run where the command line names others."""
+    """Resets the data flags of an earlier run if the command line names another source."""
     asked = [source for source in _SOURCES if given.intersection(source)]
     if not asked:
         return settings
     forgotten = [name for source in _SOURCES if source not in asked for name in source if settings[name]]
     if not forgotten:
         return settings
-    # How the other data were laid out says nothing about these.
+    # The columns of the earlier data do not apply to the new data.
     forgotten += [name for name in (*_COLUMNS, "eval_share") if name not in given]
     return {**settings, **{name: defaults[name] for name in forgotten}}
 

@@ -1,4 +1,4 @@
-"""What a fine-tuned model is evaluated on: warnings where its figures would mislead."""
+"""Describes the evaluation data of a fine-tuned model, and warns if its metrics would mislead."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ EVALUATION_FILE = "evaluation.json"
 
 
 def warn_of_trained_data(settings):
-    """Warns where the file of the evaluation is the one that was trained on, or a copy of it.
+    """Warns if the evaluation file is the training file or a copy of it.
 
     Args:
         settings: dict of flag values by name.
@@ -28,7 +28,7 @@ def warn_of_trained_data(settings):
 
 
 def describe_evaluation_data(settings, features):
-    """Returns what evaluation.json says of its data, a dict: where they are from, their rows, and a digest.
+    """Returns the entry "data" of evaluation.json, a dict: source, number of rows and digest.
 
     Args:
         settings: dict of flag values by name.
@@ -44,17 +44,17 @@ def describe_evaluation_data(settings, features):
 
 
 def warn_of_replaced_reports(run_dir, data):
-    """Warns where the reports in the folder of a run are of other data than those that are going to replace them.
+    """Warns if new reports replace reports on other data in a run folder.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
-        data: dict, what `describe_evaluation_data` gave.
+        data: dict from `describe_evaluation_data`.
     """
     try:
         stored = json.loads(paths.read_text(run_dir.file(EVALUATION_FILE)))
         before, metrics = stored["data"], in_words(stored["metrics"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return  # none, or one of an earlier version, which does not say
+        return  # no report, or one of an earlier version without this entry
     if before["sha256"] != data["sha256"]:
         log.warning(
             "the reports in %s are of %s (%s), and are replaced by those of %s; to keep them, evaluate into another "
@@ -64,7 +64,7 @@ def warn_of_replaced_reports(run_dir, data):
 
 
 def _eval_file(settings):
-    # SQuAD's answers are judged where the file to predict has them.
+    # run_squad.py has no --eval_share, and evaluates on a predict_file that has answers.
     return settings.get("eval_file") or ("eval_share" not in settings and settings.get("predict_file")) or None
 
 

@@ -1,4 +1,4 @@
-"""The flags that all programs of fine-tuning share, under the release's names where it has them."""
+"""The flags that all fine-tuning programs share. Flags of the original BERT keep their names."""
 
 import math
 
@@ -8,12 +8,12 @@ from bert_keras.cli.flags import define_device_flags
 
 
 class NumbersParser(flags.ArgumentParser):
-    """Parses numbers separated by commas into a tuple; a single one is a tuple of one.
+    """Parses numbers separated by commas into a tuple.
 
     Args:
         kind: int or float.
-        lower_bound: every number must be at least that, or above it with `is_open`.
-        is_open: bool.
+        lower_bound: number; the smallest valid value.
+        is_open: bool; whether `lower_bound` itself is not valid.
     """
 
     syntactic_help = "numbers, separated by commas"
@@ -25,7 +25,7 @@ class NumbersParser(flags.ArgumentParser):
         self._is_open = is_open
 
     def parse(self, argument):
-        """Returns the tuple; of a tuple or list (from a run_config.json), the same numbers."""
+        """Returns a tuple of numbers from a str, or from a number or list of numbers in a run_config.json."""
         parts = argument.split(",") if isinstance(argument, str) else argument
         parts = parts if isinstance(parts, (list, tuple)) else [parts]
         numbers = tuple(self._number(part) for part in parts)
@@ -46,7 +46,7 @@ class NumbersParser(flags.ArgumentParser):
         return number
 
     def flag_type(self):
-        """Returns what --help calls the kind of value."""
+        """Returns the name of the type in --help."""
         return f"{self._kind.__name__}s"
 
 
@@ -56,11 +56,11 @@ class _NumbersSerializer(flags.ArgumentSerializer):
 
 
 def define_fine_tuning_flags(flag_values, max_seq_length=128):
-    """Defines the flags of the model, of training and of the run's pace.
+    """Defines the flags for the model, for training and for the run.
 
     Args:
         flag_values: the `absl.flags.FlagValues` to define them in.
-        max_seq_length: int; the default of the flag of this name.
+        max_seq_length: int; the default of --max_seq_length.
     """
     define = {"flag_values": flag_values}
     flags.DEFINE_string("init_checkpoint", None, "The model to start from: its folder, or a checkpoint.", **define)
@@ -109,7 +109,7 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
 
 
 def define_packing_flag(flag_values):
-    """Defines --pack, for programs whose task can be trained on packed rows."""
+    """Defines --pack, for tasks that can train on packed rows."""
     flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", flag_values=flag_values)
 
 

@@ -1,11 +1,11 @@
-"""The folder `model` of a run: the model to use, complete in itself.
+"""The folder `model` in a run folder: a complete model to use.
 
-bert_config.json, vocab.txt, tokenizer_config.json   as beside any checkpoint
-task.json                                            what it was trained for: kind of task, labels, lengths, figures
-model.ckpt-<step>.*, checkpoint                      the weights alone, a third of a checkpoint of training
+bert_config.json, vocab.txt, tokenizer_config.json   as next to any checkpoint
+task.json                                            the task: its kind, labels, lengths and metrics
+model.ckpt-<step>.*, checkpoint                      the weights only, a third of a training checkpoint
 
-The file model.sha256 in the folder of the run has the digest of these weights, because a model that was copied there
-from another run has other figures.
+The file model.sha256 in the run folder holds the digest of these weights. It detects a model that was copied from
+another run, whose metrics are different.
 """
 
 import json
@@ -25,15 +25,15 @@ _WEIGHTS = ".data-00000-of-00001"
 
 
 def write_model(run_dir, work, files, model, step, metrics):
-    """Writes the model to use; the one that was there is replaced.
+    """Writes the model to use, and replaces an earlier one.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
         work: a `training.finetuning.task.FineTuning`.
-        files: a `prediction.loading.model_files.ModelFiles`, what training started from.
+        files: the `prediction.loading.model_files.ModelFiles` that training started from.
         model: the network.
-        step: int, of its weights.
-        metrics: dict of float by name; its evaluation, empty without one.
+        step: int; the step of its weights.
+        metrics: dict of float by name from its evaluation; empty without one.
     """
     model_dir = run_dir.within(MODEL_DIR)
     model_dir.create()
@@ -46,19 +46,19 @@ def write_model(run_dir, work, files, model, step, metrics):
 
 
 def note_model(run_dir):
-    """Notes in the folder of a run which model is its own.
+    """Stores the digest of the run's model in the run folder.
 
     Args:
-        run_dir: a `training.run_dir.RunDir` with a model to use.
+        run_dir: a `training.run_dir.RunDir` with a model.
     """
     if run_dir.is_writable:
         run_dir.write_text(_DIGEST_FILE, f"{_digest(run_dir.file(MODEL_DIR))}\n")
 
 
 def is_model_of(run_folder, folder):
-    """Returns whether the model in a folder is the one that the run in another folder has written last.
+    """Returns whether `folder` holds the model that the run in `run_folder` wrote last.
 
-    Runs of earlier versions have no digest; their evaluation must have the step and all figures of the model.
+    Runs of earlier versions have no digest. The model must then have the step and the metrics of the run's evaluation.
 
     Args:
         run_folder, folder: str; folders, local or remote.
@@ -79,18 +79,18 @@ def _digest(folder):
 
 
 def load_model(model, run_dir, checkpoint):
-    """Loads the weights to use: of the run's model, else of its newest checkpoint, else of a checkpoint.
+    """Loads the weights to use: those of the run's model, else of its newest checkpoint, else of `checkpoint`.
 
     Args:
-        model: the network; the checkpoint must have all of its weights.
+        model: the network; all of its weights must be found.
         run_dir: a `training.run_dir.RunDir`.
         checkpoint: a `modeling.checkpoints.loading.Checkpoint`, or None.
 
     Returns:
-        int, their step; 0 where it is not of the run.
+        int, the step of the weights; 0 for `checkpoint`.
 
     Raises:
-        ValueError: there are none, or they do not fit.
+        ValueError: no weights exist, or they do not fit the network.
     """
     model_dir = run_dir.within(MODEL_DIR)
     path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint()
@@ -105,16 +105,16 @@ def load_model(model, run_dir, checkpoint):
 
 
 def load_start(model, checkpoint, new_head, labels=None):
-    """Loads what training starts from: the encoder, and the head where the checkpoint has it.
+    """Loads the weights that training starts from: the encoder, and the head if the checkpoint has it.
 
     Args:
         model: the network.
-        checkpoint: a `modeling.checkpoints.loading.Checkpoint`; None: training starts from random numbers.
-        new_head: whether the head keeps its random numbers in any case.
-        labels: list of str, what the head is to tell apart; None where it tells no labels apart.
+        checkpoint: a `modeling.checkpoints.loading.Checkpoint`; None: training starts from random weights.
+        new_head: bool; whether the head starts from random weights even if the checkpoint has it.
+        labels: list of str, the labels of the head; None for a head without labels.
 
     Raises:
-        ValueError: the checkpoint lacks weights of the encoder, or has others, or a head of another shape or for other
+        ValueError: the checkpoint lacks encoder weights or has unknown ones, or its head has another shape or other
             labels.
     """
     if checkpoint is None:
@@ -142,6 +142,6 @@ def load_start(model, checkpoint, new_head, labels=None):
 
 
 def _labels_beside(checkpoint):
-    """Returns the labels that the task.json beside a checkpoint names; None without one."""
+    """Returns the labels in the task.json next to a checkpoint; None without one."""
     file = paths.join(paths.parent(checkpoint.prefix), TASK_FILE)
     return read_json_object(file).get("labels") if paths.is_file(file) else None

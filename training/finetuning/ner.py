@@ -1,4 +1,4 @@
-"""Tags of words as a fine-tuning run: its data, its network, and the judgement by entities."""
+"""Token classification as a fine-tuning run: a tag for each word, evaluated by entities."""
 
 import dataclasses
 import hashlib
@@ -20,23 +20,23 @@ TAGGERS = ("linear", "bilstm")
 
 
 class TokenClassification(FineTuning):
-    """Gives each word a tag; judged by the entities that the tags make, as conlleval does.
+    """Predicts a tag for each word; evaluated by entities, as conlleval does.
 
-    Features are made in every run, which takes less time than reading them from records would.
+    Every run makes its features, because that takes less time than reading them from records.
 
     Args:
         tokenizer: FullTokenizer.
-        max_seq_length: int; pieces of a window.
-        train_file, eval_file, predict_file: paths, see `data_prep.tasks.conll.read_conll`; None for what is not done.
-        tags: list of str, in the order of the ids; of a model that is there. None: what the training file has.
+        max_seq_length: int; word pieces in a window.
+        train_file, eval_file, predict_file: paths, see `data_prep.tasks.conll.read_conll`; None for unused files.
+        tags: list of str in the order of their ids, from a trained model. None: the tags of the training file.
         document_context: bool, see `data_prep.tasks.ner.make_features`.
-        tagger: "linear", a layer on top of the encoder, trained with it; or "bilstm", the feature-based approach, which
-            leaves the encoder as it is.
-        word_column, tag_column: int, of the files that have columns; see `data_prep.tasks.conll.read_conll`.
+        tagger: "linear": a layer on top of the encoder, trained with it. "bilstm": the feature-based approach, which
+            freezes the encoder.
+        word_column, tag_column: int, for files with columns; see `data_prep.tasks.conll.read_conll`.
 
     Raises:
-        FileNotFoundError: a file is not there.
-        ValueError: a file is not as it must be, or has tags that training does not know; there are no tags.
+        FileNotFoundError: a file does not exist.
+        ValueError: a file is not valid or has unknown tags, or both `tags` and `train_file` are missing.
     """
 
     program = "run_ner"
@@ -83,7 +83,7 @@ class TokenClassification(FineTuning):
 
         self.train_features = features(train)
         self.eval_features = features(self._eval)
-        # Without the tags, which may be others than those of training.
+        # Without tags, because they may differ from those of training.
         self.predict_features = features(self._predict and [_untagged(sentence) for sentence in self._predict])
         self.num_train_examples = len(self.train_features["input_ids"]) if train else 0
         log.info("tags: %s", ", ".join(self.tags))
@@ -108,16 +108,16 @@ class TokenClassification(FineTuning):
         return entity_metrics(_tags_of(self._eval), self._predicted(self.eval_features, outputs, self._eval))
 
     def baseline(self):
-        """Returns the figures of no entity at all: every word is O."""
+        """Returns the metrics of predicting no entity: every word is O."""
         return entity_metrics(_tags_of(self._eval), [["O"] * len(sentence.words) for sentence in self._eval])
 
     def write_evaluation(self, run_dir, outputs):
-        """Writes entity_report.txt, the figures of each type."""
+        """Writes entity_report.txt, the metrics of each entity type."""
         predicted = self._predicted(self.eval_features, outputs, self._eval)
         run_dir.write_text("entity_report.txt", entity_report(_tags_of(self._eval), predicted))
 
     def write_predictions(self, run_dir, outputs):
-        """Writes predictions.txt or .jsonl, as the file is; and its figures where it has the tags."""
+        """Writes predictions.txt or .jsonl in the format of the input file, and metrics if that file has tags."""
         logits = outputs["logits"]
         predicted = self._predicted(self.predict_features, outputs, self._predict)
         run_dir.remove("predictions.txt", "predictions.jsonl", "predict_results.txt", "predict_entity_report.txt")
@@ -148,7 +148,7 @@ def _untagged(sentence):
 
 
 def _digest(sentences):
-    """Returns the SHA-256 of what is learnt from sentences: not of other columns or the form of the file."""
+    """Returns the SHA-256 of documents, words and tags; other columns and the file format do not matter."""
     digest = hashlib.sha256()
     for sentence in sentences:
         digest.update(json.dumps([sentence.document, sentence.words, sentence.tags]).encode("ascii"))

@@ -1,4 +1,4 @@
-"""The start of every fine-tuning program: from its flags to its settings and the model to start from."""
+"""The start of every fine-tuning program: turns flags into settings, and opens the model."""
 
 import dataclasses
 import logging
@@ -15,12 +15,12 @@ _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
 
 @dataclasses.dataclass(frozen=True)
 class Opened:
-    """What a program goes on with.
+    """The settings and the model of a fine-tuning program.
 
     Attributes:
         settings: dict of flag values by name.
-        files: ModelFiles: what training starts from, or the model that is evaluated or asked.
-        stored: dict, the task.json of that model; None where training starts, or where it has none.
+        files: ModelFiles of the model to train, evaluate or predict with.
+        stored: dict, the model's task.json if the run does not train; None if the run trains or the file is missing.
     """
 
     settings: dict
@@ -29,22 +29,22 @@ class Opened:
 
 
 def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
-    """Makes settings of the flags, checks what is the same for all programs, and opens the model's files.
+    """Turns flags into settings, checks those that all programs share, and opens the model files.
 
     Args:
         flag_values: the `absl.flags.FlagValues` of the program, parsed.
-        program: str.
+        program: str; the entry point.
         paths: names of the program's own flags that hold a path.
-        tasks: what task.json calls the tasks of the program.
-        settled: names of flags that a model has been trained with: where they are not given, its task.json says them.
-        fixed: those of them that may not be given otherwise.
+        tasks: names of the program's tasks in task.json.
+        settled: names of flags that default to the value in the task.json of a trained model.
+        fixed: flags among `settled` that must not differ from that value.
 
     Returns:
         Opened.
 
     Raises:
-        FileNotFoundError: a part of the model is not there.
-        ValueError: flags are missing or do not go together, or the parts of the model do not fit.
+        FileNotFoundError: a file of the model does not exist.
+        ValueError: flags are missing or contradict each other, or the model is not valid or for another task.
     """
     if flag_values.run_config:
         take_run_config(flag_values, flag_values.run_config, program)
@@ -94,18 +94,18 @@ def _check_choices(settings):
 
 
 def _trained_model(settings, run_dir):
-    """Returns the folder and the task.json of the model that is used; None and None where training comes first."""
+    """Returns folder and task.json of the trained model to use; None and None if the run trains or has none."""
     if settings["do_train"]:
         return None, None
     folder, stored = _fine_tuned(run_dir.path)
-    # A run that was interrupted before it had a model to use is asked as it is, not what it started from.
+    # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
     if folder is None and not run_dir.latest_checkpoint():
         folder, stored = _fine_tuned(settings["init_checkpoint"])
     return folder, stored
 
 
 def _fine_tuned(path):
-    """Returns the folder and the task.json of the model that a run left; None and None for any other path."""
+    """Returns folder and task.json of a fine-tuned model; None and None for any other path."""
     try:
         return find_task(path) if path else (None, None)
     except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +113,7 @@ def _fine_tuned(path):
 
 
 def _settled(flag_values, stored, settled, fixed):
-    """Returns the values that a model was trained with of the flags that are not given."""
+    """Returns the values in task.json of flags that are not given; refuses other values of fixed flags."""
     for name in fixed:
         if flag_values[name].present and flag_values[name].value != stored[name]:
             raise ValueError(
@@ -123,7 +123,7 @@ def _settled(flag_values, stored, settled, fixed):
 
 
 def _start(settings):
-    """Returns the checkpoint, the vocabulary and the config to start from, as `open_model_files` takes them."""
+    """Returns checkpoint, vocabulary and config to start from, the arguments of `open_model_files`."""
     path = settings["init_checkpoint"]
     if path is None:
         if not settings["do_train"]:
@@ -137,5 +137,5 @@ def _start(settings):
                 f"missing: --init_checkpoint, the model to start from (or, to start from random numbers, "
                 f"{' and '.join(missing)})"
             )
-    # Of the folder of a run its best model, which is complete, rather than its newest checkpoint.
+    # In a run folder, prefer the best model, which is complete, to the newest checkpoint.
     return _fine_tuned(path)[0] or path, settings["vocab_file"], settings["bert_config_file"]

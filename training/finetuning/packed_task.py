@@ -10,14 +10,14 @@ from bert_keras.training.input.packed_batches import PackedShape, measure_fillin
 
 log = logging.getLogger("bert_keras")
 
-# Batches of records that are looked at, which is enough for a mean.
+# Batches of records to measure; enough for a mean.
 _NUM_MEASURED = 100
 
 
 class PackedTask:
-    """A task that takes its features as `pack_batches` gives them, in parts of the batch: [parts, R, ...].
+    """Wraps a task so that it takes features from `pack_batches`, in parts of the batch: [parts, R, ...].
 
-    Devices and micro-batches share out the parts, so that the number of rows may differ from batch to batch.
+    Each device and micro-batch gets whole parts, so the number of rows may differ between batches.
 
     Args:
         task: a task of `modeling.tasks`.
@@ -31,7 +31,7 @@ class PackedTask:
         self.metrics = task.metrics
 
     def denominators(self, features):
-        """Returns what each metric is divided by, as the task does."""
+        """Returns the divisor of each metric, as the task does."""
         return self._task.denominators(_joined(features))
 
     def numerators(self, features, dropout_seed=None):
@@ -40,30 +40,29 @@ class PackedTask:
 
 
 def _joined(features):
-    """Returns the parts [parts, R, ...] as one, [parts * R, ...]."""
+    """Joins the parts: [parts, R, ...] -> [parts * R, ...]."""
     return {name: tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], 0)) for name, value in features.items()}
 
 
 def packed_training_batches(features, settings, num_devices, start_step=0, is_trimmed=False, is_fixed=False):
-    """Makes the batches of `training.input.feature_batches.training_batches`, packed, and says how full their rows are.
+    """Packs the batches of `training.input.feature_batches.training_batches`, and logs how full the rows are.
 
     Args:
-        features: as there.
+        features, start_step: see `training_batches`.
         settings: dict of flag values by name.
-        num_devices: int; each has parts of its own.
-        start_step: as there.
-        is_trimmed: whether batches would be cut if they were not packed.
-        is_fixed: whether all batches have one shape: as many rows as that of the run takes which takes the most.
+        num_devices: int; each device gets its own parts.
+        is_trimmed: bool; whether unpacked batches would be cut to their longest sequence.
+        is_fixed: bool; whether all batches have one shape, with as many rows as the largest batch of the run needs.
 
     Returns:
-        A `tf.data.Dataset` as of `pack_batches`.
+        A `tf.data.Dataset`, see `pack_batches`.
     """
     batch_size, seed, mask = settings["train_batch_size"], settings["seed"], features["input_mask"]
     num_parts = num_devices * settings["gradient_accumulation_steps"]
     num_examples, row_length = mask.shape
     lengths = mask.sum(-1, dtype=np.int32)
     num_batches = settings["num_train_steps"] if is_fixed else max(1, num_examples // batch_size)
-    # In the order of training, of which one column is enough.
+    # The batches in training order, with one column of the mask, which is enough.
     batches = training_batches({"input_mask": mask[:, :1], "lengths": lengths}, batch_size, seed).take(num_batches)
     of_batches = (batch["lengths"] for batch in batches.as_numpy_iterator())
     filling = _told(measure_filling(of_batches, row_length, is_trimmed), batch_size, row_length)
@@ -73,13 +72,13 @@ def packed_training_batches(features, settings, num_devices, start_step=0, is_tr
 
 
 def check_record_packing(settings):
-    """Refuses packed batches of records, each of another shape, where every shape costs.
+    """Refuses --pack for records if each new batch shape must be compiled.
 
     Args:
         settings: dict of flag values by name.
 
     Raises:
-        ValueError: the run asks for them on a TPU or with --jit.
+        ValueError: the settings combine --pack with a TPU or with --jit.
     """
     if not settings["pack"]:
         return
@@ -95,14 +94,14 @@ def check_record_packing(settings):
 
 
 def pack_examples(batches, settings, num_devices):
-    """Packs batches of pre-training examples and says how full the rows of the first batches are.
+    """Packs batches of pre-training examples, and logs how full the rows of the first batches are.
 
     Args:
-        batches: `tf.data.Dataset` as of `training.input.pretraining_batches.training_batches`.
-        settings, num_devices: as of `packed_training_batches`.
+        batches: `tf.data.Dataset` from `training.input.pretraining_batches.training_batches`.
+        settings, num_devices: see `packed_training_batches`.
 
     Returns:
-        A `tf.data.Dataset` as of `pack_batches`.
+        A `tf.data.Dataset`, see `pack_batches`.
     """
     row_length = batches.element_spec["input_mask"].shape[1]
     lengths = batches.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))

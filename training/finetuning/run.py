@@ -1,8 +1,7 @@
-"""A fine-tuning run from its settings: the skeleton that all tasks share. What differs is a `FineTuning` each
-(`training.finetuning.task`).
+"""Executes a fine-tuning run: the code that all tasks share. Each task is a `training.finetuning.task.FineTuning`.
 
-The run folder holds what every run does (`training.run_dir`), the reports of its task, the features as record files,
-and the model to use (`training.finetuning.model_dir`).
+The run folder holds the files of every run (`training.run_dir`), the task's reports, the features as record files, and
+the model (`training.finetuning.model_dir`).
 """
 
 import json
@@ -42,31 +41,31 @@ from bert_keras.training.run import (
 
 log = logging.getLogger("bert_keras")
 
-# What may differ when a run is resumed. Files may move: what they hold is compared as a fact.
+# Settings that may differ when a run is resumed. Files may move, because facts compare their contents.
 _FREE_SETTINGS = FREE_SETTINGS | {
     *("do_predict", "predict_batch_size", "predict_file", "train_file", "data_dir", "do_lower_case"),
     *("early_stopping", "num_train_steps"),
 }
 
-# What runs of earlier versions did, whose settings lack a flag.
+# Values of settings that runs of earlier versions lack.
 _EARLIER_SETTINGS = {"has_header": "auto"}
 
 
 def fine_tune(work, files, settings, strategy, console):
-    """Trains, evaluates and predicts as the settings say.
+    """Trains, evaluates and predicts according to the settings.
 
     Args:
         work: a `training.finetuning.task.FineTuning`.
-        files: a `prediction.loading.model_files.ModelFiles`: what training starts from, or what is evaluated.
+        files: a `prediction.loading.model_files.ModelFiles` of the model to train, evaluate or predict with.
         settings: dict of flag values by name.
-        strategy: the `tf.distribute.Strategy` that `training.distribution.devices.strategy_of` made of them.
+        strategy: the `tf.distribute.Strategy` from `training.distribution.devices.strategy_of`.
         console: a `rich.console.Console`.
 
     Returns:
-        dict of the figures of the model to use; None without an evaluation, or when training was stopped.
+        dict of the metrics of the model to use; None without an evaluation, or if training was stopped.
 
     Raises:
-        ValueError: the settings do not go together, or the folder holds another run.
+        ValueError: settings contradict each other, or the folder holds another run.
     """
     if settings.get("pack") and work.cannot_pack:
         raise ValueError(f"--pack puts several examples into a row, but {work.cannot_pack}; leave it out")
@@ -98,7 +97,7 @@ def fine_tune(work, files, settings, strategy, console):
 
 
 def _steps(work, settings, strategy):
-    """Returns the settings with the steps that they come to, checked."""
+    """Returns the settings with the numbers of steps; checks the batch size."""
     part_of_batch(settings, strategy)
     batch_size, num_epochs = settings["train_batch_size"], settings["num_train_epochs"]
     num_steps = int(work.num_train_examples / batch_size * num_epochs)
@@ -112,7 +111,7 @@ def _steps(work, settings, strategy):
 
 
 def _claim(run_dir, work, files, settings, tries, workers):
-    """Makes a folder the run's own; of one with several tries all that they have in common is compared."""
+    """Claims the run folder. With several tries, compares only the settings that they share."""
     facts = {
         "bert_config": files.config.to_dict(),
         "vocab_sha256": vocabulary_digest(files.tokenizer.vocab),
@@ -124,7 +123,7 @@ def _claim(run_dir, work, files, settings, tries, workers):
     free = {*_FREE_SETTINGS, *work.free_settings, "num_seeds"}
     if len(tries) > 1:
         free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
-        # A try that has ended is not trained again under other ones.
+        # A finished try is not trained again with other values of these.
         free -= {"early_stopping", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
@@ -134,26 +133,26 @@ def _claim(run_dir, work, files, settings, tries, workers):
 
 
 class _Runner:
-    """What several tries of one run share: data, devices and, as long as it is in memory, the network."""
+    """The state that the tries of a run share: data, devices and the network in memory."""
 
     def __init__(self, work, files, strategy, workers, console):
         self._work = work
         self._files = files
         self._strategy = strategy
-        # A TPU takes no length that is known only when a batch is there.
+        # A TPU needs static shapes, so its batches keep their full length.
         self._is_trimmed = work.is_trimmed and not is_tpu(strategy)
         self._workers = workers
         self._console = console
         self._task = None
         self._outputs = None
-        # The folder and the step of the weights that were saved last, where they still are those in memory.
+        # Folder and step of the last saved weights, while they are still in memory.
         self._saved = None
 
     def train(self, settings, run_dir):
-        """Trains with one value of each setting, or goes on with it, and keeps the best or last weights in `model/`.
+        """Trains or resumes with one value of each setting, and keeps the best or last weights in `model/`.
 
         Returns:
-            Selection; `is_whole` says whether training came to its end.
+            Selection; `is_whole` tells whether training finished.
         """
         work = self._work
         settings = _steps(work, settings, self._strategy)
@@ -201,9 +200,9 @@ class _Runner:
         return selection
 
     def use_model(self, settings, run_dir):
-        """Evaluates and predicts with the model of the run, and writes the results."""
+        """Evaluates and predicts with the run's model, and writes the results."""
         work = self._work
-        self._workers.wait()  # until the chief has written all of the model
+        self._workers.wait()  # until the chief has written the whole model
         step = self._load_model(settings, run_dir)
         metrics = None
         if work.eval_features is not None:
@@ -267,7 +266,7 @@ class _Runner:
         self._saved = (run_dir.path, step)
 
     def _load_model(self, settings, run_dir):
-        """Loads the weights to use, unless they are in memory, and returns their step."""
+        """Loads the weights to use unless they are in memory; returns their step."""
         if self._saved is not None and self._saved[0] == run_dir.path:
             return self._saved[1]
         self._saved = None

@@ -1,19 +1,19 @@
-"""Which checkpoint of a run is the best, and whether it is time to stop."""
+"""Selects the best checkpoint of a run, and decides when to stop early."""
 
 from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
 
 
 class Selection:
-    """Follows the evaluations of a run. A run that is resumed knows those before from its metrics.csv.
+    """Follows the evaluations of a run. A resumed run reads the earlier ones from metrics.csv.
 
     Args:
         run_dir: a `training.run_dir.RunDir`.
-        metric: str; the figure that counts, more is better.
-        patience: int; training is over after so many evaluations without a better figure; 0: never.
-        keep: function of the step and the metrics of an evaluation, called when it is the best so far.
+        metric: str; the metric to compare, higher is better.
+        patience: int; training ends after this number of evaluations without improvement; 0: never.
+        keep: function of the step and the metrics of an evaluation, called for each new best one.
 
     Attributes:
-        is_whole: whether training came to its end; set by whoever trains.
+        is_whole: bool; whether training finished. The caller sets it.
     """
 
     def __init__(self, run_dir, metric, patience, keep):
@@ -26,7 +26,7 @@ class Selection:
         self._values = [float(row[metric]) for row in rows]
 
     def __call__(self, step, metrics):
-        """Takes in an evaluation and returns whether training is over."""
+        """Records an evaluation and returns whether training is over."""
         value = float(f"{metrics[self._metric]:.8g}")  # as in metrics.csv
         is_best = not self._values or value > max(self._values)
         self._values.append(value)
@@ -36,12 +36,12 @@ class Selection:
 
     @property
     def best(self):
-        """The best figure so far, a float; None before the first evaluation."""
+        """The best value so far, a float; None before the first evaluation."""
         return max(self._values, default=None)
 
     @property
     def is_over(self):
-        """Whether patience has run out."""
+        """True if patience has run out."""
         if not self._patience or not self._values:
             return False
         return len(self._values) - 1 - self._values.index(max(self._values)) >= self._patience

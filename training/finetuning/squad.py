@@ -1,4 +1,4 @@
-"""Questions about a text as a fine-tuning run: SQuAD 1.1 and 2.0, judged by the official scores."""
+"""Question answering as a fine-tuning run: SQuAD 1.1 and 2.0, evaluated with the official scores."""
 
 import dataclasses
 import logging
@@ -24,7 +24,7 @@ from bert_keras.training.report import in_words
 
 log = logging.getLogger("bert_keras")
 
-# What the release's train.tf_record holds.
+# The features in the original BERT's train.tf_record.
 _TRAINING_FEATURES = (
     *("unique_ids", "input_ids", "input_mask", "segment_ids"),
     *("start_positions", "end_positions", "is_impossible"),
@@ -33,13 +33,7 @@ _TRAINING_FEATURES = (
 
 @dataclasses.dataclass(frozen=True)
 class WindowSettings:
-    """How questions become rows of features, see `data_prep.tasks.squad.make_features`.
-
-    Attributes:
-        max_seq_length: int.
-        doc_stride: int.
-        max_query_length: int.
-    """
+    """Settings that turn questions into rows of features, see `data_prep.tasks.squad.make_features`."""
 
     max_seq_length: int
     doc_stride: int
@@ -48,7 +42,7 @@ class WindowSettings:
 
 @dataclasses.dataclass(frozen=True)
 class _Questions:
-    """The questions of a file, and what they are judged by."""
+    """The questions of a file, and the articles to score them with."""
 
     path: str
     articles: list[dict]
@@ -57,31 +51,31 @@ class _Questions:
 
 
 class QuestionAnswering(FineTuning):
-    """Finds the answers to questions in texts; where they may have none, also whether they have one.
+    """Finds answers to questions in texts; in SQuAD 2.0, also decides whether a question has an answer.
 
-    A `predict_file` that has the answers, too, is evaluated on where there is no `eval_file`.
+    Without an `eval_file`, a `predict_file` with answers is the evaluation data.
 
-    With `version_2_with_negative` the odds above which there is no answer are found by evaluating: those with the best
-    F1. They are stored with the model, and used for a `predict_file` beside the `eval_file`. Answers to the questions
-    they were found on are given by the odds of the settings, so that their figures do not profit.
+    With `version_2_with_negative`, the evaluation finds the threshold with the best F1: above it, a question has no
+    answer. The model stores this threshold, and a separate `predict_file` uses it. Predictions for the evaluation data
+    use the threshold of the settings, so their metrics do not profit.
 
     Args:
         tokenizer: FullTokenizer.
         windows: WindowSettings.
         answers: AnswerSettings.
-        train_file, eval_file, predict_file: paths of SQuAD's JSON; None for what is not done.
-        is_threshold_given: bool; whether the odds of `answers` are to be used and stored whatever is found.
-        is_evaluated: bool; whether the run has an evaluation already, so that a predict_file with answers is judged
-            beside it, not in its place.
-        answer_language: str; how the scores compare texts, see `evaluation.answer_texts.normalize_answer`.
+        train_file, eval_file, predict_file: paths of SQuAD's JSON; None for unused files.
+        is_threshold_given: bool; whether to use and store the threshold of `answers` instead of the one found.
+        is_evaluated: bool; whether the run has an evaluation already, which a predict_file with answers must not
+            replace.
+        answer_language: str; rules to compare texts, see `evaluation.answer_texts.normalize_answer`.
 
     Raises:
-        FileNotFoundError: a file is not there.
-        ValueError: a file is not as it must be, see `data_prep.tasks.squad.read_squad`; the eval_file lacks answers.
+        FileNotFoundError: a file does not exist.
+        ValueError: a file is not valid, see `data_prep.tasks.squad.read_squad`, or the eval_file lacks answers.
     """
 
     program = "run_squad"
-    is_trimmed = False  # the scores of all positions compete, also those of padding
+    is_trimmed = False  # the scores of all positions compete, including padding
     free_settings = (
         *("n_best_size", "max_answer_length", "verbose_logging"),
         *("null_score_diff_threshold", "answer_text", "answer_language"),
@@ -144,7 +138,7 @@ class QuestionAnswering(FineTuning):
         self.train_features = self._features(self._train, paths.join(folder, "train.tf_record"), is_training=True)
         self.eval_features = self._features(self._eval, paths.join(folder, "eval.tf_record"))
         if self._predict is not self._eval:
-            # The release knows no other data beside that of training, and calls the file so.
+            # The original BERT writes its only other data, those to predict, into eval.tf_record.
             name = "predict.tf_record" if self._is_evaluated else "eval.tf_record"
             self.predict_features = self._features(self._predict, paths.join(folder, name))
 
@@ -152,10 +146,10 @@ class QuestionAnswering(FineTuning):
         return SquadTask(SquadModel(config))
 
     def evaluate(self, outputs):
-        """Returns the official figures in percent, without the numbers of questions.
+        """Returns the official metrics in percent, without the numbers of questions.
 
-        In version 2: exact, f1 (also HasAns_ and NoAns_) with the odds of the settings, and best_exact, best_f1 with
-        their thresholds. Keeps the best odds.
+        In version 2: exact and f1 (also HasAns_ and NoAns_) with the threshold of the settings, and best_exact and
+        best_f1 with their thresholds. Also keeps the threshold with the best F1.
         """
         answers = self._answers_of_evaluation(outputs)
         metrics = self._metrics(self._eval, answers)
@@ -164,11 +158,11 @@ class QuestionAnswering(FineTuning):
         return metrics
 
     def results(self, metrics):
-        """Returns the figures under their official names, with all of their digits."""
+        """Returns the metrics under their official names, with all digits."""
         return metrics
 
     def baseline(self):
-        """Returns the figures of no answer at all."""
+        """Returns the metrics of an empty answer to every question."""
         ids = [example.question_id for example in self._eval.examples]
         if not self._answers.version_2_with_negative:
             return squad_v1_metrics(self._eval.articles, dict.fromkeys(ids, ""), self._language)
@@ -176,7 +170,7 @@ class QuestionAnswering(FineTuning):
         return _without_totals(squad_v2_metrics(self._eval.articles, empty, odds, language=self._language))
 
     def write_evaluation(self, run_dir, outputs):
-        """Writes the predictions for the eval_file: under the release's names where it is also the predict_file."""
+        """Writes the predictions of the evaluation, with the prefix "eval_" unless it is on the predict_file."""
         answers = self._answers_of_evaluation(outputs)
         self._write(run_dir, answers, "" if self._predict is self._eval else "eval_")
         if self._predict is self._eval:
@@ -191,7 +185,7 @@ class QuestionAnswering(FineTuning):
         )
 
     def write_predictions(self, run_dir, outputs):
-        """Writes predictions.json, nbest_predictions.json and, in version 2, null_odds.json."""
+        """Writes (nbest_)predictions.json, null_odds.json (version 2), and predict_results.txt (if scored)."""
         settings = dataclasses.replace(self._answers, null_score_diff_threshold=self._threshold)
         answers = self._find(self._predict, self.predict_features, outputs, settings)
         self._write(run_dir, answers, "")
@@ -260,7 +254,7 @@ class QuestionAnswering(FineTuning):
         return cached_features(path, facts, build)
 
     def _answers_of_evaluation(self, outputs):
-        # Judged first and written down afterwards.
+        # Cached: first evaluated, then written.
         if self._judged is None or self._judged[0] is not outputs:
             self._judged = outputs, self._find(self._eval, self.eval_features, outputs, self._answers)
         return self._judged[1]
@@ -281,16 +275,13 @@ class QuestionAnswering(FineTuning):
         return _without_totals(self._judge(questions, answers, threshold))
 
     def _judge(self, questions, answers, threshold):
-        """Returns the official figures of SQuAD 2.0.
-
-        They start from the best answers: one that has been left out already cannot be won back by another threshold.
-        """
+        """Returns the official SQuAD 2.0 metrics, computed from the best answers before any threshold."""
         best = {answer.question_id: answer.best.text if answer.best else "" for answer in answers}
         odds = {answer.question_id: answer.null_odds for answer in answers}
         return squad_v2_metrics(questions.articles, best, odds, threshold, self._language)
 
     def _best_threshold(self, answers, metrics):
-        """Returns the odds with the best F1. The official figure for "never answer" is 0, which answers some."""
+        """Returns the threshold with the best F1. The official one for "never answer" is 0, which answers some."""
         candidates = (metrics["best_f1_thresh"], min(answer.null_odds for answer in answers) - 1.0)
         return max(candidates, key=lambda threshold: self._judge(self._eval, answers, threshold)["f1"])
 

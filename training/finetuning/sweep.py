@@ -1,7 +1,7 @@
-"""Several runs of one command: every combination of the settings to try, each with every seed (paper, appendix A.3).
+"""Hyperparameter search: tries every combination of settings with every seed (paper, appendix A.3).
 
-tries.tsv has a row for each. The combination whose median over the seeds is best is chosen, on the data of evaluation,
-and of its runs the best: its model becomes that of the whole run.
+tries.tsv has one row for each try. The combination with the best median over its seeds on the evaluation data wins.
+The model of its best try becomes the model of the run.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _RESULT = "result.json"
 
 @dataclasses.dataclass(frozen=True)
 class _Result:
-    """What came of a try: `value` is None where it ended with an error, which `status` tells."""
+    """The result of a try. If it failed, `value` is None and `status` is the error message."""
 
     settings: dict
     value: float | None
@@ -31,13 +31,10 @@ class _Result:
 
 
 def list_tries(settings):
-    """Returns the combinations to try, a list of dicts of one value for each setting that may have several.
+    """Returns the tries, a list of dicts with one value for each setting that may have several, and a seed.
 
     Args:
         settings: dict of flag values by name; `learning_rate`, `train_batch_size` and `num_train_epochs` are tuples.
-
-    Raises:
-        ValueError: there are several, but nothing to choose by.
     """
     combinations = itertools.product(*(settings[name] for name in _TRIED))
     seeds = range(settings["seed"], settings["seed"] + settings["num_seeds"])
@@ -47,17 +44,17 @@ def list_tries(settings):
 
 
 def try_all(tries, settings, run_dir, work, train):
-    """Trains every try that has not been yet, and copies the chosen model into the run's folder.
+    """Trains every try that has no result yet, and copies the best model into the run folder.
 
     Args:
-        tries: what `list_tries` gave.
+        tries: list from `list_tries`.
         settings: dict of flag values by name.
         run_dir: a `training.run_dir.RunDir`, claimed.
-        work: a `training.finetuning.task.FineTuning` with data to evaluate on.
-        train: function of the settings and the RunDir of a try, giving its `training.finetuning.selection.Selection`.
+        work: a `training.finetuning.task.FineTuning` with evaluation data.
+        train: function of the settings and the RunDir of a try; returns a `training.finetuning.selection.Selection`.
 
     Returns:
-        bool; whether all came to an end. False after SIGTERM.
+        bool; True if all tries finished, False after SIGTERM.
 
     Raises:
         ValueError: every try failed.
@@ -65,7 +62,7 @@ def try_all(tries, settings, run_dir, work, train):
     baseline = work.baseline()[work.metric]
     varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
     results = []
-    # Before the first try, because it is what tells that the folder is in use by tries, whose settings must not change.
+    # The table marks the folder as one of tries, whose settings must not change. So it precedes the first try.
     run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
     for number, one in enumerate(tries, 1):
         try_dir = _try_dir(run_dir, one)
@@ -73,11 +70,11 @@ def try_all(tries, settings, run_dir, work, train):
         if result is None:
             log.info("try %d of %d: %s", number, len(tries), ", ".join(f"{name}={one[name]}" for name in varied))
             result = _one_try(one, {**settings, **one}, try_dir, train)
-            # Cycles in Keras and TensorFlow hold the weights of a try that has ended; a GPU has no room for two.
+            # Reference cycles in Keras and TensorFlow keep the weights of a finished try; a GPU has no room for two.
             gc.collect()
             if result is None:
                 return False
-        # Its model is kept where it is the best; what resuming needs is not, which is most of the disk.
+        # Free most of the disk space: checkpoints are only needed to resume. The best model stays.
         try_dir.forget_checkpoints()
         results.append(result)
         _forget_all_but_best(results, run_dir)
@@ -90,7 +87,7 @@ def try_all(tries, settings, run_dir, work, train):
 
 
 def _one_try(one, settings, run_dir, train):
-    """Trains one try; None when it was asked to stop."""
+    """Trains one try; returns None after a request to stop."""
     run_dir.create()
     try:
         selection = train(settings, run_dir)
@@ -116,13 +113,13 @@ def _stored_result(try_dir, one):
 
 
 def _try_dir(run_dir, one):
-    """Returns the RunDir of a try. Its name has all that may differ, so that no command finds the tries of another."""
+    """Returns the RunDir of a try. Its name has all settings that may differ, so commands do not mix their tries."""
     name = ",".join(f"{setting}={one[setting]}" for setting in (*_TRIED, "seed"))
     return run_dir.within(f"{TRIES_DIR}/{name}")
 
 
 def _by_combination(results):
-    """Returns lists of results that differ in their seed alone."""
+    """Returns lists of results that differ only in their seed."""
     groups = {}
     for result in results:
         groups.setdefault(tuple(result.settings[name] for name in _TRIED), []).append(result)
@@ -138,7 +135,7 @@ def _median(group):
 
 
 def _forget_all_but_best(results, run_dir):
-    """Removes the models that cannot be chosen any more: of one combination only the best seed can."""
+    """Removes models that cannot win: in each combination, all but the best seed."""
     for group in _by_combination(results):
         best = max(group, key=_rank)
         for result in group:
@@ -147,7 +144,7 @@ def _forget_all_but_best(results, run_dir):
 
 
 def _choose(results, varied, metric, baseline):
-    """Says what came of each combination, and returns the best run of the best one."""
+    """Logs the results of each combination, and returns the best try of the best one."""
     groups = sorted(_by_combination(results), key=lambda group: (_median(group), max(map(_rank, group))), reverse=True)
     for group in groups:
         values = sorted(map(_rank, group))
@@ -172,7 +169,7 @@ def _table(results, varied, metric, baseline):
 
 
 def _take_model(run_dir, best, varied):
-    """Copies the model of a try into the run's folder; what was there is replaced when the copy is whole."""
+    """Copies the model of a try into the run folder; an earlier model stays until the copy is complete."""
     chosen = ", ".join(f"{name}={best.settings[name]}" for name in varied)
     log.info("chosen: %s", chosen)
     run_dir.replace_dir(MODEL_DIR, _try_dir(run_dir, best.settings).file(MODEL_DIR))

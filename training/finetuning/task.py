@@ -1,4 +1,4 @@
-"""What a task of fine-tuning brings into a run; the run itself is `training.finetuning.run`."""
+"""The interface of a fine-tuning task; `training.finetuning.run` executes it."""
 
 import types
 
@@ -6,22 +6,22 @@ import numpy as np
 
 
 class FineTuning:
-    """What a task brings into a run: its data, its network and the judgement of the answers.
+    """A fine-tuning task: its data, its network and its evaluation.
 
-    A subclass reads and checks all of its data when it is made, before any network is.
+    The constructor of a subclass reads and checks all data, before a network exists.
 
     Attributes:
         program: str; the entry point.
-        metric: str; the figure of `evaluate` by which checkpoints, settings and seeds are compared. More is better.
-        metric_names: tuple of str; all figures of `evaluate`.
-        is_trimmed: whether batches may be cut to their longest sequence.
-        cannot_pack: str; why examples of the task cannot share a row; empty where they can.
-        num_train_examples: int; what the number of steps is counted from.
-        train_features, eval_features, predict_features: dict of arrays with the rows as first axis, made by `prepare`:
-            "input_ids" int32, "input_mask" and "segment_ids" int8, [N, T], the labels, and whatever else the task
-            itself needs; None where there is no such data.
-        files: dict of paths by flag name, such as "eval_file", where they do not come from the flag of that name.
-        free_settings: tuple of str; flags of the task itself that may differ when a run is resumed.
+        metric: str; the metric that compares checkpoints, settings and seeds. Higher is better.
+        metric_names: tuple of str; all metrics of `evaluate`.
+        is_trimmed: bool; whether batches may be cut to their longest sequence.
+        cannot_pack: str; the reason why examples cannot share a row; empty if they can.
+        num_train_examples: int; the number of steps is computed from it.
+        train_features, eval_features, predict_features: dict of arrays with the rows as first axis, complete after
+            `prepare`: "input_ids" int32, "input_mask" and "segment_ids" int8, [N, T], the labels, and other features
+            that the task needs; None without such data.
+        files: dict of paths by flag name, such as "eval_file", if they differ from the flags.
+        free_settings: tuple of str; the task's own flags that may differ when a run is resumed.
     """
 
     program = ""
@@ -37,18 +37,18 @@ class FineTuning:
     free_settings = ()
 
     def facts(self):
-        """Returns a dict of JSON values: what must be the same for a run to be resumed, such as digests of its data."""
+        """Returns a dict of JSON values that must not change when a run is resumed, such as digests of its data."""
         raise NotImplementedError
 
     def describe(self):
-        """Returns a dict of JSON values for task.json: all that is needed to use the model beside its other files."""
+        """Returns a dict of JSON values for task.json: all that predictions need besides the model's other files."""
         raise NotImplementedError
 
     def prepare(self, folder):
-        """Makes the features, or reads them where the folder has them.
+        """Makes the features, or reads them from the run folder.
 
         Args:
-            folder: str; of the run.
+            folder: str; the run folder.
         """
         raise NotImplementedError
 
@@ -61,14 +61,14 @@ class FineTuning:
         raise NotImplementedError
 
     def is_trained(self, name):
-        """Returns whether the weight of that name is trained."""
+        """Returns whether training changes the weight of this name."""
         return True
 
     def evaluate(self, outputs):
-        """Judges the network's answers.
+        """Computes the metrics.
 
         Args:
-            outputs: dict of arrays; what the network gives for the rows of `eval_features`.
+            outputs: dict of arrays; the network's outputs for the rows of `eval_features`.
 
         Returns:
             dict of float by name, none of them NaN.
@@ -76,18 +76,17 @@ class FineTuning:
         raise NotImplementedError
 
     def results(self, metrics):
-        """Returns the lines of eval_results.txt, a dict: the figures under the release's names."""
+        """Returns the entries of eval_results.txt, a dict: the metrics under the original BERT's names."""
         return {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
 
     def baseline(self):
-        """Returns what `evaluate` would give for the one answer that knows nothing of the text, such as the most
-        frequent class; a dict of float by name."""
+        """Returns the metrics of a baseline, such as the most frequent class; a dict of float by name."""
         raise NotImplementedError
 
     def write_evaluation(self, run_dir, outputs):
-        """Writes the reports of an evaluation into a `training.run_dir.RunDir`; the arguments are as of `evaluate`."""
+        """Writes the reports of an evaluation into a `training.run_dir.RunDir`; see `evaluate` for `outputs`."""
         raise NotImplementedError
 
     def write_predictions(self, run_dir, outputs):
-        """Writes the answers for the rows of `predict_features` into a `training.run_dir.RunDir`."""
+        """Writes the predictions for the rows of `predict_features` into a `training.run_dir.RunDir`."""
         raise NotImplementedError

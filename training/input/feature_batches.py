@@ -1,7 +1,7 @@
-"""Features in memory into batches: shuffled without end as a function of seed and step, or each row once.
+"""Batches of features in memory: shuffled without end as a function of seed and step, or each example once.
 
-Example number n of the endless stream is in pass n // N at place n % N, and what stands at that place is a function of
-the seed and the pass, so that a run that was interrupted reads on exactly where it stopped.
+Example n of the endless stream is at position n % N of epoch n // N. The seed and the epoch determine the order, so an
+interrupted run resumes exactly where it stopped.
 """
 
 import numpy as np
@@ -9,26 +9,25 @@ import tensorflow as tf
 
 from bert_keras.training.input.pretraining_batches import prefetched
 
-# A cut batch has a multiple of so many tokens, which keeps the number of different shapes small.
+# The length of a trimmed batch is a multiple of this, which keeps the number of different shapes small.
 LENGTH_STEP = 8
 
 
 def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False, length_step=LENGTH_STEP):
-    """Makes endless batches, each pass over the rows in an order of its own.
+    """Makes endless batches, shuffled differently in each epoch.
 
-    Differs from the release: it shuffles within 100 records of the order of the file, so that files sorted by label
-    train badly; here every order is as likely as any other.
+    The original BERT shuffles only within 100 records, so files sorted by label train badly there.
 
     Args:
-        features: dict of arrays with the rows as first axis, one of them "input_mask" [N, ..., T].
+        features: dict of arrays with the examples as first axis, one of them "input_mask" [N, ..., T].
         batch_size: int, B.
         seed: int.
-        start_step: int; the first batch is that of this step.
-        is_trimmed: whether batches are cut to the longest sequence in them; what is cut off is padding.
-        length_step: int; a cut batch has a multiple of so many tokens, or all T.
+        start_step: int; the step of the first batch.
+        is_trimmed: whether to cut each batch to its longest sequence, which removes only padding.
+        length_step: int; the length of a trimmed batch is a multiple of this, or T.
 
     Returns:
-        A `tf.data.Dataset` of dicts of int32 or float32 tensors with B rows.
+        A `tf.data.Dataset` of dicts of int32 or float32 tensors [B, ...].
     """
     num_rows = len(features["input_mask"])
     tensors = _tensors(features)
@@ -45,15 +44,15 @@ def training_batches(features, batch_size, seed, start_step=0, is_trimmed=False,
 
 
 def prediction_batches(features, batch_size, is_trimmed=False, length_step=LENGTH_STEP):
-    """Makes batches in which each row stands once, those of like length together if they are cut.
+    """Makes batches that contain each example once; trimmed batches group examples of similar length.
 
-    The last batch is filled up with its last row again, so that every batch has B rows.
+    Copies of the last example fill the last batch to size B.
 
     Args:
         features, batch_size, is_trimmed, length_step: as of `training_batches`.
 
     Returns:
-        A `tf.data.Dataset` as of `training_batches`; and int64 [N], the rows in the order of the batches.
+        A `tf.data.Dataset` as of `training_batches`; and int64 [N], the examples in the order of the batches.
     """
     num_rows = len(features["input_mask"])
     order = np.argsort(-_lengths(features), kind="stable") if is_trimmed else np.arange(num_rows)
@@ -70,12 +69,12 @@ def _tensors(features):
 
 
 def _narrow(values):
-    """Keeps small integers small in memory; a batch of them becomes int32."""
+    """Keeps small integers small in memory; batches of them become int32."""
     return values if values.dtype in (np.int8, np.int32, np.float32) else values.astype(np.int32)
 
 
 def _lengths(features):
-    """Returns int [N]: the tokens of each row, of the longest sequence where a row has several."""
+    """Returns int [N]: the tokens of each example, or of the longest sequence of an example."""
     lengths = features["input_mask"].astype(np.int32).sum(-1)
     return lengths.reshape(len(lengths), -1).max(-1)
 
@@ -87,7 +86,7 @@ def _rows_of(tensors, rows, length_step, batch_size):
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(batch["input_mask"], tf.int32), -1))
         length = tf.minimum(-(-longest // length_step) * length_step, num_tokens)
         shape = batch["input_mask"].shape
-        # Integers of the mask's shape are one for each token; floats are labels, however many there are.
+        # Integers of the mask's shape have one value for each token; floats are labels, even in that shape.
         batch = {
             name: value[..., :length] if value.shape == shape and value.dtype != tf.float32 else value
             for name, value in batch.items()

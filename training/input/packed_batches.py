@@ -1,7 +1,7 @@
-"""Batches of examples packed into rows, so that little of them is padding.
+"""Batches of examples packed into rows, which reduces padding.
 
-A batch has the examples that it has unpacked, in the same step, so that the loss and the gradients of a step are the
-same but for dropout, which draws other masks. What changes is the time that a step takes.
+A batch has the same examples as without packing, so the loss and the gradients of a step are the same except for
+dropout masks. Only the time of a step changes.
 
 Axes: B examples, R rows, T tokens, S sequences of a row, P predictions.
 """
@@ -17,12 +17,12 @@ from bert_keras.training.input.pretraining_batches import prefetched
 
 
 class PackedShape(NamedTuple):
-    """What is fixed of the shape of packed batches.
+    """The fixed dimensions of packed batches.
 
     Attributes:
-        num_parts: int; the rows are shared out to so many parts, filled up with rows that count nothing.
-        num_rows: int, R of every part; None: as many as a batch takes.
-        max_sequences: int, S of every row; None: the most of any row of a batch.
+        num_parts: int; number of parts that share the rows; rows of padding make the parts equal.
+        num_rows: int, R of every part; None: as many as a batch needs.
+        max_sequences: int, S of every row; None: the maximum over the rows of a batch.
     """
 
     num_parts: int = 1
@@ -31,15 +31,15 @@ class PackedShape(NamedTuple):
 
 
 def pack_batches(batches, shape):
-    """Packs the examples of each batch into as few rows as first fit finds that begins with the longest.
+    """Packs the examples of each batch into few rows, by first fit in order of decreasing length.
 
     Args:
         batches: `tf.data.Dataset` of dicts of int32 or float32 tensors [B, ...] as of `training.input.packing.pack`.
         shape: a `PackedShape`.
 
     Returns:
-        A `tf.data.Dataset` of dicts of what `pack` gives, [parts, R, ...]; where R is not fixed, T is less than that of
-        `batches` if all examples of the batch fill less than a row.
+        A `tf.data.Dataset` of dicts as `pack` returns them, [parts, R, ...]. If R is not fixed, and all examples of a
+        batch need less than a row, T is less than in `batches`.
     """
     spec = batches.element_spec
     names, row_length = list(spec), spec["input_mask"].shape[1]
@@ -72,19 +72,19 @@ def pack_batches(batches, shape):
 
 
 def _spec(values, shape):
-    """Returns the type of a feature and what is the same in every batch of its shape, of that of one example."""
+    """Returns the dtype of a feature and the fixed dimensions of its shape, from its values for one example."""
     parts, rows, _, *rest = values.shape
     fixed = values.shape if shape.num_rows else (parts, None, None, *rest)
     return tf.TensorSpec(fixed, values.dtype)
 
 
 class Filling(NamedTuple):
-    """How full packed rows are.
+    """Statistics of the rows of packed batches.
 
     Attributes:
-        mean_rows: float; rows of a batch.
-        most_rows: int; of any batch.
-        padding_share: float; of all places.
+        mean_rows: float; mean number of rows in a batch.
+        most_rows: int; maximum number of rows in a batch.
+        padding_share: float; share of padding in all positions.
         unpacked_padding_share: float; the same without packing.
     """
 
@@ -98,9 +98,9 @@ def measure_filling(lengths, row_length, is_trimmed=False):
     """Measures how full the rows of packed batches are.
 
     Args:
-        lengths: iterable of int [B], the tokens of the examples of a batch, batch by batch.
+        lengths: iterable of int [B], one array for each batch: the number of tokens of each example.
         row_length: int, T.
-        is_trimmed: whether batches would be cut to their longest example if they were not packed.
+        is_trimmed: whether batches would be cut to their longest example without packing.
 
     Returns:
         A `Filling`.
@@ -118,5 +118,5 @@ def measure_filling(lengths, row_length, is_trimmed=False):
 
 
 def _cut(length, longest):
-    """Returns to what length a batch is cut that needs so many tokens."""
+    """Returns the length to which a batch with this many tokens is cut."""
     return min(longest, -(-int(length) // LENGTH_STEP) * LENGTH_STEP)

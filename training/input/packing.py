@@ -1,8 +1,8 @@
-"""Several sequences in one row of fixed length, so that little of a batch is padding.
+"""Packs several sequences into one row of fixed length, which reduces padding.
 
-A packed row has what `modeling.BertModel` needs to keep its sequences apart: "sequence_ids" and "position_ids" [R, T],
-"cls_positions" [R, S] and "sequence_weights" [R, S]. Losses and gradients are those of the sequences in rows of their
-own, but for dropout, which draws other masks.
+`modeling.BertModel` separates the sequences of a row by "sequence_ids" [R, T], "position_ids" [R, T], "cls_positions"
+[R, S] and "sequence_weights" [R, S].
+Losses and gradients are those of sequences in separate rows, except for dropout masks.
 
 Axes: N sequences, R rows, T tokens, S sequences of a row, P predictions.
 """
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Rows that are not full and may still be filled; more would be searched longer and fill rows hardly better.
+# Number of rows that first fit searches; more take longer and hardly fill rows better.
 _NUM_OPEN_ROWS = 64
 _PREDICTIONS = "masked_lm_"
 _PREDICTION_POSITIONS = "masked_lm_positions"
-# Of tokens that do not count, in the labels of tokens.
+# Label of tokens that do not count.
 _NO_LABEL = -1
 
 
@@ -25,10 +25,10 @@ def first_fit(lengths: Sequence[int], row_length: int, max_sequences: int | None
     Args:
         lengths: tokens of each sequence.
         row_length: tokens of a row.
-        max_sequences: most sequences of a row; None: any number.
+        max_sequences: maximum number of sequences in a row; None: any number.
 
     Returns:
-        The sequences of each row, by their number.
+        The indices of the sequences in each row.
 
     Raises:
         ValueError: a sequence is longer than a row.
@@ -64,21 +64,21 @@ def pack(
     """Packs the features of sequences into rows.
 
     Args:
-        features: arrays with the sequences as first axis: "input_ids", "input_mask", "segment_ids" [N, T'], padding at
-            the end; labels of tokens are integers of the same shape, what is named masked_lm_... is [N, P'], and all
-            else belongs to the sequence: [N, ...].
+        features: arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are [N, T'], with
+            padding at the end. Token labels are integers of the same shape, features named masked_lm_... are [N, P'],
+            and all others belong to the sequence: [N, ...].
         row_length: T.
-        max_sequences: S; None: the most of any row.
-        max_predictions: P; None: the most of any row.
-        row_multiple: R is a multiple of it; rows of nothing but padding, which count nothing, come last.
+        max_sequences: S; None: the maximum over the rows.
+        max_predictions: P; None: the maximum over the rows.
+        row_multiple: R is a multiple of it; rows of padding come last.
 
     Returns:
         The arrays by name: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
         [R, T] (1 for the first of a row, 0 for padding), "position_ids" [R, T], "cls_positions" [R, S], float32
-        "sequence_weights" [R, S], 1 for a sequence and 0 where a row has fewer.
+        "sequence_weights" [R, S], 1 for a sequence and 0 for padding.
 
     Raises:
-        ValueError: a sequence has no token, or padding before one, or is longer than a row; or a row has more
+        ValueError: a sequence is empty, has padding before a token, or is longer than a row; or a row has more
             predictions than `max_predictions`.
     """
     mask = features["input_mask"]
@@ -89,7 +89,7 @@ def pack(
             "their padding can be packed"
         )
     rows = first_fit(lengths.tolist(), row_length, max_sequences)
-    # For each sequence: its row, its place among the sequences of the row, and the token where it begins.
+    # For each sequence: its row, its index in the row, and the position of its first token.
     numbers = np.concatenate([np.array(row, np.int64) for row in rows])
     row_of = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     place = np.concatenate([np.arange(len(row)) for row in rows])
@@ -99,7 +99,7 @@ def pack(
     taken = {name: values[numbers] for name, values in features.items()}
 
     packed = _pack_predictions(taken, row_of, start, num_rows, max_predictions)
-    source = np.nonzero(taken["input_mask"])  # of each token: its sequence, its position there
+    source = np.nonzero(taken["input_mask"])  # sequence and position of each token
     target = (row_of[source[0]], start[source[0]] + source[1])
     taken |= {
         "sequence_ids": np.broadcast_to((place + 1).astype(np.int32)[:, None], mask.shape),
@@ -122,10 +122,10 @@ def pack(
 
 
 def _pack_predictions(features, row_of, start, num_rows, max_predictions):
-    """Puts the predictions of a row side by side, those that count; their positions become those in the row."""
+    """Joins the predictions of a row that have a weight, and shifts their positions to those in the row."""
     if _PREDICTION_POSITIONS not in features:
         return {}
-    source = np.nonzero(features["masked_lm_weights"])  # of each prediction: its sequence, its column there
+    source = np.nonzero(features["masked_lm_weights"])  # sequence and column of each prediction
     target_row = row_of[source[0]]
     counts = np.bincount(target_row, minlength=num_rows)
     num_columns = int(counts.max()) if max_predictions is None else max_predictions

@@ -1,8 +1,7 @@
-"""Records of pre-training examples into batches, as a pure function of a seed and a step.
+"""Batches of pre-training examples from records, as a pure function of a seed and a step.
 
-The order of the training examples depends on nothing but the seed, so that a run that was interrupted reads on exactly
-where it stopped: example number n of the endless stream lies in pass n // N at place n % N, and the shuffling of a pass
-is seeded by its number.
+The order of the training examples depends only on the seed, so an interrupted run resumes exactly where it stopped.
+Example n of the endless stream is at position n % N of epoch n // N, and the epoch's number seeds its shuffle.
 """
 
 import numpy as np
@@ -12,22 +11,22 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.records.reading import PLACE_PREFIX, PLACES_PER_FILE, example_features, feature_ranges
 from bert_keras.training.input.dynamic_masking import mask_batch
 
-# Differs from the release: it shuffles within 100 records and lets files overtake each other as the disk pleases;
-# here the buffer is larger and the interleaving fixed, because the order must be the same again after a restart.
+# Differs from the original BERT, which shuffles within 100 records and reads files in an order that depends on the
+# disk. Here the buffer is larger and the interleaving fixed, because the order must be the same after a restart.
 _SHUFFLE_BUFFER = 10_000
 _FILES_AT_ONCE = 4
 _BATCHES_AHEAD = 2
 
 
 def training_batches(records, batch_size, seed, start_step=0):
-    """Reads endless shuffled batches, starting at any step; records without masks are masked by seed and step.
+    """Reads endless shuffled batches from any step. The seed and the step determine the masks of unmasked records.
 
     Args:
         records: a `PretrainingRecords`.
         batch_size: int, B.
         seed: int.
-        start_step: int; the first batch is that of this step. The batches before it, as far as they belong to the same
-            pass over the records, are read and skipped, with a line in the log every ten seconds.
+        start_step: int; the step of the first batch. Earlier batches of the same epoch are read and skipped; the log
+            reports this every ten seconds.
 
     Returns:
         A `tf.data.Dataset` of dicts: input_ids, input_mask, segment_ids int32 [B, T]; masked_lm_positions,
@@ -44,13 +43,13 @@ def training_batches(records, batch_size, seed, start_step=0):
 
 
 def evaluation_batches(records, batch_size, num_batches=None):
-    """Reads batches in the order of the files; records without masks get the same ones each time.
+    """Reads batches in the order of the files; unmasked records get the same masks each time.
 
     Args:
         records: a `PretrainingRecords`.
         batch_size: int, B.
-        num_batches: int; exactly that many full batches, starting again at the first file as often as it takes, as the
-            release evaluates. None: every example once, the last batch padded with rows of zeros.
+        num_batches: int; number of full batches. The files are repeated as often as needed, as in the original BERT.
+            None: every example once, the last batch padded with zeros.
 
     Returns:
         A `tf.data.Dataset` as of `training_batches`, with is_real_example float32 [B] in addition: 0 for padding.
@@ -74,10 +73,10 @@ def evaluation_batches(records, batch_size, num_batches=None):
 
 
 def prefetched(batches):
-    """Returns a `tf.data.Dataset` that makes its next two batches while one is worked on.
+    """Returns a `tf.data.Dataset` that prepares its next two batches ahead.
 
-    Without TensorFlow's tuning: its thread sleeps for longer and longer, up to a minute, and does not always hear that
-    the reading has ended, which then waits until it wakes (2.21). Untuned, AUTOTUNE stands for all cores.
+    TensorFlow's autotuning is off. Its thread sleeps for up to a minute and may miss the end of reading, which then
+    waits for the thread (2.21). Without tuning, AUTOTUNE means all cores.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -91,13 +90,13 @@ def _files(records):
 
 
 def _read_file(path, compression_type, first_place):
-    """Returns the records of a file, each with its place, which errors tell."""
+    """Returns the records of a file, each with its place, which error messages use."""
     places = tf.data.Dataset.range(first_place, tf.int64.max, output_type=tf.int64)
     return tf.data.Dataset.zip(tf.data.TFRecordDataset(path, compression_type), places)
 
 
 def _skip(batches, start_step, num_skipped):
-    """Leaves out numbered batches before a step, and logs how far that has come."""
+    """Skips numbered batches before a step, and logs the progress."""
     progress = Progress()
     is_begun = []
 
@@ -115,10 +114,10 @@ def _skip(batches, start_step, num_skipped):
 
 
 def _shuffled_epoch(records, seed, epoch):
-    # tf.data mixes the seed of the graph into that of a shuffle. Set here, it is that of the function that is being
-    # traced; else it would be the caller's global one, and with a global seed of 0 there is no tracing.
+    # tf.data mixes the graph's seed into that of a shuffle. This sets the seed of the function that is being traced.
+    # Otherwise the caller's global seed would apply, and with a global seed of 0 tracing fails.
     tf.random.set_seed(1)
-    # fold_in mixes what was folded in before into the first element, so the epoch takes a second one to get there.
+    # fold_in mixes earlier values into the first element, so a second call moves the epoch there.
     seed = tf.random.fold_in(tf.random.fold_in(tf.constant([seed & 0x7FFFFFFF, 0], tf.int32), epoch), 0)
     seed = tf.cast(seed[0], tf.int64)
     dataset = (
@@ -135,7 +134,7 @@ def _shuffled_epoch(records, seed, epoch):
 
 
 def _parsed(batches, records, batch_size, seed=0):
-    """Parses and checks numbered batches of serialised examples and their places."""
+    """Parses and checks numbered batches of serialized examples and their places."""
     features, ranges = example_features(records), feature_ranges(records)
 
     def parse(step, batch):
@@ -143,7 +142,7 @@ def _parsed(batches, records, batch_size, seed=0):
         names = tf.strings.join([PLACE_PREFIX, tf.strings.as_string(places)])
         batch = tf.io.parse_example(serialized, features, names)
         batch = {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value for name, value in batch.items()}
-        # An id out of range stops a CPU without a word on the file; a GPU or TPU computes with another id.
+        # With an id out of range, a CPU fails without naming the file; a GPU or TPU computes with another id.
         is_valid = [(batch[name] >= first) & (batch[name] < end) for name, (first, end) in ranges.items()]
         is_valid = tf.reduce_all(tf.concat(is_valid, axis=1), axis=1)
         tf.debugging.Assert(tf.reduce_all(is_valid), [names[tf.argmin(tf.cast(is_valid, tf.int8))]])

@@ -1,4 +1,4 @@
-"""Fine-tuned models and exports of any task, by what their folder says."""
+"""Opens a fine-tuned model or an export for the task that its folder names."""
 
 from bert_keras.prediction.loading.task_file import read_settings
 from bert_keras.prediction.tasks.classification import TextClassifier
@@ -12,19 +12,19 @@ _CLASSES = (TextClassifier, ChoicePicker, QuestionAnswerer, EntityTagger, FillMa
 
 
 def open_model(path, batch_size=16, **options):
-    """Loads a fine-tuned model or an export, whatever its task is.
+    """Loads a fine-tuned model or an export for any task.
 
     Args:
-        path: the folder of a run, or of its model, or of an export.
-        batch_size: how many sequences are looked at together, at most.
-        options: `limits`, and for an export for fill_mask the other arguments of `FillMask`.
+        path: a run folder, its folder `model`, or the folder of an export.
+        batch_size: maximum number of sequences in a batch.
+        options: `limits`; for an export for fill_mask also the other arguments of `FillMask`.
 
     Returns:
-        TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger; of an export of a pre-trained model FillMask or
-        Vectorizer.
+        TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger; for an export of a pre-trained model, FillMask
+        or Vectorizer.
 
     Raises:
-        FileNotFoundError: a part of the model is not there.
+        FileNotFoundError: a part of the model is missing.
         ValueError: a part is damaged, or does not fit the others.
     """
     _, settings = read_settings(path)
