@@ -69,9 +69,9 @@ def define_flags():
     flags.DEFINE_list("labels", None, "Names of the classes of the head, separated by commas.", **define)
     flags.DEFINE_bool("keep_optimizer", False, "Keep Adam's slots and the step as well.", **define)
     flags.DEFINE_string("extend_vocab", None, "File of words to add to the vocabulary, one a line.", **define)
-    flags.DEFINE_string("bert_config_file", None, "The config, where it is not beside the checkpoint.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary, where it is not beside the checkpoint.", **define)
-    flags.DEFINE_bool("do_lower_case", None, "Whether the tokenizer lower-cases, where the files are wrong.", **define)
+    flags.DEFINE_string("bert_config_file", None, "The config, if it is not next to the checkpoint.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary, if it is not next to the checkpoint.", **define)
+    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts, if the files are wrong about it.", **define)
     return values
 
 
@@ -105,7 +105,7 @@ def main(argv):
     with folder_that_appears_when_done(values.output, "output", last=_FOUND_BY) as folder:
         write_contents(contents, folder, values.format)
         if vocab_file is None:
-            log.warning("no vocab.txt beside %s and no --vocab_file: none is written", checkpoint.prefix)
+            log.warning("no vocab.txt next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             _write_vocabulary(folder, vocab_file, extended)
             (folder / TOKENIZER_FILE).write_text(preparation_text(preparation), encoding="utf-8")
@@ -124,7 +124,7 @@ def _check_labels(labels):
     if not labels or not all(label.strip() for label in labels):
         raise ValueError(f'--labels="{",".join(labels)}" has an empty name; give one for each class')
     if repeated := sorted({label for label in labels if labels.count(label) > 1}):
-        raise ValueError(f"--labels has {', '.join(repeated)} more than once; give each class a name of its own")
+        raise ValueError(f"--labels has {', '.join(repeated)} more than once; give each class its own name")
 
 
 def _find_input(values):
@@ -138,7 +138,7 @@ def _find_input(values):
             f"the flag out, or give one of the checkpoints {paths.join(values.input, 'model.ckpt-<step>')} as --input, "
             f"with --bert_config_file={paths.join(model, 'bert_config.json')}"
         )
-    log.info("%s is a run of fine-tuning: its model in %s is converted", values.input, model)
+    log.info("%s is a run of fine-tuning: converting its model in %s", values.input, model)
     return model
 
 
@@ -147,7 +147,7 @@ def _select(checkpoint, settings, values):
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
     if config is None:
         raise ValueError(
-            f"there is no config beside {checkpoint.prefix}; give the --bert_config_file that belongs to it"
+            f"{checkpoint.prefix} has no config next to it; give the --bert_config_file that belongs to it"
         )
     check_config(config, checkpoint)
     heads = _choose_heads(checkpoint, settings, values.head)
@@ -160,7 +160,7 @@ def _select(checkpoint, settings, values):
     chosen = heads if values.head else None
     entries = SelectedEntries(checkpoint, chosen, values.keep_optimizer)
     if values.keep_optimizer and entries.names == SelectedEntries(checkpoint, chosen).names:
-        raise ValueError(f"--keep_optimizer: {checkpoint.prefix} holds weights alone; leave the flag out")
+        raise ValueError(f"--keep_optimizer: {checkpoint.prefix} holds only weights; leave the flag out")
     left_out = sorted(set(checkpoint.heads) - set(heads)) if values.head not in TOP_LEVEL_HEADS else []
     if left_out:
         log.info("left out, by --head=%s: %s", values.head, ", ".join(left_out))
@@ -197,13 +197,13 @@ def _choose_heads(checkpoint, settings, choice):
 def _extend(contents, vocab_file, words_file, preparation):
     """Adds words to the vocabulary and logs their ids; returns `ExtendedVocabulary` and Contents."""
     if vocab_file is None:
-        raise ValueError(f"--extend_vocab: no vocab.txt is beside {contents.checkpoint.prefix}; give --vocab_file")
+        raise ValueError(f"--extend_vocab: no vocab.txt is next to {contents.checkpoint.prefix}; give --vocab_file")
     casing = preparation.do_lower_case, preparation.strip_accents
     extended = extend_vocabulary(vocab_file, words_file, *casing)
     if extended.present:
         log.info("%d words are in the vocabulary already: %s", len(extended.present), ", ".join(extended.present))
     if not extended.added:
-        raise ValueError(f"--extend_vocab: {vocab_file} has all words of {words_file} already; nothing is to be added")
+        raise ValueError(f"--extend_vocab: {vocab_file} has all words of {words_file} already; give other words")
     tokenizer = FullTokenizer(vocab_file, *casing)
     for word in extended.added:
         pieces = " ".join(tokenizer.convert_ids_to_tokens(word.piece_ids))
@@ -237,20 +237,18 @@ def _write_vocabulary(folder, vocab_file, extended):
 def _tell_what_is_lost(contents):
     """Logs the facts that a TensorFlow checkpoint without a task.json cannot store."""
     if contents.labels:
-        log.warning("a TensorFlow checkpoint has no place for the names of classes: %s", ",".join(contents.labels))
+        log.warning("a TensorFlow checkpoint cannot store the names of classes: %s", ",".join(contents.labels))
     for head in {"token_classifier", "multiple_choice"} & set(contents.heads):
-        log.info("a TensorFlow checkpoint does not say what its head is for: convert it back with --head=%s", head)
+        log.info("a TensorFlow checkpoint does not store the type of its head: convert it back with --head=%s", head)
 
 
 def _read_back(folder, contents, computed):
     """Reads the written files and compares them with the input; returns the largest difference of the outputs."""
     copy = open_contents(folder, contents.heads)
     if differing := differing_entries(contents.checkpoint, copy.checkpoint):
-        raise ValueError(f"what was written is not what was read, in {', '.join(differing[:5])}; nothing is kept")
+        raise ValueError(f"the written entries differ from the input in {', '.join(differing[:5])}; nothing is kept")
     if copy.config != contents.config:
-        raise ValueError(
-            f"what was written has another config: {copy.config} and not {contents.config}; nothing is kept"
-        )
+        raise ValueError(f"the written config is {copy.config}, not {contents.config}; nothing is kept")
     difference = largest_difference(computed, run_network(copy))
     log.info(
         "read back: all %d entries have the same bits; on a fixed input %s differ by at most %g",
@@ -259,7 +257,7 @@ def _read_back(folder, contents, computed):
         difference,
     )
     if not difference <= _TOLERANCE:  # so that NaN fails, too
-        raise ValueError(f"the network computes something else from what was written ({difference:g}); nothing is kept")
+        raise ValueError(f"the outputs of the written network differ by {difference:g}; nothing is kept")
     return difference
 
 

@@ -56,20 +56,20 @@ def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
     tasks = f"squad, ner, {', '.join(GLUE_TASKS)}"
-    flags.DEFINE_string("task", None, f"What the predictions are for: {tasks}.", **define)
-    flags.DEFINE_string("data_file", None, "The right answers, in the form that the data is distributed in.", **define)
+    flags.DEFINE_string("task", None, f"Task of the predictions: {tasks}.", **define)
+    flags.DEFINE_string("data_file", None, "The correct answers, in the original format of the dataset.", **define)
     flags.DEFINE_string("predictions_file", None, "The predictions.", **define)
     flags.DEFINE_string("na_prob_file", None, "SQuAD 2.0: null_odds.json, to find the best thresholds.", **define)
-    flags.DEFINE_float("na_prob_thresh", 1.0, "SQuAD 2.0: above it a question counts as not answered.", **define)
-    flags.DEFINE_bool("version_2_with_negative", None, "Score as SQuAD 2.0; not given: as the file looks.", **define)
+    flags.DEFINE_float("na_prob_thresh", 1.0, "SQuAD 2.0: above this value, an answer counts as empty.", **define)
+    flags.DEFINE_bool("version_2_with_negative", None, "Score as SQuAD 2.0; default: detected from the data.", **define)
     flags.DEFINE_enum("answer_language", None, LANGUAGES, "SQuAD: compare texts by the rules of MLQA.", **define)
-    flags.DEFINE_integer("word_column", None, "NER: column of the words, from 0; not given: the first.", **define)
+    flags.DEFINE_integer("word_column", None, "NER: column of the words, from 0; default: the first.", **define)
     flags.DEFINE_integer(
-        "tag_column", None, "NER: column of the right tags; not given: the last, or the one before it.", **define
+        "tag_column", None, "NER: column of the correct tags; default: the last, or the one before it.", **define
     )
-    flags.DEFINE_string("xnli_language", "zh", "XNLI: the language whose rows are scored.", **define)
-    flags.DEFINE_bool("json", False, "Write the figures as one object of JSON.", **define)
-    flags.DEFINE_string("output_file", None, "Write them into this file, too.", **define)
+    flags.DEFINE_string("xnli_language", "zh", "XNLI: the language to score.", **define)
+    flags.DEFINE_bool("json", False, "Write the metrics as one JSON object.", **define)
+    flags.DEFINE_string("output_file", None, "Also write the metrics to this file.", **define)
     return values
 
 
@@ -87,7 +87,7 @@ def main(argv):
     require(flag_values, ("task", "predictions_file") if task == "ner" else ("task", "data_file", "predictions_file"))
     for name, task_of_flag in _FLAGS_OF_TASKS.items():
         if task != task_of_flag and name in given_flags(flag_values):
-            raise ValueError(f"--{name} is of --task={task_of_flag}; leave it out for --task={flag_values.task}")
+            raise ValueError(f"--{name} is for --task={task_of_flag}; leave it out for --task={flag_values.task}")
     if flag_values.output_file:
         inputs = ("data_file", "predictions_file", "na_prob_file")
         check_output_file(
@@ -121,8 +121,8 @@ def _take_official_arguments(flag_values, arguments):
     if given or not 2 <= len(arguments) <= 3:
         unknown = f'"{arguments[0]}" is not a flag'
         raise ValueError(
-            f"{unknown}; give flags alone, or as to SQuAD's official script the file of the answers and that of the "
-            "predictions alone (--help lists all flags)"
+            f"{unknown}; give only flags, or only the answer file and the predictions file as for SQuAD's official "
+            "script (--help lists all flags)"
         )
     if len(arguments) == 3 and arguments[2] not in LANGUAGES:
         raise ValueError(
@@ -141,7 +141,7 @@ def _find_task(name):
     except ValueError:
         # A task may have several names; show one of them.
         scored = dict.fromkeys(task.name for task in GLUE_TASKS.values() if "dev" in task.files)
-        raise ValueError(f"--task={name} is none of squad, ner, {', '.join(scored)}") from None
+        raise ValueError(f"--task={name} is not one of squad, ner, {', '.join(scored)}") from None
 
 
 def score_squad(flag_values):
@@ -155,7 +155,7 @@ def score_squad(flag_values):
     """
     articles = read_articles(flag_values.data_file)
     predictions = _read_json_object(flag_values.predictions_file, "give the answer to each question by its id")
-    is_v2, reason = flag_values.version_2_with_negative, "as the flag says"
+    is_v2, reason = flag_values.version_2_with_negative, "set by the flag"
     if is_v2 is None:
         is_v2 = is_version_2(articles)
         reason = "some questions may have no answer" if is_v2 else "every question has an answer"
@@ -166,7 +166,7 @@ def score_squad(flag_values):
     if not is_v2:
         if {"na_prob_file", "na_prob_thresh"} & given_flags(flag_values):
             raise ValueError(
-                f"--na_prob_file and --na_prob_thresh are of SQuAD 2.0, but {flag_values.data_file} is scored as 1.1; "
+                f"--na_prob_file and --na_prob_thresh are for SQuAD 2.0, but {flag_values.data_file} is scored as 1.1; "
                 "leave them out, or give --version_2_with_negative"
             )
         figures = squad_v1_metrics(articles, predictions, language)
@@ -179,8 +179,8 @@ def score_squad(flag_values):
         num_empty = sum(text == "" for text in predictions.values())
         if num_empty:
             log.warning(
-                "%d of %d predictions are empty already, which no threshold takes back; the best thresholds are found "
-                "on predictions that were made without one",
+                "%d of %d predictions are already empty, and no threshold can restore them; to find the best "
+                "thresholds, give predictions made without a threshold",
                 *(num_empty, len(predictions)),
             )
     figures = squad_v2_metrics(articles, predictions, na_probs, flag_values.na_prob_thresh, language)

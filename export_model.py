@@ -48,16 +48,16 @@ def define_flags():
     define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
     flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
-    flags.DEFINE_enum("task", None, list(_OF_TASK), "What a pre-trained model is to do.", **define)
+    flags.DEFINE_enum("task", None, list(_OF_TASK), "The task of a pre-trained model.", **define)
     flags.DEFINE_string("export_dir", None, "Folder to write; new or empty.", **define)
     flags.DEFINE_list("format", ["saved_model"], f"One or more of {', '.join(FORMATS)}.", **define)
     flags.DEFINE_enum("quantize", None, QUANTIZE_CHOICES, "Smaller numbers for the weights.", **define)
-    flags.DEFINE_string("eval_file", None, "Data to tell what --quantize costs; not given: those of the run.", **define)
-    flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with; not given: odd ones.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt beside the checkpoint.", **define)
-    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one beside the checkpoint.", **define)
+    flags.DEFINE_string("eval_file", None, "Data to measure the cost of --quantize; not given: the run's.", **define)
+    flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with; not given: built-in texts.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
+    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one next to the checkpoint.", **define)
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
-    flags.DEFINE_integer("max_seq_length", None, "Pieces of a text; not given: what the model takes.", 5, **define)
+    flags.DEFINE_integer("max_seq_length", None, "Tokens of a text; not given: the maximum of the model.", 5, **define)
     flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)
     flags.DEFINE_enum(
         "pooling", "mean", [name for name in POOLINGS if name != "none"], "How to make a vector.", **define
@@ -87,7 +87,7 @@ def main(argv):
         raise ValueError(error.with_flags().replace("--layers", "--layer")) from None
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
         written = write_export(source, folder, values.format, values.quantize, check_texts)
-    log.info("the export is in %s; README.md there says how to call it", values.export_dir)
+    log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
     return written
 
 
@@ -102,7 +102,7 @@ def _check_flags(values):
         raise ValueError(f"--format={','.join(values.format)}: give one or more of {', '.join(FORMATS)}, each once")
     check_quantize(values.quantize, values.format)
     if values.eval_file and not values.quantize:
-        raise ValueError("--eval_file tells what --quantize costs; leave it out, or give --quantize")
+        raise ValueError("--eval_file measures the cost of --quantize; leave it out, or give --quantize")
     if values.check_file and "saved_model" not in values.format:
         raise ValueError("--check_file has texts, and only a SavedModel takes text; leave it out")
     for flag in ("eval_file", "check_file", "vocab_file"):
@@ -115,11 +115,11 @@ def _check_source(values):
     """Refuses flags that do not name one model, or that repeat values the model stores."""
     given = given_flags(values)
     if values.model_dir and values.init_checkpoint:
-        raise ValueError("there are both --model_dir and --init_checkpoint; give the one that is to be exported")
+        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
     if values.model_dir:
         wrong = [f"--{name}" for name in ("task", *_OF_PRETRAINED) if name in given]
         if wrong:
-            raise ValueError(f"{', '.join(wrong)}: a fine-tuned model says that itself; leave it out with --model_dir")
+            raise ValueError(f"{', '.join(wrong)}: a fine-tuned model sets this; leave it out with --model_dir")
         if is_export(values.model_dir):
             raise ValueError(f"--model_dir={values.model_dir} is an export already; give the run that it was made from")
         return
@@ -130,14 +130,14 @@ def _check_source(values):
         raise ValueError("--eval_file is for fine-tuned models, which have a metric; leave it out")
     for task, names in _OF_TASK.items():
         if wrong := [name for name in names if name in given and task != values.task]:
-            raise ValueError(f"--{wrong[0]} is of --task={task}; leave it out for --task={values.task}")
+            raise ValueError(f"--{wrong[0]} is for --task={task}; leave it out for --task={values.task}")
 
 
 def _open_fine_tuned(values, folder, settings):
     run = read_run(folder, settings.get("step"))
     if values.quantize and run is None:
         raise ValueError(
-            f"--quantize measures its costs with the settings of the run that wrote the model, and for {folder} that "
+            f"--quantize measures its cost with the settings of the run that wrote the model, but for {folder} that "
             "run was not found; give its --output_dir as --model_dir, or if it is that, run its command again first"
         )
     predictor = open_model(values.model_dir)
@@ -171,7 +171,7 @@ def _open_pretrained(values):
         settings = {"pooling": values.pooling, "layer": layers[0]}
     longest = predictor.files.longest
     if length is not None and length > longest:
-        raise ValueError(f"--max_seq_length={length} is more than the {longest} pieces that the model takes; give less")
+        raise ValueError(f"--max_seq_length={length} is more than the {longest} tokens that the model takes; give less")
     settings = {"task": values.task, "max_seq_length": length or longest, **settings}
     return Source(paths.name(paths.real(values.init_checkpoint)), predictor, settings)
 

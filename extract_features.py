@@ -46,11 +46,11 @@ def define_flags():
         "layers", "-1,-2,-3,-4", "Layers, with commas: 0 the first block, -1 the last, or embeddings.", **define
     )
     flags.DEFINE_string("bert_config_file", None, "The config; not given: the one next to the checkpoint.", **define)
-    flags.DEFINE_integer("max_seq_length", 128, "The most pieces of a text; what is more is cut off.", **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a text; the rest is cut off.", **define)
     flags.DEFINE_string("init_checkpoint", None, "The model: folder of a checkpoint or run, or a checkpoint.", **define)
     flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
-    flags.DEFINE_integer("batch_size", 32, "Texts that are looked at together.", lower_bound=1, **define)
+    flags.DEFINE_integer("batch_size", 32, "Texts in a batch.", lower_bound=1, **define)
     flags.DEFINE_bool("use_tpu", False, "Compute on a TPU rather than on the CPU or GPU.", **define)
     flags.DEFINE_string("master", None, "Name or grpc address of the TPU.", **define)
     flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, **define)

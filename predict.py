@@ -50,7 +50,7 @@ _OF_FILL_MASK = ("long", "top_k")
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 _LIMITS = {
     "max_chars": "Characters of a text, at most.",
-    "max_sequences": "Sequences that a text comes to (windows, choices, tokens to score), at most.",
+    "max_sequences": "Sequences of a text (windows, choices, tokens to score), at most.",
     "max_masks": "[MASK]s of a text, at most.",
 }
 # The form of the input, for tasks that do not take single texts.
@@ -63,7 +63,7 @@ def define_flags():
     define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run; or an export.", **define)
     flags.DEFINE_enum(
-        "task", None, [*_PRETRAINED, *FINE_TUNED_TASKS], "What is asked; a fine-tuned model says it itself.", **define
+        "task", None, [*_PRETRAINED, *FINE_TUNED_TASKS], "The task; a fine-tuned model stores its own.", **define
     )
     flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
     flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
@@ -73,12 +73,12 @@ def define_flags():
     flags.DEFINE_string("text_column", None, "Column of the texts in a table; not given: as in training.", **define)
     flags.DEFINE_string("text_pair_column", None, "Column of the second texts in a table.", **define)
     flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table.", **define)
-    flags.DEFINE_enum("has_header", None, HEADERS, "Whether a table has a header; not given: auto.", **define)
+    flags.DEFINE_enum("has_header", None, HEADERS, "Header line of a table; not given: auto.", **define)
     flags.DEFINE_bool("json", False, "Write each answer as a line of JSON.", **define)
     flags.DEFINE_enum("on_error", "stop", ON_ERROR, "Stop at a text without an answer, or report it.", **define)
     flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)
     flags.DEFINE_enum("long", "error", LONG_CHOICES, "What to do with texts too long for the model.", **define)
-    flags.DEFINE_integer("batch_size", 16, "Sequences that are looked at together.", lower_bound=1, **define)
+    flags.DEFINE_integer("batch_size", 16, "Sequences in a batch.", lower_bound=1, **define)
     for name, meaning in _LIMITS.items():
         flags.DEFINE_integer(name, getattr(Limits(), name), meaning, lower_bound=1, **define)
     return values
@@ -110,13 +110,13 @@ def main(argv):
 def _look_at_model_dir(values):
     """Returns the name of the model for errors and the form of its input, before the model is loaded."""
     if values.init_checkpoint:
-        raise ValueError("there are both --model_dir and --init_checkpoint; give the one that is to be asked")
+        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
     _, settings = read_settings(values.model_dir)
     task = settings["task"]
     wrong = [name for name in _OF_PRETRAINED if name in given_flags(values)]
     wrong = [f"--{name}" for name in wrong if task != "fill_mask" or name not in _OF_FILL_MASK]
     if wrong:
-        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export says that itself; leave it out")
+        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export sets this; leave it out")
     if values.task not in (None, task):
         raise ValueError(f"--task={values.task}, but --model_dir={values.model_dir} is for {task}; leave --task out")
     shape = "pair" if settings.get("is_pair") else _SHAPES.get(task, "text")
@@ -131,10 +131,10 @@ def _check_pretrained(values):
     if values.task is None and not values.init_checkpoint:
         raise ValueError("missing: --model_dir, or --task and --init_checkpoint (--help says what each is for)")
     if values.task in FINE_TUNED_TASKS:
-        raise ValueError(f"--task={values.task} is of fine-tuned models; give the folder of one as --model_dir")
+        raise ValueError(f"--task={values.task} is for fine-tuned models; give the folder of one as --model_dir")
     require(values, ("task", "init_checkpoint"))
     if "top_k" in given_flags(values) and values.task != "fill_mask":
-        raise ValueError(f"--top_k is of --task=fill_mask; leave it out for --task={values.task}")
+        raise ValueError(f"--top_k is for --task=fill_mask; leave it out for --task={values.task}")
 
 
 def _rows(values, arguments, shape, called, limits):

@@ -53,7 +53,7 @@ def define_flags():
     flags.DEFINE_string("tfds", None, "A data set of TensorFlow Datasets, such as glue/mrpc.", **define)
     flags.DEFINE_string("tfds_eval_split", "validation", "Its split to evaluate on.", **define)
     flags.DEFINE_string("tfds_predict_split", "test", "Its split to predict.", **define)
-    flags.DEFINE_enum("kind", "single_label", KINDS, "What your own data are labelled with.", **define)
+    flags.DEFINE_enum("kind", "single_label", KINDS, "Type of the labels in your data.", **define)
     flags.DEFINE_string("text_column", None, "Column of the text; not given: found by its name.", **define)
     flags.DEFINE_string("text_pair_column", None, "Column of the second text.", **define)
     flags.DEFINE_string("label_column", None, "Column of the label; not given: found by its name.", **define)
@@ -62,17 +62,17 @@ def define_flags():
         "has_header",
         "auto",
         HEADERS,
-        "Whether the first row of a table names its columns; auto: as it looks.",
+        "Whether the first row of a table names its columns; auto: guessed.",
         **define,
     )
-    flags.DEFINE_string("label_separator", None, "What separates several labels in a cell.", **define)
+    flags.DEFINE_string("label_separator", None, "Separator of several labels in a cell.", **define)
     flags.DEFINE_list("choice_columns", [], "Columns of the choices, for --kind=multiple_choice.", **define)
     flags.DEFINE_bool("skip_bad_rows", False, "Leave out rows that cannot be read, and count them.", **define)
     flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.", **define)
-    flags.DEFINE_string("metric", None, "The figure to choose by; not given: the task's first.", **define)
+    flags.DEFINE_string("metric", None, "Metric that selects the model; not given: the task's first.", **define)
     flags.DEFINE_string("class_weights", None, "balanced, or a weight for each label in order.", **define)
     flags.DEFINE_integer(
-        "doc_stride", None, "Spread long texts over windows, so many pieces apart; not given: cut.", 1, **define
+        "doc_stride", None, "Split long texts into windows, this many tokens apart; not given: cut.", 1, **define
     )
     return values
 

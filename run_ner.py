@@ -56,7 +56,7 @@ def define_flags():
     )
     flags.DEFINE_bool("document_context", False, "Show each sentence with its neighbours in the document.", **define)
     flags.DEFINE_enum(
-        "tagger", "linear", TAGGERS, "A layer trained with the encoder, or LSTMs on the encoder as it is.", **define
+        "tagger", "linear", TAGGERS, "A layer trained with the encoder, or LSTMs on the frozen encoder.", **define
     )
     return values
 

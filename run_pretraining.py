@@ -77,14 +77,14 @@ def define_flags():
     flags.DEFINE_string("output_dir", None, "Folder of the run.", **define)
     flags.DEFINE_string("init_checkpoint", None, "Checkpoint whose weights training starts from.", **define)
     flags.DEFINE_integer("max_seq_length", 128, "Length of the records' sequences.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_predictions_per_seq", 20, "Masked pieces of a record.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_predictions_per_seq", 20, "Masked tokens of a record.", lower_bound=1, **define)
     flags.DEFINE_bool("do_train", False, "Train.", **define)
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
     flags.DEFINE_integer("train_batch_size", 32, "Examples of an update, over all devices.", lower_bound=1, **define)
     flags.DEFINE_integer("eval_batch_size", 8, "Examples of an evaluation batch.", lower_bound=1, **define)
     flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.", **define)
     flags.DEFINE_integer("num_train_steps", 100000, "Step at which training ends.", lower_bound=1, **define)
-    flags.DEFINE_integer("num_warmup_steps", 10000, "Steps of rising learning rate.", lower_bound=0, **define)
+    flags.DEFINE_integer("num_warmup_steps", 10000, "Steps with a rising learning rate.", lower_bound=0, **define)
     flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation, at most.", lower_bound=1, **define)
     define_device_flags(values)
 
@@ -92,11 +92,11 @@ def define_flags():
     flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: none.", lower_bound=0, **define)
     flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
     flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; copied to output_dir.", **define)
-    flags.DEFINE_integer("seed", 12345, "Of initial weights, order of examples and dropout.", 0, 2**31 - 1, **define)
+    flags.DEFINE_integer("seed", 12345, "Seed of initial weights, example order and dropout.", 0, 2**31 - 1, **define)
     flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Parts that an update's batch is worked through in.", lower_bound=1, **define
+        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
     )
-    flags.DEFINE_bool("smooth_learning_rate", False, "Let the rate fall from the end of the warm-up on.", **define)
+    flags.DEFINE_bool("smooth_learning_rate", False, "Decay the learning rate from the end of the warm-up.", **define)
     flags.DEFINE_bool("allow_partial_checkpoint", False, "Accept an init_checkpoint that lacks weights.", **define)
     flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", **define)
     flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
@@ -212,7 +212,7 @@ def _read_input(settings):
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
         seen = sorted(set(records.files) & set(eval_records.files))
         if seen:
-            log.warning("%s is trained on as well, so that its figures say little of other text", ", ".join(seen))
+            log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)
     return config, records, eval_records
@@ -250,8 +250,8 @@ def _load(model, checkpoint, allow_partial):
         report = load_weights(weights_by_name(model), checkpoint, allow_partial)
     except IncompleteMatchError as error:
         raise ValueError(
-            f"{error}, or give --allow_partial_checkpoint, with which weights that are missing start from random "
-            "numbers and those left over are not used"
+            f"{error}, or give --allow_partial_checkpoint to initialize missing weights at random and ignore "
+            "unknown ones"
         ) from None
     log.info("%s", report)
 
@@ -268,9 +268,7 @@ def _evaluation(settings, task, strategy, records, eval_records):
     """Returns a function that evaluates the task's model and returns its metrics; see `training.loop.train`."""
     batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
     if eval_records is None:
-        log.warning(
-            "no --eval_file: evaluating, as the release does, on the records of --input_file, which training has seen"
-        )
+        log.warning("no --eval_file: evaluating on the training records (--input_file), as the original BERT does")
         batches = evaluation_batches(records, batch_size, max_steps)
     else:
         batches = evaluation_batches(eval_records, batch_size).take(max_steps)

@@ -44,23 +44,23 @@ def define_flags():
     flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.", **define)
     flags.DEFINE_string("eval_file", None, "SQuAD's JSON with answers, to evaluate on.", **define)
     flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer; evaluated on if it has answers.", **define)
-    flags.DEFINE_integer("doc_stride", 128, "Pieces from a window of a text to the next.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_query_length", 64, "Pieces that a question is cut to.", lower_bound=1, **define)
+    flags.DEFINE_integer("doc_stride", 128, "Tokens from a window of a text to the next.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_query_length", 64, "Maximum tokens of a question.", lower_bound=1, **define)
     flags.DEFINE_integer("n_best_size", 20, "Answers to write for each question, at most.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_answer_length", 30, "Pieces of an answer, at most.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_answer_length", 30, "Maximum tokens of an answer.", lower_bound=1, **define)
     flags.DEFINE_enum(
         "answer_language", None, LANGUAGES, "Compare answers by the rules of MLQA; not given: as SQuAD does.", **define
     )
-    flags.DEFINE_bool("verbose_logging", False, "Tell of answers whose text is not found in their words.", **define)
+    flags.DEFINE_bool("verbose_logging", False, "Log answers whose text is not found in their words.", **define)
     flags.DEFINE_bool("version_2_with_negative", False, "SQuAD 2.0: a text may not hold the answer.", **define)
     flags.DEFINE_float(
-        "null_score_diff_threshold", 0.0, "Odds above which there is no answer; not given: those found best.", **define
+        "null_score_diff_threshold", 0.0, "Odds above which the answer is empty; not given: the best found.", **define
     )
     flags.DEFINE_enum(
         "answer_text",
         "release",
         ANSWER_TEXTS,
-        "Text of an answer: the release's, or by its place.",
+        "Text of an answer: as in the original BERT, or cut from the context.",
         **define,
     )
     define_fine_tuning_flags(values, max_seq_length=384)
@@ -117,8 +117,8 @@ def _check(settings):
             raise ValueError(f"--{action} needs --{name}, a file of SQuAD's JSON")
     if settings["max_seq_length"] <= settings["max_query_length"] + 3:
         raise ValueError(
-            f"--max_seq_length={settings['max_seq_length']} leaves no room for a text beside the question, whose "
-            f"--max_query_length={settings['max_query_length']}, and 3 special tokens; "
+            f"--max_seq_length={settings['max_seq_length']} leaves no room for a text after a question of "
+            f"--max_query_length={settings['max_query_length']} and 3 special tokens; "
             f"give more than {settings['max_query_length'] + 3}"
         )
 
@@ -128,7 +128,7 @@ def _check_needs_no_evaluation(settings):
     several += ["num_seeds"] if settings["num_seeds"] > 1 else []
     several += ["eval_steps"] if settings["eval_steps"] else []
     if settings["do_train"] and several:
-        raise ValueError(f"--{several[0]} asks for evaluations; give --eval_file, or a --predict_file with answers")
+        raise ValueError(f"--{several[0]} needs evaluations; give --eval_file, or a --predict_file with answers")
 
 
 def run_program():

@@ -140,7 +140,7 @@ def ours_to_others(config, folder, features):
     gelu = {"gelu": "tanh", "gelu_erf": "erf"}[config.hidden_act]
     print_row(OURS, TORCH, gelu, expected, run_transformers(load_transformers(folder / "ours_safetensors"), features))
     other = load_transformers(folder / "ours_safetensors", hidden_act={"tanh": "gelu", "erf": "gelu_new"}[gelu])
-    print_row(OURS, f"{TORCH}, told the other gelu", gelu, expected, run_transformers(other, features))
+    print_row(OURS, f"{TORCH}, given the other gelu", gelu, expected, run_transformers(other, features))
     # keras-hub ignores the config and always uses the tanh form of gelu.
     note = "" if gelu == "tanh" else ", which has only tanh"
     backbone = keras_hub.models.BertBackbone.from_preset(str(folder / "ours_safetensors"))

@@ -65,9 +65,9 @@ def define_flags():
     values = flags.FlagValues()
     flags.DEFINE_string("data_dir", None, "Folder with MRPC, as distributed.", flag_values=values)
     flags.DEFINE_string("init_checkpoint", None, "The encoder, a folder of safetensors.", flag_values=values)
-    flags.DEFINE_list("programs", [*PROGRAMS][:-1], f"Which take turns: {', '.join(PROGRAMS)}.", flag_values=values)
-    flags.DEFINE_integer("rounds", 3, "How often each has its turn.", lower_bound=1, flag_values=values)
-    flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the examples.", flag_values=values)
+    flags.DEFINE_list("programs", [*PROGRAMS][:-1], f"Programs to run: {', '.join(PROGRAMS)}.", flag_values=values)
+    flags.DEFINE_integer("rounds", 3, "Number of turns of each program.", lower_bound=1, flag_values=values)
+    flags.DEFINE_float("num_train_epochs", 3.0, "Training epochs.", flag_values=values)
     flags.DEFINE_enum("device", "cpu", DEVICES, "Where all programs compute.", flag_values=values)
     return values
 
@@ -79,7 +79,7 @@ def main(argv):
     require(values, ("data_dir", "init_checkpoint"))
     unknown = [name for name in values.programs if name not in PROGRAMS]
     if unknown:
-        raise ValueError(f"--programs={unknown[0]} is none of {', '.join(PROGRAMS)}")
+        raise ValueError(f"--programs={unknown[0]} is not one of {', '.join(PROGRAMS)}")
     device = use_device(values.device)
     speed.print_machine(" ".join(argv), ("tensorflow", "keras", "torch", "transformers", "accelerate"), device)
     turns = {name: [] for name in values.programs}

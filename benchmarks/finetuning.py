@@ -94,7 +94,7 @@ def define_flags():
     flags.DEFINE_string("data_dir", None, "Folder with glue/, bbc/, conll2003/ and squad/.", flag_values=values)
     flags.DEFINE_string("init_checkpoint", None, "The pre-trained encoder, a folder.", flag_values=values)
     flags.DEFINE_string("work_dir", None, "Folder for the runs.", flag_values=values)
-    flags.DEFINE_list("rows", [], "Names of rows to run, by how they begin; none: all.", flag_values=values)
+    flags.DEFINE_list("rows", [], "Rows to run, by the beginning of their names; none: all.", flag_values=values)
     return values
 
 
@@ -105,7 +105,7 @@ def main(argv):
     require(values, ("data_dir", "init_checkpoint", "work_dir"))
     unknown = [name for name in values.rows if not any(row.name.startswith(name) for row in ROWS)]
     if unknown:
-        raise ValueError(f"--rows={unknown[0]} is the beginning of none of {', '.join(row.name for row in ROWS)}")
+        raise ValueError(f"--rows={unknown[0]} does not begin any of {', '.join(row.name for row in ROWS)}")
     pathlib.Path(values.work_dir).mkdir(parents=True, exist_ok=True)
     rows = [row for row in ROWS if not values.rows or any(row.name.startswith(name) for name in values.rows)]
     # Run every task once before any task twice, so that errors show early.
@@ -155,7 +155,7 @@ def results_table(work_dir):
     Returns:
         str, Markdown.
     """
-    lines = ["| task | figure | median | range | seeds | from random numbers | knowing nothing | minutes |"]
+    lines = ["| task | metric | median | range | seeds | random weights | baseline | minutes |"]
     lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
     commands = []
     for row in ROWS:

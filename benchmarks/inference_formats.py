@@ -34,7 +34,7 @@ from bert_keras.prediction.loading.exported import open_litert, open_onnx, open_
 from bert_keras.prediction.loading.model_files import open_model_files
 
 # Rows and tokens of each question.
-SHAPES = {"one of 12 pieces": (1, 12), "one of 128": (1, 128), "64 of 128": (64, 128)}
+SHAPES = {"one of 12 tokens": (1, 12), "one of 128": (1, 128), "64 of 128": (64, 128)}
 _LABELS = ("no", "yes")
 
 
@@ -43,7 +43,7 @@ def define_flags():
     values = flags.FlagValues()
     flags.DEFINE_string("init_checkpoint", None, "The encoder, a folder.", flag_values=values)
     flags.DEFINE_string("work_dir", None, "Folder for the exports; new or empty.", flag_values=values)
-    flags.DEFINE_integer("num_rounds", 15, "Measurements of each figure.", lower_bound=1, flag_values=values)
+    flags.DEFINE_integer("num_rounds", 15, "Number of measurements.", lower_bound=1, flag_values=values)
     return values
 
 

@@ -54,10 +54,10 @@ def define_flags():
     """Returns the flags of this benchmark."""
     values = flags.FlagValues()
     flags.DEFINE_string("corpus", None, "Text files, separated by commas.", flag_values=values)
-    flags.DEFINE_string("vocab_file", None, "Vocabulary of 30,522 pieces.", flag_values=values)
+    flags.DEFINE_string("vocab_file", None, "Vocabulary of 30,522 word pieces.", flag_values=values)
     flags.DEFINE_string("work_dir", None, "Folder for records and the run.", flag_values=values)
     flags.DEFINE_integer("num_train_steps", 12000, "Steps.", flag_values=values)
-    flags.DEFINE_integer("num_warmup_steps", 1000, "Steps of rising learning rate.", flag_values=values)
+    flags.DEFINE_integer("num_warmup_steps", 1000, "Steps with a rising learning rate.", flag_values=values)
     flags.DEFINE_integer("eval_steps", 1000, "Steps between two evaluations.", flag_values=values)
     return values
 
@@ -166,13 +166,13 @@ def report(work_dir, baselines, command, minutes):
     print(f"\nCommand: `python {command}`")
     print(
         f"Machine: {describe_machine(('tensorflow', 'keras'))}; {minutes:.0f} minutes of training and evaluation\n"
-        f"Training text: {summary['documents']} documents, {summary['tokens']:,} pieces, "
+        f"Training text: {summary['documents']} documents, {summary['tokens']:,} tokens, "
         f"{summary['instances']:,} examples\n"
     )
     print(
         "| held out, after step | MLM loss | MLM accuracy | NSP loss | NSP accuracy |\n| --- | --- | --- | --- | --- |"
     )
-    shown = [(f'baselines (always "{baselines["piece"]}"; share of each piece)', baselines)]
+    shown = [(f'baselines (always "{baselines["piece"]}"; share of each token)', baselines)]
     shown += [(row["step"], row) for row in rows]
     for label, values in shown:
         figures = [float(values[name]) for name in names]

@@ -42,8 +42,8 @@ def define_flags():
     flags.DEFINE_list("corpus", None, "Text files.", flag_values=values)
     flags.DEFINE_string("vocab_file", None, "Vocabulary.", flag_values=values)
     flags.DEFINE_integer("batch_size", 32, "Examples of a batch.", flag_values=values)
-    flags.DEFINE_integer("rounds", 3, "How often each is read.", flag_values=values)
-    flags.DEFINE_float("seconds", 3.0, "How long it is read, at least.", flag_values=values)
+    flags.DEFINE_integer("rounds", 3, "Number of times to read each.", flag_values=values)
+    flags.DEFINE_float("seconds", 3.0, "Minimum duration of reading, in seconds.", flag_values=values)
     return values
 
 
@@ -73,7 +73,7 @@ def datasets(values, num_tokens, folder):
     of_features = feature_batches.training_batches(features, values.batch_size, seed=1)
     return {
         "records": batches,
-        "records, masked as they are read": pretraining_batches.training_batches(dynamic, values.batch_size, seed=1),
+        "records, masked while reading": pretraining_batches.training_batches(dynamic, values.batch_size, seed=1),
         "records, packed": pack_batches(batches, PackedShape()),
         "features": of_features,
         "features, packed": pack_batches(of_features, PackedShape()),

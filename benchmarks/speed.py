@@ -31,12 +31,12 @@ def define_flags():
         flag_values=values,
     )
     flags.DEFINE_list("num_tokens", ["128", "512"], "Lengths of the sequences.", flag_values=values)
-    flags.DEFINE_integer("batch_size", 8, "Sequences at a time.", flag_values=values)
+    flags.DEFINE_integer("batch_size", 8, "Sequences in a batch.", flag_values=values)
     flags.DEFINE_list(
-        "programs", [], "Which take turns, by how their names begin; none: all, if they fit.", flag_values=values
+        "programs", [], "Programs to run, by the beginning of their names; none: all that fit.", flag_values=values
     )
-    flags.DEFINE_integer("rounds", 5, "How often each program has its turn.", flag_values=values)
-    flags.DEFINE_float("seconds", 5.0, "How long a turn lasts, at least.", flag_values=values)
+    flags.DEFINE_integer("rounds", 5, "Number of turns of each program.", flag_values=values)
+    flags.DEFINE_float("seconds", 5.0, "Minimum duration of a turn, in seconds.", flag_values=values)
     flags.DEFINE_enum("device", "cpu", DEVICES, "Where all programs compute.", flag_values=values)
     return values
 
@@ -62,7 +62,7 @@ def compare(argv, description, make_programs, operations):
             makers = make_programs(config, batch, values.device)
             chosen = [program for program in makers if program.startswith(tuple(values.programs or ("",)))]
             if not chosen:
-                raise ValueError(f"--programs={','.join(values.programs)} begins none of {', '.join(makers)}")
+                raise ValueError(f"--programs={','.join(values.programs)} does not begin any of {', '.join(makers)}")
             made = {program: makers[program]() for program in chosen}
             programs = {**made, **peak_programs()}
             times = take_turns(programs, values.rounds, values.seconds)

@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs 
 from benchmarks.machine import describe_machine
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
 
-RELEASE, PLAIN, OURS = "the release", "BasicTokenizer + WordpieceTokenizer", "FullTokenizer.encode"
+RELEASE, PLAIN, OURS = "the original BERT", "BasicTokenizer + WordpieceTokenizer", "FullTokenizer.encode"
 
 
 def make_release(vocab_file, do_lower_case):
@@ -140,7 +140,7 @@ def print_table(speeds, differences, repeats):
     print(f"`python {shlex.join(['benchmarks/tokenization.py', *sys.argv[1:]])}`\n")
     print(f"{describe_machine()}; one core used; median (lowest to highest) of {repeats} runs.")
     if base == PLAIN:
-        print("The release is not measured: pip install --no-deps bert-tensorflow==1.0.1 six")
+        print("The original BERT is not measured: pip install --no-deps bert-tensorflow==1.0.1 six")
     print(f"\n| text | tokenizer | MB/s | times {base} | sentences with other ids |")
     print("| --- | --- | ---: | ---: | ---: |")
     for (text, name), runs in speeds.items():
@@ -158,7 +158,7 @@ def main():
     parser.add_argument("--corpus", required=True, help="pattern of text files, one sentence a line")
     parser.add_argument("--vocab", required=True, help="WordPiece vocabulary")
     parser.add_argument("--megabytes", type=float, default=64, help="size of the repeated and shuffled text")
-    parser.add_argument("--repeats", type=int, default=3, help="measurements of each figure")
+    parser.add_argument("--repeats", type=int, default=3, help="number of measurements")
     parser.add_argument("--cased", action="store_true", help="keep case and accents")
     args = parser.parse_args()
     files = sorted(glob.glob(args.corpus))

@@ -25,10 +25,10 @@ def main(argv):
     values = flags.FlagValues()
     for name in ("data_dir", "init_checkpoint", "output_dir"):
         flags.DEFINE_string(name, None, "A folder.", flag_values=values)
-    flags.DEFINE_enum("precision", "float32", ("float32", "bfloat16"), "Of the products.", flag_values=values)
-    flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the examples.", flag_values=values)
+    flags.DEFINE_enum("precision", "float32", ("float32", "bfloat16"), "Number format of products.", flag_values=values)
+    flags.DEFINE_float("num_train_epochs", 3.0, "Training epochs.", flag_values=values)
     flags.DEFINE_integer("train_batch_size", 32, "Examples in a step.", flag_values=values)
-    flags.DEFINE_integer("seed", 1, "Of the run.", flag_values=values)
+    flags.DEFINE_integer("seed", 1, "Seed of the run.", flag_values=values)
     values(argv)
     torch.set_num_threads(os.cpu_count())
     arguments = transformers.TrainingArguments(

@@ -39,10 +39,10 @@ def define_device_flags(flag_values):
         "precision",
         "float32",
         [*PRECISIONS, "auto"],
-        "What products are computed in; auto: bfloat16 where the hardware has instructions for it, else float32.",
+        "Number format of products; auto: bfloat16 if the hardware has instructions for it, else float32.",
         flag_values=flag_values,
     )
-    flags.DEFINE_bool("jit", False, "Let XLA compile the network, anew for every shape.", flag_values=flag_values)
+    flags.DEFINE_bool("jit", False, "Compile the network with XLA, once for every shape.", flag_values=flag_values)
     flags.DEFINE_bool(
         "recompute", False, "Compute the layers again for the gradients: less memory.", flag_values=flag_values
     )

@@ -40,12 +40,12 @@ def define_flags() -> flags.FlagValues:
     flags.DEFINE_string(
         "input_file", None, "Text files: names and patterns, separated by commas; local or remote.", **define
     )
-    flags.DEFINE_string("vocab_file", None, "The vocabulary to write, one piece a line; must not exist.", **define)
-    flags.DEFINE_integer("vocab_size", 30522, "Pieces of the vocabulary.", **define)
+    flags.DEFINE_string("vocab_file", None, "The vocabulary to write, one token a line; must not exist.", **define)
+    flags.DEFINE_integer("vocab_size", 30522, "Number of tokens in the vocabulary.", **define)
     flags.DEFINE_bool("do_lower_case", True, "Lower-case and strip accents.", **define)
-    flags.DEFINE_integer("num_unused", 994, "Places for your own words, [unusedN].", lower_bound=0, **define)
-    flags.DEFINE_integer("alphabet_size", 1000, "Characters that are pieces, at most.", lower_bound=1, **define)
-    flags.DEFINE_integer("num_workers", 1, "Processes that count words; they change nothing else.", 1, **define)
+    flags.DEFINE_integer("num_unused", 994, "Number of [unusedN], for words that you add.", lower_bound=0, **define)
+    flags.DEFINE_integer("alphabet_size", 1000, "Most characters that become tokens.", lower_bound=1, **define)
+    flags.DEFINE_integer("num_workers", 1, "Number of processes; does not change the vocabulary.", 1, **define)
     flags.DEFINE_bool("strict_utf8", False, "Refuse text that is not UTF-8 instead of dropping bytes.", **define)
     return values
 
@@ -68,9 +68,7 @@ def main(argv: list[str]) -> dict:
     input_files = find_text_files(values.input_file)
     check_output_file(values.vocab_file, "--vocab_file", {"--input_file": input_files})
     if paths.exists(values.vocab_file):
-        raise ValueError(
-            f"--vocab_file={values.vocab_file} exists, and models may need it as it is; choose another name"
-        )
+        raise ValueError(f"--vocab_file={values.vocab_file} exists, and models may depend on it; choose another name")
     check_text_files(input_files)
 
     console = open_console()
@@ -89,11 +87,11 @@ def main(argv: list[str]) -> dict:
 def _table(summary: dict) -> Table:
     table = Table("", "of the text", show_edge=False)
     table.columns[1].justify = "right"
-    table.add_row("pieces of the vocabulary", f"{summary['vocab_size']:,}")
+    table.add_row("tokens in the vocabulary", f"{summary['vocab_size']:,}")
     table.add_row("words", f"{summary['num_words']:,}")
     table.add_row("different words", f"{summary['num_different']:,}")
-    table.add_row("words that are one piece", f"{100 * summary['whole_share']:.2f} %")
-    table.add_row("pieces of a word", f"{summary['pieces_per_word']:.3f}")
+    table.add_row("words that are one token", f"{100 * summary['whole_share']:.2f} %")
+    table.add_row("word pieces per word", f"{summary['pieces_per_word']:.3f}")
     table.add_row("unknown words ([UNK])", f"{100 * summary['unknown_share']:.2f} %")
     if summary["unknown_characters"]:
         table.add_row("most frequent unknown characters", " ".join(summary["unknown_characters"]))

@@ -43,7 +43,7 @@ _ROWS = {
     "tokens": "tokens",
     "instances": "instances",
     "masked_share": "masked, of the tokens that are not padding",
-    "padding_share": "padding, of all places",
+    "padding_share": "padding, of all positions",
     "unknown_share": "unknown ([UNK]), of the text's tokens",
 }
 # Splits a file name into stem and ending: "train-v1.0" and ".tfrecord.gz".
@@ -82,13 +82,13 @@ def define_flags() -> flags.FlagValues:
         "The most masked tokens in an example; about max_seq_length * masked_lm_prob.",
     )
     define(number, "random_seed", defaults.random_seed, "Seed of all random choices.")
-    define(number, "dupe_factor", defaults.dupe_factor, "Passes over the text, each with its own masks.")
+    define(number, "dupe_factor", defaults.dupe_factor, "Number of times to use the text, each time with other masks.")
     define(flags.DEFINE_float, "masked_lm_prob", defaults.masked_lm_prob, "Share of the tokens to mask.")
     define(
         flags.DEFINE_float,
         "short_seq_prob",
         defaults.short_seq_prob,
-        "Probability that a document is cut into shorter examples in a pass.",
+        "Probability that a document is cut into shorter examples.",
     )
     define(switch, "strict_utf8", defaults.strict_utf8, "Refuse text that is not UTF-8 instead of dropping bytes.")
     choice = flags.DEFINE_enum
@@ -99,15 +99,15 @@ def define_flags() -> flags.FlagValues:
         "Mask spans of words: ngram: up to 3 words, as ALBERT; geometric: up to 10, as SpanBERT.",
         flag_values=values,
     )
-    define(switch, "dynamic_masking", defaults.dynamic_masking, "Mask nothing; training masks in each pass.")
+    define(switch, "dynamic_masking", defaults.dynamic_masking, "Write examples without masks; training masks them.")
     choice(
         "sentence_task",
         defaults.sentence_task,
         list(SENTENCE_TASKS),
-        "sentence_order: tell two segments from the same exchanged, as ALBERT; none: whole sentences, as RoBERTa.",
+        "sentence_order: detect exchanged segments, as ALBERT; none: whole sentences without a task, as RoBERTa.",
         flag_values=values,
     )
-    define(number, "num_workers", 1, "Processes; 1: the original's order; from 2 on the same files for every number.")
+    define(number, "num_workers", 1, "Number of processes. 1 keeps the original order; all others give the same files.")
     define(number, "num_shards", 1, "Record files to write; with more than 1, NAME-00000-of-00010.tfrecord and so on.")
     choice(
         "compression", "none", ("none", "gzip"), "gzip: compressed records, as for a name in .gz.", flag_values=values
@@ -179,10 +179,10 @@ def _name_shards(output_files: list[str], num_shards: int) -> list[str]:
     if num_shards == 1:
         return output_files
     if num_shards < 1:
-        raise ValueError(f"--num_shards={num_shards} files hold nothing; give 1 or more")
+        raise ValueError(f"--num_shards={num_shards} is not a valid number of files; give 1 or more")
     if len(output_files) > 1:
         raise ValueError(
-            f"--output_file names {len(output_files)} files and --num_shards={num_shards} makes several of one; "
+            f"--output_file names {len(output_files)} files, but --num_shards={num_shards} needs one name; "
             "give one name, or leave out --num_shards"
         )
     stem, ending = _NAME.fullmatch(output_files[0]).groups()
@@ -206,7 +206,7 @@ def _casing(values: flags.FlagValues) -> dict[str, bool | None]:
     for name, value in read_casing(values.vocab_file).items():
         if name not in given_flags(values):
             casing[name] = value
-            log.info("--%s=%s, as the tokenizer_config.json next to %s says", name, value, values.vocab_file)
+            log.info("--%s=%s (set in the tokenizer_config.json next to %s)", name, value, values.vocab_file)
     return casing
 
 

@@ -33,7 +33,7 @@ def classification_metrics(label_ids, predicted_ids, names=("accuracy",)):
     labels, predicted = _in_step(label_ids, predicted_ids)
     for name in names:
         if name not in CLASSIFICATION_METRICS:
-            raise ValueError(f'"{name}" is no figure of classification; give some of {", ".join(_QUOTED)}')
+            raise ValueError(f'"{name}" is not a classification metric; choose from {", ".join(_QUOTED)}')
     return {name: _classification_metric(name, labels, predicted) for name in names}
 
 
@@ -50,9 +50,7 @@ def _classification_metric(name, labels, predicted):
         return 0.0 if is_constant else float(metrics.matthews_corrcoef(labels, predicted))
     highest = max(labels.max(), predicted.max())
     if highest > 1:
-        raise ValueError(
-            f"f1 is that of class 1 of two, but there is a class {highest}; take f1_macro for more classes"
-        )
+        raise ValueError(f"f1 is for classes 0 and 1, but there is a class {highest}; use f1_macro for more classes")
     return float(metrics.f1_score(labels, predicted, zero_division=0))
 
 
@@ -197,7 +195,7 @@ def _in_step(labels, predicted):
     if labels.shape != predicted.shape:
         raise ValueError(f"there are {_shape(labels)} labels, but {_shape(predicted)} predictions; give one for each")
     if not labels.size:
-        raise ValueError("there are no examples to judge; give at least one with its label")
+        raise ValueError("there are no examples; give at least one with its label")
     return labels, predicted
 
 
@@ -207,7 +205,7 @@ def _shape(values):
 
 def _indicators(what, values):
     if values.ndim != 2 or not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{what} of several labels have to be 0 or 1, a row for each example and a column a label")
+        raise ValueError(f"{what} must be 0 or 1, with a row for each example and a column for each label")
     return values.astype(np.int64)
 
 
@@ -215,4 +213,4 @@ def _check_ids(truth, predicted, labels):
     for what, ids in (("label", truth), ("prediction", predicted)):
         if ids.min() < 0 or ids.max() >= len(labels):
             wrong = ids.min() if ids.min() < 0 else ids.max()
-            raise ValueError(f"there is a {what} {wrong}, but {len(labels)} classes have names; give every class one")
+            raise ValueError(f"there is a {what} {wrong}, but {len(labels)} classes have names; name every class")

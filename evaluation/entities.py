@@ -40,7 +40,7 @@ def entities(tags):
 def check_tag(tag):
     """Raises ValueError if a tag is not O, B-TYPE or I-TYPE."""
     if not _TAG.fullmatch(tag):
-        raise ValueError(f'tag "{tag}" is none of O, B-TYPE, I-TYPE; give the tags as BIO or IOB1')
+        raise ValueError(f'tag "{tag}" is not O, B-TYPE or I-TYPE; give the tags as BIO or IOB1')
 
 
 def entity_metrics(true_tags, predicted_tags):
@@ -114,7 +114,7 @@ def _count(true_tags, predicted_tags):
             for type_, _, _ in spans:
                 tallies[type_][name] += 1
     if not any(map(len, true_tags)):
-        raise ValueError("there are no tags to judge; give at least one sentence")
+        raise ValueError("there are no tags; give at least one sentence")
     return tallies
 
 

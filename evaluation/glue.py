@@ -63,11 +63,11 @@ def submission_text(task, predictions, labels=None):
         ValueError: the task is unknown, the labels are not those of the task, or a number is NaN.
     """
     if task not in SUBMISSION_FILES:
-        raise ValueError(f'"{task}" is no task of GLUE; give one of {", ".join(SUBMISSION_FILES)}')
+        raise ValueError(f'"{task}" is not a GLUE task; give one of {", ".join(SUBMISSION_FILES)}')
     values = _regression_values(predictions) if task == "sts-b" else _class_names(task, predictions, labels)
     if len(values) != _NUM_TEST_EXAMPLES[task]:
         log.warning(
-            "%s has %d predictions, but the test.tsv of the task has %d examples: GLUE's site will refuse it",
+            "%s has %d predictions, but the test.tsv of the task has %d examples: GLUE's site will reject it",
             *(SUBMISSION_FILES[task], len(values), _NUM_TEST_EXAMPLES[task]),
         )
     return "index\tprediction\n" + "".join(f"{index}\t{value}\n" for index, value in enumerate(values))
@@ -88,10 +88,10 @@ def submission_zip(texts):
     """
     unknown = sorted(set(texts) - set(SUBMISSION_FILES.values()))
     if unknown:
-        raise ValueError(f"{unknown[0]} is no file of a submission; these are: {', '.join(SUBMISSION_FILES.values())}")
+        raise ValueError(f"{unknown[0]} is not a submission file; give some of {', '.join(SUBMISSION_FILES.values())}")
     missing = [name for name in SUBMISSION_FILES.values() if name not in texts]
     if missing:
-        log.info("the submission lacks %s; GLUE's site wants all %d files", ", ".join(missing), len(SUBMISSION_FILES))
+        log.info("the submission lacks %s; GLUE's site needs all %d files", ", ".join(missing), len(SUBMISSION_FILES))
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(texts):
@@ -115,6 +115,6 @@ def _class_names(task, predictions, labels):
         given = ", ".join(labels) if labels else "none"
         raise ValueError(
             f"the labels of {task} are {', '.join(sorted(_LABELS[task]))}, but {given} were given; "
-            "a submission needs the predictions of a model of the task itself"
+            "a submission needs predictions of a model for this task"
         )
     return [labels[class_id] for class_id in predictions]

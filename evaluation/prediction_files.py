@@ -46,9 +46,7 @@ def _read_entries(rows, name, labels):
     has_ids = first[0] in ("index", "id")
     if has_ids or "prediction" in first:
         if "prediction" not in first and len(first) != 2:
-            raise ValueError(
-                f'{name} line 1: none of the columns {", ".join(first)} is called "prediction"; name it so'
-            )
+            raise ValueError(f'{name} line 1: no column "prediction" among {", ".join(first)}; rename the column')
         place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
     elif len(first) == len(labels) > 1 and all(_is_distribution(cells) for _, cells in rows):
         log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
@@ -57,8 +55,8 @@ def _read_entries(rows, name, labels):
         has_ids, place = len(first) == 2, len(first) - 1
     else:
         raise ValueError(
-            f"{name} line {rows[0][0]} has {len(first)} columns, but a file of predictions without a head has one or "
-            "two (a prediction, its id before it), or the probability of each class; correct it"
+            f"{name} line {rows[0][0]} has {len(first)} columns, but a file of predictions without a header has one or "
+            "two (an id before the prediction), or the probability of each class; correct it"
         )
     for line, cells in rows:
         if len(cells) <= place:
@@ -89,7 +87,7 @@ def _read_value(text, place, labels):
     try:
         number = float(text)
     except ValueError:
-        raise ValueError(f'{place}: prediction "{text}" is no number, as this task needs') from None
+        raise ValueError(f'{place}: prediction "{text}" is not a number; this task needs numbers') from None
     if not math.isfinite(number):
         raise ValueError(f'{place}: prediction "{text}" is not finite; this task needs numbers')
     return number
@@ -113,11 +111,11 @@ def _by_id(values, name, ids, sources):
     by_id = {}
     for line, id_, value in values:
         if id_ in by_id:
-            raise ValueError(f'{name} line {line}: the id "{id_}" stands in line {by_id[id_][0]} already')
+            raise ValueError(f'{name} line {line}: the id "{id_}" is also in line {by_id[id_][0]}; ids must be unique')
         by_id[id_] = line, value
     numbers = [str(number) for number in range(len(ids))]
     if ids != numbers and set(by_id) != set(ids) and set(by_id) == set(numbers):
-        log.info("%s: its ids are none of the examples'; they are read as their numbers from 0", name)
+        log.info("%s: its ids are not those of the examples; reading them as example numbers from 0", name)
         ids = numbers
     known = set(ids)
     for line, id_, _ in values:

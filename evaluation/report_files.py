@@ -89,7 +89,7 @@ def confusion_picture(label_ids, predicted_ids, labels):
         bytes, a PNG; None, with a log line, if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        log.info("no picture of the confusion matrix: pip install 'matplotlib>=3.10,<4' adds it")
+        log.info("the confusion matrix is not drawn; to draw it: pip install 'matplotlib>=3.10,<4'")
         return None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

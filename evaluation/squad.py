@@ -115,8 +115,8 @@ def warn_of_words(dataset, name):
     """
     if are_without_spaces(text for question in read_questions(dataset) for text in question.answers):
         log.warning(
-            "%s: answers are split into words at spaces, as in the official script, but most of these have none, so an "
-            "answer that is right in part has F1 0; --answer_language=zh compares the characters of Chinese",
+            "%s: F1 splits answers into words at spaces, as in the official script, but most of these answers have "
+            "none, so a partly correct answer has F1 0; --answer_language=zh compares Chinese characters",
             name,
         )
 
@@ -146,10 +146,10 @@ def read_questions(dataset):
             answers = []
         is_list = isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers)
         if not is_list or not all(isinstance(answer.get("text"), str) for answer in answers):
-            raise ValueError(f'question {id_} of the gold file has no "answers" with a "text"; give a file that has')
+            raise ValueError(f'question {id_} of the gold file has no "answers" with a "text"; give both keys')
         questions[id_] = Question(id_, tuple(answer["text"] for answer in answers))
     if not questions:
-        raise ValueError("the gold file has no questions; give one that has")
+        raise ValueError("the gold file has no questions; give one with questions")
     return list(questions.values())
 
 
@@ -181,7 +181,7 @@ def _answered(questions, predictions, consequence):
             *(len(missing), len(questions), consequence, missing[0]),
         )
     if len(predictions) > len(answered):
-        log.warning("%d predictions answer no question of the gold file", len(predictions) - len(answered))
+        log.warning("%d predictions have ids that are not in the gold file", len(predictions) - len(answered))
     return answered
 
 

@@ -43,11 +43,11 @@ def cost_of(name, source, folder, quantize):
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
     )
     if source.work is None:
-        told += "a pre-trained model has no figure of its own to say what that costs"
+        told += "a pre-trained model has no metric for the loss of quality"
     else:
         num_rows = len(source.work.eval_features["input_ids"])
         told += (
-            f"{source.work.metric} {figures[0]:.4g} before, {figures[1]:.4g} now, by {num_rows:,} rows of evaluation"
+            f"{source.work.metric} {figures[0]:.4g} before, {figures[1]:.4g} now, on {num_rows:,} evaluation examples"
         )
     log.info("%s", told)
     return told

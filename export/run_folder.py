@@ -35,8 +35,8 @@ def read_run(folder, step):
         return None
     if not is_model_of(run_folder, folder):
         log.warning(
-            "%s is not used: nothing shows that this run wrote the model in %s; if it did, run its command again with "
-            "the same flags, which trains nothing more and notes the model",
+            "ignoring %s: nothing shows that this run wrote the model in %s; if it did, run its command again with "
+            "the same flags, which records the model without more training",
             *(config_file, folder),
         )
         return None
@@ -71,10 +71,10 @@ def reopen_evaluation(run, stored, files, eval_file=None):
     settings = {**run["settings"], **{name: stored[name] for name in run["settings"] if name in stored}}
     path = eval_file or find(settings)
     if path is None:
-        raise ValueError(f"the run in {run['folder']} was evaluated on nothing that could be read; give --eval_file")
+        raise ValueError(f"the run in {run['folder']} has no evaluation data that can be read; give --eval_file")
     if path and not paths.exists(path):
-        told = f", which the run in {run['folder']} was evaluated on," if not eval_file else ""
-        raise FileNotFoundError(f"{path}{told} is not there; give --eval_file")
+        told = f", the evaluation data of the run in {run['folder']}," if not eval_file else ""
+        raise FileNotFoundError(f"{path}{told} does not exist; give --eval_file")
     if eval_file:
         settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
     settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}

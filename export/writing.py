@@ -46,8 +46,8 @@ def write_export(source, folder, formats, quantize=None, check_texts=None):
         else:
             compared = dataclasses.asdict(source.write_ids(name, folder, quantize))
             log.info(
-                "%s, run on random ids: the largest difference to the model is %.2g, and the distance %.2g of how much "
-                "its scores vary",
+                "%s, run on random ids: the largest difference from the model is %.2g, and the distance is %.2g of "
+                "the variation of its scores",
                 *(name, compared["largest_difference"], compared["distance"]),
             )
         size = num_bytes(folder / PLACES[name])
@@ -77,11 +77,11 @@ def _check(source, folder, text_model, quantize, texts):
     path = folder / PLACES["saved_model"]
     found = check_saved_model(path, text_model, source.network(), source.predictor, texts, quantize)
     log.info(
-        "saved_model, in a new process that has only TensorFlow and tensorflow-text, loaded in %.1f s: the largest "
-        "difference to the model is %.2g for %d texts and %.2g for ids, and to the answers of Python %.2g for %d of "
-        "the texts, those that are neither empty nor too long",
+        "saved_model, in a new process with only TensorFlow and tensorflow-text, loaded in %.1f s: the largest "
+        "difference from the model is %.2g for %d texts and %.2g for ids, and from the answers in Python %.2g for %d "
+        "texts (without empty texts and texts that are too long)",
         *(found.load_seconds, found.text, found.num_texts, found.ids, found.live, found.num_live),
     )
     if found.num_other:
-        log.warning("%d of these %d answers are others than before --quantize", found.num_other, found.num_live)
+        log.warning("--quantize changed %d of these %d answers", found.num_other, found.num_live)
     return dataclasses.asdict(found)

@@ -157,7 +157,7 @@ class BertConfig:
         known = {key: value for key, value in values.items() if key in fields}
         if "type_vocab_size" not in known:
             log.warning(
-                "%s has no type_vocab_size; read as %d, as the release does (every released model has 2)",
+                "%s has no type_vocab_size; read as %d, as the original BERT does (every released model has 2)",
                 source,
                 TYPE_VOCAB_SIZE_OF_SILENT_FILES,
             )
@@ -166,7 +166,7 @@ class BertConfig:
         silent = [f"{name} (read as {getattr(cls, name)})" for name in _SIZES if name not in known]
         if silent:
             log.warning(
-                "%s has no %s; add what the model has, unless these defaults are right", source, ", ".join(silent)
+                "%s has no %s; add the model's values, unless these defaults are right", source, ", ".join(silent)
             )
         extras = tuple((key, values[key]) for key in RELEASED_EXTRA_KEYS if key in values)
         try:

@@ -24,7 +24,7 @@ def readable(answer):
     Raises:
         ValueError: the value is not an answer of a predictor.
     """
-    raise ValueError(f"there is no readable form of a {type(answer).__name__}; give what an object of prediction gave")
+    raise ValueError(f"{type(answer).__name__} is not a type of answer; give the answer of a predictor")
 
 
 @readable.register

@@ -71,7 +71,7 @@ def fit_text(ids: list[int], room: int, long: str, source: str) -> list[int]:
         ArgumentError: the text is too long and `long` is "error".
     """
     if len(ids) > room:
-        _tell_length(len(ids), room, long, source, f"only the first {room} are looked at")
+        _tell_length(len(ids), room, long, source, f"only the first {room} are used")
     return ids[:room] if long == "truncate" else ids
 
 
@@ -95,7 +95,7 @@ def fit_pair(first: list[int], second: list[int], room: int, long: str, source: 
     total = len(first) + len(second)
     if total <= room:
         return first, second
-    _tell_length(total, room, long, source, f"only {room} are looked at")
+    _tell_length(total, room, long, source, f"only {room} are used")
     num_first, num_second = share_room(len(first), len(second), room)
     if long == "window":
         return first[len(first) - num_first :], second[:num_second]
@@ -113,7 +113,7 @@ def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[i
 
 
 def _tell_length(num_pieces, room, long, source, consequence):
-    told = f"{source} has {num_pieces} pieces, {num_pieces - room} more than the {room} that the model takes"
+    told = f"{source} has {num_pieces} tokens, {num_pieces - room} more than the {room} that the model takes"
     if long == "error":
         raise ArgumentError(
             lambda name: f"{told}; make it shorter, or choose {name('long')}=truncate or {name('long')}=window"
@@ -121,4 +121,4 @@ def _tell_length(num_pieces, room, long, source, consequence):
     if long == "truncate":
         log.warning("%s; %s", told, consequence)
     else:
-        log.info("%s; it is looked at through windows", told)
+        log.info("%s; it is read through windows", told)

@@ -50,7 +50,7 @@ def parse_json(text, name, needed="write valid JSON", line=None):
         raise ValueError(f"{name} line {line or error.lineno}: {problem}; {needed}") from None
     except RecursionError:
         place = f"{name} line {line}" if line else name
-        raise ValueError(f"{place}: JSON of too many levels of brackets; {needed}") from None
+        raise ValueError(f"{place}: JSON is nested too deeply; {needed}") from None
     except ValueError:
         limit = sys.get_int_max_str_digits()
         start = re.search(rf"[0-9]{{{limit + 1},}}", text).start()

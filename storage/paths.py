@@ -212,7 +212,7 @@ class _RemoteFile(io.RawIOBase):
 
     def tell(self):
         if self.writable():
-            raise io.UnsupportedOperation("the place in a remote file that is written is not known")
+            raise io.UnsupportedOperation("the position in a remote file is unknown while it is written")
         with _as_os_errors(self._path):
             return self._file.tell()
 

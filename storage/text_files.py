@@ -101,7 +101,7 @@ def decode(content, name):
         check_is_text(content[:_HEAD], name, content)
     encoding = _BYTE_ORDER_MARKS.get(mark, "utf-8")
     if encoding != "utf-8":
-        log.info("%s: read as %s, as its byte order mark says", name, encoding[:6].upper())
+        log.info("%s: read as %s (set by its byte order mark)", name, encoding[:6].upper())
     try:
         return content[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures shared by all tests."""
 
 import base64
 import gc
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run. How long an example takes says how busy the machine is.
+# Derandomise, so that every run sees the same examples; no deadline, because timings depend on the load.
 settings.register_profile(
     "project", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -21,7 +21,7 @@ settings.load_profile("project")
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-# A white picture of one pixel.
+# A white image of one pixel.
 _PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP6DwABBQECz6AuzQAAAABJRU5ErkJggg=="
 )
@@ -29,7 +29,7 @@ _PICTURE = base64.b64decode(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Leaves what is imported for good out of the search for garbage, which would go through it again and again."""
+    """Exclude the imported modules from garbage collection, which would scan them again and again."""
     gc.disable()
     try:
         return (yield)
@@ -49,7 +49,7 @@ class _Collector(logging.Handler):
 
 @pytest.fixture
 def messages():
-    """The lines that the project logs during a test; works whatever an entry point did to the logger before."""
+    """Collect the lines that the project logs during a test, whatever state an entry point left the logger in."""
     collector, log = _Collector(), logging.getLogger("bert_keras")
     level = log.level
     log.addHandler(collector)
@@ -61,14 +61,14 @@ def messages():
 
 @pytest.fixture(autouse=True)
 def plain_output(monkeypatch):
-    """What a test prints does not depend on the terminal that the tests are started from."""
+    """Make printed output independent of the terminal that the tests run in."""
     for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_drawing():
-    """Writes every picture as a white pixel, which saves a second for each run; `real_pictures` draws."""
+    """Write every plot as a white pixel, which saves a second a run; the fixture `real_pictures` draws real ones."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def _no_drawing():
 
 @pytest.fixture
 def real_pictures(_no_drawing, monkeypatch):
-    """Draws pictures, in the tests that are about them; skips where matplotlib is not installed."""
+    """Draw real plots, for the tests of plots; skip the test if matplotlib is not installed."""
     if _no_drawing is None:
         pytest.skip("matplotlib, of the extra [plots], is not installed")
     for owner, name, function in _no_drawing:
@@ -102,7 +102,7 @@ def real_pictures(_no_drawing, monkeypatch):
 
 @pytest.fixture(scope="session")
 def shared_dir():
-    """Gives the path of a folder of reference data beside the project, or skips where there is none."""
+    """Return the path of a folder of shared reference data, or skip the test if the folder is missing."""
 
     def find(name):
         path = ROOT.parent / "shared" / name
@@ -115,7 +115,7 @@ def shared_dir():
 
 @pytest.fixture(scope="session")
 def golden_dir():
-    """The golden figures of the release that are part of the project."""
+    """The golden numbers of the original BERT that are part of the project."""
     return ROOT / "tests" / "golden"
 
 
@@ -136,7 +136,7 @@ def tiny_config():
 
 @pytest.fixture(scope="session")
 def make_examples():
-    """Makes random pre-training examples: a function of their number and a seed, giving a dict of arrays."""
+    """Return a function of a count and a seed that makes random pre-training examples as a dict of arrays."""
 
     def make(num_examples, seed=0, length=12, predictions=3, vocab_size=40):
         random = np.random.default_rng(seed)
@@ -159,7 +159,7 @@ def make_examples():
 
 @pytest.fixture(scope="session")
 def write_records(make_examples):
-    """Writes random pre-training examples: a function of path, number and the arguments of make_examples."""
+    """Return a function of a path, a count and make_examples' arguments that writes random pre-training examples."""
 
     def write(path, num_examples, **arguments):
         import tensorflow as tf
@@ -177,7 +177,7 @@ def write_records(make_examples):
 
 @pytest.fixture
 def ask(folder, capsys):
-    """Runs predict.py on the model of a test's `folder`: a function of a task and arguments giving standard output."""
+    """Return a function of a task and arguments that runs predict.py on the model in `folder` for its output."""
     import predict
 
     def run(task, *arguments):

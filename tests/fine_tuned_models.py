@@ -1,4 +1,4 @@
-"""Folders of tiny fine-tuned models, as the programs that fine-tune write them."""
+"""Folders of tiny fine-tuned models, as the fine-tuning programs write them."""
 
 import json
 
@@ -23,7 +23,7 @@ TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 
 
 def write_fine_tuned(folder, model, task, **settings):
-    """Writes a model with its task.json into the folder `model` of a run. Returns the folder of the run."""
+    """Writes a model with its task.json into the folder `model` of a run. Returns the run folder."""
     model_folder = folder / "model"
     model_folder.mkdir(parents=True, exist_ok=True)
     prefix = save_checkpoint(model_folder / "model.ckpt-7", weights_by_name(model))
@@ -36,12 +36,12 @@ def write_fine_tuned(folder, model, task, **settings):
 
 
 def small_config(**changes):
-    """Two layers of width 16; fields can be replaced."""
+    """Returns a config of two layers and width 16; fields can be replaced."""
     return make_config(**({"num_hidden_layers": 2, "hidden_size": 16, "hidden_act": "gelu"} | changes))
 
 
 def randomise(model, seed=0):
-    """Gives every weight of a model a random value, so that its answers depend on all of the text. Returns it."""
+    """Gives every weight of a model a random value, so that its answers depend on the whole text. Returns the model."""
     rng = np.random.default_rng(seed)
     for name, weight in weights_by_name(model).items():
         weight.assign(0.5 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
@@ -49,17 +49,17 @@ def randomise(model, seed=0):
 
 
 def random_classifier(num_classes, seed=0, **changes):
-    """A ClassifierModel of random weights, of `small_config`."""
+    """Returns a ClassifierModel of `small_config` with random weights."""
     return randomise(ClassifierModel(small_config(**changes), num_classes), seed)
 
 
 def random_answerer(seed=0, **changes):
-    """A SquadModel of random weights, of `small_config`."""
+    """Returns a SquadModel of `small_config` with random weights."""
     return randomise(SquadModel(small_config(**changes)), seed)
 
 
 def _blind(model):
-    """Makes a model see each piece alone: a one-hot vector of it, without position, segment or neighbours."""
+    """Makes a model see only each token: its one-hot vector, without position, segment or neighbours."""
     for name, weight in weights_by_name(model).items():
         weight.assign(np.full(weight.shape, float(name.endswith("gamma"))))
     weights_by_name(model)["bert/embeddings/word_embeddings"].assign(np.eye(len(TOKENS)))
@@ -67,10 +67,10 @@ def _blind(model):
 
 
 def word_tagger(tags_by_word, names=TAGS):
-    """A tagger that knows each piece's tag by heart, whatever stands beside it; unknown ones are the first, O.
+    """Returns a tagger with a fixed tag for each token; unknown tokens get the first tag, O.
 
     Args:
-        tags_by_word: dict of piece to tag.
+        tags_by_word: dict of token to tag.
     """
     model = _blind(TokenClassifierModel(make_config(), len(names)))
     table = np.zeros((len(names), len(TOKENS)))
@@ -81,10 +81,10 @@ def word_tagger(tags_by_word, names=TAGS):
 
 
 def word_finder(start_scores, end_scores):
-    """An answerer that knows by heart how much each piece is the first and the last of an answer.
+    """Returns an answerer with fixed start and end scores for each token.
 
     Args:
-        start_scores, end_scores: dict of piece to float.
+        start_scores, end_scores: dict of token to float.
     """
     model = _blind(SquadModel(make_config()))
     table = [[scores.get(token, 0.0) for token in TOKENS] for scores in (start_scores, end_scores)]

@@ -1,4 +1,4 @@
-"""Folders of tiny models with a made-up vocabulary, whose answers are known or can be had from a plain call."""
+"""Folders of tiny models with an artificial vocabulary, whose answers are known or come from a plain call."""
 
 import json
 import math
@@ -17,7 +17,7 @@ ID = {token: number for number, token in enumerate(TOKENS)}
 
 
 def make_config(**changes):
-    """A BERT of one layer over TOKENS; fields can be replaced."""
+    """Returns a config of one layer over TOKENS; fields can be replaced."""
     sizes = {
         "vocab_size": len(TOKENS),
         "hidden_size": len(TOKENS),
@@ -31,7 +31,7 @@ def make_config(**changes):
 
 
 def write_model(folder, model, tokens=TOKENS):
-    """Writes a model as a released one is: checkpoint, bert_config.json, vocab.txt. Returns the folder."""
+    """Writes a model in the format of a released one: checkpoint, bert_config.json, vocab.txt. Returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     save_checkpoint(folder / "bert_model.ckpt", weights_by_name(model))
     model.config.to_json_file(folder / "bert_config.json")
@@ -40,7 +40,7 @@ def write_model(folder, model, tokens=TOKENS):
 
 
 def random_model(seed=0, **changes):
-    """A model whose every weight is random, so that its answers depend on all of the text."""
+    """Returns a model with random weights, so that its answers depend on the whole text."""
     model = PretrainingModel(make_config(num_hidden_layers=2, hidden_size=16, hidden_act="gelu", **changes))
     rng = np.random.default_rng(seed)
     for name, weight in weights_by_name(model).items():
@@ -49,7 +49,7 @@ def random_model(seed=0, **changes):
 
 
 def constant_model(probabilities, follows=0.5, **changes):
-    """A model that gives the same probabilities for every mask and every pair, whatever the text is.
+    """Returns a model that gives the same probabilities for every mask and every pair, for any text.
 
     Args:
         probabilities: dict of token to probability; the other tokens share the rest.
@@ -66,13 +66,13 @@ def constant_model(probabilities, follows=0.5, **changes):
 
 
 def positional_model(tokens_by_position):
-    """A model that knows one token for each position by heart, and a mask by its having no embedding.
+    """Returns a model that predicts one fixed token for each position, and detects a mask by its zero embedding.
 
-    What stands at a mask is the embedding of its position alone, a row of the identity, which the layer normalisations
-    keep: the token has the probability KNOWN_PROBABILITY, and all others share the rest evenly.
+    At a mask, the hidden state is the position embedding, a row of the identity. The layer normalisations keep it:
+    the token has the probability KNOWN_PROBABILITY, and all others share the rest evenly.
 
     Args:
-        tokens_by_position: list of str; shorter than the model's positions, it is repeated.
+        tokens_by_position: list of str, repeated if shorter than the model's positions.
     """
     model = constant_model({})
     weights = weights_by_name(model)
@@ -87,7 +87,7 @@ def positional_model(tokens_by_position):
 
 
 def _known_probability():
-    # A one-hot row of n numbers, normalised, is sqrt(n - 1) where it was 1 and -1 / sqrt(n - 1) elsewhere. The mask's
+    # A normalised one-hot row of n numbers has sqrt(n - 1) at the one and -1 / sqrt(n - 1) elsewhere. The mask's
     # own row of the table is 0, and so is its logit.
     num = len(TOKENS)
     top, other = math.exp(math.sqrt(num - 1)), math.exp(-1 / math.sqrt(num - 1))
@@ -98,7 +98,7 @@ KNOWN_PROBABILITY = _known_probability()
 
 
 def plain_call(model, ids, segment_ids=None, position=0):
-    """Asks a model about one unpadded sequence; returns its masked-LM log-probabilities and whether B follows A."""
+    """Returns the masked-LM log-probabilities of one unpadded sequence and the probability that B follows A."""
     features = {
         "input_ids": np.array([ids], np.int32),
         "input_mask": np.ones((1, len(ids)), np.int32),
@@ -110,7 +110,7 @@ def plain_call(model, ids, segment_ids=None, position=0):
 
 
 def ids_of(tokens):
-    """The ids of tokens given as one str, separated by spaces."""
+    """Returns the ids of tokens given as one str, separated by spaces."""
     return [ID[token] for token in tokens.split()]
 
 
@@ -120,5 +120,5 @@ def _log_softmax(logits):
 
 
 def answers_in(output):
-    """The answers that predict.py wrote with --json."""
+    """Returns the answers that predict.py wrote with --json."""
     return [json.loads(line) for line in output.removesuffix("\n").split("\n")]

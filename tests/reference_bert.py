@@ -1,7 +1,7 @@
-"""BERT with its pre-training heads in plain NumPy: a second opinion for the tests, written from the paper.
+"""BERT with its pre-training heads in plain NumPy: an independent reference for the tests, written from the paper.
 
-It shares no code with the project and takes its weights by the names of the released checkpoints. Loops are spelled out
-where they make the definition plain. All arithmetic is float64.
+It shares no code with the project and takes its weights by the names of the released checkpoints. It uses loops where
+they make the definition clear. All arithmetic is float64.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""The release's tokenizer as the contract describes it, step by step: slow, and as plain as can be.
+"""A reference implementation of the original tokenizer, written for clarity and not for speed.
 
-With it, text that is hard to get right, and a vocabulary for such text.
+Also provides difficult text, and a vocabulary for it.
 """
 
 import unicodedata
@@ -11,7 +11,7 @@ from bert_keras.data_prep.text.characters import CJK_IDEOGRAPHS
 
 MODES = [(True, None), (False, None), (True, False), (False, True)]  # do_lower_case, strip_accents
 
-# Characters that change length, move, vanish, join, separate or stand alone.
+# Characters that change length, reorder, vanish, join or separate.
 TRICKY = (
     "aAbBzZ019 \t\n\r!#'-.,[]`_$^~ΣσςΑαİıKÅéÉßẞǅﬁ\u0301\u0327\u0345\u0344\u0307\u093f\u093c\u0958\u302e\u302f\u3099"
     "안\u1112\u1161\u11abがガ\x00\x01\x0b\x0c\x1c\x1f\x7f\x85\xa0\xad\u0600\u1680\u180e\u200b\u200d\u2028\u2029\u202f"
@@ -23,7 +23,7 @@ odd_text = st.lists(
 
 
 def words_as_described(text, do_lower_case, strip_accents):
-    """Text to words, one character at a time."""
+    """Splits text into words, character by character."""
     cleaned = ""
     for char in text:
         code = ord(char)
@@ -55,7 +55,7 @@ def words_as_described(text, do_lower_case, strip_accents):
 
 
 def pieces_as_described(word, vocab):
-    """A word to pieces: greedy longest match, every possible end tried."""
+    """Splits a word into word pieces: greedy longest match, trying every end."""
     if len(word) > 200:
         return ["[UNK]"]
     pieces, start = [], 0
@@ -77,7 +77,7 @@ def write_vocab(path, *lines):
 
 
 def write_odd_vocab(path):
-    """Writes a vocabulary of three quarters of the tricky characters: words with unknown parts and with many pieces."""
+    """Writes a vocabulary of three quarters of the odd characters, so that words have unknown parts or many tokens."""
     normalised = unicodedata.normalize("NFD", TRICKY + TRICKY.lower()) + TRICKY
     chars = sorted({char for char in normalised if not char.isspace() and not "\ud800" <= char <= "\udfff"})
     known = [char for number, char in enumerate(chars) if number % 4]

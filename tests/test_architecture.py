@@ -1,4 +1,4 @@
-"""The floors of the house: what may import what."""
+"""The layers of the architecture: the permitted imports."""
 
 import ast
 import pathlib
@@ -12,7 +12,7 @@ import bert_keras
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# Of the folders; a file imports from lower floors and from its own folder.
+# The levels of the folders; a file imports from lower levels and from its own folder.
 FLOORS = {
     "storage": 0,
     "cli": 1,
@@ -23,7 +23,7 @@ FLOORS = {
     "training": 4,
     "export": 5,
 }
-# Its text is passed to a new Python process, where it is a program.
+# A new Python process runs its text as a program.
 PROGRAMS_BELOW = ("export.formats.converters",)
 PROGRAMS = [
     *(path for path in sorted(ROOT.glob("*.py")) if path.name != "setup.py"),
@@ -41,13 +41,13 @@ LIGHT = (
 
 
 def modules():
-    """Path by the name of the module below bert_keras."""
+    """Return the paths by the module names below bert_keras."""
     paths = [path for folder in FLOORS for path in sorted((ROOT / folder).rglob("*.py")) if path not in PROGRAMS]
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
 def imports_of(path):
-    """The names of the project's modules that a file imports, wherever in the file."""
+    """Returns the names of the project's modules that a file imports, anywhere in the file."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -77,7 +77,7 @@ def test_no_two_files_import_each_other():
 
 
 def test_everything_is_imported_as_a_part_of_bert_keras():
-    """A folder that is imported by its own name would be loaded a second time."""
+    """Importing a folder by its bare name would load it a second time."""
     pattern = re.compile(rf"^\s*(from|import) ({'|'.join(FLOORS)})\b", re.MULTILINE)
     files = [path for name in (*FLOORS, "benchmarks", "tests", "tools") for path in (ROOT / name).rglob("*.py")]
     for path in [*files, *PROGRAMS, *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
@@ -106,7 +106,7 @@ def test_no_private_names_of_keras_or_tensorflow():
 
 
 def tensorflow_imports(tree):
-    """The statements that import TensorFlow, or a package that needs it, somewhere in a file or function."""
+    """Returns the statements in a file or function that import TensorFlow, or a package that needs it."""
     found = set()
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -1,4 +1,4 @@
-"""Benchmarks: what they note of the machine, and that they do not mix the texts of two runs."""
+"""Benchmarks record facts of the machine, and keep the texts of two runs apart."""
 
 import platform
 import sys
@@ -73,7 +73,7 @@ def test_records_of_another_text_are_not_trained_on(tmp_path):
         (tmp_path / name).write_text("\n\n".join(f"{name} {number}" for number in range(21)) + "\n")
     one, two = [str(tmp_path / "one")], [str(tmp_path / "two")]
     split_corpus(two, tmp_path)
-    text = split_corpus(one, tmp_path)  # nothing was built of two
+    text = split_corpus(one, tmp_path)  # no records were built from two yet
     assert (tmp_path / "held_out.txt").read_text() == "one 0\n\none 20\n"
     (tmp_path / "train.tfrecord").touch()
     assert split_corpus(one, tmp_path) == text
@@ -98,7 +98,7 @@ def test_operations_are_those_of_the_products():
     from benchmarks import speed
 
     config = speed.read_config("uncased_L-12_H-768_A-12")
-    # Without attention to others, two operations for each of the 84,934,656 weights of the encoder's kernels.
+    # Without attention to other tokens: two operations for each of the 84,934,656 weights of the encoder's kernels.
     kernels = 12 * (4 * 768**2 + 2 * 768 * 3072)
     batch = speed.make_batch(config, 1, 1)
     assert speed.encoder_operations(config, batch) == 2 * kernels + 2 * 12 * 2 * 768
@@ -185,7 +185,7 @@ def test_fine_tuning_is_set_beside_the_trainer(capsys, tmp_path):
         "| bert-keras bfloat16 | 110 | 100 to 150 | 2.50 | 200 | 60.0 | 0.850 | 0.800 to 0.900 | 0.750 |",
         "| transformers bfloat16 | 275 | 275 to 275 | 1.00 | 500 | 25.0 | 0.850 | 0.850 to 0.850 | 0.750 |",
     ]
-    with pytest.raises(ValueError, match="^--programs=Fast is none of bert-keras packed bfloat16, "):
+    with pytest.raises(ValueError, match="^--programs=Fast is not one of bert-keras packed bfloat16, "):
         fine_tuning_speed.main(["", "--data_dir=.", "--init_checkpoint=.", "--programs=Fast"])
     (tmp_path / "metrics.csv").write_text("step,examples_per_second\n1,\n10,30\n20,50\n30,40\n")
     assert fine_tuning_speed.training_speed(tmp_path, {"f1": 0.5}) == 40

@@ -1,4 +1,4 @@
-"""Whether training would run on a TPU: what the program says, and what the TPU's own compiler says."""
+"""check_tpu.py: its output, and the output of the TPU's compiler."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def check(**flags):
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """Stands in for the compiler of the TPU: an example takes a GB beside half a GB for the rest; the batches asked."""
+    """A fake TPU compiler: each example takes 1 GB, the rest 0.5 GB; records the requested batches."""
     parts = []
 
     def compile_step(trainer, settings, part):
@@ -82,7 +82,7 @@ def test_a_batch_that_does_not_fit_is_refused_with_one_that_does(config_file, co
         r"48\.50 GB of memory, and a core of a TPU v5e has 15\.75 GB; --train_batch_size=16 fits$",
     ):
         check(bert_config_file=config_file, train_batch_size=96)
-    # In whole eights: 15 would fit as well.
+    # Rounded down to a multiple of eight: 15 would fit too.
     assert compiler == [48, 8]
 
 
@@ -91,7 +91,7 @@ def test_where_no_batch_fits_that_is_said(config_file, monkeypatch):
         raise OutOfMemoryError(100 * GB)
 
     monkeypatch.setattr(check_tpu, "_compile", refuse)
-    with pytest.raises(ValueError, match="15.75 GB; none fits: take shorter sequences$"):
+    with pytest.raises(ValueError, match="15.75 GB; none fits: lower --max_seq_length$"):
         check(bert_config_file=config_file, train_batch_size=2)
 
 
@@ -132,7 +132,7 @@ def test_mistakes_are_told_before_any_work(flags, sentence):
 
 def test_a_step_that_breaks_the_rules_is_refused(config_file, monkeypatch):
     monkeypatch.setattr(check_tpu, "find_faults", lambda text: ["numbers of 64 bits: f64"])
-    with pytest.raises(ValueError, match="^a TPU does not take the step: numbers of 64 bits: f64$"):
+    with pytest.raises(ValueError, match="^a TPU does not support the step: numbers of 64 bits: f64$"):
         check(bert_config_file=config_file, train_batch_size=4)
 
 
@@ -169,7 +169,7 @@ needs_the_compiler = pytest.mark.skipif(
 
 
 def lowered(config_file, monkeypatch, **flags):
-    """Returns the trainer, the program and the number of cores that the compiler would be given."""
+    """Return the trainer, the program and the number of cores for the compiler."""
     given = []
     monkeypatch.setattr(check_tpu, "compile_for_tpu", lambda *arguments: given.append(arguments) or Memory(1, 1, 1))
     make_step = check_tpu.make_step
@@ -211,7 +211,7 @@ def test_a_step_in_16_bits_recomputed_and_packed_is_what_is_compiled(config_file
     assert "operand_precision={highest,highest}" not in rounded
 
 
-@pytest.mark.slow  # the compiler takes from ten seconds to a minute for each program
+@pytest.mark.slow  # the compiler needs ten seconds to a minute a program
 @needs_the_compiler
 @pytest.mark.parametrize("task", check_tpu.TASKS)
 def test_the_compiler_of_the_tpu_takes_the_step_of_each_task(task, config_file, capsys):
@@ -233,7 +233,7 @@ def test_the_compiler_of_the_tpu_takes_packed_rows_in_16_bits_that_are_recompute
 def test_the_memory_of_a_program_is_known_and_what_is_too_large_is_refused():
     spec = {"x": tf.TensorSpec([1024, 1024], tf.float32)}
     memory = compile_for_tpu(lower(lambda features: tf.matmul(features["x"], features["x"]), spec).serialized)
-    # One matrix goes in and one comes out.
+    # One matrix is the input and one is the output.
     np.testing.assert_allclose(memory.inputs, 2 * 4 * 2**20, rtol=0.01)
 
     def too_large(features):

@@ -1,4 +1,4 @@
-"""Conversion from flags to files, and words added to a model."""
+"""Conversion from flags to files, and adding words to a model."""
 
 import dataclasses
 import json
@@ -41,8 +41,8 @@ PIECES += [f"w{i}" for i in range(30)]
 
 @pytest.fixture
 def said(messages, monkeypatch):
-    """A function that gives the log lines so far."""
-    # The program would give its lines to the screen alone.
+    """Return a function that returns the log lines so far."""
+    # The program would log only to the screen.
     monkeypatch.setattr(convert_checkpoint, "open_console", lambda: None)
     return lambda: "\n".join(messages)
 
@@ -157,7 +157,7 @@ def test_the_head_that_is_kept(model_dir, tmp_path, said, flags, architecture, n
 
 @pytest.fixture
 def tuned_dir(tmp_path):
-    """A function of the number of classes that writes a run of fine-tuning, without a config."""
+    """Return a function of the number of classes that writes a fine-tuning run without a config."""
 
     def write(num_classes):
         names = {name: value for name, value in weights_by_name(make_model(make_config())).items() if "cls" not in name}
@@ -181,7 +181,7 @@ def test_what_a_top_level_head_is_for_the_user_says(tuned_dir, model_dir, tmp_pa
     assert config["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
     assert open_checkpoint(tmp_path / "safe").labels == ["no", "maybe", "yes"]
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
-    assert "a TensorFlow checkpoint has no place for the names of classes: no,maybe,yes" in said()
+    assert "a TensorFlow checkpoint cannot store the names of classes: no,maybe,yes" in said()
     assert ("convert it back with --head=token_classifier" in said()) == bool(head)
     np.testing.assert_array_equal(open_checkpoint(tmp_path / "back").read("output_bias"), [0, 1, 2])
 
@@ -192,7 +192,7 @@ def test_a_choice_has_one_score(tuned_dir, model_dir, tmp_path):
     config_file = tmp_path / "safe" / "config.json"
     config = json.loads(config_file.read_text())
     assert config["architectures"] == ["BertForMultipleChoice"]
-    # Other libraries write the names of classes that this head does not have.
+    # Other libraries write class names that this head does not have.
     config_file.write_text(json.dumps(config | {"id2label": {"0": "a", "1": "b", "2": "c"}}))
     convert(tmp_path / "safe", tmp_path / "again", "safetensors")
     assert_same_entries(tmp_path / "safe", tmp_path / "again")
@@ -223,8 +223,8 @@ QUESTIONS = {
 def test_a_fine_tuned_model_stays_usable_in_both_formats(tmp_path, said, task):
     make, settings, architecture = FINE_TUNED[task]
     run = write_fine_tuned(tmp_path / "run", make(), task, **settings)
-    convert(run, tmp_path / "safe", "safetensors")  # the run, and no --head: its task says what the head is
-    assert f"{run} is a run of fine-tuning: its model in {run / 'model'} is converted" in said()
+    convert(run, tmp_path / "safe", "safetensors")  # the run without --head: its task names the head
+    assert f"{run} is a run of fine-tuning: converting its model in {run / 'model'}" in said()
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
     config = json.loads((tmp_path / "safe" / "config.json").read_text())
     assert config["architectures"] == [architecture]
@@ -237,7 +237,7 @@ def test_a_fine_tuned_model_stays_usable_in_both_formats(tmp_path, said, task):
         assert json.loads((tmp_path / folder / "tokenizer_config.json").read_text())["do_lower_case"]
     assert_same_entries(run / "model", tmp_path / "back")
     assert "names of classes" not in said()
-    assert "does not say" not in said()
+    assert "does not store" not in said()
     answers = [open_model(folder)([QUESTIONS[task]])[0] for folder in (run, tmp_path / "safe", tmp_path / "back")]
     assert answers[0] == answers[1] == answers[2]
 
@@ -298,7 +298,7 @@ def test_a_full_disk_leaves_nothing(model_dir, tmp_path, format_, is_there):
     if is_there:
         (tmp_path / "out").mkdir()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))  # less than the weights
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))  # less than the weights need
     try:
         message = rf"^--output={tmp_path}/out cannot be written \(File too large\); make room on its disk, or give"
         with pytest.raises(OSError, match=message):
@@ -320,7 +320,7 @@ def test_a_folder_that_cannot_be_written_is_told_first(model_dir, tmp_path, monk
 
 
 def test_what_a_killed_process_left_is_removed(model_dir, tmp_path):
-    # The number of a process that does not exist: they are below 2**22.
+    # The id of a process that does not exist: ids are below 2**22.
     (tmp_path / ".out.unfinished-99999999").mkdir()
     convert(model_dir, tmp_path / "out", "tensorflow")
     assert sorted(os.listdir(tmp_path)) == ["out", "released"]
@@ -348,7 +348,7 @@ def test_a_model_without_pooler(tmp_path, said):
     config.to_json_file(tmp_path / "model" / "bert_config.json")
     convert(tmp_path / "model", tmp_path / "safe", "safetensors")
     assert "on a fixed input sequence_output, masked_lm differ by at most 0" in said()
-    assert "no vocab.txt beside" in said()
+    assert "no vocab.txt next to" in said()
     assert_same_entries(tmp_path / "model", tmp_path / "safe")
 
 
@@ -361,7 +361,7 @@ def test_the_other_gelu_and_epsilon_come_along(model_dir, tmp_path, said):
     assert (config["hidden_act"], config["layer_norm_eps"]) == ("gelu", 1e-6)
     convert(tmp_path / "safe", tmp_path / "back", "tensorflow")
     assert (tmp_path / "back" / "bert_config.json").read_text() == (model_dir / "bert_config.json").read_text()
-    assert "hidden_act is gelu_erf and layer_norm_eps 1e-06: the release's own code has gelu in its tanh" in said()
+    assert "hidden_act is gelu_erf and layer_norm_eps 1e-06: the original BERT has only the tanh form of" in said()
 
 
 @pytest.mark.parametrize(
@@ -373,8 +373,8 @@ def test_the_casing_is_written_down_and_read(model_dir, tmp_path, said, pieces, 
     convert(model_dir, tmp_path / "safe", "safetensors", **flags)
     settings = json.loads((tmp_path / "safe" / "tokenizer_config.json").read_text())
     assert settings == {"do_lower_case": expected, "model_max_length": 16, "tokenizer_class": "BertTokenizer"}
-    assert ("judging by the words of" in said()) == (not flags)
-    # The vocabulary alone would say otherwise.
+    assert ("guessed from the words of" in said()) == (not flags)
+    # The vocabulary by itself suggests the opposite.
     (tmp_path / "safe" / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     convert(tmp_path / "safe", tmp_path / "tensorflow", "tensorflow")
     convert(tmp_path / "tensorflow", tmp_path / "again", "safetensors")
@@ -388,7 +388,7 @@ def test_a_run_is_converted_as_it_was_trained(model_dir, tmp_path, said, format_
     (model_dir / "run_config.json").write_text(json.dumps({"settings": settings}))
     (tmp_path / "words.txt").write_text("Heart\n")
     convert(model_dir, tmp_path / "out", format_, extend_vocab=tmp_path / "words.txt")
-    assert f"text keeps its capital letters: so says {model_dir}/tokenizer_config.json" in said()
+    assert f"keeping capital letters (set in {model_dir}/tokenizer_config.json)" in said()
     written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert written == {"do_lower_case": False, "model_max_length": 12, "tokenizer_class": "BertTokenizer"}
     assert (tmp_path / "out" / "vocab.txt").read_text().split()[1] == "Heart"
@@ -488,8 +488,8 @@ def write_other_config(contents, folder, format_):
 @pytest.mark.parametrize(
     ("write", "sentence"),
     [
-        (write_other_bits, "what was written is not what was read, in bert/pooler/dense/bias; nothing is kept"),
-        (write_other_config, "what was written has another config: .*gelu_erf.* and not .*'gelu'.*; nothing is kept"),
+        (write_other_bits, "the written entries differ from the input in bert/pooler/dense/bias; nothing is kept"),
+        (write_other_config, "the written config is .*gelu_erf.*, not .*'gelu'.*; nothing is kept"),
     ],
 )
 def test_a_copy_that_differs_is_not_kept(model_dir, tmp_path, monkeypatch, write, sentence):
@@ -506,7 +506,7 @@ def test_a_copy_that_computes_something_else_is_not_kept(model_dir, tmp_path, mo
     other = np.array(other)
     outputs = iter([{"pooled": np.zeros(1), "sequence": np.zeros(3)}, {"pooled": np.zeros(1), "sequence": other}])
     monkeypatch.setattr(convert_checkpoint, "run_network", lambda contents: next(outputs))
-    with pytest.raises(ValueError, match=rf"computes something else from what was written \({told}\); nothing is kept"):
+    with pytest.raises(ValueError, match=rf"the outputs of the written network differ by {told}; nothing is kept"):
         convert(model_dir, tmp_path / "out", "safetensors")
     assert sorted(os.listdir(tmp_path)) == ["released"]
 
@@ -554,7 +554,7 @@ def test_an_empty_folder_stays_the_folder_it_is(model_dir, tmp_path, monkeypatch
     target = tmp_path / "mounted"
     target.mkdir()
     (tmp_path / "out").symlink_to(target)
-    # The number of a process that is not: they are below 2**22.
+    # The id of a process that does not exist: ids are below 2**22.
     left_over = target / ".unfinished-99999999"
     left_over.mkdir()
     (left_over / "bert_model.ckpt.index").write_text("")
@@ -576,7 +576,7 @@ def test_an_empty_folder_stays_the_folder_it_is(model_dir, tmp_path, monkeypatch
 def test_a_failed_conversion_leaves_an_empty_folder(model_dir, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     monkeypatch.setattr(convert_checkpoint, "write_contents", write_other_bits)
-    with pytest.raises(ValueError, match="what was written is not what was read"):
+    with pytest.raises(ValueError, match="the written entries differ from the input"):
         convert(model_dir, tmp_path / "out", "tensorflow")
     assert os.listdir(tmp_path / "out") == []
 
@@ -621,15 +621,15 @@ def test_a_link_to_no_folder_gets_one(model_dir, tmp_path):
         ),
         ({"labels": "a,,b"}, '--labels="a,,b" has an empty name; give one for each class'),
         ({"labels": ""}, '--labels="" has an empty name; give one for each class'),
-        ({"labels": "a,b,a"}, "--labels has a more than once; give each class a name of its own"),
+        ({"labels": "a,b,a"}, "--labels has a more than once; give each class its own name"),
         ({"labels": "a,b"}, "--labels: no head with named classes is written; leave the flag out"),
         (
             {"keep_optimizer": True},
-            "--keep_optimizer: DIR/released/bert_model.ckpt holds weights alone; leave the flag",
+            "--keep_optimizer: DIR/released/bert_model.ckpt holds only weights; leave the flag",
         ),
-        ({"extend_vocab": "DIR/none.txt"}, "there is no file of words DIR/none.txt; give a file of one word a line"),
-        ({"extend_vocab": "DIR/known.txt"}, "has all words of DIR/known.txt already; nothing is to be added"),
-        ({"vocab_file": "DIR/known.txt"}, "known.txt has 2 pieces, but the model has 40 rows of word embeddings"),
+        ({"extend_vocab": "DIR/none.txt"}, "the word file DIR/none.txt does not exist; give a file with one word per"),
+        ({"extend_vocab": "DIR/known.txt"}, "has all words of DIR/known.txt already; give other words"),
+        ({"vocab_file": "DIR/known.txt"}, "known.txt has 2 tokens, but the model has 40 rows of word embeddings"),
         (
             {"bert_config_file": "DIR/other.json"},
             "does not fit the config: bert/embeddings/position_embeddings is [16, 8] in",
@@ -656,17 +656,17 @@ def test_a_mistake_is_told_in_one_sentence(model_dir, tmp_path, flags, message):
 def test_a_given_config_of_another_activation_is_refused(model_dir, tmp_path):
     values = json.loads((model_dir / "bert_config.json").read_text())
     (tmp_path / "other.json").write_text(json.dumps({**values, "hidden_act": "relu"}))
-    with pytest.raises(ValueError, match="the given config is not that of .*: hidden_act is 'relu' and not"):
+    with pytest.raises(ValueError, match="the given config does not match that of .*: hidden_act is 'relu', not"):
         convert(model_dir, tmp_path / "out", "safetensors", bert_config_file=tmp_path / "other.json")
 
 
 def test_a_checkpoint_without_config_or_vocabulary(model_dir, tmp_path):
     (model_dir / "vocab.txt").unlink()
     (tmp_path / "words.txt").write_text("one")
-    with pytest.raises(ValueError, match=r"no vocab.txt is beside .*bert_model.ckpt; give --vocab_file"):
+    with pytest.raises(ValueError, match=r"no vocab.txt is next to .*bert_model.ckpt; give --vocab_file"):
         convert(model_dir, tmp_path / "out", "tensorflow", extend_vocab=tmp_path / "words.txt")
     (model_dir / "bert_config.json").unlink()
-    with pytest.raises(ValueError, match=r"there is no config beside .*bert_model.ckpt; give the --bert_config_file"):
+    with pytest.raises(ValueError, match=r"bert_model.ckpt has no config next to it; give the --bert_config_file"):
         convert(model_dir, tmp_path / "out", "tensorflow")
 
 

@@ -1,4 +1,4 @@
-"""The program that scores predictions, from its command line to its figures."""
+"""The program that scores predictions, from its command line to its metrics."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from bert_keras.evaluation.squad import squad_v2_metrics
 
 @pytest.fixture
 def score(tmp_path, monkeypatch, capsys):
-    """Runs the program in a folder: a function of its arguments that gives standard output, and keeps its log."""
+    """Return a function that runs the program in a folder and returns standard output; it keeps the log."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -30,7 +30,7 @@ def score(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes files into the folder: text, or what is to be JSON, by name."""
+    """Return a function that writes files into the folder by name: text, or objects as JSON."""
 
     def write_files(**files):
         for name, content in files.items():
@@ -100,9 +100,7 @@ def test_squad_for_programs_has_the_official_keys(score, write):
         + ["best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"]
     )
     assert "gold.json: scored as SQuAD 2.0 (some questions may have no answer)" in score.log
-    assert any(
-        message.startswith("warning: 1 of 2 predictions are empty already, which no thr") for message in score.log
-    )
+    assert any(message.startswith("warning: 1 of 2 predictions are already empty, and no thr") for message in score.log)
 
 
 def test_the_version_of_squad_is_found_or_given(score, write):
@@ -110,7 +108,7 @@ def test_the_version_of_squad_is_found_or_given(score, write):
     assert score(*SQUAD) == "             percent\nexact_match   0.0000\nf1            0.0000\n"
     assert score.log == ["gold.json: scored as SQuAD 1.1 (every question has an answer)"]
     assert "HasAns_exact" in score(*SQUAD, "--version_2_with_negative", "--json")
-    assert score.log == ["gold.json: scored as SQuAD 2.0 (as the flag says)"]
+    assert score.log == ["gold.json: scored as SQuAD 2.0 (set by the flag)"]
 
 
 @pytest.mark.parametrize("is_v2", [False, True])
@@ -130,11 +128,11 @@ def test_the_arguments_of_the_official_scripts(score, write, tmp_path, is_v2):
 def test_answers_in_other_languages(score, write):
     write(gold__json=gold_file({"a": ["北京大学"], "b": ["上海"]}), predictions__json={"a": "北京", "b": "上海。"})
     assert json.loads(score("gold.json", "predictions.json")) == {"exact_match": 0.0, "f1": 0.0}
-    assert any("an answer that is right in part has F1 0; --answer_language=zh compares" in line for line in score.log)
+    assert any("a partly correct answer has F1 0; --answer_language=zh compares" in line for line in score.log)
     expected = {"exact_match": 50.0, "f1": pytest.approx((200 / 3 + 100) / 2)}
     assert json.loads(score("gold.json", "predictions.json", "zh")) == expected
     assert json.loads(score(*SQUAD, "--answer_language=zh", "--json")) == expected
-    assert not any("right in part" in line for line in score.log)
+    assert not any("partly correct" in line for line in score.log)
 
 
 def test_ids_that_are_numbers(score, write):
@@ -195,7 +193,7 @@ def test_how_predictions_are_read_is_said(score, write):
     assert json.loads(score("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json")) == (
         {"task": "rte", "examples": 2, "accuracy": 1}
     )
-    assert "p.tsv: its ids are none of the examples'; they are read as their numbers from 0" in score.log
+    assert "p.tsv: its ids are not those of the examples; reading them as example numbers from 0" in score.log
 
 
 def test_ids_are_those_of_the_data(score, write):
@@ -292,12 +290,12 @@ def test_entities_in_named_columns_and_other_schemes(score, write):
     for arguments in (("--data_file=gold.txt", "--tag_column=2"), ("--tag_column=2",), ("--tag_column=-3",)):
         figures = json.loads(score("--task=ner", "--predictions_file=found.txt", *arguments, "--json"))
         assert {name: figures[name] for name in expected} == expected
-        assert not any("has tags, too" in line for line in score.log)  # of the predictions these are the right ones
+        assert not any("also has tags" in line for line in score.log)  # tags are expected in predictions
 
 
 def test_predictions_that_are_words_alone_are_told(score, write):
     write(p__txt="a\nb\n")
-    with pytest.raises(ValueError, match="^p.txt line 1 has words alone; add a column of tags$"):
+    with pytest.raises(ValueError, match="^p.txt line 1 has only words; add a column of tags$"):
         score("--task=ner", "--predictions_file=p.txt")
 
 
@@ -325,7 +323,7 @@ def test_standard_output_is_the_answer_alone(write, tmp_path):
     done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["accuracy"] == 0.75
     assert "read as the probabilities" in done.stderr
-    # As if the reader of a pipe had left.
+    # As if the reader of a pipe had closed it.
     reader, writer = os.pipe()
     os.close(reader)
     left = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
@@ -352,9 +350,9 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             ("--task=imdb", "--data_file=x", "--predictions_file=x"),
             {},
-            "^--task=imdb is none of squad, ner, cola, sst-2, .*, wnli, xnli, swag$",
+            "^--task=imdb is not one of squad, ner, cola, sst-2, .*, wnli, xnli, swag$",
         ),
-        ((*MRPC_FLAGS, "--xnli_language=de"), {}, "^--xnli_language is of --task=xnli; leave it out for --task=mrpc$"),
+        ((*MRPC_FLAGS, "--xnli_language=de"), {}, "^--xnli_language is for --task=xnli; leave it out for --task=mrpc$"),
         (
             (*NER_FLAGS, "--output_file=gold.txt"),
             {"gold__txt": "a O\n"},
@@ -364,7 +362,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             (*MRPC_FLAGS, "--na_prob_thresh=1"),
             {},
-            "^--na_prob_thresh is of --task=squad; leave it out for --task=mrpc$",
+            "^--na_prob_thresh is for --task=squad; leave it out for --task=mrpc$",
         ),
         (
             (*MRPC_FLAGS, "--output_file=nowhere/out.json"),
@@ -391,7 +389,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             (*SQUAD, "--na_prob_file=odds.json"),
             {**SQUAD_FILES, "predictions__json": {"a": "cat", "b": "dog"}, "odds__json": {}},
-            "^--na_prob_file and --na_prob_thresh are of SQuAD 2.0, but gold.json is scored as 1.1; leave them out, or",
+            "^--na_prob_file and --na_prob_thresh are for SQuAD 2.0, but gold.json is scored as 1.1; leave them out,",
         ),
         (
             (*SQUAD, "--na_prob_file=odds.json", "--version_2_with_negative"),
@@ -436,7 +434,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             MRPC_FLAGS,
             {"dev__tsv": MRPC, "p__tsv": "0\t1\n1\t0\n1\t0\n3\t0\n"},
-            '^p.tsv line 3: the id "1" stands in line 2 already$',
+            '^p.tsv line 3: the id "1" is also in line 2; ids must be unique$',
         ),
         (
             MRPC_FLAGS,
@@ -446,19 +444,19 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             MRPC_FLAGS,
             {"dev__tsv": MRPC, "p__tsv": "0\ta\tb\n"},
-            "^p.tsv line 1 has 3 columns, but a file of predictions without a head has one or two",
+            "^p.tsv line 1 has 3 columns, but a file of predictions without a header has one or two",
         ),
         (
             MRPC_FLAGS,
             {"dev__tsv": MRPC, "p__tsv": "id\ttext\tanswer\n0\ta\t1\n"},
-            '^p.tsv line 1: none of the columns id, text, answer is called "prediction"; name it so$',
+            '^p.tsv line 1: no column "prediction" among id, text, answer; rename the column$',
         ),
-        (STSB_FLAGS, {"dev__tsv": STSB, "p__tsv": "x\n"}, '^p.tsv line 1: prediction "x" is no number, as this task'),
+        (STSB_FLAGS, {"dev__tsv": STSB, "p__tsv": "x\n"}, '^p.tsv line 1: prediction "x" is not a number; this task'),
         (STSB_FLAGS, {"dev__tsv": STSB, "p__tsv": "nan\n"}, '^p.tsv line 1: prediction "nan" is not finite; this task'),
         (
             ("--task=ner", "--predictions_file=p.txt"),
             {"p__txt": "EU B-ORG\nrejects O\n"},
-            "^p.txt has no column of right tags before the predicted ones; give them in --data_file$",
+            "^p.txt has no column of correct tags before the predicted ones; give them in --data_file$",
         ),
         (
             ("--task=ner", "--predictions_file=p.txt"),
@@ -475,8 +473,8 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
             {},
             r"^--word_column and --tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
         ),
-        (("--task=mrpc", "gold.json", "p.json"), {}, '^"gold.json" is not a flag; give flags alone, or as to SQuAD\'s'),
-        (("gold.json",), {}, '^"gold.json" is not a flag; give flags alone, or as to SQuAD\'s official script'),
+        (("--task=mrpc", "gold.json", "p.json"), {}, '^"gold.json" is not a flag; give only flags, or only the'),
+        (("gold.json",), {}, '^"gold.json" is not a flag; give only flags, or only the answer file'),
         (
             ("gold.json", "p.json", "fr"),
             {},
@@ -485,7 +483,7 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
         (
             SQUAD,
             {**SQUAD_FILES, "predictions__json": "[" * 100_000},
-            "^predictions.json: JSON of too many levels of brackets; give the answer",
+            "^predictions.json: JSON is nested too deeply; give the answer",
         ),
         (
             SQUAD,

@@ -1,4 +1,4 @@
-"""Export from flags to a folder, its mistakes, and requests to TensorFlow Serving."""
+"""Export from flags to a folder, errors, and requests to TensorFlow Serving."""
 
 import json
 import os
@@ -46,13 +46,13 @@ METRICS = {"metrics": {"accuracy": 0.75}, "baseline": {"accuracy": 0.5}}
 
 @pytest.fixture(autouse=True)
 def _lines_to_messages(monkeypatch):
-    # The program would give its lines to the screen alone.
+    # The program would log only to the screen.
     monkeypatch.setattr(export_model, "open_console", lambda: None)
 
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Loads a SavedModel, and runs converters, in this process, which takes less time than a new one does."""
+    """Load SavedModels and run converters in this process, which is faster than in a new process."""
 
     def run(folder, calls):
         signatures = tf.saved_model.load(str(folder)).signatures
@@ -72,7 +72,7 @@ def export(**flags):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder with a run that classifies single texts, as run_classifier.py leaves it, and a pre-trained model."""
+    """A folder with a classification run of run_classifier.py on single texts, and a pre-trained model."""
     folder = tmp_path_factory.mktemp("runs")
     run = write_fine_tuned(
         folder / "news",
@@ -97,7 +97,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def exported(runs):
-    """An export in all formats, its SavedModel checked in a new process; and what the program returned."""
+    """An export in all formats, with its SavedModel checked in a new process, and the program's return value."""
     with pytest.MonkeyPatch.context() as patch, converters_in_this_process():
         patch.setattr(export_model, "open_console", lambda: None)
         written = export(model_dir=runs / "news", export_dir=runs / "exported", format="saved_model,onnx,litert")
@@ -147,14 +147,14 @@ class TestExport:
     def test_its_card(self, exported):
         folder, _ = exported
         card = (folder / "README.md").read_text()
-        assert card.startswith("# news\n\nA BERT that gives a text one of 2 classes: 1 layer of width 16, 2 heads,")
+        assert card.startswith("# news\n\nA BERT that assigns a text to one of 2 classes: 1 layer of width 16, 2 hea")
         for told in (
             "Labels: no, yes.",
             "trained on `train.csv`, evaluated on `eval.csv`.",
             "| accuracy | 0.75 | 0.5 |",
-            "Of 2 seeds the median of accuracy is 0.625, from 0.5 to 0.75; this model is the best of them.",
-            "At most 16 pieces are looked at",
-            "Text is read lower-cased. The letters of its vocabulary are Latin (100 %)",
+            "Median accuracy of 2 seeds: 0.625, from 0.5 to 0.75; this model is the best of them.",
+            "The model reads at most 16 tokens",
+            "Text is lower-cased. The letters of the vocabulary are Latin (100 %)",
             "`run_classifier.py`, step 7: max_seq_length 128, learning_rate 5e-05, train_batch_size 32,",
             f"tensorflow {tf.__version__}, keras ",
         ):
@@ -166,7 +166,7 @@ class TestExport:
         blocks = re.findall(r"^```python\n(.*?)^```", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL)
         assert len(blocks) == 3
         for block in blocks:
-            # Ids of the vocabulary of the example.
+            # Ids of the example's vocabulary.
             exec(compile(block.replace("[[101, 102]]", "[[2, 3]]"), "README.md", "exec"), {})
         assert capsys.readouterr().out.count("logits") == 1
 
@@ -191,7 +191,7 @@ class TestExport:
         found = FeatureExtractor(tmp_path / "out", [0], "cls", 12)("he was hungry").values
         expected = FeatureExtractor(runs / "pretrained", [0], "cls", 12)("he was hungry").values
         np.testing.assert_allclose(found, expected, atol=1e-5)
-        assert f"the export is in {tmp_path / 'out'}; README.md there says how to call it" in messages
+        assert f"the export is in {tmp_path / 'out'}; its README.md shows how to call it" in messages
 
 
 class TestQuantising:
@@ -200,7 +200,7 @@ class TestQuantising:
         [cost] = written["costs"]
         pattern = (
             r"onnx in int8: [\d.]+ MB before, [\d.]+ MB now; [\d.]+ sequences a second before, [\d.]+ now; "
-            r"accuracy ([\d.]+) before, [\d.]+ now, by 12 rows of evaluation"
+            r"accuracy ([\d.]+) before, [\d.]+ now, on 12 evaluation examples"
         )
         accuracy = re.fullmatch(pattern, cost)[1]
         answers = open_model(runs / "news")(["paris is the capital", "he was hungry"])
@@ -220,7 +220,7 @@ class TestQuantising:
         )
         [cost] = written["costs"]
         assert "saved_model in bfloat16: " in cost
-        assert cost.endswith("by 3 rows of evaluation")
+        assert cost.endswith("on 3 evaluation examples")
         compared = written["formats"]["saved_model"]["compared"]
         assert 1e-5 < compared["live"] < 0.2
         assert compared["tolerance"] == 0.05
@@ -233,7 +233,7 @@ class TestQuantising:
             format="litert",
             quantize="int8",
         )
-        assert written["costs"][0].endswith("now; a pre-trained model has no figure of its own to say what that costs")
+        assert written["costs"][0].endswith("now; a pre-trained model has no metric for the loss of quality")
 
 
 class TestMistakes:
@@ -248,19 +248,19 @@ class TestMistakes:
             ),
             (
                 {"export_dir": "OUT", "model_dir": "DIR/news", "init_checkpoint": "DIR/pretrained"},
-                "there are both --model_dir and --init_checkpoint; give the one that is to be exported",
+                "there are both --model_dir and --init_checkpoint; give one of them",
             ),
             (
                 {"export_dir": "OUT", "model_dir": "DIR/news", "task": "vectors", "top_k": 3},
-                "--task, --top_k: a fine-tuned model says that itself; leave it out with --model_dir",
+                "--task, --top_k: a fine-tuned model sets this; leave it out with --model_dir",
             ),
             (
                 {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "vectors", "top_k": 3},
-                "--top_k is of --task=fill_mask; leave it out for --task=vectors",
+                "--top_k is for --task=fill_mask; leave it out for --task=vectors",
             ),
             (
                 {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "fill_mask", "layer": 1},
-                "--layer is of --task=vectors; leave it out for --task=fill_mask",
+                "--layer is for --task=vectors; leave it out for --task=fill_mask",
             ),
             (
                 {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "vectors", "layer": "1,2"},
@@ -276,7 +276,7 @@ class TestMistakes:
             ),
             (
                 {"export_dir": "OUT", "init_checkpoint": "DIR/pretrained", "task": "fill_mask", "max_seq_length": 99},
-                "--max_seq_length=99 is more than the 40 pieces that the model takes; give less",
+                "--max_seq_length=99 is more than the 40 tokens that the model takes; give less",
             ),
             (
                 {"export_dir": "OUT", "model_dir": "DIR/pretrained"},
@@ -304,15 +304,15 @@ class TestMistakes:
             ),
             (
                 {"export_dir": "OUT", "model_dir": "DIR/news", "format": "saved_model,onnx", "quantize": "int8"},
-                "--quantize=int8 is of the format onnx or litert, and --format has saved_model; leave --quantize out",
+                "--quantize=int8 works only with onnx or litert, but --format has saved_model; leave --quantize out",
             ),
             (
                 {"export_dir": "OUT", "model_dir": "DIR/news", "format": "litert", "quantize": "bfloat16"},
-                "--quantize=bfloat16 is of the format saved_model, and --format has litert; leave --quantize out",
+                "--quantize=bfloat16 works only with saved_model, but --format has litert; leave --quantize out",
             ),
             (
                 {"export_dir": "OUT", "model_dir": "DIR/news", "eval_file": "DIR/eval.csv"},
-                "--eval_file tells what --quantize costs; leave it out, or give --quantize",
+                "--eval_file measures the cost of --quantize; leave it out, or give --quantize",
             ),
             (
                 {"export_dir": "OUT", "model_dir": "DIR/news", "format": "onnx", "check_file": "DIR/eval.csv"},
@@ -348,7 +348,7 @@ class TestMistakes:
         def placed(text):
             return re.sub("DIR|OUT", lambda match: places[match[0]], str(text))
 
-        # All of this is found out before any weight is loaded.
+        # These checks run before the program loads any weight.
         monkeypatch.setattr(export_model, "open_model", None)
         with pytest.raises((ValueError, FileNotFoundError), match=f"^{re.escape(placed(message))}"):
             export(**{name: placed(value) for name, value in flags.items()})
@@ -382,7 +382,7 @@ class TestMistakes:
 
     def test_a_full_disk_leaves_nothing(self, runs, tmp_path, in_this_process):
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, limits[1]))  # less than the weights
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, limits[1]))  # less than the weights need
         try:
             message = rf"^--export_dir={tmp_path}/out cannot be written \(File too large\); make room on its disk, or"
             with pytest.raises(OSError, match=message):
@@ -420,7 +420,7 @@ class TestMistakes:
 
 
 def tensors_of(request, specs):
-    """The tensors that TensorFlow Serving makes of the body of a request, by the rules of its REST API."""
+    """Parses the body of a request into tensors, by the rules of TensorFlow Serving's REST API."""
     assert ("instances" in request) != ("inputs" in request)
     assert set(request) <= {"instances", "inputs", "signature_name"}
     if "inputs" in request:
@@ -437,11 +437,11 @@ def tensors_of(request, specs):
 
 
 def response_of(request, outputs):
-    """The body of the response, by the same rules."""
+    """Returns the body of the response, by the same rules."""
     columns = {
         name: json.loads(json.dumps(value.numpy().tolist(), default=bytes.decode)) for name, value in outputs.items()
     }
-    is_single = len(columns) == 1  # whose name is left out
+    is_single = len(columns) == 1  # the name of a single output is omitted
     if "inputs" in request:
         return {"outputs": columns.popitem()[1] if is_single else columns}
     assert len({len(values) for values in columns.values()}) == 1
@@ -450,14 +450,14 @@ def response_of(request, outputs):
 
 
 def shape_of(value):
-    """What a value of JSON is made of: keys and types, of lists the first entry."""
+    """Returns the structure of a JSON value: keys and types, with the first entry of each list."""
     if isinstance(value, dict):
         return {name: shape_of(part) for name, part in value.items()}
     return [shape_of(value[0])] if isinstance(value, list) else type(value)
 
 
 def serving_calls(page):
-    """Each request to TensorFlow Serving of a page with the response that it shows behind it."""
+    """Returns each TensorFlow Serving request of a page with the response shown after it."""
     text = page.read_text(encoding="utf-8")
     commands = re.findall(r"^curl (.*?)^```$.*?^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     for command, response in commands:
@@ -468,7 +468,7 @@ def serving_calls(page):
 
 @pytest.fixture(scope="module")
 def serve(exported):
-    """A function that gives the response to a request."""
+    """Return a function that returns the response to a request."""
     loaded = tf.saved_model.load(str(exported[0] / "1"), tags=["serve"])
 
     def serve(request):
@@ -499,8 +499,8 @@ class TestServing:
         rows = [{"input_ids": [2, 5, 3], "input_mask": [1, 1, 1], "segment_ids": [0, 0, 0]}] * 2
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         by_rows = serve({"signature_name": "ids", "instances": rows})["predictions"]
-        # Of a single output the name is left out.
+        # The name of a single output is omitted.
         assert by_rows == serve({"signature_name": "ids", "inputs": columns})["outputs"]
         assert shape_of(by_rows) == [[float]]
-        # Rows of a batch may be summed up in another order.
+        # The summation order may differ between batches.
         assert by_rows[0] == pytest.approx(by_rows[1], rel=1e-5, abs=1e-5 * max(map(abs, by_rows[0])))

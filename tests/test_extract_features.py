@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def extract(folder, tmp_path):
-    """Runs the program on a text: a function of the text, the name of the output and flags, giving its path."""
+    """Return a function of a text, an output name and flags that runs the program and returns the output path."""
 
     def run(text, name, *flags, init_checkpoint=folder):
         (tmp_path / "texts.txt").write_bytes(text.encode() if isinstance(text, str) else text)
@@ -47,14 +47,14 @@ def test_flags_and_defaults_are_the_release_s():
         "max_seq_length": 128,
         "init_checkpoint": None,
         "vocab_file": None,
-        # The release's default is True, whatever the vocabulary; here the model says it.
+        # The original's default is True for every vocabulary; here the model decides.
         "do_lower_case": None,
         "batch_size": 32,
         "use_tpu": False,
         "master": None,
         "num_tpu_cores": 8,
         "use_one_hot_embeddings": False,
-        # Of our own.
+        # Flags that the original lacks.
         "output_format": None,
         "max_chars": 1_000_000,
         "pooling": "none",
@@ -63,7 +63,7 @@ def test_flags_and_defaults_are_the_release_s():
 
 
 def test_the_file_is_the_release_s_byte_by_byte(extract, tmp_path):
-    # Its embeddings are 0 but for the layer normalisation, whose beta is what goes on and comes out.
+    # All embeddings are 0 except the beta of the layer normalisation, so each layer outputs it.
     model = constant_model({}, hidden_size=2, num_attention_heads=1)
     for weight in model.weights:
         if weight.path == "bert/encoder/layer_0/output/LayerNorm/beta":
@@ -120,7 +120,7 @@ def test_what_was_done_is_said_on_standard_error(extract, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "loaded 39 of 39 weights from" in captured.err
-    assert "1 of 4 texts are longer than 20 pieces; pieces cut off their ends: 1" in captured.err
+    assert "1 of 4 texts are longer than 20 tokens; tokens cut off their ends: 1" in captured.err
     assert f"wrote the vectors of 4 lines to {path}" in captured.err
 
 
@@ -151,7 +151,7 @@ def test_what_the_release_s_commands_say_is_taken(extract, folder):
         (["--layers=last"], '^--layers is "last", and "last" is not a layer; give whole numbers'),
         (["--layers=-1", "--pooling=sum"], "--pooling=sum: value should be one of <none|cls|mean|max>"),
         (["--layers=-1", "--output_format=csv"], "--output_format=csv: value should be one of <jsonl|npz|hdf5>"),
-        (["--layers=-1", "--max_seq_length=64"], "^--max_seq_length is 64, but must be from 3 to the 40 pieces"),
+        (["--layers=-1", "--max_seq_length=64"], "^--max_seq_length is 64, but must be from 3 to the 40 tokens"),
         (["--layers=-1", "--use_tpu"], "^--use_tpu: no TPU could be reached as 'local'"),
     ],
 )

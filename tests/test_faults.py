@@ -1,4 +1,4 @@
-"""What may go wrong beside a run: full disks, files that vanish or come slowly. Nothing that was saved is lost."""
+"""Faults during a run (full disks, files that vanish or arrive late) do not lose anything that was saved."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ def whole(tmp_path_factory, tiny_config, write_records):
 
 @pytest.fixture
 def before_step(monkeypatch):
-    """Lets something happen before a step of a run."""
+    """Return a function that calls an action before a step of a run."""
     steps_until_due = Pace.steps_until_due
 
     def at(step, action):
@@ -55,7 +55,7 @@ def saved_step(flags):
 
 
 def assert_goes_on_as_if_nothing_had_been(flags, whole, monkeypatch):
-    """The run continues with the same command to the weights of one without a fault."""
+    """Checks that the same command continues the run to the weights of a run without a fault."""
     monkeypatch.undo()
     run(flags)
     assert_bit_equal(whole, weights_in(flags["output_dir"]))
@@ -75,7 +75,7 @@ def test_a_disk_that_is_full_costs_only_what_was_not_saved(flags, whole, before_
     assert saved_step(flags) == 4
 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # In the middle of a checkpoint, which has 24 kB.
+    # Stops in the middle of a checkpoint, which has 24 kB.
     before_step(7, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1])))
     try:
         with pytest.raises(
@@ -91,7 +91,7 @@ def test_a_disk_that_is_full_costs_only_what_was_not_saved(flags, whole, before_
 def test_a_file_that_cannot_be_read_any_more_is_named(flags, whole, before_step, monkeypatch, tmp_path):
     shard = tmp_path / "part-1.tfrecord"
     content = shard.read_bytes()
-    # Thirty examples: at every fourth step the files are opened again, or a little before.
+    # Thirty examples: the run reopens the files about every four steps.
     before_step(5, shard.unlink)
     with pytest.raises(OSError, match=r"the data cannot be read any more \(.*part-1.tfrecord; .* from step (4|8|12)$"):
         run(flags)

@@ -1,4 +1,4 @@
-"""Full disks and kills while features, the model to use or the results of a sweep are written: nothing is lost."""
+"""Full disks and kills during writes of features, the model or sweep results do not lose anything."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from tests.training.made_up_task import MadeUp, run, write_start
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLAGS = {"num_train_epochs": 1, "num_seeds": 2, "eval_steps": 2, "save_checkpoints_steps": 2, "do_predict": True}
-# In the order of a run: what is written when it is interrupted. The first of these names a file, or a folder.
+# The file whose write is interrupted, in the order of a run. The first one names a file or a folder.
 PLACES = (
     "run_config.json",
     "train.tf_record",
@@ -33,7 +33,7 @@ PLACES = (
 
 
 class WithFeatures(MadeUp):
-    """Keeps its features in the folder of the run, as the tasks of the programs do."""
+    """A task that keeps its features in the run folder, as the tasks of the programs do."""
 
     def __init__(self):
         super().__init__(does_predict=True)
@@ -48,7 +48,7 @@ def train(folder, start):
 
 
 def interrupt(monkeypatch, place, action):
-    """Lets something happen in the moment before a file gets its name."""
+    """Makes an action run just before a file gets its final name."""
     replace = os.replace
 
     def acting(source, target):
@@ -64,7 +64,7 @@ def fill():
 
 
 def results_in(folder):
-    """All files but those that depend on the clock."""
+    """Returns all files except those that depend on the clock."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     clocked = ("metrics.csv", ".png", "run_config.json", ".lock")
     return {
@@ -79,7 +79,7 @@ def start(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(start, tmp_path_factory):
-    """The files of a sweep that nothing happened to."""
+    """The files of an uninterrupted sweep."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     train(folder, start)
     return results_in(folder)

@@ -1,4 +1,4 @@
-"""setup.py names everything that an installation needs."""
+"""setup.py lists everything that an installation needs."""
 
 import ast
 import pathlib
@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def setup_values():
-    """The lists that setup.py assigns, and the arguments of setup() that are written out."""
+    """Returns the lists that setup.py assigns, and the literal arguments of setup()."""
     tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
     values = {
         node.targets[0].id: ast.literal_eval(node.value)

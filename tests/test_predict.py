@@ -16,7 +16,7 @@ from bert_keras.cli.flags import run_main
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Answers paris 0.5, london 0.25 for every mask, and 0.9 for every pair."""
+    """A model that answers paris 0.5, london 0.25 for every mask, and 0.9 for every pair."""
     model = constant_model({"paris": 0.5, "london": 0.25}, follows=0.9)
     return write_model(tmp_path_factory.mktemp("model"), model)
 
@@ -149,7 +149,7 @@ def test_the_log_goes_to_standard_error(folder, capsys, tmp_path):
     assert len(answers_in(captured.out)) == 2
     assert "texts.txt: blank lines that were skipped: 2" in captured.err
     assert "loaded " in captured.err
-    assert "text is lower-cased: judging by the words of" in captured.err
+    assert "lower-casing text (guessed from the words of" in captured.err
 
 
 def test_flags_reach_the_model(tmp_path, capsys):
@@ -162,10 +162,10 @@ def test_flags_reach_the_model(tmp_path, capsys):
     predict.main(argv)
     captured = capsys.readouterr()
     assert [len(answer["masks"][0]) for answer in answers_in(captured.out)] == [3, 3]
-    # The window ends with the text, whose last piece is the 38th of the window.
+    # The last window ends with the text; the text's last token is the 38th of the window.
     assert [answer["masks"][0][0]["token"] for answer in answers_in(captured.out)] == ["c", "a"]
-    assert "text keeps its capital letters: as asked for" in captured.err
-    assert "argument 1 has 51 pieces, 13 more than the 38 that the model takes; it is looked at" in captured.err
+    assert "keeping capital letters (as requested)" in captured.err
+    assert "argument 1 has 51 tokens, 13 more than the 38 that the model takes; it is read through" in captured.err
 
 
 def test_the_folder_of_a_run_answers(tmp_path, tiny_config, write_records, capsys):
@@ -182,10 +182,10 @@ def test_the_folder_of_a_run_answers(tmp_path, tiny_config, write_records, capsy
     predict.main(["predict.py", "--task=fill_mask", f"--init_checkpoint={tmp_path / 'model'}", "--json", "he [MASK]"])
     captured = capsys.readouterr()
     [answer] = answers_in(captured.out)
-    # One update at rate 0 leaves the weights as they were drawn: about even odds for all of the vocabulary.
+    # One update at rate 0 leaves the initial weights: about uniform predictions over the vocabulary.
     assert [guess["probability"] for guess in answer["masks"][0]] == pytest.approx([1 / 40] * 5, rel=0.2)
     assert f"from {tmp_path / 'model' / 'model.ckpt-1'}" in captured.err
-    assert "sequences are at most 12 pieces long, as in training" in captured.err
+    assert "sequences have at most 12 tokens (as in training)" in captured.err
 
 
 def test_a_converted_model_gives_the_same_answers(folder, ask, tmp_path, capsys):
@@ -213,10 +213,10 @@ def test_an_argument_may_begin_with_a_dash_after_two(ask):
     [
         ("fill_mask", ["he was"], r'^argument 1 has no \[MASK\]: "he was"; write \[MASK\] where'),
         ("fill_mask", ["[MASK]", ""], r'^argument 2 has no \[MASK\]: ""; write'),
-        ("fill_mask", ["is " * 40 + "[MASK]"], "^argument 1 has 41 pieces, 3 more than the 38 that the model takes"),
+        ("fill_mask", ["is " * 40 + "[MASK]"], "^argument 1 has 41 tokens, 3 more than the 38 that the model takes"),
         ("fill_mask", ["[MASK]", "--top_k=100"], "^--top_k is 100, but must be from 1 to the vocabulary's 40$"),
         ("score", [""], "^argument 1 has no word; give a text to score$"),
-        ("score", ["he", "--top_k=3"], "^--top_k is of --task=fill_mask; leave it out for --task=score$"),
+        ("score", ["he", "--top_k=3"], "^--top_k is for --task=fill_mask; leave it out for --task=score$"),
         (
             "next_sentence",
             ["he"],
@@ -275,7 +275,7 @@ def test_a_terminal_is_not_waited_for(ask, standard_input, monkeypatch):
     standard_input(b"")
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     with pytest.raises(
-        ValueError, match=r"^there is no text: give it as an argument, in --input_file or on standard input$"
+        ValueError, match=r"^no text was given; give it as an argument, in --input_file or on standard input$"
     ):
         ask("score")
 
@@ -298,7 +298,7 @@ def test_a_mistake_found_in_the_library_has_no_traceback(folder, capsys):
     argv = ["/somewhere/predict.py", "--task=score", f"--init_checkpoint={folder}", "[MASK]"]
     assert run_main(predict.main, argv) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "predict.py: argument 1 has a [MASK], and only whole texts have a score; write a word for it"
+    assert last == "predict.py: argument 1 has a [MASK], but only complete texts can be scored; replace it with a word"
 
 
 def test_help_shows_the_three_tasks(capsys):

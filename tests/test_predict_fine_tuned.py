@@ -26,7 +26,7 @@ from bert_keras.prediction import open_model
 
 
 def fixed_classifier(*logits):
-    """A classifier that gives the same logits to every text."""
+    """Returns a classifier that gives the same logits to every text."""
     model = random_classifier(len(logits))
     weights = weights_by_name(model)
     weights["output_weights"].assign(weights["output_weights"] * 0)
@@ -63,7 +63,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def ask(folders, capsys):
-    """Runs the program on a model: a function of its name and arguments that gives standard output."""
+    """Return a function of a model name and arguments that runs the program and returns standard output."""
 
     def run(name, *arguments):
         capsys.readouterr()
@@ -198,12 +198,12 @@ def test_the_task_may_be_given_if_it_is_the_model_s(ask, folders):
             "^argument 1 has 1 tabs, but a text and two or more choices with tabs between",
         ),
         ("classification", [""], "^argument 1 has no word in its text; give a text$"),
-        ("classification", ["he", "--long=window"], "^--long: a fine-tuned model or an export says that itself; leave"),
+        ("classification", ["he", "--long=window"], "^--long: a fine-tuned model or an export sets this; leave it out"),
         ("classification", ["he", "--top_k=2", "--vocab_file=a"], "^--vocab_file, --top_k: a fine-tuned model or"),
         (
             "classification",
             ["he", "--init_checkpoint=a"],
-            "^there are both --model_dir and --init_checkpoint; give the",
+            "^there are both --model_dir and --init_checkpoint; give one",
         ),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_pre_trained_model_is_told_from_a_fine_tuned_one(tmp_path, capsys):
     assert last.startswith(
         f"predict.py: there is no fine-tuned model in {folder}: neither task.json nor model/task.json"
     )
-    message = "^--task=classification is of fine-tuned models; give the folder of one as --model_dir$"
+    message = "^--task=classification is for fine-tuned models; give the folder of one as --model_dir$"
     with pytest.raises(ValueError, match=message):
         predict.main(["predict.py", "--task=classification", f"--init_checkpoint={folder}", "he"])
 
@@ -249,7 +249,7 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
     labels = [line for line in capsys.readouterr().out.splitlines() if line in MODELS["classification"][1]["labels"]]
     assert len(labels) == 2
     exec(compile(block, "predict.md", "exec"), {})
-    # The log may go there, too, where another test has opened a console.
+    # The log may also go there if another test has opened a console.
     shown = capsys.readouterr().out.splitlines()
     of_class, of_answer, first, second = (line for line in shown if line.startswith(("yes", "Paris", "[(")))
     assert of_class.startswith("yes {'no': 0.26")

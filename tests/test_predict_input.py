@@ -1,4 +1,4 @@
-"""What the program reads: texts one after the other, within limits, in any encoding, and tables by their columns."""
+"""The program's input: one text after another, limits, encodings, and tables by column."""
 
 import gzip
 import io
@@ -17,7 +17,7 @@ import predict
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Answers paris 0.5 for every mask, and 0.9 for every pair."""
+    """A model that answers paris 0.5 for every mask, and 0.9 for every pair."""
     return write_model(tmp_path_factory.mktemp("model"), constant_model({"paris": 0.5}, follows=0.9))
 
 
@@ -104,12 +104,12 @@ def test_answers_come_while_texts_are_still_read(folder, monkeypatch, capsys):
     lines = Lines(b"he was [MASK]\n" * 300)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines))
     predict.main(["predict.py", "--task=fill_mask", f"--init_checkpoint={folder}", "--batch_size=2", "--json"])
-    assert read_before_the_first_answer[0] == 3  # one batch, and the line after it
+    assert read_before_the_first_answer[0] == 3  # one batch, and the next line
     assert lines.num_read == 301
 
 
 def test_a_byte_that_is_not_utf_8_is_named_before_the_model_is_opened(folder, capsys):
-    argument = "bad \udcff byte"  # as Python gives the program an argument with the byte 0xff
+    argument = "bad \udcff byte"  # Python passes the byte 0xff in an argument like this
     with pytest.raises(ValueError, match=r"^argument 2: not UTF-8 \(byte 0xff\); give it as UTF-8$"):
         predict.main(["predict.py", "--task=score", f"--init_checkpoint={folder}", "he", argument])
     assert "loaded" not in capsys.readouterr().err
@@ -180,7 +180,7 @@ def test_a_table_is_read_by_its_columns(ask, folder, tmp_path, capsys):
     captured = capsys.readouterr()
     assert [answer["text"] for answer in answers_in(captured.out)] == ["he was", "a"]
     assert f'{tmp_path}/new.tsv: texts are read from: "text"' in captured.err
-    with pytest.raises(ValueError, match="which column holds the second text is not known; name both with"):
+    with pytest.raises(ValueError, match="the column of the second text is not known; name both with"):
         ask("next_sentence", f"--input_file={tmp_path / 'new.tsv'}")
     (tmp_path / "new.csv").write_text("text,label\nhe,1\n,2\n")
     with pytest.raises(ValueError, match="new.csv line 3: "):
@@ -241,5 +241,5 @@ def test_the_choices_of_a_table_are_named(tmp_path, capsys):
     predict.main(["predict.py", f"--model_dir={run}", "--json", file, "--text_column=q", "--choice_columns=a,b"])
     [answer] = answers_in(capsys.readouterr().out)
     assert (answer["text"], answer["choices"]) == ("he was", ["hungry", "in"])
-    with pytest.raises(ValueError, match="which columns hold the text and its choices is not known; name them with"):
+    with pytest.raises(ValueError, match="the columns of the text and its choices are not known; name them with"):
         predict.main(["predict.py", f"--model_dir={run}", file])

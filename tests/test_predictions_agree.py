@@ -1,4 +1,4 @@
-"""What a model answers to a person is what the program that trained it wrote for a file."""
+"""Interactive predictions equal the prediction files of the training programs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The commands of the README and the docs are ones that the programs take."""
+"""The programs accept the commands of the README and the docs."""
 
 import pathlib
 import re
@@ -41,7 +41,7 @@ PROGRAMS = {
 
 
 def commands():
-    """Every `python program --flags` of a code block, continuation lines joined."""
+    """Return every `python program --flags` of a code block, with continuation lines joined."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = path.read_text(encoding="utf-8")
         for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
@@ -55,7 +55,7 @@ def commands():
 @pytest.mark.parametrize("words", list(commands()))
 def test_a_command_is_one_that_the_program_takes(words):
     flag_values = PROGRAMS[words[0]]()
-    # What stands after -- is for Beam's runner.
+    # Arguments after -- go to Beam's runner.
     words = words[: words.index("--")] if "--" in words else words
     parse(flag_values, words, "", takes_texts=words[0] in ("predict.py", "evaluate_predictions.py"))
 
@@ -79,7 +79,7 @@ def test_the_two_commands_of_a_new_user_stand_in_the_readme():
     ],
 )
 def test_python_of_the_pages_runs(page, tmp_path, monkeypatch, capsys):
-    # Tiny models of random weights stand where the pages name a released one, or the run of another page.
+    # Tiny models of random weights replace the released models and the runs of other pages.
     folder = write_model(tmp_path / "uncased_L-12_H-768_A-12", random_model())
     write_fine_tuned(tmp_path / "news", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS)
     shutil.copy(folder / "vocab.txt", tmp_path)

@@ -1,4 +1,4 @@
-"""Runs whose files are in an object store, for which TensorFlow's file system in memory, `ram://`, stands."""
+"""Runs with files in an object store, simulated by TensorFlow's file system in memory, `ram://`."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def store():
 
 @pytest.fixture
 def stand_in_tpu(monkeypatch):
-    """The one device of the tests passes for a TPU of another machine."""
+    """The only device of the tests acts as a TPU of another machine."""
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", lambda tpu, zone, project: tpu)
     monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", lambda resolver: None)
     monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", lambda resolver: None)
@@ -35,7 +35,7 @@ def stand_in_tpu(monkeypatch):
 
 
 def upload(folder, store):
-    """Copies the files of a folder, those of its folders too."""
+    """Copies the files of a folder and its subfolders."""
     for path in folder.rglob("*"):
         if path.is_file():
             paths.copy(str(path), paths.join(store, *path.relative_to(folder).parts))
@@ -85,7 +85,7 @@ def test_the_recipe_of_the_original_for_a_tpu_trains_in_an_object_store(
         assert paths.read_bytes(f"{store}/model/{name}") == (tmp_path / "model" / name).read_bytes(), name
     settings = json.loads(paths.read_text(f"{store}/model/run_config.json"))["settings"]
     assert settings["output_dir"] == f"{store}/model"
-    # Evaluation alone, from another command.
+    # Evaluation only, by another command.
     assert run({**remote, "do_train": False}) == expected
 
 
@@ -106,7 +106,7 @@ def test_a_fine_tuned_model_is_kept_in_an_object_store(tmp_path, store, monkeypa
     for name in ("evaluation.json", "answers.json", "tries.tsv", "eval_results.txt", "model/task.json"):
         assert paths.read_bytes(f"{store}/run/{name}") == (tmp_path / "run" / name).read_bytes(), name
     assert_bit_equal(weights_in(tmp_path / "run" / "model"), weights_in(f"{store}/run/model"))
-    # The model alone, for data of another command.
+    # Only the model, for another command's data.
     work = made_up_task.MadeUp(does_predict=True)
     assert made_up_task.run(work, f"{store}/run", do_train=False) == expected
     assert made_up_task.run(work, tmp_path / "new", do_train=False, init_checkpoint=f"{store}/run") == expected

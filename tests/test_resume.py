@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed, finished or met again, and what becomes of them."""
+"""Runs that are stopped, killed, finished or started again."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def files(tmp_path, tiny_config, write_records):
 
 def test_a_run_that_stopped_goes_on_as_if_it_had_not(files, tmp_path):
     run(files, do_train=True)
-    # The first four steps of the same schedule: what a run looks like that was interrupted there.
+    # The first four steps of the same schedule, like a run interrupted there.
     other = tmp_path / "stopped"
     shutil.copytree(files["output_dir"], other)
     for step in (8, 12):
@@ -69,13 +69,11 @@ def test_a_finished_run_is_said_to_be_finished_and_may_be_made_longer(files, cap
     run(files, do_train=True, num_train_steps=4)
     before = weights_in(files["output_dir"])
     run(files, do_train=True, num_train_steps=4)
-    assert "nothing to train: step 4 of 4 is reached; a higher --num_train_steps goes on" in capsys.readouterr().out
+    assert "step 4 of 4 is reached; give a higher --num_train_steps to continue" in capsys.readouterr().out
     assert_bit_equal(before, weights_in(files["output_dir"]))
     run(files, do_train=True, num_train_steps=6, log_steps=1)
     assert weights_in(files["output_dir"])["global_step"] == 6
-    assert (
-        "num_train_steps was 4 and is 6 now; the learning rate follows the longer schedule" in capsys.readouterr().out
-    )
+    assert "is 6 now; the learning rate follows the longer schedule" in capsys.readouterr().out
     last = (files["output_dir"] / "metrics.csv").read_text().splitlines()[-1].split(",")
     assert last[0] == "6"
     assert float(last[2]) == pytest.approx(0.01 * (1 - 5 / 6))
@@ -108,7 +106,7 @@ def test_other_examples_under_the_same_names_are_refused(files, write_records):
         run(files, do_train=True, num_train_steps=2)
 
 
-# Runs the program in processes that end themselves with SIGKILL, each in one of the places given. They are
+# Runs the program in processes that kill themselves with SIGKILL, each at one of the given places. They are
 # forks: a new process would spend most of its time on importing TensorFlow.
 _KILLED = """
 import os, signal, sys
@@ -152,10 +150,10 @@ def test_killed_runs_end_with_the_very_weights_of_one_that_was_not(files, tmp_pa
     flags["iterations_per_loop"] = 1
     run({**flags, "output_dir": tmp_path / "whole"})
     places = [
-        "replacing checkpoint",  # the first checkpoint, of step 4, is whole, but nothing names it yet
+        "replacing checkpoint",  # the checkpoint of step 4 is complete, but `checkpoint` does not name it
         "after step 6",  # between checkpoints
-        "replacing model.ckpt-8.data-00000-of-00001",  # what was written has no final name
-        "replacing model.ckpt-8.index",  # the data file has its name, its index has not
+        "replacing model.ckpt-8.data-00000-of-00001",  # the data file has no final name
+        "replacing model.ckpt-8.index",  # the data file has its name, its index does not
     ]
     argv = argv_of({**flags, "output_dir": tmp_path / "killed"})[1:]
     command = [sys.executable, "-c", _KILLED, str(ROOT), ",".join([*places, "nowhere"]), *argv]

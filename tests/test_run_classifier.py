@@ -1,4 +1,4 @@
-"""The program from flags to files, on texts whose class follows from one word in them."""
+"""The program from flags to files, on texts in which one word determines the class."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ import run_classifier
 from bert_keras.modeling import open_checkpoint
 from bert_keras.training.finetuning.model_dir import is_model_of
 
-# Those of the release first, with its defaults; but do_lower_case, which was True.
+# First the original flags, with their defaults, except do_lower_case, whose default was True.
 FLAGS = {
     "bert_config_file": None,
     "data_dir": None,
@@ -84,14 +84,14 @@ FLAGS = {
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    """A model that has learnt nothing yet."""
+    """An untrained model."""
     keras.utils.set_random_seed(1)
     return write_start(tmp_path_factory.mktemp("start"))
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, start):
-    """The flags of a short run; `output_dir` is the test's own."""
+    """The flags of a short run; `output_dir` belongs to the test."""
     folder = tmp_path_factory.mktemp("data")
     return {
         "init_checkpoint": start,
@@ -106,7 +106,7 @@ def files(tmp_path_factory, start):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, files):
-    """The folder of a run that has come to its end, which no test may change."""
+    """The folder of a finished run, which tests must not change."""
     folder = tmp_path_factory.mktemp("runs") / "trained"
     metrics = run(files, "do_train", "do_eval", output_dir=folder)
     assert metrics["accuracy"] == 1.0
@@ -166,7 +166,7 @@ def test_the_folder_of_a_run_is_all_that_prediction_and_evaluation_need(out, tmp
     assert [(row["id"], row["text"], row["prediction"]) for row in table] == [
         (f"n{number}", *row) for number, row in enumerate(texts(9, 7))
     ]
-    # The release's file: no head, a row for each text in order, a probability for each label, tabs.
+    # The original's file: no header, a row for each text in order, a probability for each label, tabs.
     probabilities = probabilities_in(out / "test_results.tsv")
     assert probabilities.shape == (9, 2)
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
@@ -178,8 +178,8 @@ def test_the_folder_of_a_run_is_all_that_prediction_and_evaluation_need(out, tmp
     capsys.readouterr()
     assert run({"output_dir": out}, "do_eval")["accuracy"] == 1.0
     assert (out / "eval_results.txt").read_text() == before
-    assert "settings that were not given are those of the run in" in capsys.readouterr().out
-    # From elsewhere, too: lengths and labels are the model's, the rest is asked for.
+    assert "settings that were not given are taken from the run in" in capsys.readouterr().out
+    # From another folder: lengths and labels come from the model, the rest from the flags.
     other = run({"init_checkpoint": out, "output_dir": tmp_path / "other"}, "do_eval", eval_file=files["eval_file"])
     assert other == pytest.approx(json.loads((out / "evaluation.json").read_text())["metrics"])
 
@@ -192,7 +192,7 @@ def test_a_finished_run_is_not_trained_again_and_an_interrupted_one_ends_the_sam
     assert run(flags, "do_train", "do_eval") == metrics
     shown = capsys.readouterr().out
     assert "nothing to train: step 8 of 8 is reached" in shown
-    assert "train.tf_record: 160 rows, made before from the same data" in shown
+    assert "train.tf_record: 160 examples, made earlier from the same data" in shown
     for path in (tmp_path / "out").glob("model.ckpt-8.*"):
         path.unlink()
     (tmp_path / "out" / "checkpoint").unlink()
@@ -240,7 +240,7 @@ def test_a_task_of_glue_from_its_files_to_its_submission(files, mrpc, tmp_path):
     labels = [int(label == "pos") for _, label in texts(13, 1)]
     rows = table_in(out / "eval_predictions.tsv")
     losses = [-math.log(float(row[f"probability of {label}"])) for row, label in zip(rows, labels, strict=True)]
-    # Every example alike, and every batch alike, of which the last has one example only.
+    # One mean weights all examples equally, the other all batches equally; the last batch has one example.
     of_batches = [np.mean(losses[first : first + 4]) for first in range(0, 13, 4)]
     assert float(results["eval_loss"]) == pytest.approx(np.mean(losses), abs=1e-5)
     assert float(results["loss"]) == pytest.approx(np.mean(of_batches), abs=1e-5)
@@ -258,7 +258,7 @@ def test_a_task_of_glue_from_its_files_to_its_submission(files, mrpc, tmp_path):
     with zipfile.ZipFile(out / "MRPC.zip") as archive:
         assert archive.read("MRPC.tsv").decode() == expected
 
-    # As a model that the release has fine-tuned comes: weights and Adam's slots, a config and a vocabulary.
+    # A model as fine-tuned by the original BERT: weights and Adam's slots, a config and a vocabulary.
     released = tmp_path / "released"
     released.mkdir()
     for path in [*out.glob("model.ckpt-2.*"), *(out / "model" / name for name in ("bert_config.json", "vocab.txt"))]:
@@ -307,5 +307,5 @@ def test_a_model_is_only_asked_what_it_was_trained_for(out, mrpc, tmp_path):
     ):
         run(flags, "do_predict", predict_file=path)
     (out / "model" / "task.json").write_text('{"task": "question_answering", "max_seq_length": 12, "doc_stride": 4}')
-    with pytest.raises(ValueError, match=r"is of the task question_answering; give one of run_classifier$"):
+    with pytest.raises(ValueError, match=r"was trained for question_answering; give one from run_classifier$"):
         run(flags, "do_eval")

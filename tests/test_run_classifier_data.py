@@ -1,4 +1,4 @@
-"""The program on every kind of data: what is read, and figures that follow from the tables that it writes."""
+"""The program on every kind of data: the columns it reads, and metrics recomputed from its tables."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def out(tmp_path):
 
 @pytest.fixture
 def flags(start, out):
-    """The flags of a run of two updates, but for the data."""
+    """The flags of a run of two updates, without the data."""
     return {
         "init_checkpoint": start,
         "output_dir": out,
@@ -39,7 +39,7 @@ ALL = ("do_train", "do_eval", "do_predict")
 
 
 def pairs(num_pairs, seed):
-    """Texts with another one of the same or the other class, as [first, second, whether the classes are the same]."""
+    """Makes text pairs as [first, second, whether the classes are the same]."""
     both = zip(texts(num_pairs, seed), texts(num_pairs, seed + 50), strict=True)
     return [(first, second, label == other) for (first, label), (second, other) in both]
 
@@ -112,7 +112,7 @@ def test_numbers(flags, out, tmp_path, capsys):
     differences = [abs(float(row["label"]) - float(row["prediction"])) for row in errors]
     assert differences == sorted(differences, reverse=True)
     assert [float(row["difference"]) for row in errors] == pytest.approx(differences, abs=1e-5)
-    # The model knows what it is: later its kind need not be said.
+    # The model records its kind, so later commands may omit it.
     run({"output_dir": out}, "do_predict", predict_file=write_rows(tmp_path / "new.csv", "text", [texts(9, 1)[0][:1]]))
     assert float((out / "test_results.tsv").read_text()) == pytest.approx(answers[0], abs=1e-6)
 
@@ -173,7 +173,7 @@ def test_choices_of_ones_own(flags, out, tmp_path):
     )
     hits = [row["prediction"] == label for row, label in zip(table, truth, strict=True)]
     assert metrics["accuracy"] == pytest.approx(np.mean(hits))
-    # The choices are settings of the run; what is asked later is laid out as the training was.
+    # The choices are settings of the run; later texts get the layout of the training.
     write_rows(tmp_path / "new.csv", "text,one,two", [row[:3] for row in rows(9, 1)], ",")
     run({"output_dir": out}, "do_predict", predict_file=tmp_path / "new.csv")
     assert [row["prediction"] for row in table_in(out / "predictions.tsv")] == [row["prediction"] for row in table]
@@ -218,7 +218,7 @@ def test_xnli(flags, out, tmp_path):
 
 @pytest.fixture
 def tfds():
-    """Made-up records in the place of downloads."""
+    """Generated records in place of downloads."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tfds = pytest.importorskip("tensorflow_datasets")
@@ -242,11 +242,11 @@ def test_another_data_set_of_tensorflow_datasets(flags, out, tfds, tmp_path):
     run({**flags, "tfds": "imdb_reviews"}, "do_train", "do_eval", tfds_eval_split="test")
     assert task_of(out)["labels"] == ["neg", "pos"]
     assert len(table_in(out / "eval_predictions.tsv")) == 16
-    # Other data than those of the training take their place.
+    # Other data replace those of the training.
     path = write_texts(tmp_path / "own.csv", 6, 1)
     run({"output_dir": out}, "do_predict", predict_file=path)
     assert [row["text"] for row in table_in(out / "predictions.tsv")] == [text for text, _ in texts(6, 1)]
-    message = "^--tfds_eval_split says nothing about files of your own; leave it out$"
+    message = "^--tfds_eval_split does not apply to your own files; leave it out$"
     with pytest.raises(ValueError, match=message):
         run({"output_dir": out}, "do_eval", eval_file=path, tfds_eval_split="test")
 
@@ -263,10 +263,10 @@ def test_a_share_is_held_out_whatever_the_seed(flags, out, tmp_path, capsys):
     run({**flags, "output_dir": tmp_path / "other"}, "do_train", "do_eval", seed=2)
     assert [row["id"] for row in table_in(tmp_path / "other" / "eval_predictions.tsv")] == ids
     assert run({"output_dir": out}, "do_eval") == pytest.approx(first)
-    # Also where nothing is evaluated, so that it may be later.
+    # Also without an evaluation, because a later command may evaluate.
     run({**flags, "output_dir": tmp_path / "third"}, "do_train", seed=1)
     assert run({"output_dir": tmp_path / "third"}, "do_eval") == pytest.approx(first)
-    message = r"^--eval_share=0.2 of .*all.csv: the rest of it is not what the model in .*out was trained on, so what"
+    message = r"^--eval_share=0.2 of .*all.csv: the model in .*out was not trained on exactly the rest of it; give"
     write_rows(tmp_path / "all.csv", "id,text,label", rows[1:], ",")
     with pytest.raises(ValueError, match=message):
         run({"output_dir": out}, "do_eval")
@@ -275,7 +275,7 @@ def test_a_share_is_held_out_whatever_the_seed(flags, out, tmp_path, capsys):
 def test_an_evaluation_on_the_training_file_is_warned_of(flags, tmp_path, capsys):
     file = write_texts(tmp_path / "all.csv", 16, 1)
     run({**flags, "train_file": file, "eval_file": file}, "do_train", "do_eval")
-    assert "all.csv is the data that the model is trained on" in capsys.readouterr().out
+    assert "all.csv is the training data" in capsys.readouterr().out
 
 
 def test_a_class_that_counts_for_nothing_is_not_learnt(flags, out, tmp_path):

@@ -1,4 +1,4 @@
-"""What a user may get wrong: one sentence that says what is needed, before anything is trained."""
+"""User errors: one message that says what is needed, before any training."""
 
 import re
 import shutil
@@ -35,7 +35,7 @@ def mrpc(tmp_path):
     ("actions", "changes", "message"),
     [
         ([], {}, "^nothing to do: give one or more of --do_train, --do_eval, --do_predict$"),
-        (["do_train"], {"train_file": None, "eval_file": None}, "^there are no data: give --task_name and --data_dir,"),
+        (["do_train"], {"train_file": None, "eval_file": None}, "^no data given; give --task_name and --data_dir,"),
         (["do_train"], {"train_file": None}, "^--do_train needs --train_file$"),
         (["do_train", "do_predict"], {}, "^--do_predict needs --predict_file$"),
         (
@@ -43,8 +43,8 @@ def mrpc(tmp_path):
             {"eval_file": None},
             "^--do_eval needs --eval_file, or --eval_share of --train_file to hold out$",
         ),
-        (["do_train"], {"task_name": "mrpc"}, "^--task_name and --train_file both say where the data are; give"),
-        (["do_train"], {"tfds": "glue/mrpc"}, "^--tfds and --train_file both say where the data are; give --task_name"),
+        (["do_train"], {"task_name": "mrpc"}, "^--task_name and --train_file both name the data; give"),
+        (["do_train"], {"tfds": "glue/mrpc"}, "^--tfds and --train_file both name the data; give --task_name"),
         (["do_train"], {"max_seq_length": 25}, "^--max_seq_length=25 is more than the 24 positions that the model has"),
         (["do_train"], {"train_file": "none.csv"}, '^there is no file ".*none.csv"; check the path'),
         (["do_train"], {"init_checkpoint": "none"}, "^there is no checkpoint .*none "),
@@ -66,7 +66,7 @@ def mrpc(tmp_path):
             '^--class_weights=1,2,3 is neither "balanced" nor 2 numbers, one fo',
         ),
         (["do_train"], {"class_weights": "1,x"}, '^--class_weights=1,x is neither "balanced" nor 2 numbers, one for e'),
-        (["do_train"], {"class_weights": "0,0"}, "^--class_weights=0,0 leaves nothing that counts"),
+        (["do_train"], {"class_weights": "0,0"}, "^--class_weights=0,0 gives every label the weight 0"),
         (
             ["do_train"],
             {"text_column": "text", "label_column": "text"},
@@ -78,7 +78,7 @@ def mrpc(tmp_path):
             "^--has_header=false needs --text_column and --label_column, the numbers",
         ),
         (["do_train"], {"kind": "several"}, "--kind=several: value should be one of <single_label|regression|multi_"),
-        (["do_train"], {"data_dir": "x"}, "^--data_dir says nothing about files of your own; leave it out$"),
+        (["do_train"], {"data_dir": "x"}, "^--data_dir does not apply to your own files; leave it out$"),
         (["do_train", "do_eval"], {"eval_share": 0.2}, "^--eval_share and --eval_file both say what to evaluate on;"),
         (
             ["do_train"],
@@ -86,7 +86,7 @@ def mrpc(tmp_path):
             "^--eval_share=0.001 of 160 examples leaves 160 to train and 0 to evaluate on; give another share",
         ),
         (["do_eval"], {}, "^the labels are not known: give the --output_dir of a run that has trained, or train with"),
-        (["do_train"], {"num_train_epochs": 0.01}, "come to no step; give a smaller batch, more epochs or more exam"),
+        (["do_train"], {"num_train_epochs": 0.01}, "give no training step; give a smaller batch, more epochs"),
     ],
 )
 def test_mistakes_in_the_flags_are_one_sentence(files, tmp_path, actions, changes, message, monkeypatch):
@@ -111,9 +111,9 @@ def test_mistakes_in_the_flags_are_one_sentence(files, tmp_path, actions, change
             '^there is no ".*none/train.tsv"; the task mrpc needs the files train.tsv, dev.tsv, test',
         ),
         ({"task_name": "ax"}, "^the task ax has no train file, only test; leave this step out$"),
-        ({"text_column": "a"}, "^--text_column says nothing about the data of --task_name; leave it out$"),
-        ({"eval_share": 0.1}, "^--eval_share says nothing about the data of --task_name; leave it out$"),
-        ({"metric": "spearman"}, "^--metric=spearman is not one of accuracy, f1, f1_macro, matthews, which such data"),
+        ({"text_column": "a"}, "^--text_column does not apply to the data of --task_name; leave it out$"),
+        ({"eval_share": 0.1}, "^--eval_share does not apply to the data of --task_name; leave it out$"),
+        ({"metric": "spearman"}, "^--metric=spearman is not one of the metrics of such data: accuracy, f1, f1_macro, "),
     ],
 )
 def test_mistakes_about_a_task_are_one_sentence(files, mrpc, tmp_path, changes, message, monkeypatch):
@@ -132,7 +132,7 @@ def test_mistakes_about_a_task_are_one_sentence(files, mrpc, tmp_path, changes, 
         (
             "text,label\na,pos\nb,pos\n",
             None,
-            '^train.csv has one class only, "pos" in all its 2 rows; training needs ex',
+            '^train.csv has one class only, "pos" in all 2 examples; training needs ex',
         ),
         (
             "text,label\na,pos\nb\n",
@@ -183,7 +183,7 @@ def test_a_model_without_its_vocabulary_is_refused(files, start, tmp_path):
         run({**files, "init_checkpoint": folder, "output_dir": tmp_path / "out"}, "do_train")
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY[:-1]))
     with pytest.raises(
-        ValueError, match=re.escape("vocab.txt has 21 pieces, but the model has 22 rows of word embedd")
+        ValueError, match=re.escape("vocab.txt has 21 tokens, but the model has 22 rows of word embedd")
     ):
         run(files, "do_train", output_dir=tmp_path / "out", vocab_file=tmp_path / "vocab.txt")
 

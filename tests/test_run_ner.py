@@ -1,4 +1,4 @@
-"""The program from flags to files, on sentences whose tags follow from their words."""
+"""The program from flags to files, on sentences whose words determine the tags."""
 
 import functools
 import json
@@ -71,7 +71,7 @@ WORDS = [*TAG_OF, "is", "the", "was", "walking", "so", "capital"]
 
 
 def sentences(num_sentences, seed):
-    """Sentences of tagged words as lists of pairs."""
+    """Makes sentences of tagged words as lists of pairs."""
     draw = random.Random(seed)
     drawn = [[draw.choice(WORDS) for _ in range(draw.randint(3, 9))] for _ in range(num_sentences)]
     return [[(word, TAG_OF.get(word, "O")) for word in words] for words in drawn]
@@ -89,7 +89,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    """A model that has learnt nothing yet."""
+    """An untrained model."""
     keras.utils.set_random_seed(1)
     model = PretrainingModel(make_config(hidden_size=16, hidden_act="gelu"))
     return write_model(tmp_path_factory.mktemp("start"), model)
@@ -97,7 +97,7 @@ def start(tmp_path_factory):
 
 @pytest.fixture
 def run(tmp_path, data_dir, start):
-    """Runs the program: a function of changes of its flags, None to leave one out."""
+    """Return a function of flag changes, None to omit a flag, that runs the program."""
 
     def run(*actions, **changes):
         given = {
@@ -146,7 +146,7 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
     assert "train.txt: 64 sentences" in shown
     assert "tags: O, B-LOC, B-PER, I-LOC, I-PER" in shown
 
-    # The model by itself, from its folder alone: other data, in the other form.
+    # Only the model, from its folder: other data, in the other format.
     lines = [{"words": [word for word, _ in sentence]} for sentence in sentences(5, seed=9)]
     (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, lines)))
     changes = dict.fromkeys(("data_dir", "init_checkpoint", "max_seq_length", "train_batch_size", "num_train_epochs"))
@@ -199,8 +199,8 @@ def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_pa
         ),
         (["do_train"], {"output_dir": None}, "^missing: --output_dir"),
         (["do_train"], {"pack": True, "tagger": "bilstm"}, "^--pack puts .* row, but the LSTMs of --tagger=bilstm"),
-        (["do_eval"], {}, "^there are no tags to tell apart; train with --do_train, or give a model of run_ner$"),
-        (["do_eval"], {"init_checkpoint": None}, "^there is no model: --output_dir=.*out holds none; train one with"),
+        (["do_eval"], {}, "^the set of tags is unknown; train with --do_train, or give a model from run_ner$"),
+        (["do_eval"], {"init_checkpoint": None}, "^--output_dir=.*out does not contain a model; train one with"),
     ],
 )
 def test_mistakes_are_one_sentence(run, actions, changes, message):
@@ -211,14 +211,14 @@ def test_mistakes_are_one_sentence(run, actions, changes, message):
 def test_an_evaluation_on_the_training_file_is_warned_of(run, data_dir, capsys):
     file = data_dir / "train.txt"
     run("do_train", "do_eval", data_dir=None, train_file=file, eval_file=file, num_train_epochs=0.25)
-    assert "train.txt is the data that the model is trained on" in capsys.readouterr().out
+    assert "train.txt is the training data" in capsys.readouterr().out
 
 
 def test_a_folder_whose_evaluation_data_are_those_of_training_is_warned_of(run, data_dir, tmp_path, capsys):
     for name in ("train.txt", "dev.txt"):
         shutil.copy(data_dir / "train.txt", tmp_path / name)
     run("do_train", "do_eval", data_dir=tmp_path, num_train_epochs=0.25)
-    assert "dev.txt is the data that the model is trained on" in capsys.readouterr().out
+    assert "dev.txt is the training data" in capsys.readouterr().out
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text())["data"]["source"] == f"{tmp_path}/dev.txt"
 
 
@@ -240,5 +240,5 @@ def test_a_model_of_another_task_is_refused(run, start, tmp_path):
     folder = tmp_path / "other"
     shutil.copytree(start, folder)
     (folder / "task.json").write_text('{"task": "regression", "max_seq_length": 16}')
-    with pytest.raises(ValueError, match="^the model in .*other is of the task regression; give one of run_ner$"):
+    with pytest.raises(ValueError, match="^the model in .*other was trained for regression; give one from run_ner$"):
         run("do_eval", init_checkpoint=folder)

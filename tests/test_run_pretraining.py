@@ -71,7 +71,7 @@ def test_training_and_evaluation_leave_what_they_promise(files, capsys):
 
 def test_the_casing_of_the_records_is_frozen_in_the_folder(files):
     note, file = files["input_file"].with_name("train.tfrecord.json"), files["output_dir"] / "tokenizer_config.json"
-    note.write_text("{}")  # records of a builder that does not say
+    note.write_text("{}")  # an earlier builder's records without metadata
     run(files, do_train=True, num_train_steps=1)
     assert not file.exists()
     note.write_text('{"do_lower_case": false}')
@@ -91,9 +91,7 @@ def test_checkpoints_have_the_names_of_the_release(files, golden_dir, tiny_confi
 
 def test_without_held_out_records_evaluation_is_the_release_s_and_says_so(files, capsys):
     run(files, do_train=True, do_eval=True, num_train_steps=2, max_eval_steps=3)
-    assert "warning: no --eval_file: evaluating, as the release does, on the records of --input_file" in (
-        capsys.readouterr().out
-    )
+    assert "warning: no --eval_file: evaluating on the training records (--input_file)" in (capsys.readouterr().out)
 
 
 def test_evaluation_alone_takes_the_newest_checkpoint(files):
@@ -101,7 +99,7 @@ def test_evaluation_alone_takes_the_newest_checkpoint(files):
     trained = run(files, do_train=True, do_eval=True, eval_file=held_out)
     results = (files["output_dir"] / "eval_results.txt").read_text()
     (files["output_dir"] / "eval_results.txt").unlink()
-    # Settings of training do not matter then.
+    # Training settings do not matter then.
     assert run(files, do_eval=True, eval_file=held_out, learning_rate=0.5) == trained
     assert (files["output_dir"] / "eval_results.txt").read_text() == results
 
@@ -111,7 +109,7 @@ def test_a_run_that_has_ended_is_evaluated_without_talk_of_training(files, capsy
     capsys.readouterr()
     run(files, do_train=True, do_eval=True, num_train_steps=1)
     said = capsys.readouterr().out
-    assert "nothing to train: step 1 of 1 is reached, and not evaluated yet" in said
+    assert "nothing to train: step 1 of 1 is reached, but its evaluation is missing" in said
     assert "training: steps" not in said
 
 
@@ -126,7 +124,7 @@ def test_another_seed_gives_another_model(files, tmp_path):
     "ways",
     [
         {"precision": "bfloat16", "recompute": True},
-        # XLA takes its time to compile training and evaluation.
+        # XLA needs long to compile training and evaluation.
         pytest.param({"precision": "float16", "jit": True}, marks=pytest.mark.slow),
     ],
 )
@@ -146,7 +144,7 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(files, tmp_path, caps
     expected = run(files, **flags)
     packed = {**files, "output_dir": tmp_path / "packed"}
     assert run(packed, **flags, pack=True, gradient_accumulation_steps=2) == pytest.approx(expected, rel=1e-5)
-    text = "packing: 8 examples fill 7.4 rows of 12 pieces, at most 8; padding: 19.6 %, unpacked 25.4 %"
+    text = "packing: 8 examples fill 7.4 rows of 12 tokens, at most 8; padding: 19.6 %, unpacked 25.4 %"
     assert text in " ".join(capsys.readouterr().out.split())
     trained = []
     for folder in (files["output_dir"], packed["output_dir"]):
@@ -156,7 +154,7 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(files, tmp_path, caps
     assert trained[1] == pytest.approx(trained[0], rel=2e-5)
     weights = weights_in(files["output_dir"])
     for name, value in weights_in(packed["output_dir"]).items():
-        # The softmax takes no notice of the keys' biases: of their gradients, which are rounding, Adam makes steps.
+        # The softmax does not depend on the key biases, so Adam amplifies their gradients, which are rounding errors.
         if "self/key/bias" not in name:
             np.testing.assert_allclose(value, weights[name], rtol=1e-5, atol=1e-6, err_msg=name)
     with pytest.raises(ValueError, match="--pack was True and is False now; give the old settings to resume it"):
@@ -165,9 +163,9 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(files, tmp_path, caps
 
 def test_packed_records_are_not_for_what_needs_few_shapes(files):
     for flags in ({"use_tpu": True}, {"strategy": "tpu"}):
-        with pytest.raises(ValueError, match="--pack gives every batch .*, but a TPU takes one number alone; leave it"):
+        with pytest.raises(ValueError, match="--pack gives each batch .*, but a TPU needs the same number"):
             run(files, do_train=True, pack=True, **flags)
-    with pytest.raises(ValueError, match="--pack gives every batch .*, and --jit compiles anew for each; leave one"):
+    with pytest.raises(ValueError, match="--pack gives each batch .*, and --jit compiles again for each"):
         run(files, do_train=True, pack=True, jit=True)
 
 
@@ -200,7 +198,7 @@ def test_held_out_records_that_are_damaged_are_named(files):
 def test_records_that_are_both_trained_and_evaluated_on_are_named(files, capsys):
     with pytest.raises(ValueError, match="nothing to evaluate"):
         run(files, do_eval=True, eval_file=files["input_file"])
-    assert "train.tfrecord is trained on as well, so that its figures say little" in capsys.readouterr().out
+    assert "train.tfrecord is also training data; its metrics say little" in capsys.readouterr().out
 
 
 def test_evaluating_before_training_leaves_the_folder_free(files, golden_dir, write_records):
@@ -222,7 +220,7 @@ def test_a_run_config_is_taken_back(files, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"program": "run_squad"}, "run_config.json is of run_squad; give one of run_pretraining"),
+        ({"program": "run_squad"}, "run_config.json is from run_squad; give one from run_pretraining"),
         ({"settings": {"learning_rat": 1}}, "run_config.json has an unknown setting 'learning_rat'; take it out"),
         ({"settings": {"do_train": "perhaps"}}, "run_config.json has 'perhaps' for 'do_train': "),
         ({"settings": {"train_batch_size": 0}}, "run_config.json has 0 for 'train_batch_size': "),
@@ -287,7 +285,7 @@ def test_a_config_other_than_that_beside_the_checkpoint_is_refused(files, golden
         "input_file": tmp_path / "golden.tfrecord",
         "init_checkpoint": golden / "bert_model.ckpt",
     }
-    with pytest.raises(ValueError, match="bert_model.ckpt: hidden_act is 'gelu_erf' and not 'gelu' as in the config"):
+    with pytest.raises(ValueError, match="bert_model.ckpt: hidden_act is 'gelu_erf', not 'gelu'; give the config"):
         run(flags, do_train=True)
     assert not (files["output_dir"] / "run_config.json").exists()
 
@@ -346,7 +344,7 @@ def test_mistakes_are_told_before_any_training(files, monkeypatch, tmp_path, fla
 def test_a_vocabulary_that_does_not_belong_to_the_records_is_refused(files, tmp_path):
     vocabulary = tmp_path / "words.txt"
     vocabulary.write_text("\n".join(f"word{number}" for number in range(41)) + "\n")
-    with pytest.raises(ValueError, match="words.txt has 41 pieces, but the model has 40 rows of word embeddings; give"):
+    with pytest.raises(ValueError, match="words.txt has 41 tokens, but the model has 40 rows of word embeddings; give"):
         run(files, do_train=True, vocab_file=vocabulary)
     vocabulary.write_text("\n".join(f"word{number}" for number in range(40)) + "\n")
     metadata = {"vocab_sha256": "0", "settings": {"vocab_file": "other.txt"}}
@@ -416,7 +414,7 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     num_tokens = len((model / "vocab.txt").read_text().splitlines())
     assert metrics["masked_lm_loss"] < math.log(num_tokens), "not better than any token"
     assert "No flags were given, so this is a demo" in capsys.readouterr().out
-    # Again: nothing is built or trained a second time.
+    # A second run does not build or train anything.
     records = (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns
     assert run_pretraining.main(["run_pretraining.py"]) == metrics
     assert (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns == records

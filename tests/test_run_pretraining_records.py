@@ -1,4 +1,4 @@
-"""Pre-training on records as models after BERT have them: without masks, without a sentence task, compressed."""
+"""Pre-training on records like those of later models: without masks, without a sentence task, compressed."""
 
 import numpy as np
 from pretraining_runs import make_files, run
@@ -9,7 +9,7 @@ from bert_keras.training.input.pretraining_batches import evaluation_batches
 
 
 def entropy_of_masked_tokens(path):
-    """The loss of always answering how often each token is masked, the best that a model without context can do."""
+    """Returns the loss of predicting the frequency of each masked token, the minimum without context."""
     records = open_records(str(path), 12, 3, 40)
     ids = [batch["masked_lm_ids"][batch["masked_lm_weights"] > 0] for batch in evaluation_batches(records, 4)]
     _, counts = np.unique(np.concatenate(ids), return_counts=True)

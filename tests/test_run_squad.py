@@ -1,4 +1,4 @@
-"""The program from flags to files, on questions whose answers follow from the words of a text."""
+"""The program from flags to files, on questions whose words determine the answers."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ import run_squad
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics
 from bert_keras.modeling import open_checkpoint
 
-# Those of the release first.
+# First the original flags.
 FLAGS = {
     "bert_config_file": None,
     "do_lower_case": None,
@@ -69,7 +69,7 @@ FLAGS = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Paths of files by name: training and evaluation of both versions, and one without answers."""
+    """Return the paths of files by name: training and evaluation of both versions, and one without answers."""
     folder = tmp_path_factory.mktemp("squad")
     made = {
         "train": paragraphs(160, 1),
@@ -84,7 +84,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    """A model that has learnt nothing yet."""
+    """An untrained model."""
     keras.utils.set_random_seed(1)
     return write_start(tmp_path_factory.mktemp("start"))
 
@@ -126,7 +126,7 @@ def test_a_run_from_questions_to_answers(files, data, capsys):
     metrics = run(files, do_train=True, do_predict=True, predict_file=data["dev"])
     out = files["output_dir"]
     assert metrics["exact_match"] > 90
-    # Steps are counted from the 320 questions, whatever the number of windows.
+    # The number of steps depends on the 320 questions, not on the number of windows.
     with open(out / "metrics.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[-1]["step"] == str(int(320 / 16 * 8))
@@ -161,9 +161,9 @@ def test_a_run_from_questions_to_answers(files, data, capsys):
     head = {name: open_checkpoint(str(out / "model")).shape(name) for name in ("cls/squad/output_weights",)}
     assert head == {"cls/squad/output_weights": (2, 32)}
     shown = capsys.readouterr().out
-    assert "320 questions in 456 windows of 12 pieces: 136 of the questions take more than one; " in shown
+    assert "320 questions in 456 windows of 12 tokens: 136 of the questions need more than one; " in shown
 
-    # The model alone, on the same questions without their answers: the lengths are those of the training.
+    # Only the model, on the same questions without their answers: the lengths are those of the training.
     (out / "predictions.json").unlink()
     assert run({"output_dir": out}, do_predict=True, predict_file=data["questions"]) is None
     assert read_json(out / "predictions.json") == predictions
@@ -184,7 +184,7 @@ def test_a_run_of_the_second_version_finds_its_threshold(files, data, capsys):
     official = squad_v2_metrics(gold, predictions, odds, 0.0)
     for name in ("exact", "f1", "HasAns_f1", "NoAns_exact"):
         assert metrics[name] == pytest.approx(official[name]), name
-    # Answers left out by the threshold of 0 cannot be won back; the best figures are of all answers.
+    # The threshold of 0 removes answers for good; the best metrics use all answers.
     best = {
         id_: next((entry["text"] for entry in entries if entry["text"]), "")
         for id_, entries in read_json(out / "eval_nbest_predictions.json").items()
@@ -194,7 +194,7 @@ def test_a_run_of_the_second_version_finds_its_threshold(files, data, capsys):
     threshold = read_json(out / "model" / "task.json")["null_score_diff_threshold"]
     assert squad_v2_metrics(gold, best, odds, threshold)["f1"] == pytest.approx(metrics["best_f1"])
 
-    # Other questions are answered with the threshold that was found, now and by the model alone.
+    # Other questions use the threshold from the evaluation, in this run and with only the model.
     odds = read_json(out / "null_odds.json")
     nbest = read_json(out / "nbest_predictions.json")
     predictions = read_json(out / "predictions.json")
@@ -204,11 +204,11 @@ def test_a_run_of_the_second_version_finds_its_threshold(files, data, capsys):
     assert "" in predictions.values()
     shown = capsys.readouterr().out
     assert re.search(
-        r"dev2.json: --null_score_diff_threshold=\S+ gives the best F1, \S+; it goes with the model", shown
+        r"dev2.json: --null_score_diff_threshold=\S+ gives the best F1, \S+; it is stored with the model", shown
     )
-    assert re.search("predictions, judged by the answers of .*test2.json: exact ", shown)
+    assert re.search("predictions, compared with the answers of .*test2.json: exact ", shown)
     assert (out / "predict_results.txt").read_text().startswith("HasAns_exact = ")
-    # The evaluation stays, whatever is predicted later.
+    # Later predictions do not change the evaluation.
     of_evaluation = {path: path.read_bytes() for path in (out / "eval_results.txt", out / "eval.tf_record")}
     (out / "predict_results.txt").unlink()
     run({"output_dir": out}, do_predict=True, predict_file=data["test2"])
@@ -231,7 +231,7 @@ def test_a_threshold_that_is_given_is_used_and_stored(files, data, capsys):
     assert "--null_score_diff_threshold=-1000, as stored with the model" in capsys.readouterr().out
     run({"output_dir": out}, do_predict=True, predict_file=data["dev2"], null_score_diff_threshold=1000)
     answers, odds = read_json(out / "predictions.json"), read_json(out / "null_odds.json")
-    # Some have no span to answer with, and so no answer whatever the threshold.
+    # Some have no valid span, so they have no answer for any threshold.
     assert {id_ for id_, text in answers.items() if not text} == {id_ for id_ in odds if odds[id_] == 1000000.0}
 
 
@@ -241,7 +241,7 @@ def test_features_are_made_once_for_the_same_data(files, capsys):
     written = record.stat().st_mtime_ns
     run(files, do_train=True, num_train_epochs=0.1)
     assert record.stat().st_mtime_ns == written
-    assert "train.tf_record: 456 rows, made before from the same data" in capsys.readouterr().out
+    assert "train.tf_record: 456 examples, made earlier from the same data" in capsys.readouterr().out
     with pytest.raises(ValueError, match="holds a run with other settings: --doc_stride was 4 and is 5 now"):
         run(files, do_train=True, num_train_epochs=0.1, doc_stride=5)
 
@@ -287,7 +287,7 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(files, data, tmp_
         (
             {"do_train": True, "max_query_length": 9},
             ValueError,
-            "^--max_seq_length=12 leaves no room for a text beside the question, whose --max_query_length=9, and 3 "
+            "^--max_seq_length=12 leaves no room for a text after a question of --max_query_length=9 and 3 "
             "special tokens; give more than 12",
         ),
         (
@@ -309,16 +309,16 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(files, data, tmp_
         (
             {"do_train": True, "num_seeds": 2},
             ValueError,
-            "^--num_seeds asks for evaluations; give --eval_file, or a --pr",
+            "^--num_seeds needs evaluations; give --eval_file, or a --pr",
         ),
-        ({"do_train": True, "eval_steps": 2}, ValueError, "^--eval_steps asks for evaluations; give --eval_file, or a"),
+        ({"do_train": True, "eval_steps": 2}, ValueError, "^--eval_steps needs evaluations; give --eval_file, or a"),
         (
             {"do_train": True, "learning_rate": "1,2"},
             ValueError,
-            "^--learning_rate asks for evaluations; give --eval_f",
+            "^--learning_rate needs evaluations; give --eval_f",
         ),
         ({"do_train": True, "doc_stride": 0}, ValueError, "--?doc_stride"),
-        ({"do_train": True, "num_train_epochs": 0.01}, ValueError, "come to no step; give a smaller batch"),
+        ({"do_train": True, "num_train_epochs": 0.01}, ValueError, "give no training step; give a smaller batch"),
         (
             {"do_train": True, "train_file": "train2"},
             ValueError,
@@ -332,7 +332,7 @@ def test_a_squad_checkpoint_without_notes_answers_by_the_flags(files, data, tmp_
         (
             {"do_train": True, "eval_file": "dev2"},
             ValueError,
-            'dev2.json question ".*" has no answers to judge by; .* or --version_2_with_negative for SQuAD 2.0',
+            'dev2.json question ".*" has no answers to compare with; .* or --version_2_with_negative for SQuAD 2.0',
         ),
     ],
 )
@@ -349,5 +349,5 @@ def test_mistakes_are_told_before_any_training(files, data, monkeypatch, tmp_pat
 def test_a_model_of_another_task_is_refused(files, data, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "task.json").write_text('{"task": "classification"}')
-    with pytest.raises(ValueError, match="model is of the task classification; give one of run_squad"):
+    with pytest.raises(ValueError, match="model was trained for classification; give one from run_squad"):
         run({"output_dir": tmp_path}, do_predict=True, predict_file=data["dev"])

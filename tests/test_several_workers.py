@@ -1,4 +1,4 @@
-"""Several workers on this machine, over real connections: the numbers of one device, and what becomes of lost ones."""
+"""Several workers on this machine, over real connections, give the numbers of one device; also lost workers."""
 
 import dataclasses
 import json
@@ -14,10 +14,10 @@ from workers import run_workers
 
 from tests.training import made_up_task
 
-# Each process takes TensorFlow ten seconds to start, and there are many.
+# TensorFlow needs ten seconds to start in each process, and there are many.
 pytestmark = pytest.mark.slow
 
-# Pre-trains; of a worker, or all, a line of Python is run before a step.
+# Pre-trains; one worker, or all, runs a line of Python before a step.
 PRETRAIN = """
 import os, resource, signal, sys
 index, worker, step, action = sys.argv[1:5]
@@ -35,7 +35,7 @@ sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
 NOTHING = ("none", 0, "")
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 STOP = "os.kill(os.getpid(), signal.SIGTERM)"
-# Another one when training is over and the run is not: what comes late to one of several.
+# A second signal, after training but before the end of the run: it arrives late at one of several workers.
 STOP_LATE = f"""
 draw_learning_curves = run_pretraining.draw_learning_curves
 def stopped(run_dir):
@@ -43,7 +43,7 @@ def stopped(run_dir):
     draw_learning_curves(run_dir)
 run_pretraining.draw_learning_curves = stopped
 """
-# A checkpoint has 24 kB.
+# A checkpoint has 24 kB, so this stops in the middle.
 FILL_DISK = "resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))"
 
 
@@ -57,7 +57,7 @@ def files(tmp_path_factory, tiny_config, write_records):
 
 @pytest.fixture(scope="module")
 def two_workers(files):
-    """The folder of a run of two workers, and how they ended."""
+    """The folder of a run of two workers, and their exit statuses and output."""
     folder = files["output_dir"].with_name("two")
     return folder, run_workers(2, PRETRAIN, *NOTHING, *argv_of(files, output_dir=folder)[1:])
 
@@ -69,7 +69,7 @@ def assert_close(first, second):
 
 
 def figures_of(folder):
-    """The rows of metrics.csv but for the speed."""
+    """Returns the rows of metrics.csv without the speed."""
     rows = [row.split(",")[:-1] for row in (folder / "metrics.csv").read_text().splitlines()]
     return rows[0], [row[1] for row in rows], np.array([[float(cell or 0) for cell in row[2:]] for row in rows[1:]])
 
@@ -93,7 +93,7 @@ def test_the_chief_alone_tells_and_writes(files, two_workers):
     assert other_told.splitlines() == [
         "this is worker 1; waiting for all 2 workers to start",
         "devices: 2 of 2 workers, 1 of each",
-        "worker 1 of 2: from here on the chief reports",
+        "worker 1 of 2: only the chief writes the log",
     ]
     names = {name for name in os.listdir(folder) if not name.startswith("events")}
     assert names <= {".lock", "bert_config.json", "checkpoint", "eval", "eval_results.txt", "learning_curves.png"} | {
@@ -126,7 +126,7 @@ def test_what_happens_to_a_worker_costs_only_what_was_not_saved(files, two_worke
     for folder in folders:
         folder.mkdir()
         shutil.copy(files["input_file"], folder / "train.tfrecord")
-    # Each worker's own copy, as on several machines.
+    # Each worker has its own copy, as on several machines.
     (tmp_path / "train.tfrecord").symlink_to("/proc/self/cwd/train.tfrecord")
     argv = argv_of(files, output_dir=tmp_path / "run", input_file=tmp_path / "train.tfrecord")[1:]
 
@@ -135,7 +135,7 @@ def test_what_happens_to_a_worker_costs_only_what_was_not_saved(files, two_worke
         assert not [error for _, _, error in ended if "Traceback" in error], ended
         return ended, int(weights_in(tmp_path / "run")["global_step"])
 
-    # The file is opened again after five steps, or after ten where it was so already.
+    # The run reopens the file after five steps, or after ten if it had just reopened it.
     ended, saved = end(1, 1, "os.rename('train.tfrecord', 'away')")
     assert [status for status, _, _ in ended] == [1, 1], ended
     assert saved in (4, 8)
@@ -172,7 +172,7 @@ def test_a_worker_that_is_asked_to_stop_stops_all_of_three_after_one_step(files,
     assert "stopped by SIGTERM after step 6, which is saved; the same command continues" in ended[0][1]
     assert weights_in(tmp_path / "run")["global_step"] == 6
     assert not (tmp_path / "run" / "eval_results.txt").exists()
-    # One device goes on with what three began.
+    # One device continues the run of three workers.
     run(files, output_dir=tmp_path / "run", train_batch_size=12)
     run(files, output_dir=tmp_path / "one", train_batch_size=12)
     assert_close(weights_in(tmp_path / "one"), weights_in(tmp_path / "run"))
@@ -202,7 +202,7 @@ def test_fine_tuned_by_two_workers_a_model_gives_one_device_the_same_answers(tmp
     assert len([row for row in made_up_task.rows_of(folder) if row["split"] == "eval"]) == 3
     names = ("answers.json", "predictions.json", "evaluation.json")
     of_two = {name: json.loads((folder / name).read_text()) for name in names}
-    assert [len(of_two[name]) for name in names[:2]] == [10, 5]  # each row once; 8 at a time, so that none is full
+    assert [len(of_two[name]) for name in names[:2]] == [10, 5]  # each row once; no batch of 8 is full
     made_up_task.run(made_up_task.MadeUp(does_predict=True), folder, do_train=False, do_predict=True)
     for name in names[:2]:
         np.testing.assert_allclose(json.loads((folder / name).read_text()), of_two[name], rtol=0, atol=1e-6)

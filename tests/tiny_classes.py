@@ -1,4 +1,4 @@
-"""Texts of a made-up language whose class follows from one word in them, and a model to start from."""
+"""Texts of an artificial language in which one word determines the class, and a model to start from."""
 
 import random
 
@@ -14,7 +14,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CLASS_OF, *FILLERS,
 
 
 def texts(num_texts, seed):
-    """Returns texts and their classes, a list of pairs: three to six words, one of which says the class."""
+    """Returns pairs of text and class; a text has three to six words, one of which determines the class."""
     draw = random.Random(seed)
     made = []
     for _ in range(num_texts):
@@ -40,7 +40,7 @@ def write_texts(path, num_texts, seed):
 
 
 def write_mrpc(folder):
-    """Writes the files of MRPC as distributed; the label says whether the first text is a good one."""
+    """Writes the files of MRPC as distributed; the label says whether the first text is positive."""
     for seed, (name, count) in enumerate({"train": 32, "dev": 13, "test": 7}.items()):
         pairs = zip(texts(count, seed), texts(count, seed + 10), strict=True)
         rows = [(int(label == "pos"), 1, 2, text, other) for (text, label), (other, _) in pairs]
@@ -52,7 +52,7 @@ def write_mrpc(folder):
 
 
 def write_start(folder):
-    """Writes a model of random weights, the same every time, for this language and returns its folder."""
+    """Writes a model for this language, with the same random weights every time, and returns its folder."""
     keras.utils.set_random_seed(1)
     config = make_config(
         vocab_size=len(VOCABULARY), num_hidden_layers=1, hidden_size=16, hidden_act="gelu", max_position_embeddings=24
@@ -61,7 +61,7 @@ def write_start(folder):
 
 
 def run(flags, *actions, **more):
-    """Runs the program with flags by name; None leaves one out."""
+    """Runs the program with flags by name; None omits a flag."""
     given = {name: value for name, value in {**flags, **more}.items() if value is not None}
     argv = ["run_classifier.py", *(f"--{action}" for action in actions)]
     return run_classifier.main([*argv, *(f"--{name}={value}" for name, value in given.items())])

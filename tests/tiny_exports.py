@@ -14,7 +14,7 @@ _FILES = ("bert_config.json", "vocab.txt", "tokenizer_config.json", "task.json")
 
 
 def converters_in_this_process():
-    """A context in which converters run in the process of the tests, which takes less time than a new one does."""
+    """Returns a context in which converters run in the test process, which is faster than in a new process."""
     return mock.patch.object(ids_formats, "_run_converter", lambda called, arguments: converters.convert(*arguments))
 
 
@@ -22,7 +22,7 @@ def write_export(folder, model_folder, model, formats=("litert",), **settings):
     """Writes an export of a model whose other files are in a folder.
 
     Args:
-        settings: instead of those of the task.json there, if there are any.
+        settings: replace those of the task.json there, if it exists.
     """
     folder.mkdir(parents=True)
     for name in _FILES:

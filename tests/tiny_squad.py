@@ -1,4 +1,4 @@
-"""SQuAD files of a made-up language, in which the answer to a question follows from its words."""
+"""SQuAD files of an artificial language, in which the words of a question determine its answer."""
 
 import json
 import random
@@ -14,7 +14,7 @@ VOCABULARY = [*TOKENS, *NAMES, *PLACES, *(f"##{letter}" for letter in "abcdefghi
 
 
 def paragraphs(num_paragraphs, seed, with_impossible=False):
-    """Texts of who lives where; each asks "who lives" and "where lives", in version 2 also about a place it lacks."""
+    """Makes texts with the questions "who lives" and "where lives"; version 2 also asks about a missing place."""
     draw = random.Random(seed)
     made = []
     for number in range(num_paragraphs):
@@ -34,14 +34,14 @@ def paragraphs(num_paragraphs, seed, with_impossible=False):
 
 
 def write_squad(path, paragraphs_of_file):
-    """Writes a file of SQuAD's JSON of one article and returns its path as a str."""
+    """Writes a SQuAD JSON file of one article and returns its path as a str."""
     article = {"title": "Towns", "paragraphs": paragraphs_of_file}
     path.write_text(json.dumps({"version": "made up", "data": [article]}), encoding="utf-8")
     return str(path)
 
 
 def without_answers(paragraphs_of_file):
-    """The same texts and questions, as those are that are to be answered."""
+    """Returns the same texts and questions without answers, as for prediction."""
     return [
         {
             "context": paragraph["context"],
@@ -59,7 +59,7 @@ def write_start(folder):
         hidden_size=32,
         hidden_act="gelu",
         max_position_embeddings=32,
-        # So that it learns its language in a few seconds.
+        # Large enough to learn the language in a few seconds.
         initializer_range=0.2,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

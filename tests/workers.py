@@ -1,4 +1,4 @@
-"""Runs a program in several processes of this machine that work together, over real connections."""
+"""Runs a program in several cooperating processes of this machine, over real connections."""
 
 import contextlib
 import json
@@ -12,14 +12,14 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Below those that the system gives to connections by itself, one of which may else be there first.
+# Below the system's range of automatic ports, so that no other connection takes one first.
 _PORTS = range(20_000, 32_000)
-# For those that hang; a machine with other work may take a minute to start TensorFlow in all of them.
+# For hanging processes; a busy machine may need a minute to start TensorFlow in all of them.
 _LONGEST_SECONDS = 480
 
 
 def run_workers(count, script, *arguments, folders=None):
-    """Runs a Python script in `count` processes; it is told the number of its worker first. Ends those that hang.
+    """Runs a Python script in `count` processes, with the worker's number as its first argument. Ends hanging ones.
 
     Args:
         count: int.
@@ -28,7 +28,7 @@ def run_workers(count, script, *arguments, folders=None):
         folders: list of paths, the working directory of each; None: this process's.
 
     Returns:
-        list of (status, standard output, standard error); the status of one that hung is None.
+        list of (status, standard output, standard error); the status of a hanging process is None.
     """
     with contextlib.ExitStack() as stack:
         addresses = [f"127.0.0.1:{_hold_port(stack)}" for _ in range(count)]
@@ -38,7 +38,7 @@ def run_workers(count, script, *arguments, folders=None):
             path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
             environment = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONPATH": path}
             command = [sys.executable, "-c", script, str(index), *map(str, arguments)]
-            # Files: the pipe of one that is not read yet may fill up, and the worker would wait.
+            # Files, because a worker would block when the pipe of an unread process fills up.
             streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
             worker = subprocess.Popen(
                 command, env=environment, stdout=streams[0], stderr=streams[1], cwd=folders[index] if folders else None
@@ -61,9 +61,9 @@ def _end_of(worker, streams, deadline):
 
 
 def _hold_port(stack):
-    """Returns a port that no other test takes before the stack is closed; TensorFlow has to find it free."""
+    """Returns a port that no other test takes before the stack is closed; TensorFlow needs it to be free."""
     for port in random.sample(_PORTS, len(_PORTS)):
-        # What the tests hold of it is the number's other half, the port of UDP.
+        # The tests reserve the UDP port of the same number.
         held = socket.socket(type=socket.SOCK_DGRAM)
         with contextlib.suppress(OSError), socket.socket() as tried:
             held.bind(("", port))

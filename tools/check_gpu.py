@@ -64,11 +64,11 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_enum("device", "gpu", ["gpu", "cpu"], "What is checked; cpu: to try this program out.", **define)
+    flags.DEFINE_enum("device", "gpu", ["gpu", "cpu"], "Device to check; cpu: to try this program out.", **define)
     flags.DEFINE_string(
         "bert_config_file",
         "uncased_L-12_H-768_A-12",
-        "What is timed: a bert_config.json, or a released name.",
+        "Model to time: a bert_config.json, or a released name.",
         **define,
     )
     flags.DEFINE_integer("train_batch_size", 32, "Examples of a step that is timed.", lower_bound=1, **define)

@@ -3,9 +3,8 @@
 
     pip install 'bert-keras[tpu-check]'
     python tools/check_tpu.py --bert_config_file=uncased_L-2_H-128_A-2 --train_batch_size=256 --max_seq_length=128
-    python tools/check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 --train_batch_size=32
-    \\
-        --max_seq_length=384
+    python tools/check_tpu.py --task=question_answering --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --train_batch_size=32 --max_seq_length=384
 
 The program builds the training step as the training programs do, checks that a TPU supports it, and compiles it for a
 TPU v5e. With 4 or 8 cores, that includes the exchange of gradients; with other numbers, it compiles for one core. The
@@ -85,19 +84,19 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_enum("task", "pretraining", list(TASKS), "What is trained.", **define)
+    flags.DEFINE_enum("task", "pretraining", list(TASKS), "The task to train.", **define)
     flags.DEFINE_string("bert_config_file", None, "The architecture: a bert_config.json, or a released name.", **define)
-    flags.DEFINE_string("init_checkpoint", None, "A model, whose config is taken.", **define)
-    flags.DEFINE_integer("max_seq_length", 128, "Pieces of a sequence.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_predictions_per_seq", 20, "Pre-training: masked pieces.", lower_bound=1, **define)
+    flags.DEFINE_string("init_checkpoint", None, "A model whose config to use.", **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Tokens of a sequence.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_predictions_per_seq", 20, "Pre-training: masked tokens.", lower_bound=1, **define)
     flags.DEFINE_integer("num_labels", 2, "Classes, tags or choices of the task.", lower_bound=1, **define)
     flags.DEFINE_integer("train_batch_size", 32, "Examples of an update, over all cores.", lower_bound=1, **define)
     flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Parts that an update's batch is worked through in.", lower_bound=1, **define
+        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
     )
     flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores.", lower_bound=1, **define)
     precisions = [name for name in PRECISIONS if name != "float16"]
-    flags.DEFINE_enum("precision", "float32", precisions, "What products are computed in.", **define)
+    flags.DEFINE_enum("precision", "float32", precisions, "Number format of products.", **define)
     flags.DEFINE_bool("recompute", False, "Compute the layers again for the gradients: less memory.", **define)
     flags.DEFINE_bool(
         "pack", False, "Rows hold several examples each; --train_batch_size is then the number of rows.", **define
@@ -144,14 +143,14 @@ def main(argv):
         memory = _compile(trainer, settings, part)
     except OutOfMemoryError as error:
         fitting = _largest_part(trainer, settings, part, error.needed)
-        remedy = f"--train_batch_size={fitting * num_parts} fits" if fitting else "none fits: take shorter sequences"
+        remedy = f"--train_batch_size={fitting * num_parts} fits" if fitting else "none fits: lower --max_seq_length"
         raise ValueError(
             f"--train_batch_size={settings['train_batch_size']} is too much for {settings['num_tpu_cores']} core(s) "
             f"with --gradient_accumulation_steps={settings['gradient_accumulation_steps']}: {error}; {remedy}"
         ) from None
     num_cores, seconds = _compiled_cores(settings), time.monotonic() - started
     if num_cores < settings["num_tpu_cores"]:
-        log.info("compiled for 1 core, without the exchange of gradients: a TPU of 4 or 8 cores can be compiled for")
+        log.info("compiled for 1 core, without the exchange of gradients; --num_tpu_cores=4 or 8 includes it")
     print(
         f"compiled for {num_cores} core(s) of a TPU v5e in {seconds:.0f} s, not run: static shapes, nothing on the host"
         f"\nmemory of a core: {memory.total / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
@@ -242,7 +241,7 @@ def _config(settings):
         raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
     config = open_checkpoint(settings["init_checkpoint"]).config
     if config is None:
-        raise ValueError(f"{settings['init_checkpoint']} has no config beside it; give --bert_config_file")
+        raise ValueError(f"{settings['init_checkpoint']} has no config in its folder; give --bert_config_file")
     return config
 
 
@@ -250,7 +249,7 @@ def _compile(trainer, settings, part):
     program = lower(trainer.step, features_of(settings, part * settings["gradient_accumulation_steps"]))
     faults = find_faults(program.text)
     if faults:
-        raise ValueError(f"a TPU does not take the step: {'; '.join(faults[:5])}")
+        raise ValueError(f"a TPU does not support the step: {'; '.join(faults[:5])}")
     return compile_for_tpu(program.serialized, _compiled_cores(settings))
 
 

@@ -70,6 +70,6 @@ def _build_unless_built(text_file, record_file, tokenizer, vocab_file):
     """A record file gets its final name when it is complete, so one with the same settings is reused."""
     built = read_metadata(record_file) if os.path.exists(record_file) else None
     if built and dataclasses.asdict(_DATA_SETTINGS).items() <= built["settings"].items():
-        log.info("%s is there already", record_file)
+        log.info("%s exists already", record_file)
         return
     build_pretraining_data([text_file], [record_file], tokenizer, _DATA_SETTINGS, vocab_file)

@@ -63,7 +63,7 @@ class Inference:
                 collected[name][rows] = values
             row += len(rows)
             if time.monotonic() - started > _SECONDS_BETWEEN_LINES:
-                log.info("%s of %s rows are predicted", f"{row:,}", f"{num_rows:,}")
+                log.info("predicted %s of %s sequences", f"{row:,}", f"{num_rows:,}")
                 started = time.monotonic()
         return collected
 

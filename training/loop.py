@@ -165,7 +165,7 @@ def _told_errors(explain, run_dir):
         saved = run_dir.latest_step()
         raise ValueError(
             "the device's memory does not hold a batch; give --recompute, or a higher --gradient_accumulation_steps, "
-            "which works through the same batch in smaller parts"
+            "which splits the same batch into smaller parts"
             + (f": the run continues from step {saved} with them" if saved else "; or lower --train_batch_size")
         ) from error
 

@@ -68,8 +68,8 @@ class Report:
         totals = {**tf.nest.map_structure(float, totals), "steps": float(num_steps)}
         if totals.get("num_skipped"):
             log.info(
-                "%d step(s) up to step %d changed no weight, since the gradients did not fit into float16; the loss is "
-                "multiplied by %g from here on",
+                "%d step(s) up to step %d changed no weights because the gradients overflowed float16; the loss scale "
+                "is now %g",
                 *(totals["num_skipped"], step, totals["loss_scale"]),
             )
         self._since_row.append(totals)

@@ -101,24 +101,24 @@ def train_task(
     )
     if step >= num_steps and not is_evaluation_owed:
         # A fine-tuning run cannot be extended: its number of epochs determines its schedule.
-        remedy = "" if "num_train_epochs" in settings else "; a higher --num_train_steps goes on"
+        remedy = "" if "num_train_epochs" in settings else "; give a higher --num_train_steps to continue"
         log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
         return step, None, True
     if step < num_steps:
         num_passes = (num_steps - step) * batch_size / num_examples
         log.info(
-            "training: steps %d to %d of %d examples each, %d at a time: %.3g passes over %d examples",
+            "training: steps %d to %d of %d examples each, %d at a time: %.3g epochs of %d examples",
             *(step + 1, num_steps, batch_size, part_of_batch(settings, strategy), num_passes, num_examples),
         )
     else:
-        log.info("nothing to train: step %d of %d is reached, and not evaluated yet", step, num_steps)
+        log.info("nothing to train: step %d of %d is reached, but its evaluation is missing", step, num_steps)
     if strategy.num_replicas_in_sync > 1:
         log.info(
             "batch: %d examples = %d devices x %d part(s) x %d examples",
             *(batch_size, strategy.num_replicas_in_sync, trainer.num_micro_batches, part_of_batch(settings, strategy)),
         )
     if schedule.num_warmup_steps >= num_steps:
-        log.warning("all of %d steps are warm-up: the learning rate never stops rising", num_steps)
+        log.warning("all %d steps are warm-up: the learning rate never falls", num_steps)
     names = [*task.metric_names, *eval_metric_names]
     names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
     metrics_logs = [MetricsFile(run_dir, names, step)] if run_dir.is_writable else []

@@ -100,7 +100,7 @@ class RunDir:
             found = sorted(name for pattern in _FILES_OF_A_RUN for name in self._names(pattern))
             if found:
                 raise ValueError(
-                    f"--output_dir={self.path} holds files of something else ({', '.join(found[:3])}); "
+                    f"--output_dir={self.path} contains other files ({', '.join(found[:3])}); "
                     "give a folder that is new or empty"
                 )
         self._lock()

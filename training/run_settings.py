@@ -21,7 +21,7 @@ def check_same_run(path, old, new, free, facts):
     # For a fine-tuning run the epochs are compared; its steps follow from them.
     if new.get("num_train_steps", 0) > old.get("num_train_steps", 0):
         log.info(
-            "num_train_steps was %d and is %d now; the learning rate follows the longer schedule from here on",
+            "num_train_steps was %d and is %d now; the learning rate follows the longer schedule",
             *(old["num_train_steps"], new["num_train_steps"]),
         )
         free = {*free, "num_train_steps"}

@@ -26,7 +26,7 @@ def take_run_config(flag_values, path, program):
     """
     config = read_run_config(path)
     if config["program"] != program:
-        raise ValueError(f"--run_config={path} is of {config['program']}; give one of {program}")
+        raise ValueError(f"--run_config={path} is from {config['program']}; give one from {program}")
     for name, value in config["settings"].items():
         if name not in flag_values:
             raise ValueError(f"--run_config={path} has an unknown setting {name!r}; take it out")
@@ -59,7 +59,7 @@ def take_settings_of_run(flag_values, program):
     for name in ("do_train", "do_eval", "do_predict"):
         if name in given:
             setattr(flag_values, name, given[name])
-    log.info("settings that were not given are those of the run in %s", flag_values.output_dir)
+    log.info("settings that were not given are taken from the run in %s", flag_values.output_dir)
 
 
 def settings_of(flag_values, paths, path_lists=()):

@@ -37,7 +37,7 @@ class BeamWorkers:
         try:
             beam.Pipeline(options=self._options)
         except (ValueError, ImportError) as error:
-            raise ValueError(f"Apache Beam refuses {' '.join(options)}: {error}") from error
+            raise ValueError(f"Apache Beam rejects {' '.join(options)}: {error}") from error
 
     def __enter__(self) -> "BeamWorkers":
         return self
@@ -60,7 +60,7 @@ class BeamWorkers:
         names = set(os.listdir(folder.path))
         unfinished = [(name, task) for name, task in tasks.items() if f"{name}.json" not in names]
         if unfinished:
-            log.info("a pipeline of %d tasks", len(unfinished))
+            log.info("running a pipeline of %d tasks", len(unfinished))
             with beam.Pipeline(options=self._options) as pipeline:
                 # Without Reshuffle, a runner may keep all tasks on the machine that created them.
                 _ = (

@@ -42,7 +42,7 @@ def check_documents(documents: Documents, input_files: Sequence[str], settings: 
     if len(documents) == 1:
         log.warning(
             "the text is a single document, so that random next sentences come from it as well, as in the original: "
-            "next-sentence prediction cannot be learnt from it; put a blank line after each document"
+            "a model cannot learn next-sentence prediction from it; put a blank line after each document"
         )
     _warn_about_paragraphs(documents, settings)
 
@@ -59,7 +59,7 @@ def _warn_about_paragraphs(documents: Documents, settings: PretrainingDataSettin
         signs = [
             f"{100 * lone_share:.0f} % of the documents have a single line"
             + random_next * (settings.sentence_task == "next_sentence"),
-            f"at least {100 * cut_share:.0f} % of the tokens are cut off in each pass, because their lines are longer "
+            f"at least {100 * cut_share:.0f} % of the tokens are cut off, because their lines are longer "
             "than an example",
         ]
         log.warning(

@@ -152,10 +152,10 @@ def check_text_files(files: list[str]) -> None:
         except OSError as error:
             raise ValueError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
         if form.encoding != "utf-8":
-            log.info("%s: read as %s, as its byte order mark says", file, form.encoding.upper())
+            log.info("%s: read as %s (set by its byte order mark)", file, form.encoding.upper())
     twice = [file for file, count in collections.Counter(files).items() if count > 1]
     if twice:
-        log.warning("%s is given more than once and read as often, as the original does", ", ".join(twice))
+        log.warning("%s is given more than once; reading it each time, as the original does", ", ".join(twice))
 
 
 def read_documents(

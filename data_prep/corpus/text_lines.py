@@ -110,7 +110,7 @@ def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> li
             f"it, as in the original ({dropped.num_returns} such lines); end lines with a line feed"
         )
     if continuing:
-        more = f"; {len(continuing) - 1} more files end so" if len(continuing) > 1 else ""
+        more = f"; {len(continuing) - 1} more files end the same way" if len(continuing) > 1 else ""
         first, second = continuing[0]
         warnings.append(
             f"{first} ends without a blank line, so its last document continues in {second}, as in the original{more}"

@@ -142,8 +142,8 @@ def _blocks(file: str, form: Form, size: int = _BLOCK) -> Iterator[bytes]:
                 yield block.encode("utf-8")
     except UnicodeDecodeError as error:
         raise UnusableTextError(
-            f"{file} is not valid {form.encoding.upper()}, which its byte order mark says it is ({error.reason}); "
-            "convert it to UTF-8"
+            f"{file} has a byte order mark of {form.encoding.upper()}, but is not valid {form.encoding.upper()} "
+            f"({error.reason}); convert it to UTF-8"
         ) from None
     except damage as error:
         # bz2 raises a bare OSError. File errors have an errno, or TensorFlow's error as their cause.

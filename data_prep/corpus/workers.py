@@ -184,7 +184,7 @@ class WorkFolder:
 
         for task in tasks:
             if first_damaged(task) is not None:
-                log.warning("%s is missing or damaged; it is made again", self.file(first_damaged(task)))
+                log.warning("%s is missing or damaged; making it again", self.file(first_damaged(task)))
                 self.forget(task)
 
 
@@ -271,8 +271,8 @@ class Workers:
             yield from self._run(function, folder, iter(tasks.items()))
         except concurrent.futures.BrokenExecutor:
             raise ChildProcessError(
-                f"one of the {self._number} worker processes died, perhaps because memory ran out; give fewer "
-                "--num_workers; the same command continues from what is finished"
+                f"one of the {self._number} worker processes died, perhaps because memory ran out; run the command "
+                "again with a smaller --num_workers, and it continues from the finished work"
             ) from None
 
     def _run(self, function: Callable, folder: WorkFolder, waiting: Iterator) -> Iterator[tuple[str, dict]]:

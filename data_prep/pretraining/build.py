@@ -83,9 +83,9 @@ def build_pretraining_data(
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
     _warn_about_predictions(settings)
     if num_workers < 1:
-        raise ValueError(f"--num_workers={num_workers} processes build nothing; give 1 or more")
+        raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
     if rng is not None and (num_workers > 1 or start_workers is not None):
-        raise ValueError("a generator (rng) is for one worker; several draw from streams made from random_seed")
+        raise ValueError("a generator (rng) is only for one worker; several workers use random_seed")
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
     if num_workers > 1:
         start_workers = start_workers or functools.partial(Workers, num_workers)

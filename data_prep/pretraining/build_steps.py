@@ -81,7 +81,7 @@ def show(number: int, instance: Instance, tools: BuildingTools) -> None:
         _LABELS[tools.settings.sentence_task][instance.is_random_next],
         " ".join(tokens),
         ", ".join(f"{position} {label}" for position, label in zip(instance.masked_lm_positions, labels, strict=True))
-        or "when it is read",
+        or "during training",
     )
 
 

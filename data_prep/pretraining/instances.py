@@ -62,27 +62,27 @@ class PretrainingDataSettings:
             )
         if not 1 <= self.max_predictions_per_seq <= self.max_seq_length:
             raise ValueError(
-                f"--max_predictions_per_seq={self.max_predictions_per_seq} makes no sense with "
+                f"--max_predictions_per_seq={self.max_predictions_per_seq} is not valid with "
                 f"--max_seq_length={self.max_seq_length}; give a number from 1 to {self.max_seq_length}, "
                 f"about max_seq_length * masked_lm_prob"
             )
         for name in ("masked_lm_prob", "short_seq_prob"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"--{name}={getattr(self, name)} is no probability; give a number from 0 to 1")
+                raise ValueError(
+                    f"--{name}={getattr(self, name)} is not a valid probability; give a number from 0 to 1"
+                )
         if self.dupe_factor < 1:
-            raise ValueError(
-                f"--dupe_factor={self.dupe_factor} passes over the corpus make no examples; give 1 or more"
-            )
+            raise ValueError(f"--dupe_factor={self.dupe_factor} makes no examples; give 1 or more")
         for name, known in (("masked_spans", SPAN_LENGTHS), ("sentence_task", SENTENCE_TASKS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"--{name}={getattr(self, name)} is not known; give one of {', '.join(known)}")
         if self.do_whole_word_mask and self.masked_spans != "none":
             raise ValueError(
-                f"--masked_spans={self.masked_spans} masks whole words in any case; leave out --do_whole_word_mask"
+                f"--masked_spans={self.masked_spans} always masks whole words; leave out --do_whole_word_mask"
             )
         if self.dynamic_masking and (self.do_whole_word_mask or self.masked_spans != "none"):
             raise ValueError(
-                "--dynamic_masking chooses single pieces when the records are read; leave out --do_whole_word_mask and "
+                "--dynamic_masking masks single tokens during training; leave out --do_whole_word_mask and "
                 "--masked_spans, or --dynamic_masking"
             )
 

@@ -78,9 +78,7 @@ def build_with_workers(
             is_kept = folder.has_results and not isinstance(error, UnusableTextError)
             stack.close()
             if is_kept:
-                log.warning(
-                    "finished work is kept in %s: the same command continues from there; else delete it", build.path
-                )
+                log.warning("finished work is kept in %s; run the same command to continue, or delete it", build.path)
             else:
                 build.remove()
                 remove_empty(new_folders)
@@ -175,9 +173,9 @@ def _tell_what_is_left(build: _Build) -> None:
     digest = name.split(".")[-2]
     left = glob.glob(os.path.join(glob.escape(folder), glob.escape(name).replace(digest, "*")))
     if build.path in left:
-        log.info("continuing from what is finished in %s; checking it first", build.path)
+        log.info("continuing from the finished work in %s; checking it first", build.path)
     elif os.path.dirname(build.files[0]) != folder:
         log.info("unfinished work is in %s", build.path)
     others = sorted(set(left) - {build.path})
     if others:
-        log.warning("%s: left by a build of other text or settings; delete it if it is not wanted", ", ".join(others))
+        log.warning("%s: left by a build with other text or settings; delete it if not needed", ", ".join(others))

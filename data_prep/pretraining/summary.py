@@ -62,7 +62,7 @@ class Summary:
         """
         if not self.num_instances:
             raise UnusableTextError(
-                "no example can be made of this text: its documents have one token each, in which there is no order; "
+                "the text gives no examples: its documents have only one token each, so they have no order; "
                 "give another text, or another --sentence_task"
             )
         return {

@@ -86,7 +86,7 @@ def check_example(path, is_compressed, number, lengths, ranges):
     except tf.errors.DataLossError as error:
         raise damaged(path, error) from error
     if serialized is None:
-        raise ValueError(f"{path} has only {number} examples or fewer now; it changed while it was read")
+        raise ValueError(f"{path} now has at most {number} examples; it changed while it was read")
     number += 1
     features = _read_example(path, number, serialized, lengths)
     for name, expected in lengths.items():
@@ -206,8 +206,8 @@ def _read_example(path, number, serialized, names):
     missing = [name for name in names if name not in features]
     if missing and all(name.startswith("masked_lm_") for name in missing):
         raise ValueError(
-            f"{path} holds examples without masks (--dynamic_masking), which can only be read with their note "
-            f"{metadata_file(path)}; copy the note there, or build the records again"
+            f"{path} holds examples without masks (--dynamic_masking), which need their metadata file "
+            f"{metadata_file(path)}; copy it there, or build the records again"
         )
     if missing:
         raise ValueError(f"{path} does not hold pre-training examples: record {number} has no {', '.join(missing)}")

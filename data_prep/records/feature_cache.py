@@ -43,9 +43,9 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
     if stored is not None and {name: stored.get(name) for name in wanted} == wanted:
         features = _read(path, stored)
         if features is not None:
-            log.info("%s: %s rows, made before from the same data", path, f"{stored['num_examples']:,}")
+            log.info("%s: %s examples, made earlier from the same data", path, f"{stored['num_examples']:,}")
             return features
-        log.warning("%s is damaged; it is made again", path)
+        log.warning("%s is damaged; making it again", path)
     features = build()
     _write(path, features, wanted)
     return features
@@ -56,7 +56,7 @@ def _stored_note(path):
     try:
         return read_metadata(path)
     except ValueError:
-        log.warning("%s is damaged; %s is made again", metadata_file(path), path)
+        log.warning("%s is damaged; making %s again", metadata_file(path), path)
         return None
 
 

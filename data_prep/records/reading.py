@@ -171,7 +171,7 @@ def _find_files(patterns):
     files = []
     for pattern in (part.strip() for part in patterns.split(",")):
         if not pattern:
-            raise ValueError(f"{patterns!r} has an empty name beside a comma; remove the comma")
+            raise ValueError(f"{patterns!r} has an empty name next to a comma; remove the comma")
         # An existing name may contain glob characters. Metadata and unfinished files are not records.
         found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
         names = ((path, path.rsplit("/", 1)[-1]) for path in sorted(found))
@@ -188,7 +188,7 @@ def _find_files(patterns):
         files += matches
     twice = sorted({path for path in files if files.count(path) > 1})
     if twice:
-        log.warning("%s: named more than once, and read as often", ", ".join(twice))
+        log.warning("%s: named more than once, and read each time", ", ".join(twice))
     return files
 
 
@@ -197,7 +197,7 @@ def _check_metadata(path, metadata, max_seq_length, max_predictions_per_seq, voc
     for name, value in asked.items():
         if metadata.get(name, value) != value:
             raise ValueError(
-                f"{path} was built with --{name}={metadata[name]}, but --{name}={value} was asked for; "
+                f"{path} was built with --{name}={metadata[name]}, but --{name}={value} was given; "
                 f"give --{name}={metadata[name]} or build the records again"
             )
     if metadata.get("vocab_size", vocab_size) > vocab_size:
@@ -217,7 +217,7 @@ def _count_examples(files, compression_types, stored):
     ]
     progress = Progress()
     num_bytes = sum(paths.size(path) for path, noted in zip(files, is_noted, strict=True) if not noted)
-    progress.start("counting the examples of record files without notes", num_bytes, "bytes")
+    progress.start("counting the examples of record files without metadata", num_bytes, "bytes")
     counts = []
     for path, compression, metadata, noted in zip(files, compression_types, stored, is_noted, strict=True):
         count = metadata["num_examples"] if noted else count_records(path, bool(compression), progress)

@@ -105,8 +105,8 @@ def read_metadata(record_file: str) -> dict | None:
         metadata = None
     if not isinstance(metadata, dict):
         raise ValueError(
-            f"{metadata_file(record_file)} is damaged: it holds no JSON object; build the records again, or delete it "
-            "to go without its checks"
+            f"{metadata_file(record_file)} is damaged: it is not a JSON object; build the records again, or delete it "
+            "to skip its checks"
         )
     return metadata
 
@@ -124,7 +124,7 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
             an unusable folder.
     """
     if not files or not all(files):
-        raise ValueError("an output file has no name; give at least one, and no comma too many")
+        raise ValueError("an output file has no name; give at least one, and remove extra commas")
     taken = {paths.real(file): f'the input "{file}"' for file in input_files}
     if vocab_file is not None:
         taken[paths.real(vocab_file)] = f'the vocabulary file "{vocab_file}"'
@@ -148,7 +148,7 @@ def tell_replaced(files: Sequence[str]) -> None:
     existing = [file for file in files if paths.exists(file)]
     if existing:
         more = f" and {len(existing) - 1:,} more files exist" if len(existing) > 1 else " exists"
-        log.warning("%s%s; the new records replace what is there as soon as they are complete", existing[0], more)
+        log.warning("%s%s; the new records replace existing files when they are complete", existing[0], more)
 
 
 def _check_folder(folder: str) -> None:
@@ -278,7 +278,7 @@ def create_folders(files: Sequence[str]) -> None:
 
 def cannot_write(what: str, error: OSError) -> OSError:
     """Returns the error to raise after a failed write; it names the place, and asks for room if the disk is full."""
-    needed = "; it needs room there" if error.errno in writing.FULL else ""
+    needed = "; free some space there" if error.errno in writing.FULL else ""
     return OSError(f"cannot write {what}: {error.strerror or error}{needed}")
 
 

@@ -118,13 +118,13 @@ def _places(file: GlueFile, first: Row, name: str) -> dict[Column, int]:
         else:
             raise ValueError(
                 f'{name} line {first.line}: no column "{column}" among {list_columns(first.cells)}; '
-                "give the file as it is distributed"
+                "give the file as distributed"
             )
     num_cells = max(places.values()) + 1
     if len(first.cells) < num_cells:
         raise ValueError(
             f"{name} line {first.line}: {len(first.cells)} cells, but this file has at least {num_cells}; "
-            "give the file as it is distributed"
+            "give the file as distributed"
         )
     return places
 

@@ -101,7 +101,7 @@ def choose_columns(
         found["label"] = _find_one(source, names, LABEL_NAMES, "label", taken)
     if found:
         taken = ", ".join(f'"{column}" as {_ROLES[role]}' for role, column in found.items())
-        log.info("%s: of the columns %s, %s", source, list_columns(names), taken)
+        log.info("%s: columns %s; using %s", source, list_columns(names), taken)
     return dataclasses.replace(given, **found)
 
 

@@ -69,7 +69,7 @@ def read_conll(
         raise ValueError(f"{path} {'; '.join(problem)}")
     if problem:
         sentences = [dataclasses.replace(sentence, tags=None) for sentence in sentences]
-        scheme = f"taken to have no tags: {problem[0]}"
+        scheme = f"read without tags: {problem[0]}"
     else:
         sentences, scheme = _to_bio(sentences, is_bio)
     log.info(
@@ -160,7 +160,7 @@ def _problem_with_tags(sentences):
         line = f"line {sentence.line_numbers[0]}"
         if sentence.tags is None:
             needed = "a list of as many tags" if is_json_lines(sentence.path) else "a column of tags"
-            return f"{line} has words alone", f"add {needed}"
+            return f"{line} has only words", f"add {needed}"
         for word, tag in enumerate(sentence.tags):
             if not is_tag(tag):
                 line = sentence.place(word).removeprefix(f"{sentence.path} ")
@@ -185,8 +185,8 @@ def _to_bio(sentences, is_bio):
                 first = first or f'{sentence.place(word)} has "{old}" where an entity begins'
         converted.append(dataclasses.replace(sentence, tags=tags))
     if scheme != "mixed":
-        return converted, f"tags are {scheme}, turned into BIO"
-    return converted, f"tags are BIO and IOB1 mixed ({first}), turned into BIO at {num_changed:,} words"
+        return converted, f"tags are {scheme}, converted to BIO"
+    return converted, f"tags are BIO and IOB1 mixed ({first}), converted to BIO at {num_changed:,} words"
 
 
 def _format_separator(line, blank):

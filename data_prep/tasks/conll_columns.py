@@ -121,7 +121,7 @@ def _is_numbered(lines, is_row, is_tabbed):
 
 def _tell_layout(path, lines, rows, layout, tag_column):
     log.info(
-        "%s: of its %d columns, counted from 0, column %d has the words%s",
+        "%s: %d columns, counted from 0; column %d has the words%s",
         *(path, layout.num_columns, layout.word),
         "" if layout.tag is None else f" and column {layout.tag} the tags",
     )
@@ -129,7 +129,7 @@ def _tell_layout(path, lines, rows, layout, tag_column):
     if tag_column is None and layout.is_numbered and other is not None and other > layout.word:
         rows = [_split(lines[number], layout.is_tabbed) for number in rows]
         if all(len(row) == layout.num_columns and is_tag(row[other]) for row in rows):
-            log.warning("%s: column %d has tags, too; --tag_column=%d reads these", path, other, other)
+            log.warning("%s: column %d also has tags; --tag_column=%d reads these", path, other, other)
 
 
 def _leave_out_comments(path, lines, is_row, layout):

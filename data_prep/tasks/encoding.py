@@ -101,19 +101,19 @@ def make_features(
     if missing:
         raise ValueError(f"the vocabulary lacks {', '.join(missing)}; give that of the model")
     if not examples:
-        raise ValueError(f"{what} holds no examples; give at least one")
+        raise ValueError(f"{what} has no examples; give at least one")
     rows, num_long, num_cut = _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride)
     if counts is not None:
         counts.update(windows=num_long if doc_stride else 0, cut=num_cut)
     elif num_long:
         told = "cut"
         if doc_stride:
-            told = f"read through windows: {len(rows):,} in all, {doc_stride} pieces apart"
+            told = f"read through windows: {len(rows):,} in total, {doc_stride} tokens apart"
             told += f"; the second text of {num_cut:,} was cut" if num_cut else ""
         share = f"{100 * num_long / len(examples):.1f} % of the {len(examples):,} examples of {what}"
-        log.info("%s were longer than %d pieces and are %s", share, max_seq_length, told)
+        log.info("%s are longer than %d tokens and are %s", share, max_seq_length, told)
     else:
-        log.info("all %s examples of %s fit into %d pieces", f"{len(examples):,}", what, max_seq_length)
+        log.info("all %s examples of %s fit into %d tokens", f"{len(examples):,}", what, max_seq_length)
     features = _pack(rows, max_seq_length)
     example_index = features.pop("example_index")
     if kind == "multiple_choice":
@@ -232,7 +232,7 @@ def _label_arrays(examples, labels, kind, what):
 def _check_lengths(max_seq_length, doc_stride, kind):
     if max_seq_length < 5:
         raise ValueError(
-            f"--max_seq_length is {max_seq_length}, but [CLS], [SEP] and a piece of each text need 5 or more"
+            f"--max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need 5 or more"
         )
     if doc_stride is None:
         return
@@ -240,6 +240,6 @@ def _check_lengths(max_seq_length, doc_stride, kind):
         raise ValueError("--doc_stride is not for multiple choice, whose texts are cut; leave it out")
     if not 1 <= doc_stride <= max_seq_length - 2:
         raise ValueError(
-            f"--doc_stride is {doc_stride}, but must be from 1 to {max_seq_length - 2}, the pieces of a text in "
-            f"{max_seq_length}; between windows further apart some would never be read"
+            f"--doc_stride is {doc_stride}, but must be from 1 to {max_seq_length - 2}, the room for a text in "
+            f"{max_seq_length} tokens; windows further apart would skip tokens"
         )

@@ -38,7 +38,7 @@ def score_entity_files(data_file, predictions_file, word_column=None, tag_column
     else:
         if len(predicted[0].lines[0].split()) < 3:
             raise ValueError(
-                f"{predictions_file} has no column of right tags before the predicted ones; give them in --data_file"
+                f"{predictions_file} has no column of correct tags before the predicted ones; give them in --data_file"
             )
         gold = _read(predictions_file, word_column, -2 if tag_column is None else tag_column)
     keys = ["predicted_tags", "tags"] if data_file else ["predicted_tags"]

@@ -62,7 +62,7 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
         raise ValueError(f"{name} has no example with a label; check the column of the labels")
     if len(counts) == 1 and kind == "single_label":
         raise ValueError(
-            f'{name} has one class only, "{next(iter(counts))}" in all its {len(examples):,} rows; '
+            f'{name} has one class only, "{next(iter(counts))}" in all {len(examples):,} examples; '
             "training needs examples of two or more, so check the column of the labels"
         )
     if all(map(_INTEGER.fullmatch, counts)):

@@ -220,6 +220,6 @@ def find_task(name: str) -> GlueTask:
     if task is None:
         raise ValueError(
             f'there is no task "{name}"; the tasks are {", ".join(task.name for task in _TASKS)} '
-            "(for other data, give files of your own)"
+            "(for other data, give your own files)"
         )
     return task

@@ -88,7 +88,7 @@ def make_features(
     """
     room = max_seq_length - 2
     if room < 1:
-        raise ValueError(f"--max_seq_length is {max_seq_length}, but must be 3 or more: [CLS], a piece and [SEP]")
+        raise ValueError(f"--max_seq_length is {max_seq_length}, but must be 3 or more: [CLS], a token and [SEP]")
     check_tags(sentences, tags)
     cls_id, sep_id, unk_id = convert_tokens_to_ids(tokenizer.vocab, _SPECIAL_TOKENS)
     pieces = _Pieces(tokenizer, unk_id, room)
@@ -159,8 +159,8 @@ def _scores_of_words(features, logits, sentences):
         place = int(np.argmin(np.isfinite(scores).all(axis=-1)))
         index = int(np.searchsorted(starts, place, side="right")) - 1
         raise ValueError(
-            f"{sentences[index].place(place - int(starts[index]))}: the model's scores are not finite numbers, so that "
-            "there is no tag; give a model whose training did not fail"
+            f"{sentences[index].place(place - int(starts[index]))}: the model's scores are not finite; "
+            "give a model whose training did not diverge"
         )
     return scores
 
@@ -263,18 +263,19 @@ def _report(sentences, windows, pieces, room, document_context):
     where = f"{path}: " if path else ""
     if document_context and len({sentence.document for sentence in sentences}) == 1:
         log.info(
-            "%sall %d sentences are taken for one document: nothing between them begins another", where, len(sentences)
+            "%sall %d sentences are treated as one document, because nothing marks the start of another",
+            *(where, len(sentences)),
         )
     num_windows = np.bincount([window.sentence for window in windows], minlength=1)
     num_windows = num_windows[num_windows > 1]
     if len(num_windows):
         share = 100 * len(num_windows) / len(sentences)
         log.info(
-            "%s%d of %d sentences (%.1f %%) are longer than %d pieces and looked at in %d windows that overlap",
+            "%s%d of %d sentences (%.1f %%) are longer than %d tokens and read in %d overlapping windows",
             *(where, len(num_windows), len(sentences), share, room, num_windows.sum()),
         )
     if pieces.cut_words:
         log.warning(
-            '%sof %d words with more than %d pieces only the first %d are looked at, for example "%s"',
-            *(where, len(pieces.cut_words), room, room, min(pieces.cut_words)[:40]),
+            '%s%d words have more than %d tokens, for example "%s"; only the first %d tokens are used',
+            *(where, len(pieces.cut_words), room, min(pieces.cut_words)[:40], room),
         )

@@ -114,11 +114,11 @@ def make_examples(
         shown = ", ".join(misplaced[:5]) + (", ..." if len(misplaced) > 5 else "")
         if not examples:
             raise ValueError(
-                f"{path}: no answer stands where its answer_start says ({shown}), so that nothing is left to train on; "
+                f"{path}: no answer is at its answer_start ({shown}), so no question is left to train on; "
                 "answer_start counts the characters of the context from 0"
             )
         log.warning(
-            "%s: %d of %d questions are left out, because their answer does not stand where its answer_start says: %s",
+            "%s: %d of %d questions are left out, because their answer is not at its answer_start: %s",
             *(path, len(misplaced), len(misplaced) + len(examples), shown),
         )
     return examples
@@ -127,11 +127,11 @@ def make_examples(
 def _check_ids(repeated: list[str], path: str, is_training: bool) -> None:
     if repeated and not is_training:
         raise ValueError(
-            f'{path} question "{repeated[0]}" is there twice, but answers are told apart by the ids of their '
-            "questions; give each question an id of its own"
+            f'{path} has more than one question with the id "{repeated[0]}", but predictions need unique ids; '
+            "give each question its own id"
         )
     if repeated:
-        log.warning("%s: %d ids are there more than once; all of them are trained on", path, len(repeated))
+        log.warning("%s: %d ids occur more than once; training uses all their questions", path, len(repeated))
 
 
 def _with_answer(example: SquadExample, question: dict, path: str, version_2_with_negative: bool):
@@ -238,7 +238,7 @@ def make_features(
     if max_seq_length <= max_query_length + 3:
         raise ValueError(
             f"--max_seq_length={max_seq_length} leaves no room for a text after --max_query_length={max_query_length} "
-            "pieces of a question and 3 special tokens; give a greater --max_seq_length"
+            "question tokens and 3 special tokens; increase --max_seq_length"
         )
     missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
     if missing:

@@ -113,7 +113,7 @@ def find_answers(
     if not start_logits.shape == end_logits.shape == features["input_ids"].shape:
         raise ValueError(
             f"the logits have the shapes {start_logits.shape} and {end_logits.shape}, but the windows "
-            f"{features['input_ids'].shape}; give those of these windows"
+            f"have {features['input_ids'].shape}; give the logits of these windows"
         )
     stops = np.searchsorted(features["example_index"], np.arange(len(examples)), "right").tolist()
     answers = []
@@ -130,8 +130,8 @@ def report_unanswered(answers: Sequence[Answer]) -> None:
     """Logs how many questions of a file have no span to answer with."""
     without = [answer for answer in answers if answer.best is None]
     if without:
-        shown = '"empty", as in the release' if without[0].text else '""'
-        log.warning("%d of %d questions have no span to answer with: answered %s", len(without), len(answers), shown)
+        shown = '"empty", as in the original BERT' if without[0].text else '""'
+        log.warning("%d of %d questions have no valid span; their answer is %s", len(without), len(answers), shown)
 
 
 def predictions_json(answers: Sequence[Answer]) -> str:
@@ -294,7 +294,7 @@ class _Texts:
         place = project(piece_text, original, self._tokenizer.basic_tokenizer)
         if place is None:
             if self._settings.verbose_logging:
-                log.info('"%s" is not found in "%s": all of it is the answer', piece_text, original)
+                log.info('"%s" is not in "%s", so all of this text is the answer', piece_text, original)
             place = (0, len(original))
         start, end = place
         places = (self._in_passage(first_word, original, start), self._in_passage(first_word, original, end - 1) + 1)

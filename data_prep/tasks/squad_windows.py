@@ -116,15 +116,15 @@ def empty_features(num_windows, max_seq_length, is_training):
 def report(windows, max_seq_length, num_cut, max_query_length, num_outside):
     """Logs a summary of the windows and of truncated questions in one line."""
     num_windows = [len(of_example.starts) for of_example in windows]
-    notes = [f"{sum(number > 1 for number in num_windows)} of the questions take more than one"]
+    notes = [f"{sum(number > 1 for number in num_windows)} of the questions need more than one"]
     empty = num_windows.count(0)
     if empty:
-        notes.append(f"{empty} questions are about a text without words and have none")
+        notes.append(f"{empty} questions have no window, because their text has no words")
     if num_cut:
-        notes.append(f"{num_cut} questions are cut to {max_query_length} pieces")
+        notes.append(f"{num_cut} questions are cut to {max_query_length} tokens")
     if num_outside:
-        notes.append(f"{num_outside} windows do not hold the whole answer and are labelled with [CLS]")
+        notes.append(f"{num_outside} windows do not contain the whole answer and are labelled with [CLS]")
     log.info(
-        "%d questions in %d windows of %d pieces: %s",
+        "%d questions in %d windows of %d tokens: %s",
         *(len(windows), sum(num_windows), max_seq_length, "; ".join(notes)),
     )

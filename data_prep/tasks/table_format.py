@@ -32,7 +32,7 @@ def unify_line_ends(text, name):
     if "\n" not in text.rstrip("\r\n"):
         if "\r" not in text.rstrip("\r\n"):
             return text
-        log.info("%s: lines end with carriage returns alone", name)
+        log.info("%s: lines end with carriage returns only", name)
         return text.replace("\r", "\n")
     if text.count("\n") == text.count("\r\r\n"):
         return text.replace("\r\r\n", "\r\n")

@@ -127,7 +127,7 @@ def iterate_rows(path: str | os.PathLike) -> Iterator[Row]:
         return _split_csv(text, name)
     if not is_quoted_tsv(text):
         return _split_tsv(text, name)
-    log.info("%s: cells are between quotes, which are taken off", name)
+    log.info("%s: cells are quoted; the quotes are removed", name)
     return _split_quoted(text, name, "\t")
 
 
@@ -199,7 +199,7 @@ def _split_csv(text, name):
     delimiter, length = separator_line(text)
     if delimiter is None:
         return _split_quoted(text, name, find_delimiter(text, name))
-    log.info('%s: cells are separated by "%s", as its first line says', name, delimiter)
+    log.info('%s: cells are separated by "%s" (set in its first line)', name, delimiter)
     return _split_quoted(text[length:], name, delimiter, lines_before=1)
 
 
@@ -224,7 +224,7 @@ def _split_quoted(text, name, delimiter, lines_before=0):
             f'{name} line {start}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c"'
         ) from None
     if not num_rows:
-        raise ValueError(f"{name} has only empty cells; look at how it was made")
+        raise ValueError(f"{name} has only empty cells; check how it was made")
     _tell_blank_lines(name, num_blank)
 
 

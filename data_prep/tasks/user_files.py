@@ -70,7 +70,7 @@ def iterate_own_file(
             example = _own_example(row, number, table.places, columns, kind, needs_label, table.name)
             if columns.id is not None and example.id in lines_of_ids:
                 other = lines_of_ids[example.id]
-                raise ValueError(f'the id "{example.id}" is that of line {other} too; ids must differ')
+                raise ValueError(f'the id "{example.id}" is also in line {other}; ids must be unique')
         except ValueError as error:
             bad_rows.add(row.line, str(error))
             continue
@@ -190,7 +190,7 @@ def _to_labels(value, columns):
         names = value.split(columns.label_separator) if columns.label_separator else [value]
         names = [] if not value.strip() else names
         if not all(map(str.strip, names)):
-            raise ValueError(f'the labels "{value}" have an empty one among them; remove it')
+            raise ValueError(f'the labels "{value}" include an empty label; remove it')
     else:
         names = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(_to_name(name, columns.label) for name in names))

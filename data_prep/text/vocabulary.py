@@ -52,11 +52,11 @@ def read_words(words_file):
     Raises:
         FileNotFoundError, ValueError: see `storage.text_files.read_text`.
     """
-    needed = "give a file of one word a line"
+    needed = "give a file with one word per line"
     try:
         text = text_files.read_text(words_file, needed)
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file of words {words_file}; {needed}") from None
+        raise FileNotFoundError(f"the word file {words_file} does not exist; {needed}") from None
     words = {}
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():

@@ -59,7 +59,7 @@ def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
             f'there is no vocabulary file "{name}"; give the vocab.txt that came with the model'
         ) from None
     if content.startswith(codecs.BOM_UTF8):
-        log.warning("%s begins with a byte order mark, which is left out; save it as UTF-8 without one", name)
+        log.warning("%s begins with a byte order mark, which is ignored; save it as UTF-8 without one", name)
         content = content.removeprefix(codecs.BOM_UTF8)
     try:
         lines = content.decode("utf-8").removesuffix("\n").split("\n")
@@ -70,7 +70,7 @@ def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
         ) from None
     tokens = [line.strip() for line in lines]
     if not any(tokens):
-        raise ValueError(f'the vocabulary file "{name}" holds no token; it needs one token a line')
+        raise ValueError(f'the vocabulary file "{name}" has no tokens; it needs one token a line')
     return tokens
 
 

@@ -81,7 +81,7 @@ def count_words(
     with opened_texts(files, None, progress) as texts:
         counts, rare = _count(cut(texts, chunk_bytes), tokenizer, num_workers, strict_utf8, progress, most_words)
     if rare:
-        log.warning("more than %d different words: those met at most %d times so far were forgotten", most_words, rare)
+        log.warning("more than %d different words; dropped those found at most %d times so far", most_words, rare)
     if not counts:
         raise ValueError(f"no word was found in {', '.join(files)}; give text")
     return counts
@@ -181,8 +181,8 @@ def learn_vocabulary(
     num_fixed = len(reserved) + 2 * num_characters
     if num_fixed > vocab_size:
         raise ValueError(
-            f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved pieces and an alphabet of "
-            f"{num_characters} characters, at the beginning of words and inside: these alone are {num_fixed}; "
+            f"--vocab_size={vocab_size} is too small for {len(reserved)} reserved tokens and an alphabet of "
+            f"{num_characters} characters, at the beginning of words and inside, which need {num_fixed}; "
             "give more, or a smaller --num_unused or --alphabet_size"
         )
     log.info(
@@ -193,7 +193,7 @@ def learn_vocabulary(
     )
     pieces = _learn(frequent, vocab_size, reserved, alphabet_size) if frequent else reserved
     if len(pieces) < vocab_size:
-        log.warning("the text gives only %d pieces of the --vocab_size=%d asked for", len(pieces), vocab_size)
+        log.warning("the text gives only %d tokens, fewer than --vocab_size=%d", len(pieces), vocab_size)
     return _shorten(pieces, vocab_size, set(reserved))
 
 

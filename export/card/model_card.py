@@ -8,14 +8,14 @@ import unicodedata
 from bert_keras.export.card.usage_examples import MASK, how_to_call
 
 _PURPOSES = {
-    "classification": "gives {texts} one of {num_labels} classes",
-    "regression": "gives {texts} a number",
-    "multi_label": "says which of {num_labels} labels apply to {texts}",
-    "multiple_choice": "picks the text that continues another one best",
+    "classification": "assigns {texts} to one of {num_labels} classes",
+    "regression": "predicts a number for {texts}",
+    "multi_label": "predicts which of {num_labels} labels apply to {texts}",
+    "multiple_choice": "picks the text that best continues another text",
     "question_answering": "finds the answer to a question in a text",
-    "token_classification": "gives each word of a text a tag",
-    "fill_mask": f"says what may stand at each {MASK} of a text",
-    "vectors": "makes a vector of a text",
+    "token_classification": "tags each word of a text",
+    "fill_mask": f"predicts the word at each {MASK} of a text",
+    "vectors": "turns a text into a vector",
 }
 _SETTINGS = (
     *("init_checkpoint", "max_seq_length", "doc_stride", "learning_rate", "train_batch_size", "num_train_epochs"),
@@ -63,7 +63,7 @@ def spread(tries):
         return None
     seeds = f"{len(figures)} seeds{' with ' if settings else ''}{', '.join(settings)}"
     return (
-        f"Of {seeds} the median of {header[-2]} is {statistics.median(figures):.4g}, from {min(figures):.4g} to "
+        f"Median {header[-2]} of {seeds}: {statistics.median(figures):.4g}, from {min(figures):.4g} to "
         f"{max(figures):.4g}; this model is the best of them."
     )
 
@@ -77,12 +77,12 @@ def _purpose(source, places):
         f"# {source.name}",
         f"A BERT that {_PURPOSES[settings['task']].format(texts=texts, num_labels=len(labels))}: "
         f"{layers} of width {config.hidden_size}, {config.num_attention_heads} heads, a "
-        f"vocabulary of {config.vocab_size:,} pieces. Exported by `export_model.py` of bert-keras.",
+        f"vocabulary of {config.vocab_size:,} tokens. Exported by `export_model.py` of bert-keras.",
     ]
     if labels:
         lines.append(f"Labels: {', '.join(labels)}.")
     formats = ", ".join(f"`{path}` ({name})" for name, path in places.items())
-    lines.append(f"In this folder: {formats}; `export.json` says how they were compared with the model.")
+    lines.append(f"In this folder: {formats}; `export.json` has their comparison with the model.")
     return "\n\n".join(lines)
 
 
@@ -107,30 +107,30 @@ def _data(run):
 def _metrics(source, costs):
     run = source.run or {"evaluation": None, "tries": None}
     evaluation = run["evaluation"] or {"metrics": source.settings.get("metrics"), "baseline": {}}
-    lines = ["## How good it is"]
+    lines = ["## Metrics"]
     if evaluation["metrics"]:
         table = ["| metric | this model | baseline |", "| --- | ---: | ---: |"]
         for name, value in evaluation["metrics"].items():
             known = evaluation["baseline"].get(name)
             table.append(f"| {name} | {value:.4g} | {'' if known is None else f'{known:.4g}'} |")
         lines.append("\n".join(table))
-        lines.append((run["tries"] and spread(run["tries"])) or "One seed; other seeds give other figures.")
+        lines.append((run["tries"] and spread(run["tries"])) or "One seed; other seeds give other numbers.")
     if costs:
-        lines.append("Quantised, timed where it was exported:\n\n" + "\n".join(f"- {line}" for line in costs))
+        lines.append("Quantization, timed on the exporting machine:\n\n" + "\n".join(f"- {line}" for line in costs))
     return "\n\n".join(lines) if len(lines) > 1 else ""
 
 
 def _limits(source):
     is_lower_cased = source.predictor.files.preparation.do_lower_case
-    case = "lower-cased" if is_lower_cased else "as it is, capitals included"
+    case = "is lower-cased" if is_lower_cased else "keeps its capital letters"
     longest = source.settings["max_seq_length"]
     return (
         "## Limits\n\n"
-        f"- At most {longest} pieces are looked at, [CLS] and [SEP] included; the SavedModel cuts the rest off, which "
-        "`is_cut` says.\n"
-        f"- Text is read {case}. The letters of its vocabulary are {_scripts(source.predictor.tokenizer.vocab)}; it "
-        "knows next to nothing of others.\n"
-        "- It says what its data taught it, with whatever they leave out; on other data its figures are others."
+        f"- The model reads at most {longest} tokens, [CLS] and [SEP] included; the SavedModel cuts off the rest and "
+        "sets `is_cut`.\n"
+        f"- Text {case}. The letters of the vocabulary are {_scripts(source.predictor.tokenizer.vocab)}; the model "
+        "is hardly trained on others.\n"
+        "- The model reflects its training data, with their gaps; on other data its metrics differ."
     )
 
 

@@ -9,25 +9,25 @@ MASK = "[MASK]"
 _OUTPUTS = {
     "label": "the most probable class",
     "labels": "all labels, in the order of the probabilities",
-    "probabilities": "of each label, choice, tag or guess",
-    "applies": "whether the probability is at least 0.5",
+    "probabilities": "the probability of each label, choice, tag or guess",
+    "applies": "true if the probability is at least 0.5",
     "value": "the number, on the scale of the training data",
-    "index": "the number of the choice that fits best, from 0",
-    "answer": 'the answer; "" where there is none',
-    "start": "where it starts in the context, in characters (code points); -1 where there is none",
-    "end": "where it ends there",
-    "score": "the sum of the logits of its first and last piece",
-    "null_odds": "how much more the model says that there is no answer; 0 for one that always answers",
-    "is_impossible": "whether there is no answer",
-    "words": 'the words; rows are filled up with ""',
+    "index": "the number of the best choice, from 0",
+    "answer": 'the answer; "" for no answer',
+    "start": "start of the answer in the context, in characters (code points); -1 for no answer",
+    "end": "end of the answer",
+    "score": "the sum of the logits of its first and last token",
+    "null_odds": "the score of no answer minus that of the best answer; 0 if the model always answers",
+    "is_impossible": "true for no answer",
+    "words": 'the words; rows are padded with ""',
     "tags": "the tag of each word",
-    "starts": "where each word starts, in characters (code points); -1 behind the last",
-    "ends": "where it ends",
-    "num_words": "how many words there are",
-    "tokens": 'the most probable pieces for each mask; rows are filled up with ""',
-    "num_masks": "how many masks there are",
+    "starts": "start of each word, in characters (code points); -1 after the last",
+    "ends": "end of each word",
+    "num_words": "number of words",
+    "tokens": 'the most probable tokens for each mask; rows are padded with ""',
+    "num_masks": "number of masks",
     "vector": "the vector",
-    "is_cut": "whether only a part of the text was looked at",
+    "is_cut": "true if the text was cut",
 }
 _EXAMPLES = {
     "text": "Paris is the capital of France.",
@@ -125,8 +125,8 @@ def how_to_call(settings, places, answer, network):
         ", ".join(f"`{name}`" for name in names) for names in (network.input_names, network.output_names)
     )
     calls.append(
-        f"**Ids** of a tokenizer of your own go to {_places_of_ids(places)}: int32 [B, T] {inputs}; they give float32 "
-        f"{outputs}."
+        f"**Ids** from your own tokenizer go to {_places_of_ids(places)}: int32 [B, T] {inputs}; the outputs are "
+        f"float32 {outputs}."
     )
     ids = ", ".join(f'"{name}": np.array([{_example_ids(name)}], np.int32)' for name in network.input_names)
     for name, template in (("onnx", _ONNX), ("litert", _LITERT)):
@@ -144,7 +144,7 @@ def _call_of_text(path, example, answer):
     return _SAVED_MODEL.format(
         path=path,
         arguments=arguments,
-        outputs="\n".join(["| output | type | what it is |", "| --- | --- | --- |", *rows]),
+        outputs="\n".join(["| output | type | meaning |", "| --- | --- | --- |", *rows]),
         request=json.dumps({"instances": [example]}),
         response=response.replace('"..."', "..."),
     ).strip()
@@ -152,7 +152,7 @@ def _call_of_text(path, example, answer):
 
 def _call_of_project(task, example):
     if task == "vectors":
-        return "**bert-keras**: `prediction.FeatureExtractor` opens this folder too."
+        return "**bert-keras**: `bert_keras.FeatureExtractor` opens this folder too."
     texts = [text for value in example.values() for text in ([value] if isinstance(value, str) else value)]
     arguments = " ".join(f'"{text}"' for text in texts)
     return f"**bert-keras**, which reads long texts whole:\n\n```\npython predict.py --model_dir=. {arguments}\n```"

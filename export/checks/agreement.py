@@ -108,8 +108,8 @@ def judge(called: str, answers: list[dict], network: IdsNetwork, quantize: str |
             farthest = max(farthest, distance)
             if not error <= LIMITS[quantize] * variation + rounding:
                 raise ValueError(
-                    f"{called}: {name} differs from that of the network by {distance:.2g} of how much it varies from "
-                    f"sequence to sequence, and at most {LIMITS[quantize]:g} is right"
+                    f"{called}: {name} differs from that of the network by {distance:.2g} of its variation between "
+                    f"sequences, but at most {LIMITS[quantize]:g} is allowed"
                 )
     return Agreement(largest, farthest)
 

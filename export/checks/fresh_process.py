@@ -83,7 +83,7 @@ def largest_difference(expected, found, tolerance, what):
     for name in sorted(expected):
         first, second = np.asarray(expected[name]), np.asarray(found[name])
         if first.shape != second.shape:
-            raise ValueError(f"{what}: {name} is of the shape {second.shape}, but {first.shape} is expected")
+            raise ValueError(f"{what}: {name} has the shape {second.shape}, but {first.shape} is expected")
         if np.issubdtype(first.dtype, np.floating):
             difference = np.abs(first.astype(np.float64) - second)
             # Written this way so that NaN counts as wrong.

@@ -71,7 +71,7 @@ def read_check_texts(path, settings):
     num_parts = max(len(rows[0][1]), 3) if has_choices else len(names)
     for number, parts in rows:
         if len(names) > 1 and len(parts) != num_parts:
-            shape = "a text and its choices, in all lines as many" if has_choices else "two texts"
+            shape = "a text and its choices, the same number in all lines" if has_choices else "two texts"
             raise ValueError(
                 f"{path} line {number} has {len(parts) - 1} tabs, but needs {num_parts - 1}: {shape}, with tabs between"
             )

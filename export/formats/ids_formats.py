@@ -82,6 +82,6 @@ def _run_converter(called, arguments):
     log.error("the converter to %s printed:\n%s", called, output)
     reason = f"signal {-process.returncode} ended its process" if process.returncode < 0 else last
     raise ValueError(
-        f"the conversion to {called} failed: {reason}; make sure that there is enough memory and disk, or take "
+        f"the conversion to {called} failed: {reason}; check that memory and disk are sufficient, or take "
         "--format=saved_model"
     )

@@ -30,7 +30,7 @@ def check_quantize(quantize: str | None, formats) -> None:
     if wrong:
         able = [name for name, choices in _TAKES.items() if quantize in choices]
         raise ValueError(
-            f"--quantize={quantize} is of the format {' or '.join(able) or 'none'}, and --format has "
+            f"--quantize={quantize} works only with {' or '.join(able) or 'none'}, but --format has "
             f"{', '.join(wrong)}; leave --quantize out for {'these' if len(wrong) > 1 else 'it'}, or export twice"
         )
 

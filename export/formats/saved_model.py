@@ -65,7 +65,7 @@ def write_saved_model(text_model: TextModel, folder: str | os.PathLike) -> str:
     folder = pathlib.Path(folder)
     path = folder / VERSION
     if path.exists():
-        raise ValueError(f"{path} is there already; give another folder, or remove it")
+        raise ValueError(f"{path} already exists; give another folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = writing.unfinished_name(path)
     try:

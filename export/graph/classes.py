@@ -59,7 +59,7 @@ class ChoiceModel(TextModel):
     def _answer(self, texts):
         choices = texts["choices"]
         num_rows, num_choices = tf.unstack(tf.shape(choices))
-        check = tf.debugging.assert_greater_equal(num_choices, 2, "choices needs two or more for each text")
+        check = tf.debugging.assert_greater_equal(num_choices, 2, "each text needs two or more choices")
         with tf.control_dependencies([check]):
             choices = tf.identity(choices)
         rows = tf.repeat(tf.range(num_rows), num_choices)

@@ -38,8 +38,8 @@ class SpanModel(TextModel):
         super().__init__(network, tokenizer, settings)
         if self.max_seq_length <= settings["max_query_length"] + 3:
             raise ValueError(
-                f"max_seq_length={self.max_seq_length} leaves no room for a text beside max_query_length="
-                f"{settings['max_query_length']} pieces of a question and 3 special tokens; take the task.json that "
+                f"max_seq_length={self.max_seq_length} leaves no room for a text after max_query_length="
+                f"{settings['max_query_length']} tokens of a question and 3 special tokens; take the task.json that "
                 "the training wrote"
             )
 

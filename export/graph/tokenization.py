@@ -51,7 +51,7 @@ class GraphTokenizer(tf.Module):
         name = os.fspath(vocab_file)
         vocab = load_vocab(name)
         if _UNKNOWN not in vocab:
-            raise ValueError(f'the vocabulary file "{name}" lacks {_UNKNOWN}, which stands for unknown words; add it')
+            raise ValueError(f'the vocabulary file "{name}" lacks {_UNKNOWN}, the token for unknown words; add it')
         self.unk_id = vocab[_UNKNOWN]
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
         self._do_lower_case = do_lower_case
@@ -157,7 +157,7 @@ class GraphTokenizer(tf.Module):
             raise ValueError("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
         if max_seq_length < 5:
             raise ValueError(
-                f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a piece of each text need 5 or more"
+                f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need 5 or more"
             )
         with tf.device(_DEVICE):
             num_a = tf.cast(ids_a.row_lengths(), tf.int32)
@@ -293,8 +293,8 @@ def _matchable_tokens(vocab, vocab_name):
         num_bytes = len(piece.encode())
         if num_bytes > _MAX_TOKEN_BYTES:
             raise ValueError(
-                f"{vocab_name} line {number + 1}: a token of {num_bytes} bytes, but in a graph at most "
-                f"{_MAX_TOKEN_BYTES} are possible; shorten it"
+                f"{vocab_name} line {number + 1}: a token of {num_bytes} bytes, but a graph allows at most "
+                f"{_MAX_TOKEN_BYTES}; shorten it"
             )
         tokens[number] = token
     return tokens

@@ -154,8 +154,8 @@ def write_contents(contents, folder, format_):
     config.to_json_file(paths.join(folder, "bert_config.json"))
     if config.hidden_act == "gelu_erf" or config.layer_norm_eps != LAYER_NORM_EPS:
         log.warning(
-            "hidden_act is %s and layer_norm_eps %g: the release's own code has gelu in its tanh form and 1e-12 alone, "
-            "so it cannot run this model; this project can",
+            "hidden_act is %s and layer_norm_eps %g: the original BERT has only the tanh form of gelu and 1e-12, so it "
+            "cannot run this model; bert-keras can",
             config.hidden_act,
             config.layer_norm_eps,
         )
@@ -242,7 +242,7 @@ def _check_head(head, contents):
 
 
 def _in_words(shape):
-    return "not there" if shape is None else f"[{', '.join(map(str, shape))}]"
+    return "missing" if shape is None else f"[{', '.join(map(str, shape))}]"
 
 
 def largest_difference(first, second):

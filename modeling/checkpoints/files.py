@@ -34,7 +34,7 @@ def find_in_folder(folder):
     newest = _named_by_state_file(folder)
     if newest in prefixes:
         return paths.join(folder, newest)
-    stale = f"its file checkpoint names {newest}, which is not there" if newest is not None else ""
+    stale = f"its file checkpoint names {newest}, which does not exist" if newest is not None else ""
     if len(prefixes) > 1:
         held = f"{', '.join(prefixes)}{', and ' if stale else ''}{stale}"
         raise ValueError(f"the folder {folder} holds several checkpoints: {held}; name one")
@@ -60,7 +60,7 @@ def _nothing_to_open(folder, stale):
     for name in names:
         if _SHARD.search(name):
             return FileNotFoundError(
-                f"{paths.join(folder, name)} is a part of a checkpoint, but model{INDEX_ENDING} is not beside it; copy "
+                f"{paths.join(folder, name)} is part of a checkpoint, but model{INDEX_ENDING} does not exist; copy "
                 "that too"
             )
     pickles = [name for name in names if name.endswith(PICKLE_ENDINGS)]

@@ -56,7 +56,7 @@ def read_config(path):
     files = [file for file in files if paths.is_file(file)]
     if not files:
         raise FileNotFoundError(
-            f"the folder {path} has no {RELEASED_FILE} or {HUGGING_FACE_FILE}; put that of the model there"
+            f"the folder {path} has no {RELEASED_FILE} or {HUGGING_FACE_FILE}; put the model's config there"
         )
     configs = [_read_file(file) for file in files]
     differing = [
@@ -67,7 +67,7 @@ def read_config(path):
     ]
     if differing:
         raise ValueError(
-            f"{files[0]} and {paths.name(files[-1])} disagree ({'; '.join(differing)}); take out the one that is wrong"
+            f"{files[0]} and {paths.name(files[-1])} disagree ({'; '.join(differing)}); remove the wrong one"
         )
     return configs[0]
 
@@ -128,7 +128,7 @@ def _read_file(path):
         return BertConfig.from_dict(values, source=path)
     for key, needed in _NEEDED.items():
         if values.get(key) not in (None, needed):
-            raise ValueError(f"{path} is not of a BERT: {key} is {values[key]!r}, and only {needed!r} can be read")
+            raise ValueError(f"{path} is not a BERT config: {key} is {values[key]!r}, but only {needed!r} is supported")
     names = {field.name for field in dataclasses.fields(BertConfig)} | set(RELEASED_EXTRA_KEYS)
     known = _DEFAULTS | {key: value for key, value in values.items() if key in names}
     hidden_act = str(known["hidden_act"])

@@ -158,7 +158,7 @@ def open_checkpoint(path):
         raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {contents_of(folder)}")
     if not fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"):
         raise FileNotFoundError(
-            f"{prefix}.index is there, but {prefix}.data-00000-of-00001 is not; copy both files{others_of(prefix)}"
+            f"{prefix}.index exists, but {prefix}.data-00000-of-00001 does not; copy both files{others_of(prefix)}"
         )
     return Checkpoint(prefix, TensorFlowReader(prefix))
 
@@ -171,7 +171,7 @@ def weights_by_name(model):
     """
     weights = {weight.path: weight for weight in model.weights}
     if len(weights) != len(model.weights):
-        raise ValueError(f"{model.name} has two weights of one name; give its parts different names")
+        raise ValueError(f"{model.name} has two weights with the same name; give its parts different names")
     return weights
 
 
@@ -192,14 +192,14 @@ def check_config(config, checkpoint):
     if beside is None or beside is config:
         return
     differing = [
-        f"{name} is {getattr(config, name)!r} and not {getattr(beside, name)!r}"
+        f"{name} is {getattr(config, name)!r}, not {getattr(beside, name)!r}"
         for name in _FIELDS_WITHOUT_SHAPE
         if getattr(config, name) != getattr(beside, name)
     ]
     if differing:
         raise ValueError(
-            f"the given config is not that of {checkpoint.prefix}: {'; '.join(differing)} as in the config beside it; "
-            "give that one, or take it out where it is wrong"
+            f"the given config does not match that of {checkpoint.prefix}: {'; '.join(differing)}; "
+            "give the config in its folder, or remove it if it is wrong"
         )
 
 
@@ -248,7 +248,7 @@ def _check_shapes(report, checkpoint, variables_by_name):
     if not report.loaded:
         reason = "it has none of the model's weights"
         if _OBJECT_GRAPH in checkpoint.names:
-            reason = "it stores objects of TensorFlow 2, and a checkpoint of named weights is needed"
+            reason = "it is an object-based checkpoint of TensorFlow 2, but a name-based one is needed"
         raise ValueError(f"{checkpoint.prefix} cannot be loaded: {reason}")
     mismatches = [
         f"{name} is {list(checkpoint.shape(name))} in the checkpoint and {list(variables_by_name[name].shape)} "

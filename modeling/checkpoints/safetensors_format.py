@@ -210,7 +210,7 @@ def _stored_tensors(path):
             lacking = sorted(set(names or ()) - set(held))
             if lacking:
                 raise ValueError(
-                    f"{path} finds {', '.join(lacking)} in {paths.name(file)}, which lacks it; get both again"
+                    f"{path} lists {', '.join(lacking)} in {paths.name(file)}, which lacks it; get both again"
                 )
             if names is not None and (
                 unlisted := sorted(name for name in set(held) - set(names) if not _is_computed(name))
@@ -237,7 +237,7 @@ def _read_index(path):
         shards.setdefault(paths.join(paths.parent(path), str(shard)), []).append(name)
     missing = sorted(paths.name(shard) for shard in shards if not paths.is_file(shard))
     if missing:
-        raise FileNotFoundError(f"{path} names {', '.join(missing)}, not there; copy all files of the checkpoint")
+        raise FileNotFoundError(f"{path} names missing files: {', '.join(missing)}; copy all files of the checkpoint")
     return shards
 
 

@@ -43,18 +43,18 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
         raise ValueError(f"{vocab_file} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     if len(lines) != config.vocab_size:
         raise ValueError(
-            f"{vocab_file} has {len(lines)} pieces, but the model has {config.vocab_size} rows of word embeddings; "
+            f"{vocab_file} has {len(lines)} tokens, but the model has {config.vocab_size} rows of word embeddings; "
             "give the vocabulary that the model was trained with"
         )
     if do_lower_case and is_cased(lines, strip_accents):
         raise ValueError(
-            f"{vocab_file} is of a cased model, whose pieces with capitals or accents lower-cased text never meets; "
+            f"{vocab_file} is cased, and lower-cased text never contains its tokens with capitals or accents; "
             "give --do_lower_case=False (from Python: do_lower_case=False)"
         )
     if do_lower_case is False and _has_lower_case_alone(lines):
         log.warning(
-            "%s has no pieces with capitals, but the text keeps its capitals: such words will be unknown; if the model "
-            "was trained on lower-cased text, give --do_lower_case (from Python: do_lower_case=True)",
+            "%s has no tokens with capitals, but the text keeps its capitals, so capitalised words become [UNK]; if "
+            "the model was trained on lower-cased text, give --do_lower_case (from Python: do_lower_case=True)",
             vocab_file,
         )
 

@@ -49,7 +49,7 @@ def read_texts(
     if input_file:
         name, rows = input_file, _of_file(input_file, shape, most_bytes)
     elif standard_input.isatty():
-        raise ValueError("there is no text: give it as an argument, in --input_file or on standard input")
+        raise ValueError("no text was given; give it as an argument, in --input_file or on standard input")
     else:
         name = "standard input"
         rows = _of_lines(name, standard_input.buffer, shape, most_bytes)
@@ -146,8 +146,8 @@ def _of_lines(name, lines, shape, most_bytes):
             yield (
                 source,
                 ValueError(
-                    f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars, of which a "
-                    f"line may have {_BYTES_A_CHAR} bytes each"
+                    f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars (a line may "
+                    f"have {_BYTES_A_CHAR} bytes for each)"
                 ),
             )
         elif line.strip():

@@ -74,7 +74,7 @@ def _columns(input_file, shape, given, trained):
         choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
         if not text or len(choices) < 2 or None in choices:
             raise ValueError(
-                f"{input_file}: which columns hold the text and its choices is not known; name them with --text_column "
+                f"{input_file}: the columns of the text and its choices are not known; name them with --text_column "
                 "and --choice_columns"
             )
         return Columns(text, choices=tuple(choices))
@@ -83,7 +83,7 @@ def _columns(input_file, shape, given, trained):
         text, pair = found.text, found.pair if shape == "pair" else None
     if shape == "pair" and not pair:
         raise ValueError(
-            f"{input_file}: the model takes pairs, and which column holds the second text is not known; name both with "
+            f"{input_file}: the model takes pairs, but the column of the second text is not known; name both with "
             "--text_column and --text_pair_column"
         )
     return Columns(text, pair)

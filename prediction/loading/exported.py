@@ -32,7 +32,9 @@ def open_exported(folder, format=None) -> Callable:
     """
     folder = pathlib.Path(folder)
     if not is_export(folder):
-        raise FileNotFoundError(f"{folder} is no export: there is no {EXPORT_FILE}; give what export_model.py wrote")
+        raise FileNotFoundError(
+            f"{folder} is not an export: it has no {EXPORT_FILE}; give a folder that export_model.py wrote"
+        )
     paths = _paths_of_formats(folder / EXPORT_FILE)
     found = [name for name in _OPENERS if name in paths and format in (None, name)]
     if not found:
@@ -42,7 +44,7 @@ def open_exported(folder, format=None) -> Callable:
         )
     path = folder / paths[found[0]]
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there, but {folder / EXPORT_FILE} names it; take the whole export")
+        raise FileNotFoundError(f"{path} does not exist, but {folder / EXPORT_FILE} names it; take the whole export")
     opened = _OPENERS[found[0]](path)
     return opened if found[0] == "saved_model" else _as_operation(opened)
 
@@ -71,7 +73,9 @@ def open_saved_model(folder) -> Callable:
         signature = loaded.signatures["ids"]
     except (KeyError, OSError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{folder} is no SavedModel of an export: {reason}; export the model again") from error
+        raise ValueError(
+            f"{folder} is not a valid SavedModel of an export: {reason}; export the model again"
+        ) from error
     names = signature.structured_input_signature[1]
 
     def run(features):
@@ -174,7 +178,7 @@ def _paths_of_formats(file):
         found = {name: os.fspath(values["path"]) for name, values in formats.items()}
     except (AttributeError, KeyError, TypeError):
         raise ValueError(
-            f'{file} does not say the "path" of each of its "formats"; take the file that export_model.py wrote'
+            f'{file} does not give the "path" of each of its "formats"; take the file that export_model.py wrote'
         ) from None
     for name, path in found.items():
         parts = pathlib.PureWindowsPath(path)  # splits at both kinds of slashes

@@ -85,7 +85,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
     """
     if path is not None and is_export(path):
         raise ValueError(
-            f"{path} is an export, which has no checkpoint; give the run or the model that it was made from, or ask "
+            f"{path} is an export, which has no checkpoint; give the run or the model that it was made from, or use "
             "the export with predict.py --model_dir"
         )
     checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
@@ -159,16 +159,16 @@ def find_preparation(folder, vocab_file, config, do_lower_case=None):
     tokenizer_file = paths.join(folder, TOKENIZER_FILE)
     told = _read_tokenizer_config(tokenizer_file)
     strip_accents = told.get("strip_accents")
-    reason = "as asked for"
+    reason = "as requested"
     if do_lower_case is None:
-        do_lower_case, reason = told.get("do_lower_case"), f"so says {tokenizer_file}"
+        do_lower_case, reason = told.get("do_lower_case"), f"set in {tokenizer_file}"
     if do_lower_case is None:
         do_lower_case = not is_cased(load_vocab(vocab_file), strip_accents)
-        reason = f"judging by the words of {vocab_file}"
+        reason = f"guessed from the words of {vocab_file}"
     check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
-    log.info("text %s: %s", "is lower-cased" if do_lower_case else "keeps its capital letters", reason)
+    log.info("%s (%s)", "lower-casing text" if do_lower_case else "keeping capital letters", reason)
     if strip_accents is not None:
-        log.info("accents are %s: so says %s", "stripped" if strip_accents else "kept", tokenizer_file)
+        log.info("%s accents (set in %s)", "stripping" if strip_accents else "keeping", tokenizer_file)
     return Preparation(do_lower_case, strip_accents, _longest(config, _settings_of_run(folder), told))
 
 
@@ -200,7 +200,7 @@ def find_task(path):
         )
     values = read_json_object(file)
     if not isinstance(values.get("task"), str):
-        raise ValueError(f"{file} does not say which task it is of; take the file that the training wrote")
+        raise ValueError(f"{file} does not name its task; take the file that the training wrote")
     return folder, values
 
 
@@ -225,13 +225,13 @@ def preparation_text(preparation):
 def _longest(config, settings, told):
     """Returns the maximum length: from the file, or from a training that began with random position embeddings."""
     # Other libraries write a number of thirty digits if the length is unknown.
-    trained, reason = told.get("model_max_length"), f"so says the {TOKENIZER_FILE}"
+    trained, reason = told.get("model_max_length"), f"set in {TOKENIZER_FILE}"
     if not _is_integer(trained) and not settings.get("init_checkpoint"):
         trained, reason = settings.get("max_seq_length"), "as in training"
     if not _is_integer(trained) or trained >= config.max_position_embeddings:
         return config.max_position_embeddings
     log.info(
-        "sequences are at most %d pieces long, %s: the model has learnt nothing of its positions from %d to %d",
+        "sequences have at most %d tokens (%s): the model did not learn positions %d to %d",
         *(trained, reason, trained + 1, config.max_position_embeddings),
     )
     return trained
@@ -255,7 +255,5 @@ def _read_tokenizer_config(path):
         if not isinstance(values.get(name), bool | None):
             raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")
     if values.get("tokenize_chinese_chars") is False:
-        log.warning(
-            "%s: tokenize_chinese_chars is false, which is not followed: Chinese characters are single words", path
-        )
+        log.warning("%s: tokenize_chinese_chars is false, which is ignored: each Chinese character is a word", path)
     return values

@@ -68,7 +68,7 @@ def _not_a_layer(text, entry):
 def _missing_layer(layer, num_hidden_layers):
     return lambda name: (
         f"{name('layers')} has {layer}, but the model's {num_hidden_layers} layers are 0 to {num_hidden_layers - 1}, "
-        f'or from the end -1 to -{num_hidden_layers}; give these, or "{EMBEDDINGS}" for what goes into the first'
+        f'or from the end -1 to -{num_hidden_layers}; give these, or "{EMBEDDINGS}" for the input of the first'
     )
 
 

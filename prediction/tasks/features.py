@@ -114,7 +114,7 @@ class FeatureExtractor:
         if not 3 <= max_seq_length <= longest:
             raise ArgumentError(
                 lambda name: (
-                    f"{name('max_seq_length')} is {max_seq_length}, but must be from 3 to the {longest} pieces that "
+                    f"{name('max_seq_length')} is {max_seq_length}, but must be from 3 to the {longest} tokens that "
                     "the model takes"
                 )
             )
@@ -186,7 +186,7 @@ class FeatureExtractor:
         yield from self._of_group(group, advance)
         if num_cut_texts:
             log.warning(
-                "%d of %d texts are longer than %d pieces; pieces cut off their ends: %d",
+                "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d",
                 *(num_cut_texts, num_texts, self.max_seq_length, num_cut_pieces),
             )
 
@@ -242,13 +242,13 @@ def _open_network(folder, layers, strategy):
     """Returns the network of an export as a function that names its results like a BertModel."""
     _, settings = read_settings(folder)
     if settings["task"] != "vectors":
-        raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")
+        raise ValueError(f"{folder} is an export for {settings['task']}; open it with bert_keras.open_model")
     layer = settings["layer"]
     if layers != (layer,):
         raise ArgumentError(
             lambda name: (
                 f"{name('layers')} is {', '.join(map(str, layers))}, but {folder} has only the layer {layer}; "
-                "ask for that"
+                "choose that one"
             )
         )
     if strategy is not None:

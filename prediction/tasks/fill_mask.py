@@ -109,7 +109,7 @@ class FillMask(PretrainedPredictor):
         if num_cut:
             raise ArgumentError(
                 lambda name: (
-                    f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} pieces that the model "
+                    f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} tokens that the model "
                     f"takes; choose {name('long')}=window"
                 )
             )

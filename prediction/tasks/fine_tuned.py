@@ -53,7 +53,7 @@ class FineTunedPredictor(Predictor):
         if self.settings["task"] not in self.tasks:
             raise ValueError(
                 f"{folder} is a model for {self.settings['task']}, and {type(self).__name__} is for "
-                f"{', '.join(self.tasks)}; open it with prediction.open_model"
+                f"{', '.join(self.tasks)}; open it with bert_keras.open_model"
             )
         self.files = open_export_files(folder) if is_export(folder) else open_model_files(folder)
         self.config = self.files.config
@@ -151,5 +151,5 @@ def _check_num_classes(num_classes, num_found, found_in, folder):
     if num_found != num_classes:
         raise ValueError(
             f"{found_in} has a head of {num_found} classes, but {folder / TASK_FILE} "
-            f"is of a model with {num_classes}; they are of two runs, so take the folder of one"
+            f"belongs to a model with {num_classes}; the files are from different runs, so take the folder of one run"
         )

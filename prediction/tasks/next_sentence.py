@@ -49,7 +49,7 @@ class NextSentence(PretrainedPredictor):
             ValueError: a text is empty, or a pair is not valid or too long for the model.
         """
         if isinstance(pairs, tuple) and any(isinstance(text, (tuple, list)) for text in pairs):
-            raise ValueError("pairs were given in a tuple, which is for the two texts of one; give a list of pairs")
+            raise ValueError("a tuple is one pair of texts, but this one has several pairs; give a list of pairs")
         return self.answer_one(pairs) if isinstance(pairs, tuple) else self.answer_list(pairs)
 
     def _encode(self, pair, source):

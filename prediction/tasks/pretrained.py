@@ -91,8 +91,8 @@ class PretrainedPredictor(Predictor):
         self.room = longest - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
-                f"the model takes {longest} pieces, too few to have text between the "
-                f"{self.num_special_tokens} special ones of this task"
+                f"the model takes {longest} tokens, too few for text and the {self.num_special_tokens} special tokens "
+                "of this task"
             )
 
 
@@ -121,8 +121,7 @@ def check_alone(export, vocab_file, config_file, do_lower_case):
     if given:
         raise ArgumentError(
             lambda name: (
-                f"{export} is an export, which says itself how text is prepared; leave out "
-                f"{', '.join(map(name, given))}"
+                f"{export} is an export, which sets how to prepare text; leave out {', '.join(map(name, given))}"
             )
         )
 
@@ -131,7 +130,7 @@ def _open_export(folder, head):
     """Returns the files, the network and the maximum sequence length of an export."""
     folder, settings = read_settings(folder)
     if settings["task"] != "fill_mask" or head != "masked_lm":
-        raise ValueError(f"{folder} is an export for {settings['task']}; open it with prediction.open_model")
+        raise ValueError(f"{folder} is an export for {settings['task']}; open it with bert_keras.open_model")
     files, network = open_export_files(folder), open_exported(folder)
     longest = check_length(settings, files.config, folder)
     return files, lambda features: {"masked_lm_logits": network(features)["logits"]}, longest

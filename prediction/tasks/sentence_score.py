@@ -76,12 +76,12 @@ class SentenceScorer(PretrainedPredictor):
         if not ids:
             raise ValueError(f"{source} has no word; give a text to score")
         if self.tokenizer.vocab[MASK] in ids:
-            raise ValueError(f"{source} has a {MASK}, and only whole texts have a score; write a word for it")
+            raise ValueError(f"{source} has a {MASK}, but only complete texts can be scored; replace it with a word")
         ids = fit_text(ids, self.room, self.long, source)
         self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
         num_unknown = ids.count(self.tokenizer.vocab["[UNK]"])
         if num_unknown:
-            log.warning("%s: %d of its %d pieces are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
+            log.warning("%s: %d of its %d tokens are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
         return ids
 
     def _questions(self, ids):

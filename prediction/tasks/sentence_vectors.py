@@ -46,7 +46,7 @@ class Vectorizer(Predictor):
     def __init__(self, path, batch_size=16, limits=None):
         folder, settings = read_settings(path)
         if settings["task"] not in self.tasks:
-            raise ValueError(f"{folder} is a model for {settings['task']}; open it with prediction.open_model")
+            raise ValueError(f"{folder} is a model for {settings['task']}; open it with bert_keras.open_model")
         self.limits = limits or Limits()
         self.extractor = FeatureExtractor(
             folder, (settings["layer"],), settings["pooling"], settings["max_seq_length"], batch_size

@@ -1,4 +1,4 @@
-"""What the tests of data preparation share."""
+"""Fixtures shared by the tests of data preparation."""
 
 import pytest
 

@@ -1,10 +1,10 @@
-"""SQuAD's windows and answers as the contract describes them, step by step: slow, and as plain as can be."""
+"""A reference implementation of SQuAD's windows and answers, written for clarity and not for speed."""
 
 import math
 
 
 def words_as_described(text):
-    """Text to words, one character at a time, and for each character the index of its word."""
+    """Splits text into words, character by character; also returns the word index of each character."""
     words, word_of_char, was_space = [], [], True
     for char in text:
         is_space = char in " \t\r\n" or ord(char) == 0x202F
@@ -41,7 +41,7 @@ def best_window_as_described(windows, piece):
 
 
 def rows_as_described(example, tokenizer, max_seq_length, doc_stride, max_query_length):
-    """The windows of a question: (tokens, word of each position or -1, whether a position has its most context)."""
+    """Returns a question's windows: (tokens, word of each position or -1, whether a position has its most context)."""
     question = tokenizer.tokenize(example.question)[:max_query_length]
     pieces, word_of_piece, first_piece = [], [], []
     for index, word in enumerate(words_as_described(example.passage.text)[0]):
@@ -62,7 +62,7 @@ def rows_as_described(example, tokenizer, max_seq_length, doc_stride, max_query_
 
 
 def span_as_described(example, pieces, first_piece, tokenizer):
-    """The first and last piece of an answer."""
+    """Returns the first and last token of an answer."""
     first = first_piece[example.start_position]
     last = [*first_piece, len(pieces)][example.end_position + 1] - 1
     answer = " ".join(tokenizer.tokenize(example.answer_text))
@@ -74,7 +74,7 @@ def span_as_described(example, pieces, first_piece, tokenizer):
 
 
 def text_as_described(piece_text, original, basic_tokenizer):
-    """The text of an answer in its words, by maps of every character."""
+    """Returns the text of an answer in its words, by mapping every character."""
     tokenized = " ".join(basic_tokenizer.tokenize(original))
     start = tokenized.find(piece_text)
     if start == -1:
@@ -92,7 +92,7 @@ def best_as_described(logits, count):
 
 
 def answer_as_described(example, rows, start_logits, end_logits, basic_tokenizer, settings):
-    """(answer, [(text, probability, start_logit, end_logit)], null odds) of a question."""
+    """Returns (answer, [(text, probability, start_logit, end_logit)], null odds) of a question."""
     spans, null = [], (1000000.0, 0.0, 0.0)
     for row, starts, ends in zip(rows, start_logits, end_logits, strict=True):
         tokens, words, has_context, _ = row

@@ -1,4 +1,4 @@
-"""From logits to answers, against the release's own answers to the same logits and against plain definitions."""
+"""From logits to answers, compared with the original BERT's answers to the same logits and with plain definitions."""
 
 import json
 
@@ -57,7 +57,7 @@ def odd_tokenizer(tmp_path_factory):
 
 
 def test_answers_are_what_their_definition_says(odd_tokenizer):
-    # Few different logits, so that there are many ties.
+    # Few distinct logits, to get many ties.
     @given(
         st.lists(odd_text, max_size=6).map(" ".join),
         st.integers(1, 9),
@@ -124,7 +124,7 @@ def test_texts_of_the_contract(piece_text, original, text):
     assert piece_text != "smith" or place == (0, 5)
 
 
-# Choosing among spans, with the contract's worked example: context aa bb cc dd, question who.
+# Choosing among spans, with a worked example: context aa bb cc dd, question who.
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def words_tokenizer(tmp_path_factory):
 
 @pytest.fixture
 def answer(words_tokenizer):
-    """Answers a question about a context, in windows of 16: a function of the logits that are not 0, by position."""
+    """Return a function that answers a question from the given nonzero logits by position, in windows of 16."""
 
     def find(starts, ends, context="aa bb cc dd", **settings):
         example = SquadExample("q1", "who", Passage(context))
@@ -198,17 +198,17 @@ def test_a_long_span_is_no_answer(answer):
     assert answer({3: 9}, {6: 9, 4: 1}, max_answer_length=3).text == "aa bb"
 
 
-# Where the release stops with an error.
+# Cases in which the original BERT stops with an error.
 
 
 def test_no_span_at_all_is_no_answer(answer, messages):
-    # The best starts are behind the best ends.
+    # The best starts come after the best ends.
     found = answer({6: 9, 5: 8}, {3: 9, 4: 8}, n_best_size=2, version_2_with_negative=True)
     assert (found.text, found.best, found.null_odds) == ("", None, 1000000.0)
     assert [(entry.text, entry.probability) for entry in found.candidates] == [("", 1.0)]
     report_unanswered([found, answer(*WORKED, version_2_with_negative=True), found])
-    told = [message for message in messages if "no span" in message]
-    assert told == ['2 of 3 questions have no span to answer with: answered ""']
+    told = [message for message in messages if "no valid span" in message]
+    assert told == ['2 of 3 questions have no valid span; their answer is ""']
     high = answer(
         {6: 9, 5: 8}, {3: 9, 4: 8}, n_best_size=2, version_2_with_negative=True, null_score_diff_threshold=2e6
     )
@@ -221,8 +221,8 @@ def test_no_span_at_all_is_empty_in_the_first_version(answer, messages):
     assert [(entry.text, entry.probability, entry.start_logit) for entry in found.candidates] == [("empty", 1.0, 0.0)]
     report_unanswered([answer(*WORKED)])
     report_unanswered([found])
-    told = [message for message in messages if "no span" in message]
-    assert told == ['1 of 1 questions have no span to answer with: answered "empty", as in the release']
+    told = [message for message in messages if "no valid span" in message]
+    assert told == ['1 of 1 questions have no valid span; their answer is "empty", as in the original BERT']
 
 
 def test_a_context_without_words_has_no_answer(answer):
@@ -259,12 +259,12 @@ def test_logits_of_other_windows_are_refused(words_tokenizer):
     features = make_features([example], words_tokenizer, 16, 3, 4, False)
     logits = np.zeros((2, 1, 15), np.float32)
     with pytest.raises(
-        ValueError, match=r"the logits have the shapes \(1, 15\) and \(1, 15\), but the windows \(1, 16\)"
+        ValueError, match=r"the logits have the shapes \(1, 15\) and \(1, 15\), but the windows have \(1, 16\)"
     ):
         find_answers([example], features, *logits, words_tokenizer, AnswerSettings())
 
 
-# The text by its place in the passage.
+# The text, located by its position in the passage.
 
 
 def test_the_text_by_place_is_what_stands_there(answer):
@@ -275,7 +275,7 @@ def test_the_text_by_place_is_what_stands_there(answer):
         assert (found.best.start, found.best.end) == (8, 17)
     assert found.text == "Smith\nJoe"
     assert answer({5: 9}, {7: 9}, context, n_best_size=1).text == "Smith Joe"
-    # Of the pieces e and ##e the release finds the second where the first is.
+    # For the tokens e and ##e the original finds the second e in place of the first.
     places = {}
     for text in ("release", "offsets"):
         best = answer({4: 9}, {4: 9}, "Ee", answer_text=text, n_best_size=1).best
@@ -284,11 +284,11 @@ def test_the_text_by_place_is_what_stands_there(answer):
 
 
 def test_a_text_that_the_release_does_not_find_is_exact_by_its_place(answer, messages):
-    # A combining accent is dropped by the tokenizer, so that the characters cannot be counted.
+    # The tokenizer drops a combining accent, so characters cannot be matched by counting.
     context = "jo\u0301e, bb"
     found = answer({3: 9}, {4: 9}, context, n_best_size=1, verbose_logging=True)
     assert (found.text, found.best.start, found.best.end) == ("jo\u0301e,", 0, 5)
-    assert messages[-1] == '"joe" is not found in "jo\u0301e,": all of it is the answer'
+    assert messages[-1] == '"joe" is not in "jo\u0301e,", so all of this text is the answer'
     found = answer({3: 9}, {4: 9}, context, n_best_size=1, answer_text="offsets")
     assert (found.text, found.best.start, found.best.end) == ("jo\u0301e", 0, 4)
 
@@ -312,7 +312,7 @@ def test_places_are_those_of_the_text_in_every_window(odd_tokenizer):
 
 
 def test_how_often_the_two_texts_differ_on_real_data(shared_dir):
-    """The figures of docs/squad.md."""
+    """Reproduces the numbers of docs/squad.md."""
     tokenizer = FullTokenizer(shared_dir("data/vocab/uncased.txt"))
     found = {}
     for file in ("dev_v2_normans.json", "train_v2_10_articles.json"):
@@ -331,8 +331,11 @@ def test_how_often_the_two_texts_differ_on_real_data(shared_dir):
 
 
 def compare_texts(examples, by_release, by_offsets):
-    """Counts n-best spans: all; the release's texts that stand in the passage, and those by place; of texts that
-    differ all, those in white space alone, and those of the release that are more words than the span."""
+    """Counts n-best spans.
+
+    The counts are: all; those whose original text occurs in the passage; those whose text by offsets occurs in it;
+    those whose texts differ: all, in white space only, and where the original text contains the text by offsets.
+    """
     counts = np.zeros(6, int)
     for example, first, second in zip(examples, by_release, by_offsets, strict=True):
         texts = {(entry.start_logit, entry.end_logit): entry.text for entry in second.candidates}

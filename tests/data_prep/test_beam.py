@@ -1,4 +1,4 @@
-"""Building with Apache Beam: the files of several processes, byte for byte. Needs the extra [beam]."""
+"""Building with Apache Beam gives the same files as several processes, byte for byte. Needs the extra [beam]."""
 
 import importlib.util
 import os
@@ -35,7 +35,7 @@ def content(folder):
 
 
 @needs_beam
-@pytest.mark.filterwarnings("ignore")  # Beam's own
+@pytest.mark.filterwarnings("ignore")  # Beam's own warnings
 @pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
 def test_the_files_are_those_of_several_processes(arguments, tmp_path, monkeypatch, mode):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the processes that Beam starts
@@ -73,7 +73,7 @@ def test_a_mistyped_runner_is_told_and_costs_no_finished_work(arguments, tmp_pat
             create_pretraining_data_beam.main([*arguments, *options])
     before = sorted((tmp_path / "out").rglob("*"))
     assert len(before) > 5
-    with pytest.raises(ValueError, match="Apache Beam refuses --runner=DirectRuner: "):
+    with pytest.raises(ValueError, match="Apache Beam rejects --runner=DirectRuner: "):
         create_pretraining_data_beam.main([*arguments, "--", "--runner=DirectRuner"])
     assert sorted((tmp_path / "out").rglob("*")) == before
     create_pretraining_data_beam.main([*arguments, *options])
@@ -88,7 +88,7 @@ def test_remote_outputs_need_a_folder_that_all_machines_see(arguments):
 
 
 def test_a_result_that_appears_late_is_waited_for(tmp_path, monkeypatch):
-    """As on NFS, which may hide a new file from other machines for a while."""
+    """NFS, for example, may hide a new file from other machines for a while."""
     waited = []
 
     def sleep(seconds):
@@ -108,7 +108,7 @@ def test_a_result_that_appears_late_is_waited_for(tmp_path, monkeypatch):
 
 
 def test_a_task_that_a_runner_does_twice_spoils_nothing(tmp_path):
-    """The second one may start when what it would read is gone, or write while the first one's file is being read."""
+    """The second run may start after the deletion of its input, or write while another task reads the first file."""
     done = []
 
     def write(context, folder, name, task):

@@ -1,4 +1,4 @@
-"""Building with several processes: one result for every number of them, whatever was interrupted on the way."""
+"""Building with several processes gives the same result for any number of processes and after any interruption."""
 
 import collections
 import contextlib
@@ -25,7 +25,7 @@ SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=2, random_seed=8)
 
 @pytest.fixture
 def text(tmp_path, monkeypatch):
-    """A text of 60 documents, of which a task takes a few."""
+    """A text of 60 documents; each task takes a few."""
     monkeypatch.setattr(build_steps, "_FEWEST_TOKENS", 300)
     rng = random.Random(0)
     with open(tmp_path / "text.txt", "w") as file:
@@ -56,7 +56,7 @@ def test_the_files_are_the_same_for_every_number_of_workers(text, letters_tokeni
     counts = [len(examples[name]) for name in ("a", "b")]
     assert [read_metadata(str(folder / name))["num_examples"] for name in ("a", "b")] == counts
     assert sum(counts) == summary["instances"] > 100
-    # Each record falls to one of the files by the toss of a coin.
+    # Each record goes to a random file.
     assert abs(counts[0] - counts[1]) < 4 * sum(counts) ** 0.5
     assert summary["random_next_share"] * sum(counts) == pytest.approx(
         sum(example["next_sentence_labels"][0] for name in "ab" for example in examples[name])
@@ -103,7 +103,7 @@ def test_random_next_sentences_come_from_the_whole_corpus():
 
 
 def test_a_build_goes_on_where_it_was_killed(text, letters_tokenizer, tmp_path, monkeypatch, messages):
-    """Whichever task it was killed at, nothing that was finished is done again, and the files are the same."""
+    """After a kill in any task, no finished task is repeated and the files are the same."""
     expected_dir = tmp_path / "at once"
     build(text, letters_tokenizer, expected_dir, ["a", "b"], 2)
     expected = {name: (expected_dir / name).read_bytes() for name in ("a", "b")}
@@ -131,11 +131,11 @@ def test_a_build_goes_on_where_it_was_killed(text, letters_tokenizer, tmp_path, 
     assert {name: (folder / name).read_bytes() for name in ("a", "b")} == expected
     assert sorted(path.name for path in folder.iterdir()) == ["a", "a.json", "b", "b.json"]
     assert len(done) == len(set(done))
-    assert sum(message.startswith("continuing from what is finished") for message in messages) == 4
+    assert sum(message.startswith("continuing from the finished work") for message in messages) == 4
 
 
 def build_here(text, tokenizer, folder, names=("a", "b"), **options):
-    """Builds as several processes do, in this one."""
+    """Builds with the steps of several processes, in this process."""
     return build(text, tokenizer, folder, names, 1, start_workers=ThisProcess, **options)
 
 
@@ -152,7 +152,7 @@ def test_the_files_are_those_of_earlier_versions(built):
 
 
 def stop_at(step, monkeypatch):
-    """Lets a build fail before a step; returns the error."""
+    """Makes a build fail before a step; returns the error."""
     error = KeyboardInterrupt()
 
     def fail(*_, **__):
@@ -183,7 +183,7 @@ def test_what_was_damaged_since_is_made_again(
             [damaged, *_] = sorted(folder.glob(patterns.get(kind, f"*/{kind}*.records")))
             damage(damaged)
     assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
-    assert f"{damaged} is missing or damaged; it is made again" in messages
+    assert f"{damaged} is missing or damaged; making it again" in messages
     assert sorted(os.listdir(folder)) == ["a", "a.json", "b", "b.json"]
 
 
@@ -203,7 +203,7 @@ def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer
         build_here(text, letters_tokenizer, tmp_path / "out")
     [work] = (tmp_path / "out").iterdir()
     num_examples = len(list(work.glob("examples*.json")))
-    assert len(list(work.glob("examples*.records"))) == num_examples - 6  # those that are merged are removed
+    assert len(list(work.glob("examples*.records"))) == num_examples - 6  # merging removes its inputs
     build_here(text, letters_tokenizer, tmp_path / "out")
     assert {name: (tmp_path / "out" / name).read_bytes() for name in ("a", "b")} == built
     merged.remove(None)
@@ -213,7 +213,7 @@ def test_merging_changes_no_byte_and_is_continued(text, built, letters_tokenizer
 
 
 def test_the_number_of_files_opened_grows_with_the_data_alone(letters_tokenizer, tmp_path, monkeypatch):
-    """With twice the data there are twice as many runs, and each of twice as many files reads few of them."""
+    """Twice the data gives twice as many runs; each of the twice as many files reads only a few of them."""
     monkeypatch.setattr(build_steps, "MOST_RUNS", 4)
     monkeypatch.setattr(build_steps, "_FEWEST_TOKENS", 40)
     monkeypatch.setattr(build_steps, "_TASKS", 1 << 20)
@@ -235,12 +235,12 @@ def fail(*_, **__):
 def test_other_settings_start_again_and_tell_what_is_left(text, letters_tokenizer, tmp_path, monkeypatch, messages):
     folder = tmp_path / "out"
     monkeypatch.setattr(parallel_build, "publish", fail)
-    with pytest.raises(OSError, match=f'cannot write in "{folder}": No space left on device; it needs room there'):
+    with pytest.raises(OSError, match=f'cannot write in "{folder}": No space left on device; free some space there'):
         build_here(text, letters_tokenizer, folder, ["a"])
     monkeypatch.undo()
     [left] = [path for path in folder.iterdir() if path.suffix == ".unfinished"]
     build_here(text, letters_tokenizer, folder, ["a"], settings=PretrainingDataSettings(16, 4, dupe_factor=1))
-    assert f"{left}: left by a build of other text or settings; delete it if it is not wanted" in messages
+    assert f"{left}: left by a build with other text or settings; delete it if not needed" in messages
     assert left.exists()
 
 
@@ -259,7 +259,7 @@ def test_only_text_that_can_never_be_used_ends_with_finished_work_deleted(
             build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
     assert len(list(work.glob("examples-*.records"))) > 5
-    monkeypatch.setattr(build_steps, "_draw_task", fail)  # all of this is finished
+    monkeypatch.setattr(build_steps, "_draw_task", fail)  # all draw tasks are finished
     build_here(text, letters_tokenizer, folder)
     assert {name: (folder / name).read_bytes() for name in ("a", "b")} == built
 
@@ -272,7 +272,7 @@ def test_the_folder_of_another_process_is_left_alone(text, letters_tokenizer, tm
     [work] = folder.iterdir()
     for path in work.iterdir():
         path.unlink()
-    with WorkFolder(str(work)):  # which has no results yet
+    with WorkFolder(str(work)):  # without results so far
         with pytest.raises(ValueError, match="another process is building the same files in .* now; wait for it, or"):
             build_here(text, letters_tokenizer, folder)
         assert os.listdir(work) == ["lock"]
@@ -330,9 +330,7 @@ def test_a_text_that_cannot_be_read_any_longer_is_told_as_such(text, letters_tok
 
 def test_mistakes_leave_nothing_behind(tmp_path, letters_tokenizer):
     (tmp_path / "blank").write_bytes(b"\n\n")
-    with pytest.raises(
-        ValueError, match="a generator .rng. is for one worker; several draw from streams made from rand"
-    ):
+    with pytest.raises(ValueError, match="a generator .rng. is only for one worker; several workers use rand"):
         build(str(tmp_path / "blank"), letters_tokenizer, tmp_path / "new", ["a"], 2, rng=random.Random(0))
     (tmp_path / "odd").write_bytes(b"a\n\xff\n")
     for name, sentence in (
@@ -355,7 +353,7 @@ def test_mistakes_leave_nothing_behind(tmp_path, letters_tokenizer):
 def test_a_text_without_any_order_makes_no_examples_of_it(tmp_path, letters_tokenizer, num_workers):
     (tmp_path / "text").write_text("a\n\nb\n")
     settings = PretrainingDataSettings(16, 4, sentence_task="sentence_order")
-    with pytest.raises(ValueError, match="no example can be made of this text: its documents have one token each"):
+    with pytest.raises(ValueError, match="the text gives no examples: its documents have only one token each"):
         build(str(tmp_path / "text"), letters_tokenizer, tmp_path / "new", ["a"], num_workers, settings)
     assert sorted(os.listdir(tmp_path)) == ["letters.vocab", "text"]
 

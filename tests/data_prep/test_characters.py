@@ -46,7 +46,7 @@ def test_white_space_shields_pieces_from_each_other():
     for cleaned in (" ", "\u2028", "\u2029"):
         assert unicodedata.combining(cleaned) == 0
         assert unicodedata.normalize("NFD", cleaned) == cleaned
-    # What becomes a separator in cleaning is one for str.split too; nothing else joins but what is removed first.
+    # Characters that cleaning turns into separators also separate in str.split; only removed characters join words.
     assert all(char.isspace() for char in map(chr, range(0x110000)) if char.translate(CLEAN) == " ")
     joiners = [char for char in map(chr, range(0x110000)) if char.isspace() and is_control(char)]
     assert "".join(joiners) == "\x0b\x0c\x1c\x1d\x1e\x1f\x85"

@@ -1,4 +1,4 @@
-"""The tasks of GLUE, XNLI and SWAG: what is read from their files, as distributed."""
+"""Reading the files of GLUE, XNLI and SWAG as distributed."""
 
 import collections
 import re
@@ -21,7 +21,7 @@ def write(tmp_path):
 
 
 def read(name, folder, split, **options):
-    """The examples of a split; those with labels must have known ones."""
+    """Reads the examples of a split; labels must be known ones."""
     task = find_task(name)
     examples = read_glue(task, folder, split, **options)
     check_labels(examples, task.labels, task.kind)
@@ -33,7 +33,7 @@ def read(name, folder, split, **options):
     [
         ("cola", "CoLA", {"train": 8551, "dev": 1043, "test": 1063}),
         ("sst-2", "SST-2", {"train": 67349, "dev": 872, "test": 1821}),
-        # One of the 3,668 rows of MRPC's training file is not in the copy.
+        # The copy lacks one of the 3,668 rows of MRPC's training file.
         ("mrpc", "MRPC", {"train": 3667, "dev": 408, "test": 1725}),
         ("sts-b", "STS-B", {"train": 5749, "dev": 1500, "test": 1379}),
         ("qnli", "QNLI", {"dev": 5463, "test": 5463}),

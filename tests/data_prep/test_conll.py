@@ -1,4 +1,4 @@
-"""Files of tagged sentences: what is read from them, which are refused, and predictions written back into them."""
+"""Files of tagged sentences: reading, rejected files, and writing predictions back."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ He PRP B-NP O
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file and returns its path: a function of content and name."""
+    """Return a function of content and name that writes a file and returns its path."""
 
     def write(content, name="train.txt"):
         path = tmp_path / name
@@ -112,7 +112,7 @@ def test_iob1_becomes_bio_and_that_is_said(write, messages):
     first, second = read_conll(path)
     assert first.tags == ["B-X", "I-X", "B-X", "B-Y", "O"]
     assert second.tags == ["B-Y"]
-    assert messages == [f"{path}: 2 sentences, 6 words, documents: 1; tags are IOB1, turned into BIO"]
+    assert messages == [f"{path}: 2 sentences, 6 words, documents: 1; tags are IOB1, converted to BIO"]
 
 
 def test_mixed_tags_become_bio_and_the_first_is_named(write, messages):
@@ -120,7 +120,7 @@ def test_mixed_tags_become_bio_and_the_first_is_named(write, messages):
     [sentence] = read_conll(path)
     assert sentence.tags == ["B-X", "B-Y", "O", "B-X"]
     assert messages[0].endswith(
-        f'tags are BIO and IOB1 mixed ({path} line 2 has "I-Y" where an entity begins), turned into BIO at 2 words'
+        f'tags are BIO and IOB1 mixed ({path} line 2 has "I-Y" where an entity begins), converted to BIO at 2 words'
     )
 
 
@@ -128,12 +128,12 @@ def test_mixed_tags_become_bio_and_the_first_is_named(write, messages):
     ("content", "tags", "scheme"),
     [
         ("a B\nb I\nc O\nd B\n", ["B", "I", "O", "B"], "BIO"),
-        ("a I\nb I\nc B\n", ["B", "I", "B"], "IOB1, turned into BIO"),
-        ("a B-X\nb I-X\nc E-X\nd S-X\ne O\n", ["B-X", "I-X", "I-X", "B-X", "O"], "IOBES, turned into BIO"),
-        ("a B\nb M\nc E\nd S\n", ["B", "I", "I", "B"], "IOBES, turned into BIO"),
-        ("a B-X\nb L-X\nc U-Y\nd U-Y\n", ["B-X", "I-X", "B-Y", "B-Y"], "BILOU, turned into BIO"),
-        # What follows an end begins an entity, as conlleval has it.
-        ("a B-X\nb E-X\nc I-X\nd E-X\n", ["B-X", "I-X", "B-X", "I-X"], "IOBES, turned into BIO"),
+        ("a I\nb I\nc B\n", ["B", "I", "B"], "IOB1, converted to BIO"),
+        ("a B-X\nb I-X\nc E-X\nd S-X\ne O\n", ["B-X", "I-X", "I-X", "B-X", "O"], "IOBES, converted to BIO"),
+        ("a B\nb M\nc E\nd S\n", ["B", "I", "I", "B"], "IOBES, converted to BIO"),
+        ("a B-X\nb L-X\nc U-Y\nd U-Y\n", ["B-X", "I-X", "B-Y", "B-Y"], "BILOU, converted to BIO"),
+        # A tag after an end tag begins an entity, as in conlleval.
+        ("a B-X\nb E-X\nc I-X\nd E-X\n", ["B-X", "I-X", "B-X", "I-X"], "IOBES, converted to BIO"),
     ],
 )
 def test_tags_of_all_schemes_become_bio(write, messages, content, tags, scheme):
@@ -171,8 +171,8 @@ def test_germeval_has_its_words_in_the_second_column(write, messages):
     assert (first.words, first.tags) == (["Schartau", "sagte"], ["O", "B-ORG"])
     assert (second.words, second.tags, second.place(1)) == (["#", "ein"], ["O", "O"], f"{path} line 7")
     assert messages[:3] == [
-        f"{path}: of its 4 columns, counted from 0, column 1 has the words and column 3 the tags",
-        f"{path}: column 2 has tags, too; --tag_column=2 reads these",
+        f"{path}: 4 columns, counted from 0; column 1 has the words and column 3 the tags",
+        f"{path}: column 2 also has tags; --tag_column=2 reads these",
         f"{path}: 2 comment lines (#) are skipped",
     ]
     assert read_conll(path, tag_column=2)[0].tags == ["B-PER", "O"]
@@ -252,7 +252,7 @@ def test_line_ends_of_other_systems(write, line_end):
         ("a O\n\nb PER\n", 'train.txt line 3: the tag "PER" is not one of'),
         ("a X-PER\n", 'train.txt line 1: the tag "X-PER" is not one of'),
         ("a B-\n", 'train.txt line 1: the tag "B-" is not one of'),
-        ("a\nb\n", "train.txt line 1 has words alone; add a column of tags$"),
+        ("a\nb\n", "train.txt line 1 has only words; add a column of tags$"),
         ("\na b O\nc O\n", "train.txt line 3 has 2 columns, but line 2 has 3 columns; all lines need as many"),
         ("a O\nb\n", "train.txt line 2 has 1 column, but line 1 has 2 columns"),
         ("\tO\n", "train.txt line 1 has no word in column 0, counted from 0; put the word there$"),
@@ -276,9 +276,9 @@ def test_mistakes_in_columns_are_named_by_line(write, content, message):
         ('{"words": "a"}', 'train.jsonl line 1: "words" is "a", but must be a list of at least one text$'),
         ('{"words": []}', r'train.jsonl line 1: "words" is \[\], but must be'),
         ('{"words": ["a"], "tags": [1]}', r'train.jsonl line 1: "tags" is \[1\], but must be'),
-        ("[" * 100_000, "train.jsonl line 1: JSON of too many levels of brackets; it needs {"),
+        ("[" * 100_000, "train.jsonl line 1: JSON is nested too deeply; it needs {"),
         ('{"words": ["a", "b"], "tags": ["O"]}', "train.jsonl line 1 has 2 words but 1 tags; every word needs one tag"),
-        ('{"words": ["a"]}', "train.jsonl line 1 has words alone; add a list of as many tags$"),
+        ('{"words": ["a"]}', "train.jsonl line 1 has only words; add a list of as many tags$"),
         ('{"words": ["a", "b"], "tags": ["O", "Z-X"]}', 'train.jsonl line 1 word 2: the tag "Z-X" is not one of'),
         (" \n", "train.jsonl is empty; give a file of CoNLL columns or JSON lines$"),
     ],
@@ -300,9 +300,9 @@ def test_files_that_are_none_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("content", "name", "reason"),
     [
-        ("a\nb\n\nc\n", "test.txt", "line 1 has words alone"),
+        ("a\nb\n\nc\n", "test.txt", "line 1 has only words"),
         ("a DT\nb NN\n\nc NN\n", "test.txt", 'line 1: the tag "DT" is not one of'),
-        ('{"words": ["a", "b"], "tags": ["O", "O"]}\n{"words": ["c"]}', "test.jsonl", "line 2 has words alone"),
+        ('{"words": ["a", "b"], "tags": ["O", "O"]}\n{"words": ["c"]}', "test.jsonl", "line 2 has only words"),
     ],
 )
 def test_what_is_to_be_predicted_needs_no_tags(write, messages, content, name, reason):
@@ -310,7 +310,7 @@ def test_what_is_to_be_predicted_needs_no_tags(write, messages, content, name, r
     sentences = read_conll(path, needs_tags=False)
     assert [sentence.words for sentence in sentences] == [["a", "b"], ["c"]]
     assert [sentence.tags for sentence in sentences] == [None, None]
-    assert messages[0].startswith(f"{path}: 2 sentences, 3 words, documents: 1; taken to have no tags: {reason}")
+    assert messages[0].startswith(f"{path}: 2 sentences, 3 words, documents: 1; read without tags: {reason}")
 
 
 def test_tags_that_are_there_are_read_for_prediction_too(write):

@@ -1,4 +1,4 @@
-"""Text tokenised by several processes: the same documents as in one, however the text is cut into tasks."""
+"""Text tokenised by several processes gives the same documents as one process, however the text is split into tasks."""
 
 import gzip
 import os
@@ -85,12 +85,12 @@ def test_text_without_documents_has_none(tokenize, tmp_path):
 
 
 def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path, monkeypatch, messages):
-    """Every chunk has bytes that are not UTF-8 and carriage returns; the line is that of the first, in the archive."""
+    """Every chunk has invalid UTF-8 and carriage returns; the reported line is the first one in the archive."""
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"ok\n" * 7 + b"a\xff\nb\rc\n" * 30))
     counted, line_of = [], text_lines.line_of
     monkeypatch.setattr(text_lines, "line_of", lambda place: counted.append(place) or line_of(place))
     with WorkFolder(str(tmp_path / "work")) as folder:
-        for _ in range(2):  # the second time, all of this is finished
+        for _ in range(2):  # the second time, all tasks are already finished
             tokenize_corpus(
                 [str(tmp_path / "text.gz")], letters_tokenizer, False, ThisProcess((letters_tokenizer,)), folder,
                 chunk_bytes=5,

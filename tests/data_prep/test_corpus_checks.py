@@ -1,4 +1,4 @@
-"""What is told of a corpus before examples are built from it: text that does not suit the task, and the disk needed."""
+"""Warnings about a corpus before examples are built: unsuitable text and missing disk space."""
 
 import random
 import shutil
@@ -16,7 +16,7 @@ REMEDY = "put one sentence on each line, and a blank line after each document"
 
 
 def documents_of(*lengths):
-    """Documents, each given by how many tokens its sentences have."""
+    """Makes documents from the token counts of their sentences."""
     documents = Documents(10)
     for sentences in lengths:
         for length in sentences:
@@ -35,7 +35,7 @@ def test_one_paragraph_a_line_is_told_with_the_remedy(messages):
     [warning] = told(messages, documents_of([100], [100], [10, 10], [100]))
     assert warning == (
         f"the text seems to have one paragraph a line: 75 % of the documents have a single line{RANDOM_NEXT}, and at "
-        f"least 67 % of the tokens are cut off in each pass, because their lines are longer than an example; {REMEDY}"
+        f"least 67 % of the tokens are cut off, because their lines are longer than an example; {REMEDY}"
     )
     [warning] = told(messages, documents_of([100, 80], [60, 90]))  # paragraphs, with blank lines between documents
     assert "a line: at least 65 % of the tokens are cut off" in warning
@@ -68,7 +68,7 @@ def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkey
     on_disk = Documents.open(files, 10)
     monkeypatch.setattr("bert_keras.data_prep.corpus.checks._AT_ONCE", 2)
     assert told(messages, on_disk) == expected != []
-    on_disk.close()  # nothing of it is still in use
+    on_disk.close()  # nothing uses the files any more
     with pytest.raises(ValueError, match="released"):
         on_disk.sentences(0)
 

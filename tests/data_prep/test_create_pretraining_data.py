@@ -1,4 +1,4 @@
-"""The command line: the release's flags, its examples, and one sentence for each mistake."""
+"""The command line: the original flags, the original examples, and one error message for each mistake."""
 
 import os
 import pathlib
@@ -80,7 +80,7 @@ def test_flags_and_defaults_are_those_of_the_release():
 
 @pytest.fixture
 def arguments(tmp_path, letters_vocab_file):
-    """A command line that works, on a small text."""
+    """A valid command line for a small text."""
     (tmp_path / "text.txt").write_text("ab c def\ngh i\njklm no\n\npq r\nstu\nvw x\n")
     return [
         PROGRAM,
@@ -110,7 +110,7 @@ def test_the_summary_is_returned_shown_and_stored(arguments, tmp_path, capsys):
         "instances": str(summary["instances"]),
         "random next, of the instances": f"{100 * summary['random_next_share']:.2f} %",
         "masked, of the tokens that are not padding": f"{100 * summary['masked_share']:.2f} %",
-        "padding, of all places": f"{100 * summary['padding_share']:.2f} %",
+        "padding, of all positions": f"{100 * summary['padding_share']:.2f} %",
         "unknown ([UNK]), of the text's tokens": "0.00 %",
     }
 
@@ -122,21 +122,21 @@ def test_the_summary_is_returned_shown_and_stored(arguments, tmp_path, capsys):
         ("--output_file=text.txt", 'the output file "text.txt" is the input "'),
         ("--output_file=letters.vocab", 'the output file "letters.vocab" is the vocabulary file "'),
         ("--output_file=a,b,a", 'the output file "a" is given twice; the outputs need different names'),
-        ("--output_file=a,", "an output file has no name; give at least one, and no comma too many"),
+        ("--output_file=a,", "an output file has no name; give at least one, and remove extra commas"),
         ("--output_file=text.txt/a", 'text.txt" is not a folder'),
         ("--vocab_file=none", 'there is no vocabulary file "none"'),
         ("--vocab_file=text.txt", "the vocabulary of 7 tokens has no [UNK], [CLS], [SEP], [MASK], which pre-training"),
         ("--max_seq_length=4", "--max_seq_length=4 is too short"),
-        ("--max_predictions_per_seq=17", "--max_predictions_per_seq=17 makes no sense with --max_seq_length=16"),
-        ("--masked_lm_prob=1.5", "--masked_lm_prob=1.5 is no probability"),
-        ("--num_workers=0", "--num_workers=0 processes build nothing; give 1 or more"),
-        ("--num_shards=0", "--num_shards=0 files hold nothing; give 1 or more"),
-        ("--output_file=a,b --num_shards=3", "--output_file names 2 files and --num_shards=3 makes several of one"),
+        ("--max_predictions_per_seq=17", "--max_predictions_per_seq=17 is not valid with --max_seq_length=16"),
+        ("--masked_lm_prob=1.5", "--masked_lm_prob=1.5 is not a valid probability"),
+        ("--num_workers=0", "--num_workers=0 is not a valid number of processes; give 1 or more"),
+        ("--num_shards=0", "--num_shards=0 is not a valid number of files; give 1 or more"),
+        ("--output_file=a,b --num_shards=3", "--output_file names 2 files, but --num_shards=3 needs one name"),
         ("--output_file=a,b.gz", "--output_file names compressed files (.gz) and others; give all of them the same"),
         ("--output_file=a.gz --compression=none", "--compression=none contradicts the name a.gz; leave out --compre"),
         ("--work_dir=gs://bucket/a", "--work_dir=gs://bucket/a is remote; give a local folder"),
-        ("--masked_spans=ngram --do_whole_word_mask", "--masked_spans=ngram masks whole words in any case; leave out"),
-        ("--dupe_factor=0", "--dupe_factor=0 passes over the corpus make no examples"),
+        ("--masked_spans=ngram --do_whole_word_mask", "--masked_spans=ngram always masks whole words; leave out"),
+        ("--dupe_factor=0", "--dupe_factor=0 makes no examples"),
         ("--dup_factor=3", "Unknown command line flag 'dup_factor'"),
         ("text.txt", '"text.txt" is not a flag'),
     ],
@@ -175,7 +175,7 @@ def test_the_folder_of_the_vocabulary_decides_how_text_is_prepared(arguments, tm
     config.write_text('{"do_lower_case": false, "strip_accents": null}')
     main(arguments)
     assert read_metadata(f"{tmp_path}/out.tfrecord")["do_lower_case"] is False
-    assert "--do_lower_case=False, as the tokenizer_config.json next to" in capsys.readouterr().out
+    assert "--do_lower_case=False (set in the tokenizer_config.json next to" in capsys.readouterr().out
     main([*arguments, "--do_lower_case=True", "--strip_accents=False"])
     metadata = read_metadata(f"{tmp_path}/out.tfrecord")
     assert (metadata["do_lower_case"], metadata["strip_accents"]) == (True, False)
@@ -198,14 +198,12 @@ def test_what_will_be_replaced_is_told_at_the_start(arguments, tmp_path, capsys)
     assert "exists;" not in capsys.readouterr().out
     main(arguments)
     output = capsys.readouterr().out
-    told = (
-        f"warning: {tmp_path}/out.tfrecord exists; the new records replace what is there as soon as they are complete"
-    )
+    told = f"warning: {tmp_path}/out.tfrecord exists; the new records replace existing files when they are complete"
     assert output.index(told) < output.index("read 2 documents")
 
 
 def test_many_files_need_few_open_ones(arguments, tmp_path):
-    """300 record files, where a process may have 64 files open."""
+    """Writes 300 record files in a process that may have 64 files open."""
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
         "from bert_keras.data_prep.create_pretraining_data import main; main(sys.argv)"
@@ -229,7 +227,7 @@ def test_local_files_are_built_without_tensorflow(arguments):
 
 @pytest.fixture
 def remote_text(arguments, tmp_path):
-    """The text and the vocabulary of `arguments` in an object store; returns the flags."""
+    """Copies the text and the vocabulary of `arguments` to an object store; returns the flags."""
     for source, target in (("text.txt", "ram://in/text-1.txt"), ("letters.vocab", "ram://in/vocab.txt")):
         paths.make_dirs("ram://in")
         paths.copy(str(tmp_path / source), target)

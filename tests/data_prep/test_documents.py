@@ -1,4 +1,4 @@
-"""Reading text: documents and sentences as the release sees them, and what it drops on the way."""
+"""Reading text: documents and sentences as the original BERT splits them, and the characters it drops."""
 
 import os
 import random
@@ -9,7 +9,7 @@ from bert_keras.data_prep.corpus.documents import Documents, check_text_files, f
 
 
 def sentences_of(documents, tokenizer):
-    """The documents in their order, as lists of sentences, as lists of tokens."""
+    """Returns the documents in order, as lists of sentences, each a list of tokens."""
     starts = documents.sentence_starts
     result = []
     for index in range(len(documents)):
@@ -30,7 +30,7 @@ def read(tmp_path, tokenizer, *contents, **options):
 
 def test_a_line_is_a_sentence_and_blank_lines_end_documents(tmp_path, letters_tokenizer):
     text = b"\n\n a b \nc\n\n \t \nd\n\x00\xc2\xad\ne\n\n"
-    # The line of a control character and a soft hyphen holds no token, but it is not blank: it ends no document.
+    # A line of a control character and a soft hyphen has no token, but it is not blank, so it does not end a document.
     assert read(tmp_path, letters_tokenizer, text) == [["a b", "c"], ["d", "e"]]
 
 
@@ -44,7 +44,7 @@ def test_the_end_of_a_file_ends_no_document(tmp_path, letters_tokenizer, message
     assert len(messages) == 1
     assert messages[0].endswith(
         f"0.txt ends without a blank line, so its last document continues in {tmp_path}/1.txt, as in the original; "
-        "1 more files end so"
+        "1 more files end the same way"
     )
 
 
@@ -129,7 +129,7 @@ def test_files_are_checked_before_any_is_read(tmp_path, messages):
         check_text_files([f"{text}/x"])
     assert messages == []
     check_text_files([text, text])
-    assert messages == [f"{text} is given more than once and read as often, as the original does"]
+    assert messages == [f"{text} is given more than once; reading it each time, as the original does"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

@@ -1,4 +1,4 @@
-"""Masks that are drawn when records are read: what holds for every draw, and that seed and step decide it."""
+"""Masks drawn while reading records: properties of every draw, and reproducibility from seed and step."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_what_becomes_of_chosen_tokens():
     assert np.mean(now == before) == pytest.approx(0.1 + 0.1 / 50, abs=0.015)
     others = now[(now != MASK) & (now != before)]
     assert set(others.tolist()) == set(range(50)) - {MASK}
-    # Each place is as likely as any other that may be chosen.
+    # Every eligible position is equally likely.
     candidates = (batch["input_ids"].numpy() > SEP).sum(axis=0)
     chosen = np.bincount(result["masked_lm_positions"][is_chosen], minlength=128)
     assert chosen[1:60].sum() / candidates[1:60].sum() == pytest.approx(0.155, abs=0.015)
@@ -98,7 +98,7 @@ def take(dataset, count):
 
 
 def restored(batch):
-    """The ids of a batch before masking, as bytes of each row."""
+    """Returns the ids of a batch before masking, as bytes for each row."""
     ids = batch["input_ids"].copy()
     for row in range(len(ids)):
         count = int(batch["masked_lm_weights"][row].sum())
@@ -143,7 +143,7 @@ def test_records_without_masks_need_their_note_and_are_not_mixed_with_others(rec
     ):
         open_records(f"{tmp_path}/others,{tmp_path}/records", 32, 5, 57)
     (tmp_path / "records.json").unlink()
-    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which can only be read with their note"):
+    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which need their metadata file"):
         open_records(str(tmp_path / "records"), 32, 5, 57)
 
 
@@ -157,5 +157,5 @@ def test_remote_records_without_masks_are_read_with_their_note(records, tmp_path
         for name, value in one.items():
             np.testing.assert_array_equal(other[name], value)
     tf.io.gfile.remove(f"{address}.json")
-    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which can only be read with their note"):
+    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which need their metadata file"):
         open_records(address, 32, 5, 57)

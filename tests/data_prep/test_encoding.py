@@ -1,4 +1,4 @@
-"""Features of examples: the release's exactly, and windows over long texts."""
+"""Features of examples equal the original BERT's, and windows over long texts."""
 
 import re
 
@@ -28,7 +28,7 @@ def test_features_are_those_of_the_release(shared_dir, messages, name, folder, g
             assert features[key].dtype == values.dtype
             np.testing.assert_array_equal(features[key], values)
     share = {"mrpc": "61.5", "cola": "16.0"}[name]
-    assert messages == [f"{share} % of the 200 examples of dev were longer than {length} pieces and are cut"]
+    assert messages == [f"{share} % of the 200 examples of dev are longer than {length} tokens and are cut"]
 
 
 def pop_as_the_release(num_a, num_b, room):
@@ -79,7 +79,7 @@ def test_sequences(letters_tokenizer, text_a, text_b, tokens, num_first, num_cut
 
 
 def unpack(tokenizer, features):
-    """The rows of features as text, with | before the second segment; checks mask and padding."""
+    """Returns the rows of features as text, with | before the second segment; checks mask and padding."""
     rows = []
     length = features["input_ids"].shape[-1]
     for ids, mask, segments in zip(
@@ -114,8 +114,8 @@ def test_windows_over_the_first_text(letters_tokenizer, messages):
     assert features["label_ids"].tolist() == [1, 1, 1, 0, 1, 1]
     assert features["example_index"].dtype == features["label_ids"].dtype == np.int32
     assert messages == [
-        "66.7 % of the 3 examples of dev were longer than 7 pieces and are read through windows: 6 in all, "
-        "2 pieces apart; the second text of 1 was cut"
+        "66.7 % of the 3 examples of dev are longer than 7 tokens and are read through windows: 6 in total, "
+        "2 tokens apart; the second text of 1 was cut"
     ]
 
 
@@ -131,7 +131,7 @@ def test_choices_are_rows_of_their_example(letters_tokenizer, messages):
     ]
     assert features["label_ids"].tolist() == [1, 0]
     assert features["example_index"].tolist() == [0, 1]
-    assert messages == ["50.0 % of the 2 examples of train were longer than 8 pieces and are cut"]
+    assert messages == ["50.0 % of the 2 examples of train are longer than 8 tokens and are cut"]
 
 
 def test_labels_of_every_kind(letters_tokenizer, messages):
@@ -145,7 +145,7 @@ def test_labels_of_every_kind(letters_tokenizer, messages):
     values = labels_of("multi_label", ("a", "b", "c"), ("c", "a"), ())["label_values"]
     assert (values.tolist(), values.dtype) == ([[1, 0, 1], [0, 0, 0]], np.float32)
     assert labels_of("single_label", ("a", "b"), None, None) == {}
-    assert messages == ["all 2 examples of dev fit into 8 pieces"] * 3
+    assert messages == ["all 2 examples of dev fit into 8 tokens"] * 3
     assert labels_of("single_label", ("a", "b"), "a", None) == {}
     assert messages[-1] == "dev: 1 of 2 examples have no label, so the labels of the others are left out"
 
@@ -153,19 +153,19 @@ def test_labels_of_every_kind(letters_tokenizer, messages):
 @pytest.mark.parametrize(
     ("example", "kind", "options", "sentence"),
     [
-        (None, "single_label", {}, "dev holds no examples; give at least one"),
+        (None, "single_label", {}, "dev has no examples; give at least one"),
         (
             Example("0", "a"),
             "single_label",
             {"max_seq_length": 4},
-            "--max_seq_length is 4, but [CLS], [SEP] and a piece of",
+            "--max_seq_length is 4, but [CLS], [SEP] and a token of",
         ),
         (Example("0", "a"), "single_label", {"doc_stride": 0}, "--doc_stride is 0, but must be from 1 to 6"),
         (
             Example("0", "a"),
             "single_label",
             {"doc_stride": 7},
-            "--doc_stride is 7, but must be from 1 to 6, the pieces of",
+            "--doc_stride is 7, but must be from 1 to 6, the room for",
         ),
         (Example("0", "a"), "multiple_choice", {"doc_stride": 2}, "--doc_stride is not for multiple choice"),
         (

@@ -1,4 +1,4 @@
-"""Labels of examples: how they are learnt and checked."""
+"""Labels of examples: collecting and checking them."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_the_labels_of_choices_are_their_numbers():
 @pytest.mark.parametrize(
     ("kind", "labels", "sentence"),
     [
-        ("single_label", ["a", "a"], 'train.csv has one class only, "a" in all its 2 rows; training needs examples of'),
+        ("single_label", ["a", "a"], 'train.csv has one class only, "a" in all 2 examples; training needs examples of'),
         ("single_label", ["a", None], "train.csv line 3: no label, but labels are learnt from this file; add it"),
         ("multi_label", [(), ()], "train.csv has no example with a label; check the column of the labels"),
     ],

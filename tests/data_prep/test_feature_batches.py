@@ -1,4 +1,4 @@
-"""Batches of features in memory: which row stands where, and what is cut off."""
+"""Batches of features in memory: row order and truncation."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from bert_keras.training.input.feature_batches import prediction_batches, traini
 
 
 def make_features(lengths, num_tokens=40, seed=0):
-    """Rows of the given lengths; every array tells the row, so that mixed-up rows are seen."""
+    """Makes rows of the given lengths; every array encodes the row, so that mixed-up rows are detected."""
     random = np.random.default_rng(seed)
     lengths = np.array(lengths)
     mask = np.arange(num_tokens) < lengths[..., None]
@@ -37,7 +37,7 @@ def rows_of(batches):
 
 
 def assert_batches_hold_the_rows(batches, features):
-    """Every batch has whole rows: what was cut off is zeros, and nothing else is."""
+    """Checks that every batch has whole rows and that only zeros were cut off."""
     for batch in batches:
         rows = batch["label_ids"]
         length = batch["input_mask"].shape[-1]
@@ -55,7 +55,7 @@ def test_each_pass_is_a_permutation_and_no_two_are_the_same(features):
 
 
 def test_every_row_may_come_first():
-    """A shuffle within a window, as the release's, keeps late rows of a file out of the first batches."""
+    """The original BERT shuffles within a window, which keeps late rows of a file out of the first batches."""
     features = make_features([4] * 300, num_tokens=4)
     first = [rows_of(take(training_batches(features, 100, seed), 1)) for seed in range(8)]
     for rows in first:
@@ -138,7 +138,7 @@ def test_types_are_those_that_the_network_takes(features):
     dataset = training_batches(features, 4, seed=0, is_trimmed=True)
     types = {name: spec.dtype for name, spec in dataset.element_spec.items()}
     assert types == dict.fromkeys(features, tf.int32) | {"label_values": tf.float32}
-    # The number of rows is known beforehand, which splitting a batch needs; that of tokens is not.
+    # The number of rows is static, as splitting a batch requires; the number of tokens is not.
     assert dataset.element_spec["input_ids"].shape.as_list() == [4, None]
     assert dataset.element_spec["label_ids"].shape.as_list() == [4]
 

@@ -1,4 +1,4 @@
-"""Features as record files: written once, read back bit by bit, and made anew when anything is not the same."""
+"""Features as record files: written once, read back bit by bit, and rebuilt when any input changes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ FACTS = {"data": "abc", "lengths": {"max_seq_length": 12}}
 
 
 def make_features(num_rows=5, seed=0):
-    """One array of each kind that a task has, with the smallest and the largest of its numbers."""
+    """Makes one array of each type that a task has, with the smallest and the largest value of the type."""
     random = np.random.default_rng(seed)
     values = random.standard_normal((num_rows, 3)).astype(np.float32)
     values[0] = [np.float32(0.1), -0.0, np.finfo(np.float32).tiny]
@@ -29,7 +29,7 @@ def make_features(num_rows=5, seed=0):
 
 
 class Builder:
-    """Makes the features, and counts how often."""
+    """Makes the features and counts the calls."""
 
     def __init__(self, features):
         self.features = features
@@ -55,7 +55,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def build(path):
-    """What has been built and written once."""
+    """A builder whose records have been written once."""
     build = Builder(make_features())
     assert_same(cached_features(path, FACTS, build), build.features)
     assert build.num_calls == 1
@@ -65,7 +65,7 @@ def build(path):
 def test_what_was_built_once_is_read_back_bit_by_bit(path, build, messages):
     assert_same(cached_features(path, FACTS, build), build.features)
     assert build.num_calls == 1
-    assert messages == [f"{path}: 5 rows, made before from the same data"]
+    assert messages == [f"{path}: 5 examples, made earlier from the same data"]
 
 
 def test_more_rows_than_are_read_at_once(path):
@@ -80,7 +80,7 @@ def test_facts_may_hold_tuples(path, build):
     facts = {"labels": ("no", "yes")}
     cached_features(path, facts, build)
     cached_features(path, facts, build)
-    assert build.num_calls == 2  # once by the fixture, with other facts
+    assert build.num_calls == 2  # called once by the fixture, with other facts
 
 
 @pytest.mark.parametrize("facts", [{}, {"data": "abc"}, {**FACTS, "lengths": {"max_seq_length": 13}}])
@@ -131,7 +131,7 @@ def test_a_damaged_file_is_made_again(path, build, messages, damage):
     damage(path)
     assert_same(cached_features(path, FACTS, build), build.features)
     assert build.num_calls == 2
-    assert messages[0] == f"{path} is damaged; it is made again"
+    assert messages[0] == f"{path} is damaged; making it again"
     assert_same(cached_features(path, FACTS, build), build.features)
     assert build.num_calls == 2
 
@@ -142,7 +142,7 @@ def test_a_damaged_note_makes_the_file_again(path, build, messages, text):
         file.write(text)
     assert_same(cached_features(path, FACTS, build), build.features)
     assert build.num_calls == 2
-    assert messages[0] == f"{metadata_file(path)} is damaged; {path} is made again"
+    assert messages[0] == f"{metadata_file(path)} is damaged; making {path} again"
 
 
 def test_a_file_without_a_note_or_a_note_without_a_file_is_made_again(path, build):
@@ -173,7 +173,7 @@ def test_records_that_could_not_be_built_leave_the_old_ones(path, build):
 
 
 def test_records_are_examples_with_the_fields_of_the_release(path):
-    """The fields as `file_based_input_fn_builder` of run_classifier.py reads them."""
+    """Parses the fields like `file_based_input_fn_builder` of run_classifier.py."""
     features = {name: make_features()["input_ids"] for name in ("input_ids", "input_mask", "segment_ids")}
     features["label_ids"] = np.arange(5, dtype=np.int32)
     cached_features(path, FACTS, lambda: features)

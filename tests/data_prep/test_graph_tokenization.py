@@ -17,7 +17,7 @@ from tests.reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vo
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """The tokenizers in the graph and in Python of the vocabulary for odd text, by (do_lower_case, strip_accents)."""
+    """The tokenizers for odd text, in the graph and in Python, by (do_lower_case, strip_accents)."""
     vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
     return {mode: (GraphTokenizer(vocab_file, *mode), FullTokenizer(vocab_file, *mode)) for mode in MODES}
 
@@ -41,7 +41,7 @@ def assert_equal(tokenizers, texts):
     assert words == [python.basic_tokenizer.tokenize(text) for text in texts]
 
 
-# Equal to the release and to the tokenizer in Python.
+# Equal to the original BERT and to the tokenizer in Python.
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_golden_cases(shared_dir, variant, vocab, do_lower_case):
     assert_equal(tokenizers, texts)
 
 
-# The other modes take the same steps without some of them; the tests of odd texts below are of all modes.
+# The other modes take a subset of these steps; the tests of odd texts below cover all modes.
 @pytest.mark.parametrize("mode", [MODES[0], *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES[1:])])
 def test_every_code_point(both, mode):
     graph, python = both[mode][0], BasicTokenizer(*mode)
@@ -165,12 +165,12 @@ def test_odd_vocabulary(tmp_path):
     assert_equal((GraphTokenizer(vocab_file), FullTokenizer(vocab_file)), ["a b.", "\u00e9" * 128])
 
 
-# Masks and tokens.
+# Masks and special tokens.
 
 
 @pytest.fixture(scope="module")
 def with_masks(tmp_path_factory):
-    """As `both` of one mode, of a vocabulary that has [MASK] too, and two tokens twice."""
+    """Like `both` for one mode, with a vocabulary that has [MASK] and two repeated tokens."""
     vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
     with open(vocab_file, "a", encoding="utf-8") as file:
         file.write("un\n[MASK]\n##un\n")
@@ -291,12 +291,12 @@ def test_saved_and_loaded_without_the_project(tmp_path):
 
 def test_vocabularies_that_are_refused(tmp_path):
     name = write_vocab(tmp_path / "vocab.txt", "a", "[CLS]")
-    with pytest.raises(ValueError, match=r'vocab.txt" lacks \[UNK\], which stands for unknown words; add it$'):
+    with pytest.raises(ValueError, match=r'vocab.txt" lacks \[UNK\], the token for unknown words; add it$'):
         GraphTokenizer(name)
     with pytest.raises(FileNotFoundError, match="there is no vocabulary file"):
         GraphTokenizer(tmp_path / "missing.txt")
     write_vocab(name, "[UNK]", "##" + "中" * 85 + "a", "##" + "中" * 86)
-    with pytest.raises(ValueError, match=r"vocab.txt line 3: a token of 258 bytes, but in a graph at most 256 are"):
+    with pytest.raises(ValueError, match=r"vocab.txt line 3: a token of 258 bytes, but a graph allows at most 256;"):
         GraphTokenizer(name)
 
 
@@ -308,7 +308,7 @@ def test_input_that_cannot_be_packed(tmp_path):
     ):
         tokenizer.pack(ids, ids, 8)
     tokenizer = GraphTokenizer(write_vocab(tmp_path / "vocab.txt", "[UNK]", "a", "[CLS]", "[SEP]"))
-    with pytest.raises(ValueError, match=r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a piece of each text need 5"):
+    with pytest.raises(ValueError, match=r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a token of each text need 5"):
         tokenizer.pack(ids, None, 4)
     with pytest.raises(
         ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-trained to"

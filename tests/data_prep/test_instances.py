@@ -1,4 +1,4 @@
-"""Pairs of segments: what holds for every draw. That the draws are the release's is in test_pretraining.py."""
+"""Pairs of segments: properties of every draw. test_pretraining.py compares the draws with the original BERT's."""
 
 import random
 
@@ -20,7 +20,7 @@ VOCABULARY = MaskingVocabulary.from_vocab(VOCAB)
 
 
 def corpus(*documents_of_lengths):
-    """Documents whose sentences have the given lengths; every token of the corpus is different, from 5 on."""
+    """Makes documents with the given sentence lengths; every token of the corpus is different, from 5 on."""
     documents, token = Documents(len(VOCAB)), 5
     for lengths in documents_of_lengths:
         for length in lengths:
@@ -31,7 +31,7 @@ def corpus(*documents_of_lengths):
 
 
 def segments(instance):
-    """The two segments with their original tokens."""
+    """Returns the two segments with their original tokens."""
     tokens = instance.tokens.copy()
     for position, id_ in zip(instance.masked_lm_positions, instance.masked_lm_ids, strict=True):
         tokens[position] = id_
@@ -69,7 +69,7 @@ def test_pairs_are_stretches_of_documents(lengths, max_seq_length, short, words,
 
 
 def test_every_sentence_is_used_in_every_pass():
-    # A pass walks through the whole document: what a random next leaves over is gathered again.
+    # An epoch covers the whole document: tokens that a random next sentence displaces are used again.
     documents = corpus([3] * 40, [5] * 40)
     settings = PretrainingDataSettings(max_seq_length=40)
     for seed in range(30):
@@ -79,7 +79,7 @@ def test_every_sentence_is_used_in_every_pass():
         ]
         used = [token for (a, b), is_random_next in pairs for token in a + b * (not is_random_next)]
         missing = set(range(5, 125)) - set(used)
-        # Only what truncation took may be missing: at most the excess of a chunk over the target.
+        # Only truncated tokens may be missing: at most the excess of a chunk over the target.
         assert len(missing) <= 3 * len(pairs)
         assert len(used) == len(set(used))
 
@@ -93,7 +93,7 @@ def test_random_next_comes_from_another_document_and_is_long_enough_for_the_targ
             a, b = segments(instance)
             if instance.is_random_next:
                 seen.add(b[0] > 24)
-                # Short of the target only where the other document ends.
+                # Shorter than the target only where the other document ends.
                 assert len(a) + len(b) == 27 or b[-1] in (128, 228)
     assert seen == {True}
 
@@ -201,15 +201,15 @@ def test_full_sentences_use_every_token_once_and_break_no_sentence_that_fits(len
         for text, following in zip(texts, [*texts[1:], None], strict=True):
             cut = text[-1] + 1
             if cut not in own_starts:
-                assert len(text) == target  # a sentence that is too long, or what was left of it
+                assert len(text) == target  # a sentence that is too long, or the rest of it
                 assert not set(own_starts) & set(text[1:])
             elif following:
                 next_end = min(start for start in own_starts if start > cut)
-                assert len(text) + next_end - cut > target  # the next sentence does not fit any more
+                assert len(text) + next_end - cut > target  # the next sentence does not fit
 
 
 def whole(instance):
-    """The original tokens of an example of one segment."""
+    """Returns the original tokens of an example of one segment."""
     tokens = instance.tokens.copy()
     for position, id_ in zip(instance.masked_lm_positions, instance.masked_lm_ids, strict=True):
         tokens[position] = id_
@@ -237,7 +237,7 @@ def test_order_is_told_from_two_segments_that_follow_each_other(lengths, max_seq
             assert b == list(range(b[0], b[-1] + 1))
             assert a[-1] < b[0]
             if len(a) + len(b) + 3 < max_seq_length:
-                assert a[-1] + 1 == b[0]  # nothing was cut away
+                assert a[-1] + 1 == b[0]  # nothing was truncated
             used += a + b
         assert used == sorted(set(used))
         assert set(used) <= set(range(starts[first] + 5, starts[end] + 5))
@@ -281,19 +281,19 @@ def test_settings_have_the_defaults_of_the_release():
     ("values", "sentence"),
     [
         ({"max_seq_length": 4, "max_predictions_per_seq": 1}, "--max_seq_length=4 is too short: three special tokens"),
-        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0 makes no sense with --max_seq_length=128; give"),
-        ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129 makes .* a number from 1 to 128, about"),
-        ({"masked_lm_prob": 1.01}, "--masked_lm_prob=1.01 is no probability; give a number from 0 to 1"),
-        ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is no probability; give a number from 0 to 1"),
-        ({"masked_lm_prob": float("nan")}, "--masked_lm_prob=nan is no probability"),
+        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0 is not valid with --max_seq_length=128; give"),
+        ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129 is not .* a number from 1 to 128, about"),
+        ({"masked_lm_prob": 1.01}, "--masked_lm_prob=1.01 is not a valid probability; give a number from 0 to 1"),
+        ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is not a valid probability; give a number from 0 to 1"),
+        ({"masked_lm_prob": float("nan")}, "--masked_lm_prob=nan is not a valid probability"),
         ({"masked_spans": "long"}, "--masked_spans=long is not known; give one of none, ngram, geometric"),
         ({"sentence_task": "x"}, "--sentence_task=x is not known; give one of next_sentence, sentence_order, none"),
         (
             {"dynamic_masking": True, "do_whole_word_mask": True},
-            "--dynamic_masking chooses single pieces when the records are read; leave out --do_whole_word_mask and",
+            "--dynamic_masking masks single tokens during training; leave out --do_whole_word_mask and",
         ),
-        ({"dynamic_masking": True, "masked_spans": "ngram"}, "--dynamic_masking chooses single pieces"),
-        ({"dupe_factor": 0}, "--dupe_factor=0 passes over the corpus make no examples; give 1 or more"),
+        ({"dynamic_masking": True, "masked_spans": "ngram"}, "--dynamic_masking masks single tokens"),
+        ({"dupe_factor": 0}, "--dupe_factor=0 makes no examples; give 1 or more"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(values, sentence):

@@ -1,4 +1,4 @@
-"""Masking: the release's draws, and properties that hold for every draw."""
+"""Masking: the original BERT's draws, and properties of every draw."""
 
 import collections
 import itertools
@@ -19,7 +19,7 @@ from bert_keras.data_prep.pretraining.masking import (
     shuffle,
 )
 
-# Ids: 0 to 4 special, 5 to 14 whole words, 15 to 24 continuations.
+# Ids: 0 to 4 are special, 5 to 14 begin words, 15 to 24 are continuations.
 VOCAB = {
     token: id_
     for id_, token in enumerate(
@@ -37,7 +37,7 @@ pairs = st.builds(
 
 
 class FixedToss(random.Random):
-    """A generator whose `random()` runs through given numbers; its bits are as ever."""
+    """A generator whose `random()` returns the given numbers; its bits stay random."""
 
     def toss(self, *numbers):
         self.numbers = numbers
@@ -49,7 +49,7 @@ class FixedToss(random.Random):
         return self.numbers[self.at]
 
     def getrandbits(self, k):
-        # Said again, because for a class that only overrides random() CPython derives integers from that.
+        # Repeated, because CPython derives integers from random() in a class that overrides only random().
         return super().getrandbits(k)
 
 
@@ -129,7 +129,7 @@ def test_a_token_becomes_mask_or_stays_or_is_replaced_by_the_two_tosses():
 
 
 def test_replacements_are_drawn_by_place_among_the_keys_of_the_vocabulary():
-    # Lines: the special tokens, then a b a c. The key "a" has the place of line 5 and the id of line 7.
+    # Lines: the special tokens, then a b a c. The key "a" has the position of line 5 and the id of line 7.
     vocab = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 7, "b": 6, "c": 8}
     vocabulary = MaskingVocabulary.from_vocab(vocab)
     tokens = [CLS, 6, SEP, 8, 8, 8, 6, 7, SEP]
@@ -142,7 +142,7 @@ def test_replacements_are_drawn_by_place_among_the_keys_of_the_vocabulary():
     for position in order:
         expected[position] = list(vocab.values())[draws.randint(0, 7)]
     assert masked == expected
-    assert 5 not in masked  # the id of the repeated line belongs to no key
+    assert 5 not in masked  # no key has the id of the repeated line
     assert (positions, ids) == ([1, 3, 4, 5, 6, 7], [6, 8, 8, 8, 6, 7])
 
 
@@ -152,7 +152,7 @@ def test_shares_of_mask_kept_and_replaced():
     for _ in range(500):
         masked, positions, _ = mask_tokens(tokens, VOCABULARY, rng, 1.0, 200)
         counts.update("mask" if masked[i] == MASK else "kept" if masked[i] == tokens[i] else "new" for i in positions)
-    # A 25th of the replacements is the token itself, another the mask.
+    # One in 25 replacements is the token itself, and one in 25 is the mask.
     assert counts["mask"] / 60000 == pytest.approx(0.8 + 0.1 / 25, abs=0.005)
     assert counts["kept"] / 60000 == pytest.approx(0.1 + 0.1 / 25, abs=0.005)
     assert counts["new"] / 60000 == pytest.approx(0.1 * 23 / 25, abs=0.005)
@@ -163,7 +163,7 @@ def test_whole_words_are_masked_with_all_their_pieces(tokens, prob, seed):
     _, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, 100, True)
     inner = [i for i, token in enumerate(tokens) if token not in (CLS, SEP)]
     for before, after in zip(inner, inner[1:], strict=False):
-        if tokens[after] >= 15:  # a continuation goes with what stands before it, also across [SEP]
+        if tokens[after] >= 15:  # a continuation belongs to the token before it, also across [SEP]
             assert (before in positions) == (after in positions)
 
 
@@ -180,7 +180,7 @@ def test_a_vocabulary_without_special_tokens_is_refused_with_all_their_names():
 
 
 def words_of(tokens):
-    """The words of a sequence, as sets of positions."""
+    """Returns the words of a sequence, as sets of positions."""
     words = []
     for position, token in enumerate(tokens):
         if token in (CLS, SEP):
@@ -206,7 +206,7 @@ def test_spans_are_whole_words_within_the_limit(tokens, kind, limit, seed):
 
 
 def stretches(positions):
-    """How long the runs of positions are that follow each other."""
+    """Returns the lengths of the runs of consecutive positions."""
     lengths, previous = [], None
     for position in positions:
         if previous is not None and position == previous + 1:
@@ -219,7 +219,7 @@ def stretches(positions):
 
 @pytest.mark.parametrize(("kind", "mean", "longest"), [("ngram", 18 / 11, 3), ("geometric", 3.797, 10)])
 def test_spans_have_the_published_lengths(kind, mean, longest):
-    # The first span of a text of words of one piece; ten pieces may be chosen.
+    # The first span of a text of one-token words; ten tokens may be masked.
     tokens, rng = [CLS, *[5] * 500, SEP], random.Random(1)
     lengths = [len(choose_spans(tokens, VOCABULARY, rng, 10, SPAN_LENGTHS[kind])[0]) for _ in range(400)]
     assert sum(lengths) / len(lengths) == pytest.approx(mean, rel=0.1)
@@ -244,7 +244,7 @@ def test_a_span_shares_one_fate_only_where_spanbert_says_so():
                 place += length
                 mixed[kind] += len(fates) == 2
     assert mixed["ngram"] > 10
-    assert mixed["geometric"] < mixed["ngram"] / 3  # spans that touch each other
+    assert mixed["geometric"] < mixed["ngram"] / 3  # adjacent spans
 
 
 def test_the_share_of_masked_tokens_is_the_same_with_spans():

@@ -1,4 +1,4 @@
-"""Features of tagged words: every word gets exactly one tag, where it has most context, whatever the length."""
+"""Features of tagged words: every word gets exactly one tag, from the window with the most context, for any length."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ UNK, CLS, SEP, A = 1, 2, 3, 5
 
 
 def ids(letters):
-    """The ids of the letters vocabulary; the letters of a word after the first are ##."""
+    """Returns ids of the letters vocabulary; letters after the first of a word carry ##."""
     return [A + ord(letter) - ord("a") for letter in letters]
 
 
@@ -30,7 +30,7 @@ def more(letters):
 
 
 def tagged(*texts, documents=None):
-    """Sentences whose tags are O, or B-X for words that begin with x."""
+    """Makes sentences whose tags are O, or B-X for words that begin with x."""
     return [
         Sentence(
             text.split(), ["B-X" if word[0] == "x" else "O" for word in text.split()], documents[i] if documents else 0
@@ -73,9 +73,9 @@ def test_a_long_sentence_is_looked_at_in_windows_that_overlap(letters_tokenizer,
     features = make_features(tagged("a b c d e f g h", "x"), TAGS, letters_tokenizer, 6)
     assert features["sentence_index"].tolist() == [0, 0, 0, 1]
     assert features["input_ids"][:3, 1:5].tolist() == [ids("abcd"), ids("cdef"), ids("efgh")]
-    # c has one word on its left in the first window, none in the second; d is as well off in both.
+    # c has one word on its left in the first window, none in the second; d has equal context in both.
     assert features["word_index"][:3, 1:5].tolist() == [[0, 1, 2, -1], [-1, 3, 4, -1], [-1, 5, 6, 7]]
-    assert messages == ["1 of 2 sentences (50.0 %) are longer than 4 pieces and looked at in 3 windows that overlap"]
+    assert messages == ["1 of 2 sentences (50.0 %) are longer than 4 tokens and read in 3 overlapping windows"]
 
 
 def test_windows_begin_and_end_between_words(letters_tokenizer):
@@ -92,14 +92,14 @@ def test_a_word_longer_than_the_room_is_cut_and_that_is_said(letters_tokenizer, 
     features = make_features(tagged("a xbcdefg h"), TAGS, letters_tokenizer, 6)
     rows, columns = np.nonzero(features["label_ids"] == 1)
     assert features["input_ids"][rows[0], columns[0] :].tolist() == [*ids("x"), *more("bcd"), SEP]
-    assert messages[-1] == 'of 1 words with more than 4 pieces only the first 4 are looked at, for example "xbcdefg"'
+    assert messages[-1] == '1 words have more than 4 tokens, for example "xbcdefg"; only the first 4 tokens are used'
     assert tags_from_logits(features, one_hot(features), tagged("a xbcdefg h"), TAGS) == [["O", "B-X", "O"]]
 
 
 def test_neighbours_in_the_document_fill_the_room_on_both_sides(letters_tokenizer):
     sentences = tagged("a b c", "x", "d e", "f", documents=[0, 0, 0, 1])
     features = make_features(sentences, TAGS, letters_tokenizer, 7, document_context=True)
-    # Five pieces: as many on the left as on the right, more on one side where the other has fewer.
+    # Five tokens: as many on the left as on the right, more on one side if the other side is shorter.
     assert features["input_ids"].tolist() == [
         [CLS, *ids("abcxd"), SEP],
         [CLS, *ids("bcxde"), SEP],
@@ -116,7 +116,7 @@ def test_neighbours_in_the_document_fill_the_room_on_both_sides(letters_tokenize
 
 def test_words_of_the_context_are_whole(letters_tokenizer):
     features = make_features(tagged("aa", "x", "bbb"), TAGS, letters_tokenizer, 6, document_context=True)
-    # Half of "aa" would fit on the left; its place goes to the right.
+    # Only half of "aa" would fit on the left, so the right side gets its space.
     assert features["input_ids"].tolist() == [
         [CLS, *ids("a"), *more("a"), *ids("x"), SEP, 0],
         [CLS, *ids("x"), *ids("b"), *more("bb"), SEP],
@@ -126,7 +126,7 @@ def test_words_of_the_context_are_whole(letters_tokenizer):
 
 def test_without_marks_of_documents_the_file_is_one_and_that_is_said(letters_tokenizer, messages):
     make_features(tagged("a", "b"), TAGS, letters_tokenizer, 6, document_context=True)
-    assert messages == ["all 2 sentences are taken for one document: nothing between them begins another"]
+    assert messages == ["all 2 sentences are treated as one document, because nothing marks the start of another"]
 
 
 @given(
@@ -144,7 +144,7 @@ def test_every_word_gets_back_its_own_tag(odd_letters, texts, length, document_c
     np.testing.assert_array_equal(features["label_ids"] >= 0, counted)
     pairs = np.stack([np.repeat(features["sentence_index"], counted.sum(1)), features["word_index"][counted]])
     assert len(np.unique(pairs, axis=1).T) == counted.sum() == sum(map(len, texts))
-    # A word that counts begins where it stands, and each row is whole.
+    # A scored word begins at its own position, and each row is complete.
     firsts = features["input_ids"][counted]
     np.testing.assert_array_equal(firsts, [ids(texts[text][word][0])[0] for text, word in pairs.T])
     lengths = features["input_mask"].sum(1)
@@ -203,7 +203,7 @@ def test_scores_that_are_no_numbers_are_refused(letters_tokenizer, tmp_path, val
     features = make_features(sentences, TAGS, letters_tokenizer, 5)
     logits = np.zeros((2, 5, 3), np.float32)
     logits[1, 2, 0] = value
-    message = r"dev.txt line 4: the model's scores are not finite numbers, so that there is no tag; give a model whose"
+    message = r"dev.txt line 4: the model's scores are not finite; give a model whose"
     with pytest.raises(ValueError, match=message):
         tags_from_logits(features, logits, sentences, TAGS)
     with pytest.raises(ValueError, match=message):
@@ -211,7 +211,7 @@ def test_scores_that_are_no_numbers_are_refused(letters_tokenizer, tmp_path, val
 
 
 def test_a_length_without_room_is_refused(letters_tokenizer):
-    with pytest.raises(ValueError, match=r"^--max_seq_length is 2, but must be 3 or more: \[CLS\], a piece and"):
+    with pytest.raises(ValueError, match=r"^--max_seq_length is 2, but must be 3 or more: \[CLS\], a token and"):
         make_features(tagged("a"), TAGS, letters_tokenizer, 2)
 
 

@@ -1,4 +1,4 @@
-"""A user's own files: which column holds what, what becomes an example, and what is refused."""
+"""A user's own files: columns, examples, and rejected input."""
 
 import re
 
@@ -117,7 +117,7 @@ def test_columns_may_be_counted(write, messages, content, columns, texts, messag
 def test_columns_are_found_by_their_usual_names(write, messages, header, columns, taken):
     file = write("own.csv", f"{header}\n1,2,3\n")
     assert find_columns(file) == columns
-    assert messages == [f"{file}: of the columns {header.replace(',', ', ')}, {taken}"]
+    assert messages == [f"{file}: columns {header.replace(',', ', ')}; using {taken}"]
 
 
 def test_columns_that_are_given_are_kept(write, messages):
@@ -239,14 +239,14 @@ def test_columns_that_cannot_be_found_are_named_with_the_flag(write, name, conte
             "text,label\na,red||blue\n",
             Columns("text", label="label", label_separator="|"),
             "multi_label",
-            'own.csv line 2: the labels "red||blue" have an empty one among them; remove it',
+            'own.csv line 2: the labels "red||blue" include an empty label; remove it',
         ),
         (
             "own.csv",
             "id,text,label\nx,a,1\ny,b,1\nx,c,1\n",
             Columns("text", label="label", id="id"),
             "single_label",
-            'own.csv line 4: the id "x" is that of line 2 too; ids must differ',
+            'own.csv line 4: the id "x" is also in line 2; ids must be unique',
         ),
         ("own.csv", "text\na\n", Columns("text"), "single_label", "examples need labels here; name their column with"),
     ],

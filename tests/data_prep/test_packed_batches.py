@@ -1,4 +1,4 @@
-"""Batches of packed rows: the examples of the same step, each once, in as few rows as it takes."""
+"""Batches of packed rows: the examples of a step, each once, in as few rows as possible."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def packed(features, batch_size, shape=None, start_step=0):
 
 
 def examples_of(batch):
-    """The examples of a packed batch: their number, then ids, segments, labels and positions of their tokens."""
+    """Returns the number of examples of a packed batch, then ids, segments, labels and positions of their tokens."""
     rows = {name: values.reshape(-1, *values.shape[2:]) for name, values in batch.items()}
     examples = []
     for row, place in zip(*np.nonzero(rows["sequence_weights"]), strict=True):

@@ -1,4 +1,4 @@
-"""Packing: what goes into which row, and that nothing is lost on the way."""
+"""Packing of sequences into rows, without losing any."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_each_sequence_goes_into_the_first_row_with_room():
 
 
 def test_rows_are_closed_when_many_are_open():
-    # A hundred rows with one token left, and then sequences of one token, which find only the last 64.
+    # A hundred rows with one free token, then sequences of one token, which see only the last 64 rows.
     rows = first_fit([9] * 100 + [1] * 100, row_length=10)
     assert [len(row) for row in rows] == [1] * 36 + [2] * 64 + [10, 10, 10, 6]
 

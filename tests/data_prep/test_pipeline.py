@@ -1,4 +1,4 @@
-"""Reading records: an order that a seed and a step give, and files that are told apart when they are wrong."""
+"""Reading records: seed and step determine the order, and errors name the wrong file."""
 
 import json
 import pathlib
@@ -199,7 +199,7 @@ def test_files_of_different_vocabularies_are_named(tmp_path, write_records, name
 
 def test_names_that_cannot_be_record_files_are_told(tmp_path, write_records, messages):
     write_records(tmp_path / "a.tfrecord", 2)
-    with pytest.raises(ValueError, match="has an empty name beside a comma; remove the comma"):
+    with pytest.raises(ValueError, match="has an empty name next to a comma; remove the comma"):
         open_records(f"{tmp_path}/a.tfrecord,", 12, 3, 40)
     with pytest.raises(ValueError, match="is a folder; name the record files in it, for example .*tfrecord"):
         open_records(str(tmp_path), 12, 3, 40)
@@ -210,7 +210,7 @@ def test_names_that_cannot_be_record_files_are_told(tmp_path, write_records, mes
     assert open_records(str(folder / "a.tfrecord"), 12, 3, 40).total_examples == 2
     (tmp_path / ".b.tfrecord.123.partial").write_bytes(b"unfinished")
     assert open_records(f"{tmp_path}/*tfrecord*,{tmp_path}/a.tf*", 12, 3, 40).total_examples == 4
-    assert "a.tfrecord: named more than once, and read as often" in "\n".join(messages)
+    assert "a.tfrecord: named more than once, and read each time" in "\n".join(messages)
 
 
 def test_stored_settings_that_differ_are_named(tmp_path, write_records):
@@ -219,7 +219,7 @@ def test_stored_settings_that_differ_are_named(tmp_path, write_records):
     metadata = {"max_seq_length": 12, "max_predictions_per_seq": 3, "vocab_size": 40}
     (tmp_path / "built.tfrecord.json").write_text(json.dumps(metadata))
     assert open_records(str(path), 12, 3, 40).metadata["vocab_size"] == 40
-    with pytest.raises(ValueError, match="was built with --max_seq_length=12, but --max_seq_length=64 was asked for"):
+    with pytest.raises(ValueError, match="was built with --max_seq_length=12, but --max_seq_length=64 was given"):
         open_records(str(path), 64, 3, 40)
     with pytest.raises(ValueError, match="was built with a vocabulary of 40 entries, but the model's vocab_size is 30"):
         open_records(str(path), 12, 3, 30)
@@ -229,7 +229,7 @@ def test_ids_outside_the_vocabulary_are_named(tmp_path, write_records):
     write_records(tmp_path / "first.tfrecord", 5, vocab_size=20)
     examples = write_records(tmp_path / "second.tfrecord", 5, seed=1)
     highest = np.maximum(examples["input_ids"].max(axis=1), examples["masked_lm_ids"].max(axis=1))
-    vocab_size = int(highest[0]) + 1  # lets the first example of the file pass, which is looked at at the start
+    vocab_size = int(highest[0]) + 1  # the check at the start accepts the first example of the file
     culprit = int(np.argmax(highest >= vocab_size))
     assert 20 <= highest[0] < highest[culprit]
     records = open_records(f"{tmp_path}/first.tfrecord,{tmp_path}/second.tfrecord", 12, 3, vocab_size)
@@ -242,7 +242,7 @@ def test_ids_outside_the_vocabulary_are_named(tmp_path, write_records):
 
 @pytest.fixture
 def damaged_records(tmp_path, write_records):
-    """Makes three files and damages one byte of the second, after they were opened: a function of where it is."""
+    """Return a function of a position that damages this byte of the second of three files after they were opened."""
 
     def make(position):
         for number in range(3):
@@ -314,7 +314,7 @@ def test_of_many_files_only_the_one_in_the_error_is_read_again(tmp_path, write_r
     (tmp_path / "1.tfrecord").write_bytes(b"")
     assert "2.tfrecord example 4: id 77 is outside the vocabulary" in str(explain_failure(records, error))
     (tmp_path / "2.tfrecord").write_bytes(b"")
-    assert "2.tfrecord has only 3 examples or fewer now; it changed" in str(explain_failure(records, error))
+    assert "2.tfrecord now has at most 3 examples; it changed" in str(explain_failure(records, error))
 
 
 def _serialized(examples):
@@ -330,7 +330,7 @@ def _write(path, examples):
 
 @pytest.fixture
 def noted_file(tmp_path, make_examples):
-    """A file of four examples with a note, as the programs write it."""
+    """Makes a file of four examples with metadata, like the programs."""
     path, examples = str(tmp_path / "noted.tfrecord"), make_examples(4)
     with RecordWriter([path]) as writer:
         writer.write_file(_serialized(examples))
@@ -358,7 +358,7 @@ def test_a_compressed_file_that_is_not_as_large_as_noted_is_counted(tmp_path, ma
         writer.commit({})
     size = {"num_bytes": 1} if has_size else {}
     write_metadata(path, {"num_examples": 4, **size})
-    if not has_size:  # by an earlier version; counting takes long
+    if not has_size:  # an earlier version wrote no size; counting takes long
         assert open_records(path, 12, 3, 40).num_examples == (4,)
         return
     with pytest.raises(ValueError, match="a.tfrecord.gz holds 3 examples, but 4 were written to it; build it again"):
@@ -371,7 +371,7 @@ def test_counting_tells_how_far_it_is(tmp_path, write_records, messages, monkeyp
     write_records(tmp_path / "b.tfrecord", 3)
     open_records(f"{tmp_path}/*.tfrecord", 12, 3, 40)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
-    assert f"counting the examples of record files without notes: {size:,} of {size:,} bytes" in messages[-1]
+    assert f"counting the examples of record files without metadata: {size:,} of {size:,} bytes" in messages[-1]
 
 
 def test_resuming_tells_how_far_it_has_read(records, messages, monkeypatch):
@@ -395,7 +395,7 @@ def _to_object_store(path, name):
         ({"vocab_sha256": "b"}, "were built with different vocabularies"),
         ({"do_lower_case": False}, "were built with different values of --do_lower_case"),
         ({"num_examples": 5, "num_bytes": 1}, "holds 4 examples, but 5 were written to it"),
-        ({"max_seq_length": 64}, "was built with --max_seq_length=64, but --max_seq_length=12 was asked for"),
+        ({"max_seq_length": 64}, "was built with --max_seq_length=64, but --max_seq_length=12 was given"),
         ({"masking": {"cls_id": 2}}, "were built with different --dynamic_masking or --masked_lm_prob"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Building examples: the release's own, number for number, and everything around them."""
+"""Building examples: equal to the original BERT's, number for number, and the surrounding checks."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ from tests.data_prep.tiny_data import SPECIAL_TOKENS, examples_of
 
 TEXT = "ab c def\ngh i\njklm no\n\npq r\nstu\nvw x y z\nab\n\nno pq\nrs tu vw\n"
 
-# Digest of all examples for sample_text.txt, computed by the release's own functions.
+# Digest of all examples for sample_text.txt, computed by the original BERT's functions.
 DIGESTS = """
 uncased   128 20  5 12345 no  60  32  922  6207 0.5307716508365684   3e8413a8321a1602e1c1b0dac85abe594926d5a0e3781fb7b02f116bada43381
 uncased   128 20 10 12345 no  118 64 1839 12371 0.12188555535949452  886af3c5b18299370a1f70e896ed0cf121feb995d1e680c645c4428d683bc815
@@ -40,7 +40,7 @@ cased     128 20  5 12345 no  109 78 2070 13935 0.019843164024680893 8aaa003ad05
 
 @pytest.fixture
 def tokenizer_of(tmp_path, shared_dir):
-    """Gives the tokenizer that a row of DIGESTS names."""
+    """Returns the tokenizer that a row of DIGESTS names."""
 
     def make(name):
         if name == "uncased":
@@ -99,7 +99,7 @@ def test_examples_and_draws_are_those_of_the_release(row, tokenizer_of, shared_d
 
 
 def _check_published_example(instance):
-    """The first example is in a public log of the release."""
+    """Checks the first example against a public log of the original BERT."""
     assert instance.is_random_next
     assert (len(instance.tokens), instance.first_length) == (128, 82)
     assert instance.tokens[:8] == [101, 2005, 2062, 2084, 1037, 103, 2039, 103]

@@ -10,7 +10,7 @@ from bert_keras.cli.progress import Progress, ProgressBar
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time in seconds, as a list of one number that a test moves on."""
+    """The time in seconds, as a list of one number that a test increases."""
     now = [100.0]
     monkeypatch.setattr("bert_keras.cli.progress.time.monotonic", lambda: now[0])
     return now

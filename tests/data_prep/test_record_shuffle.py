@@ -1,4 +1,4 @@
-"""Shuffling on disk: the order of the keys, whatever is in one run, one part or one file."""
+"""Shuffling on disk orders records by key, for any split into runs, parts and files."""
 
 import os
 import random
@@ -47,7 +47,7 @@ def test_records_come_in_the_order_of_their_keys(folder, run_bytes, num_parts):
     assert len(runs) == {1: 103, 300: 10, 1 << 20: 2}[run_bytes]
     shards = [read(folder, runs, shard, 3, num_parts) for shard in range(3)]
     assert [record for shard in shards for record in shard] == list(frame([b"record %d" % key for key in sorted(keys)]))
-    # A file holds the keys of its third, so about as many as the others.
+    # Each file holds the keys of one third of the range, so about a third of them.
     assert [len(shard) for shard in shards] == [sum(shard == key * 3 >> 64 for key in keys) for shard in range(3)]
 
 

@@ -1,4 +1,4 @@
-"""Records: the bytes TensorFlow reads back, files that appear whole or not at all, and their metadata."""
+"""Records: TensorFlow reads the same bytes back, files appear complete or not at all, and their metadata."""
 
 import errno
 import json
@@ -30,7 +30,7 @@ def entries(folder):
 
 
 def write_then(files, action):
-    """Writes a record to each file, does something with the writer, and leaves it."""
+    """Writes a record to each file, calls a function with the writer, and closes the writer."""
     with RecordWriter(files) as writer:
         for _ in files:
             writer.write_file([b"record"])
@@ -99,7 +99,7 @@ def test_a_failure_leaves_no_file_and_what_was_there_untouched(tmp_path, error):
     write_metadata(str(old), {"kind": "old"})
 
     def fail(writer):
-        assert len(entries(tmp_path)) == 4  # two hidden files are being written
+        assert len(entries(tmp_path)) == 4  # the writer holds two hidden files
         raise error
 
     with pytest.raises(error):
@@ -135,7 +135,7 @@ def test_existing_files_are_replaced_at_the_end(tmp_path, messages):
     assert read_metadata(str(old))["kind"] == "new"
     assert messages == []
     tell_replaced([str(tmp_path / "none"), str(old)])
-    assert messages == [f"{old} exists; the new records replace what is there as soon as they are complete"]
+    assert messages == [f"{old} exists; the new records replace existing files when they are complete"]
     tell_replaced([str(old), str(old)])
     assert messages[-1].startswith(f"{old} and 1 more files exist; the new records replace")
 
@@ -177,14 +177,14 @@ def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("bert_keras.data_prep.records.writing.TFRecordFile", FullDisk)
-    sentence = f'cannot write "{tmp_path}/new": No space left on device; it needs room there'
+    sentence = f'cannot write "{tmp_path}/new": No space left on device; free some space there'
     with pytest.raises(OSError, match=sentence):
         write_then([str(tmp_path / "new")], lambda writer: writer.commit({}))
     assert entries(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
-    # Root may write everywhere, so the refusal of the system is played.
+    # Simulates the refusal, because root may write everywhere.
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -231,7 +231,7 @@ def test_outputs_are_checked_without_creating_anything(tmp_path):
     check_record_files([out, out + "2"], [str(text)], str(vocab))
     assert entries(tmp_path) == ["link", "text", "vocab.json"]
     for files, sentence in (
-        ([], "an output file has no name; give at least one, and no comma too many"),
+        ([], "an output file has no name; give at least one, and remove extra commas"),
         ([out, ""], "an output file has no name"),
         ([out, f"{tmp_path}/folder/../folder/out"], 'out" is given twice; the outputs need different names'),
         ([out, out + ".json"], 'out.json" is given twice'),
@@ -266,5 +266,5 @@ def test_metadata_round_trip(tmp_path):
 @pytest.mark.parametrize("content", [b'{"kind": ', b"[1]", b"\xff"])
 def test_damaged_metadata_is_told(tmp_path, content):
     (tmp_path / "x.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"x\.json is damaged: it holds no JSON object; build the records again, or"):
+    with pytest.raises(ValueError, match=r"x\.json is damaged: it is not a JSON object; build the records again, or"):
         read_metadata(str(tmp_path / "x"))

@@ -1,4 +1,4 @@
-"""The sample text: its form, its vocabulary and the figures its README states."""
+"""The sample text: its format, its vocabulary and the numbers in its README."""
 
 import pathlib
 import re
@@ -13,7 +13,7 @@ TEXTS = ("documents.txt", "held_out.txt")
 
 
 def read_documents(name):
-    """The documents of a file, each a list of sentences."""
+    """Returns the documents of a file, each a list of sentences."""
     text = (SAMPLE / name).read_text(encoding="utf-8")
     return [document.split("\n") for document in text.removesuffix("\n").split("\n\n")]
 

@@ -59,7 +59,7 @@ def test_a_full_disk_is_told(monkeypatch, num_instances):
         return open("/dev/full", "r+b", buffering=buffering)
 
     monkeypatch.setattr(tempfile, "TemporaryFile", open_full)
-    with InstanceSpill("folder", 10) as spill, pytest.raises(OSError, match="No space left on device; it needs room"):
+    with InstanceSpill("folder", 10) as spill, pytest.raises(OSError, match="No space left on device; free some space"):
         fill_and_read(spill, num_instances)
 
 

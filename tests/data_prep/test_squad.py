@@ -1,4 +1,4 @@
-"""Questions and their windows, against the release's own features and against plain definitions."""
+"""Questions and their windows, compared with the original BERT's features and with plain definitions."""
 
 import json
 
@@ -104,11 +104,11 @@ def test_the_most_context_is_where_the_definition_says(num_pieces, room, doc_str
 
 
 def test_of_windows_with_as_much_context_the_earliest_has_the_most():
-    # Windows 0-3 and 2-5: the pieces 2 and 3 have one piece on one side in one of them, and none in the other.
+    # Windows 0-3 and 2-5: tokens 2 and 3 have one token of context on one side in one window, none in the other.
     assert max_context([0, 2], [4, 4], 6).tolist() == [0, 0, 0, 1, 1, 1]
-    # Windows 0-2 and 2-4: piece 2 is at the edge of both.
+    # Windows 0-2 and 2-4: token 2 is at the edge of both.
     assert max_context([0, 2], [3, 3], 5).tolist() == [0, 0, 0, 1, 1]
-    # A window that is shorter by 100 pieces is worth a piece of context less.
+    # A window that is 100 tokens shorter counts one token of context less.
     assert max_context([0, 50], [200, 100], 200)[[149, 99, 98]].tolist() == [0, 0, 0]
 
 
@@ -179,7 +179,7 @@ def test_an_answer_is_its_words():
     assert answer_words("one  two", " two", 4) == ["one", "two"]
 
 
-# Features of training.
+# Training features.
 
 
 def letters(number):
@@ -192,7 +192,7 @@ def training_features(letters_tokenizer, example, **changes):
 
 
 def test_windows_without_the_whole_answer_are_kept_and_labelled_with_cls(letters_tokenizer, messages):
-    # Questions of two pieces leave room for four: windows at 0, 2, 4 and 6 of ten pieces; the answer is 4 and 5.
+    # Questions of two tokens leave room for four: windows at 0, 2, 4 and 6 of ten tokens; the answer is 4 and 5.
     example = example_of(letters(10), "e f", 8, question="x y z")
     features = training_features(letters_tokenizer, example)
     assert features["doc_start"].tolist() == [0, 2, 4, 6]
@@ -201,8 +201,8 @@ def test_windows_without_the_whole_answer_are_kept_and_labelled_with_cls(letters
     assert features["is_impossible"].tolist() == [0, 0, 0, 0]
     assert features["unique_ids"].tolist() == [1000000000, 1000000001, 1000000002, 1000000003]
     assert messages == [
-        "1 questions in 4 windows of 9 pieces: 1 of the questions take more than one; 1 questions are cut to 2 pieces; "
-        "2 windows do not hold the whole answer and are labelled with [CLS]"
+        "1 questions in 4 windows of 9 tokens: 1 of the questions need more than one; 1 questions are cut to 2 tokens; "
+        "2 windows do not contain the whole answer and are labelled with [CLS]"
     ]
     # The first window ends, and the third starts, within the answer 3 and 4.
     features = training_features(letters_tokenizer, example_of(letters(10), "d e", 6, question="x y z"))
@@ -215,14 +215,14 @@ def test_a_question_without_answer_is_labelled_with_cls(letters_tokenizer, messa
     features = training_features(letters_tokenizer, example)
     assert features["start_positions"].tolist() == features["end_positions"].tolist() == [0]
     assert features["is_impossible"].tolist() == [1]
-    assert messages == ["1 questions in 1 windows of 9 pieces: 0 of the questions take more than one"]
+    assert messages == ["1 questions in 1 windows of 9 tokens: 0 of the questions need more than one"]
 
 
 def test_a_context_without_words_has_no_window(letters_tokenizer, messages):
     examples = [SquadExample("q1", "x", Passage(" \n")), SquadExample("q2", "x", Passage("a"))]
     features = make_features(examples, letters_tokenizer, 9, 2, 2, False)
     assert features["example_index"].tolist() == [1]
-    assert "1 questions are about a text without words and have none" in messages[0]
+    assert "1 questions have no window, because their text has no words" in messages[0]
 
 
 def test_a_passage_is_tokenized_once_for_all_its_questions(letters_tokenizer, monkeypatch):
@@ -238,7 +238,7 @@ def test_a_passage_is_tokenized_once_for_all_its_questions(letters_tokenizer, mo
 def test_there_must_be_room_for_the_passage(letters_tokenizer, tmp_path):
     example = SquadExample("q1", "x", Passage("a"))
     with pytest.raises(
-        ValueError, match="--max_seq_length=5 leaves no room for a text after --max_query_length=2 pieces"
+        ValueError, match="--max_seq_length=5 leaves no room for a text after --max_query_length=2 question tokens"
     ):
         make_features([example], letters_tokenizer, 5, 2, 2, False)
     (tmp_path / "vocab.txt").write_text("[UNK]\na\n")
@@ -261,7 +261,7 @@ def squad(*questions, **changes):
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads a made-up file: a function of its content, whether it is for training, and of SQuAD 2.0."""
+    """Return a function that reads a file with the given content, for training or not, as SQuAD 2.0 or not."""
 
     def read_content(content, is_training=True, version_2_with_negative=False):
         path = tmp_path / "train.json"
@@ -283,7 +283,7 @@ def test_a_file_is_read_in_its_order_with_or_without_answers(read):
     assert (first.answer_text, first.start_position, first.end_position, first.is_impossible) == ("bb", 1, 1, False)
     assert (second.answer_text, second.start_position, second.end_position, second.is_impossible) == ("", -1, -1, True)
     assert first.passage is second.passage
-    # Editors of Windows put a mark at the start of a file.
+    # Windows editors write a byte order mark.
     assert len(read(b"\xef\xbb\xbf" + json.dumps(content).encode(), False)) == 2
 
 
@@ -300,29 +300,27 @@ def test_answers_that_are_not_where_they_should_be_are_counted_and_left_out(read
     examples = read(squad(question(9), *questions))
     assert [example.question_id for example in examples] == ["q9"]
     assert messages[0].endswith(
-        "train.json: 6 of 7 questions are left out, because their answer does not stand where its answer_start says: "
+        "train.json: 6 of 7 questions are left out, because their answer is not at its answer_start: "
         "q0, q1, q2, q3, q4, ..."
     )
     assert len(read(squad(question(9), *questions), False)) == 7
     assert len(messages) == 1
-    with pytest.raises(
-        ValueError, match=r"train.json: no answer stands where its answer_start says \(q0, q1, q2, q3, q4, "
-    ):
+    with pytest.raises(ValueError, match=r"train.json: no answer is at its answer_start \(q0, q1, q2, q3, q4, "):
         read(squad(*questions))
 
 
 def test_a_place_before_the_text_is_none_in_it(read):
     content = {"data": [{"paragraphs": [{"context": "bbb", "qas": [question(1, answers=[])]}]}]}
     content["data"][0]["paragraphs"][0]["qas"][0]["answers"] = [{"text": "bbb", "answer_start": -1}]
-    with pytest.raises(ValueError, match="no answer stands where its answer_start says"):
+    with pytest.raises(ValueError, match="no answer is at its answer_start"):
         read(json.dumps(content).encode())
 
 
 def test_an_id_that_is_there_twice_matters_where_answers_are_told_apart(read, messages):
     assert len(read(squad(question(1), question(1)))) == 2
-    assert messages[0].endswith("train.json: 1 ids are there more than once; all of them are trained on")
+    assert messages[0].endswith("train.json: 1 ids occur more than once; training uses all their questions")
     with pytest.raises(
-        ValueError, match='train.json question "q1" is there twice, but answers are told apart by the ids'
+        ValueError, match='train.json has more than one question with the id "q1", but predictions need'
     ):
         read(squad(question(1), question(1)), is_training=False)
 
@@ -333,7 +331,7 @@ def test_an_id_that_is_there_twice_matters_where_answers_are_told_apart(read, me
         (b" \n", "train.json is empty; give a file of SQuAD's JSON"),
         (b'{"data":\n [}', r"train.json line 2: not valid JSON \(Expecting value, column 3\)"),
         (b'{"data":\n\n"\xff"}', r"train.json line 3: not UTF-8 \(byte 0xff\); save it as UTF-8"),
-        (b"[" * 100_000, "train.json: JSON of too many levels of brackets; give a file of SQuAD's JSON"),
+        (b"[" * 100_000, "train.json: JSON is nested too deeply; give a file of SQuAD's JSON"),
         ([], 'train.json is JSON, but has no list "data" of articles; SQuAD is {"data": '),
         ({"data": {}}, 'train.json is JSON, but has no list "data" of articles; '),
         ({"data": []}, "train.json has no question; SQuAD is "),

@@ -1,4 +1,4 @@
-"""Rows of tables: where they start, what quotes and blank lines do, and what is refused."""
+"""Rows of tables: where they start, quotes, blank lines, and rejected files."""
 
 import csv
 import gzip
@@ -73,14 +73,14 @@ def test_the_delimiter_of_a_csv_file_is_seen_in_its_first_line(write, messages, 
 @pytest.mark.parametrize(
     ("content", "delimiter"),
     [
-        # The header has a comma in a name.
+        # A column name contains a comma.
         ("text, long;label\na;1\nb;0\n", ";"),
-        # Texts have commas, as many as columns by chance.
+        # The texts happen to have as many commas as there are columns.
         ("text;label\na, b;1\nc, d;0\n", ";"),
         ("text|label\na, b; c|1\nd|0\n", "|"),
-        # Semicolons are in a text between quotes.
+        # Quoted text contains semicolons.
         ('text,label\n"a; b",1\nc,0\n', ","),
-        # As many semicolons as commas: a comma, unless it is only found in numbers.
+        # As many semicolons as commas: prefer the comma, unless it occurs only in numbers.
         ("a,b;c\nd,e;f\n", ","),
         ("a;1,5\nb;2,5\n", ";"),
         # One column.
@@ -100,7 +100,7 @@ def test_the_delimiter_is_the_one_that_fits_most_rows(write, content, delimiter)
 def test_a_first_line_may_name_the_delimiter(write, messages, name, line):
     rows = list(iterate_rows(write(name, f"{line}text;label\na, b;1\n")))
     assert rows == [Row(2, ["text", "label"]), Row(3, ["a, b", "1"])]
-    assert messages == [f'{name}: cells are separated by ";", as its first line says']
+    assert messages == [f'{name}: cells are separated by ";" (set in its first line)']
 
 
 @pytest.mark.parametrize("line_end", ["\r", "\r\r\n", "\r\n"])
@@ -137,7 +137,7 @@ def test_quotes_of_tsv_files_as_distributed_are_ordinary_characters(write):
 def test_quotes_of_ones_own_tsv_files_protect_cells_only_where_all_of_them_do(write, messages, content, rows):
     assert [row.cells for row in iterate_rows(write("a.tsv", content))] == rows
     is_quoted = not any('"' in cell and "c" not in cell for row in rows for cell in row)
-    assert messages == (["a.tsv: cells are between quotes, which are taken off"] if is_quoted else [])
+    assert messages == (["a.tsv: cells are quoted; the quotes are removed"] if is_quoted else [])
 
 
 def test_json_lines_have_a_cell_for_every_key(write):
@@ -151,9 +151,9 @@ def test_json_lines_have_a_cell_for_every_key(write):
     [
         ("a.csv", "", "a.csv is empty; give a file with rows"),
         ("a.csv", b"\xef\xbb\xbf", "a.csv is empty; give a file with rows"),
-        ("a.csv", ",,\n,,\n", "a.csv has only empty cells; look at how it was made"),
+        ("a.csv", ",,\n,,\n", "a.csv has only empty cells; check how it was made"),
         ("a.tsv", b"a\tb\nc\xe9\td\n", "a.tsv line 2: not UTF-8 (byte 0xe9); save it as UTF-8"),
-        # The mark at the start is no part of the text that is counted.
+        # The count excludes the byte order mark.
         ("a.tsv", b"\xef\xbb\xbfa\tb\nc\xe9d\te\n", "a.tsv line 2: not UTF-8 (byte 0xe9); save it as UTF-8"),
         ("a.tsv", b"\xef\xbb\xbfa\xe9\n\nb\n", "a.tsv line 1: not UTF-8 (byte 0xe9); save it as UTF-8"),
         ("a.csv", 'a,b\nc,"d\ne\n', "a.csv line 2: a quote is opened and never closed; close it"),
@@ -205,7 +205,7 @@ def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, rows):
         ('["a"]', "a JSON list, but one object in each line is needed"),
         ('"a"', "a JSON str, but one object in each line is needed"),
         ('{"text": "a \\ud800 b"}', r"\ud800 is half of a surrogate pair, which is not a character"),
-        ("[" * 100_000, "JSON of too many levels of brackets; write one object in a line"),
+        ("[" * 100_000, "JSON is nested too deeply; write one object in a line"),
         ('{"n": ' + "7" * 5000 + "}", "a number of more than 4,300 digits; write one object in a line"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Text as users have it: compressed, in other encodings, remote, damaged."""
+"""Compressed, re-encoded, remote and damaged text files."""
 
 import bz2
 import gzip
@@ -62,7 +62,7 @@ def test_compression_and_encoding_are_known_by_the_first_bytes(tmp_path, compres
 def test_an_encoding_taken_from_its_mark_is_told(tmp_path, messages):
     file = written(tmp_path, "a\n".encode("utf-16"))
     check_text_files([file])
-    assert messages == [f"{file}: read as UTF-16, as its byte order mark says"]
+    assert messages == [f"{file}: read as UTF-16 (set by its byte order mark)"]
 
 
 @pytest.mark.parametrize("text", ["One sentence.\n", "\u529b\u52a0\u529b\u52a0\u529b\u52a0\n"])
@@ -133,7 +133,7 @@ def test_a_remote_file_that_cannot_be_read_is_not_taken_for_damaged(monkeypatch,
 
 def test_half_a_character_of_utf16_is_refused(tmp_path):
     content = ("a" * 100000).encode("utf-16") + b"b"
-    with pytest.raises(UnusableTextError, match="text is not valid UTF-16, which its byte order mark says it is"):
+    with pytest.raises(UnusableTextError, match="text has a byte order mark of UTF-16, but is not valid UTF-16"):
         read(written(tmp_path, content))
 
 

@@ -1,4 +1,4 @@
-"""Examples from TensorFlow Datasets, on its made-up data: nothing is downloaded."""
+"""Examples from TensorFlow Datasets, on generated data: the tests download nothing."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ def tfds():
 
 @pytest.fixture
 def read(tfds, monkeypatch):
-    """Reads four made-up records; fails where something would be downloaded."""
+    """Reads four generated records; fails on any download."""
 
     def refuse(*arguments, **options):
         raise AssertionError("a download was tried")
@@ -56,7 +56,7 @@ def test_every_task_of_glue_names_features_that_are_there(read, name):
 
 
 def test_examples_of_glue_are_in_the_order_of_its_files(read):
-    """TensorFlow Datasets mixes them; GLUE's site counts answers in the order of the files."""
+    """TensorFlow Datasets shuffles the examples; GLUE's site expects answers in file order."""
     examples, _ = read("glue/mrpc", "test")
     ids = [int(example.id) for example in examples]
     assert len(set(ids)) > 1
@@ -78,7 +78,7 @@ def test_classes_become_their_names(read, messages):
     assert labels == ("neg", "pos")
     assert learn_labels(examples, "single_label") == ("neg", "pos")
     assert [example.id for example in examples] == ["0", "1", "2", "3"]
-    assert messages == ['imdb_reviews: of the columns label, text, "text" as the text, "label" as the label']
+    assert messages == ['imdb_reviews: columns label, text; using "text" as the text, "label" as the label']
 
 
 def test_features_can_be_named(read):

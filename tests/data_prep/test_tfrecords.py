@@ -1,4 +1,4 @@
-"""Record files written without TensorFlow: it reads them, checksums and all."""
+"""TensorFlow reads record files written without it, checksums included."""
 
 import gzip
 import pathlib

@@ -11,7 +11,7 @@ from bert_keras.data_prep.text.vocabulary_files import read_casing
 from bert_keras.storage import paths
 from tests.reference_tokenizer import write_vocab
 
-# The release's own figures.
+# The original BERT's own results.
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_golden_cases(shared_dir, variant, vocab, do_lower_case):
         assert [token for token, _, _ in tokenizer.tokenize_with_offsets(case["text"])] == tokens
 
 
-EXAMPLES = [  # text, words lower-cased, words as they are, pieces with the released uncased vocabulary
+EXAMPLES = [  # text, words lower-cased, words unchanged, tokens with the released uncased vocabulary
     ("UNwant\u00e9d,running", "unwanted , running", "UNwant\u00e9d , running", "unwanted , running"),
     ("a\u00a0b\u3000c\u2003d", "a b c d", "a b c d", "a b c d"),
     ("a\u200bb\u00adc\ufeffd", "abcd", "abcd", "abc ##d"),
@@ -140,13 +140,13 @@ def test_vocabulary_errors(tmp_path):
         FullTokenizer(missing)
     assert str(error.value) == f'there is no vocabulary file "{missing}"; give the vocab.txt that came with the model'
 
-    with pytest.raises(ValueError) as error:  # noqa: PT011 the whole sentence is compared
+    with pytest.raises(ValueError) as error:  # compares the whole sentence
         FullTokenizer(tmp_path)
     assert str(error.value) == f'the vocabulary file "{tmp_path}" is a folder; give the vocab.txt itself'
 
     for content in (b"", b"\n \n"):
         (tmp_path / "empty.txt").write_bytes(content)
-        with pytest.raises(ValueError, match='empty.txt" holds no token; it needs one token a line$'):
+        with pytest.raises(ValueError, match='empty.txt" has no tokens; it needs one token a line$'):
             FullTokenizer(tmp_path / "empty.txt")
 
     (tmp_path / "latin.txt").write_bytes(b"[UNK]\ncaf\xe9\n")
@@ -171,7 +171,7 @@ def test_vocabulary_without_unknown_token(tmp_path):
         tokenizer.encode("ab x")
 
 
-# What text may be, and how it is normalised.
+# Accepted types of text, and normalisation.
 
 
 def test_bytes_are_decoded_and_invalid_ones_dropped(tmp_path):
@@ -230,7 +230,7 @@ def test_a_byte_order_mark_and_duplicates_in_a_vocabulary_are_told(tmp_path, mes
     vocab = load_vocab(path)
     assert vocab == {"[PAD]": 0, "[UNK]": 1, "the": 7, "a": 8, "": 6}
     assert messages == [
-        f"{path} begins with a byte order mark, which is left out; save it as UTF-8 without one",
+        f"{path} begins with a byte order mark, which is ignored; save it as UTF-8 without one",
         f"{path} lines 3, 5, 8 are all 'the': the last of them gives the id, and the other ids are never used, as in "
         "the original (2 such tokens)",
     ]

@@ -1,4 +1,4 @@
-"""The memory of pieces changes nothing but the speed, and is bounded."""
+"""The tokenizer's cache changes only the speed, and its size is bounded."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor

@@ -45,7 +45,7 @@ def is_inside(token, text):
 
 
 def has_other_marks(text):
-    """Whether text has combining marks that stay, which NFD may exchange with their neighbours."""
+    """Returns whether text has combining marks that are kept, which NFD may reorder."""
     return any(unicodedata.combining(char) and unicodedata.category(char) != "Mn" for char in text)
 
 
@@ -62,7 +62,7 @@ def test_offsets_are_those_of_tokenize_and_inside_the_text(odd_tokenizers, text,
         assert last_start <= start
         assert last_end <= end
         last_start, last_end = start, end
-        # A cut in the middle of a word may end it with another form of sigma.
+        # A cut within a word may end it with the other form of sigma.
         behind = "".join(tokenizer.basic_tokenizer.tokenize(text[start:end])).replace("ς", "σ")
         if token != "[UNK]":
             assert is_inside(token.replace("ς", "σ"), behind) or has_other_marks(text)

@@ -1,4 +1,4 @@
-"""Words of a domain find their places, and no other piece moves."""
+"""Words of a domain replace unused entries, and all other tokens keep their ids."""
 
 import pytest
 
@@ -11,7 +11,7 @@ PIECES += ["##gr", "##am", "[unused1]", "Ab", "é", "the"]
 
 @pytest.fixture
 def files(tmp_path):
-    """A function of words (and pieces) that writes both files and gives their paths."""
+    """Return a function of words (and tokens) that writes both files and returns their paths."""
 
     def write(words, pieces=PIECES):
         vocab_file, words_file = tmp_path / "vocab.txt", tmp_path / "words.txt"
@@ -27,7 +27,7 @@ def test_words_go_into_unused_places_first_and_then_to_the_end(files):
     assert extended.added == [
         AddedWord("angiogram", 1, "[unused0]", (5, 6)),
         AddedWord("hearty", 9, "[unused1]", (3, 4)),
-        AddedWord("zebra", 13, None, (2,)),  # no pieces of it are known
+        AddedWord("zebra", 13, None, (2,)),  # none of its tokens are known
         AddedWord("angioy", 14, None, (5, 4)),
     ]
     expected = PIECES + ["zebra", "angioy"]
@@ -65,7 +65,7 @@ def test_accents_can_be_kept_under_lower_casing(files):
 def test_blank_lines_and_repeated_lines_of_a_vocabulary_keep_their_ids(files, tmp_path):
     pieces = ["[UNK]", "", "[unused3]", "a", "[unused3]", "a", "b"]
     extended = extend_vocabulary(*files("x\ny", pieces), do_lower_case=True)
-    # The tokenizer takes the last of equal lines.
+    # The tokenizer uses the last of equal lines.
     assert extended.tokens == ["[UNK]", "", "[unused3]", "a", "x", "a", "b", "y"]
     (tmp_path / "new.txt").write_text("\n".join(extended.tokens), encoding="utf-8")
     vocab = load_vocab(tmp_path / "new.txt")
@@ -82,7 +82,7 @@ def test_reading_words(files):
         ("covid-19\nfine\nheart attack", r'line 1 "covid-19" \(covid - 19\); line 3 "heart attack" \(heart attack\)'),
         ("x" * 201, r"line 1 .* \(201 characters\), because .* words of at most 200 characters"),
         ("##gram", r'line 1 "##gram" \(# # gram\)'),
-        ("\n\n", "is empty; give a file of one word a line"),
+        ("\n\n", "is empty; give a file with one word per line"),
         (b"caf\xe9", r"words.txt line 1: not UTF-8 \(byte 0xe9\); save it as UTF-8"),
         ("\n".join(f"a-{i}" for i in range(7)), r'line 5 "a-4" \(a - 4\) and 2 more, because'),
     ],
@@ -93,7 +93,7 @@ def test_words_that_would_be_of_no_use_are_refused(files, words, message):
 
 
 def test_a_missing_file_of_words(files, tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file of words .*none.txt; give a file of one word a line"):
+    with pytest.raises(FileNotFoundError, match="the word file .*none.txt does not exist; give a file with one word"):
         extend_vocabulary(files("a")[0], tmp_path / "none.txt", do_lower_case=True)
 
 

@@ -1,4 +1,4 @@
-"""Learning a vocabulary: what is counted, which pieces are learnt and where they stand, what they cover."""
+"""Learning a vocabulary: counting, the learnt tokens and their order, and their coverage."""
 
 import collections
 import gzip
@@ -23,7 +23,7 @@ ODD = "Don't stop\x1cit\u00a0now, Stop\tÉté 力加!\n\nstop \x85stop\r\n don't
 
 
 def words_of(count, seed=0):
-    """Words of a made-up language, the frequent ones short, with how often they occur."""
+    """Makes words of an artificial language with their frequencies; frequent words are short."""
     rng = random.Random(seed)
     words = ["".join(rng.choices("abcde", k=rng.randint(1, 2 + number // 20))) for number in range(count)]
     return collections.Counter({word: 1 + 2000 // (number + 1) for number, word in enumerate(words)})
@@ -57,7 +57,7 @@ def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, messages):
     counts = count_words([str(tmp_path / "text")], BasicTokenizer(), most_words=100, chunk_bytes=500)
     assert counts["the"] == 2 * len(words)
     assert len(counts) <= 100
-    assert messages == ["more than 100 different words: those met at most 1 times so far were forgotten"]
+    assert messages == ["more than 100 different words; dropped those found at most 1 times so far"]
 
 
 def test_text_without_words_is_refused(tmp_path):
@@ -91,13 +91,13 @@ def test_the_size_is_the_one_asked_for_and_frequent_words_are_pieces(messages):
 def test_a_text_with_few_pieces_is_told(messages):
     pieces = learn_vocabulary({"ab": 3, "b": 1}, vocab_size=100, num_unused=0)
     assert sorted(pieces[5:]) == ["##a", "##b", "a", "ab", "b"]
-    assert messages[-1] == "the text gives only 10 pieces of the --vocab_size=100 asked for"
+    assert messages[-1] == "the text gives only 10 tokens, fewer than --vocab_size=100"
 
 
 def test_an_alphabet_that_does_not_fit_is_refused():
     with pytest.raises(
         ValueError,
-        match="--vocab_size=10 is too small for 7 reserved pieces and an alphabet of 2 characters, .* are 11; give",
+        match="--vocab_size=10 is too small for 7 reserved tokens and an alphabet of 2 characters, .* need 11; give",
     ):
         learn_vocabulary({"ab": 3}, vocab_size=10, num_unused=2)
     pieces = learn_vocabulary({"ab": 3, "aac": 5, "a": 9}, vocab_size=9, num_unused=0, alphabet_size=1)
@@ -144,7 +144,7 @@ def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp
     assert "unknown words ([UNK])" in output
     assert output.splitlines()[-1] == f"wrote {tmp_path}/vocab.txt; use it with --do_lower_case=False"
     assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
-    with pytest.raises(ValueError, match="vocab.txt exists, and models may need it as it is; choose another name"):
+    with pytest.raises(ValueError, match="vocab.txt exists, and models may depend on it; choose another name"):
         main(arguments)
 
 

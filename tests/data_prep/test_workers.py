@@ -1,4 +1,4 @@
-"""Processes that share work: nothing is done twice, and none of them outlives the one that leads."""
+"""Processes that share work: no task runs twice, and no worker outlives its parent."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def sleep(context, folder, name, task):
 
 
 def lead(path):
-    # Started in the background of a shell this process would not hear of Ctrl-C.
+    # In the background of a shell this process would ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with WorkFolder(path) as folder, Workers(2, None) as workers:
         list(workers.run(sleep, folder, {"a": 1, "b": 2}))
@@ -40,7 +40,7 @@ def has_ended(process):
         try:
             with open(f"/proc/{process}/stat") as stat:
                 if stat.read().rpartition(")")[2].split()[0] == "Z":
-                    return True  # ended, and whoever inherited it has not asked for its status
+                    return True  # it has ended, and its new parent has not read its status
         except FileNotFoundError:
             return True
         time.sleep(0.05)
@@ -153,7 +153,7 @@ def test_entering_a_folder_forgets_tasks_whose_files_do_not_match_their_notes(tm
         assert folder.result("a") == ({"num_files": 2} if damage is damage_nothing else None)
         assert not (path / "a.0.12345678.part").exists()
         assert messages == (
-            [] if damage is damage_nothing else [f"{path / damaged} is missing or damaged; it is made again"]
+            [] if damage is damage_nothing else [f"{path / damaged} is missing or damaged; making it again"]
         )
         assert dict(ThisProcess(None).run(write, folder, {"a": [b"one", b"two"]})) == {"a": {"num_files": 2}}
     assert [(path / f"a.{number}").read_bytes() for number in (0, 1)] == [b"one", b"two"]
@@ -183,7 +183,7 @@ def test_what_a_task_wrote_is_flushed_to_the_disk(tmp_path, monkeypatch):
     )
     with WorkFolder(str(tmp_path / "work")) as folder:
         write(None, folder, "a", [b"one"])
-    assert flushed == ["a", "a", "work"]  # the file, the note, the folder that has their names
+    assert flushed == ["a", "a", "work"]  # the file, the note, and the folder that holds their names
 
 
 def test_a_file_that_fails_leaves_nothing(tmp_path):

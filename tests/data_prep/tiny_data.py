@@ -1,11 +1,11 @@
-"""What tests of data preparation read and compare."""
+"""Readers shared by the tests of data preparation."""
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def parsed_examples_of(file):
-    """The examples of a record file as protocol messages."""
-    import tensorflow as tf  # the tests of the tokenizer do without
+    """Returns the examples of a record file as protocol messages."""
+    import tensorflow as tf  # the tests of the tokenizer do not need it
 
     return [
         tf.train.Example.FromString(record).features
@@ -14,7 +14,7 @@ def parsed_examples_of(file):
 
 
 def examples_of(file):
-    """The examples of a record file as dicts of lists."""
+    """Returns the examples of a record file as dicts of lists."""
     return [
         {name: list(value.int64_list.value or value.float_list.value) for name, value in features.feature.items()}
         for features in parsed_examples_of(file)

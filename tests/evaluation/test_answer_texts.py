@@ -1,4 +1,4 @@
-"""How texts of answers are compared in each language."""
+"""Comparing answer texts in each language."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics
         ("zh", "《北京大学》 NBA 2008年", "北 京 大 学 nba 2008 年"),
         ("zh", "the NBA冠军", "the nba 冠 军"),
         ("zh", "。", ""),
-        # Characters beyond those that MLQA separates stay together.
+        # Only characters of MLQA's ranges are separated.
         ("zh", "かな㐀㐁", "かな㐀㐁"),
     ],
 )
@@ -41,7 +41,7 @@ def gold_file(answers):
 def test_a_partial_answer_in_chinese_counts_by_its_characters():
     gold, predictions = gold_file({"a": ["北京大学"]}), {"a": "北京"}
     assert squad_v1_metrics(gold, predictions) == {"exact_match": 0, "f1": 0}
-    # Both predicted characters are right, of four.
+    # Both predicted characters are correct, of four.
     assert squad_v1_metrics(gold, predictions, "zh") == pytest.approx({"exact_match": 0, "f1": 100 * 2 / 3})
     figures = squad_v2_metrics(gold_file({"a": ["北京大学"], "b": ["。"]}), {"a": "北京", "b": ""}, language="zh")
     assert figures["HasAns_f1"] == pytest.approx((200 / 3 + 100) / 2)

@@ -1,4 +1,4 @@
-"""The figures of classification against numbers worked out by hand."""
+"""Classification metrics against numbers computed by hand."""
 
 import math
 
@@ -14,7 +14,7 @@ from bert_keras.evaluation.classification import (
     regression_metrics,
 )
 
-# Two classes: 3 right of class 1, 1 wrongly taken for 1, 2 wrongly taken for 0, 4 right of class 0.
+# Two classes: for class 1, 3 true positives, 1 false positive, 2 false negatives; 4 correct of class 0.
 TRUTH = [1, 1, 1, 0, 1, 1, 0, 0, 0, 0]
 FOUND = [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
 
@@ -44,7 +44,7 @@ def test_matthews_of_one_class_is_0(truth, found):
 
 
 def test_macro_f1_is_over_the_classes_that_occur():
-    # Class 1 has no example here and class 4 no prediction; classes 2 and 3 are nowhere.
+    # Class 1 has no example here and class 4 no prediction; classes 2 and 3 have neither.
     figures = classification_metrics([0, 0, 4], [0, 1, 0], ["f1_macro", "accuracy"])
     assert figures == pytest.approx({"f1_macro": (0.5 + 0 + 0) / 3, "accuracy": 1 / 3})
 
@@ -52,10 +52,10 @@ def test_macro_f1_is_over_the_classes_that_occur():
 @pytest.mark.parametrize(
     ("truth", "found", "names", "sentence"),
     [
-        ([], [], ["accuracy"], "^there are no examples to judge; give at least one with its label$"),
+        ([], [], ["accuracy"], "^there are no examples; give at least one with its label$"),
         ([0, 1], [0], ["accuracy"], "^there are 2 labels, but 1 predictions; give one for each$"),
-        ([0], [0], ["auc"], '^"auc" is no figure of classification; give some of "accuracy", "f1", "f1_macro", "matt'),
-        ([0], [2], ["f1"], "^f1 is that of class 1 of two, but there is a class 2; take f1_macro for more classes$"),
+        ([0], [0], ["auc"], '^"auc" is not a classification metric; choose from "accuracy", "f1", "f1_macro", "matt'),
+        ([0], [2], ["f1"], "^f1 is for classes 0 and 1, but there is a class 2; use f1_macro for more classes$"),
     ],
 )
 def test_what_cannot_be_judged(truth, found, names, sentence):
@@ -99,7 +99,7 @@ def test_numbers_that_are_none(value):
 def test_several_labels():
     truth = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 1, 0]])
     found = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 1, 1]])
-    # Label 0: 1 right of 2, label 1: 2 right of 2, label 2: 2 wrong ones.
+    # Label 0: 1 of 2 correct; label 1: 2 of 2 correct; label 2: 2 wrong ones.
     expected = {"f1_micro": 2 * 3 / (4 + 5), "f1_macro": (2 / 3 + 1 + 0) / 3, "accuracy": 0.5}
     assert multi_label_metrics(truth, found) == pytest.approx(expected)
     assert multi_label_metrics(truth.astype(bool), found.astype(float)) == pytest.approx(expected)
@@ -114,7 +114,7 @@ def test_one_label_of_several():
 
 
 def test_labels_that_are_neither_0_nor_1():
-    with pytest.raises(ValueError, match="^predictions of several labels have to be 0 or 1, a row for each example"):
+    with pytest.raises(ValueError, match="^predictions must be 0 or 1, with a row for each example"):
         multi_label_metrics([[1, 0]], [[0.7, 0.2]])
     with pytest.raises(ValueError, match="^there are 1 x 2 labels, but 1 x 3 predictions; give one for each$"):
         multi_label_metrics([[1, 0]], [[1, 0, 1]])
@@ -159,7 +159,7 @@ def test_the_confusion_matrix():
 
 @pytest.mark.parametrize("function", [class_report, confusion_matrix_table])
 def test_every_class_needs_a_name(function):
-    with pytest.raises(ValueError, match="^there is a prediction 2, but 2 classes have names; give every class one$"):
+    with pytest.raises(ValueError, match="^there is a prediction 2, but 2 classes have names; name every class$"):
         function([0, 1], [0, 2], ["a", "b"])
     with pytest.raises(ValueError, match="^there is a label -1, but 2 classes have names"):
         function([0, -1], [0, 1], ["a", "b"])

@@ -13,9 +13,9 @@ from bert_keras.evaluation.entities import entities, entity_metrics, entity_metr
         ("B-PER I-PER O", [("PER", 0, 2)]),
         ("O B-PER", [("PER", 1, 2)]),
         ("B-PER B-PER", [("PER", 0, 1), ("PER", 1, 2)]),
-        # IOB1: an entity begins with I- unless it follows one of its type.
+        # IOB1: an entity begins with I- unless it follows an entity of its type.
         ("I-PER I-PER B-PER O I-LOC", [("PER", 0, 2), ("PER", 2, 3), ("LOC", 4, 5)]),
-        # After another type I- begins an entity in every scheme.
+        # After another type, I- begins an entity in every scheme.
         ("B-PER I-LOC I-LOC", [("PER", 0, 1), ("LOC", 1, 3)]),
         ("I-PER I-LOC B-LOC", [("PER", 0, 1), ("LOC", 1, 2), ("LOC", 2, 3)]),
         ("O I-PER", [("PER", 1, 2)]),
@@ -33,12 +33,12 @@ def test_a_sentence_without_words_has_none():
 
 @pytest.mark.parametrize("tag", ["E-PER", "S-LOC", "o", "PER", "", "B_PER", "O-PER", "-X-"])
 def test_other_tags_are_refused(tag):
-    with pytest.raises(ValueError, match=f'^tag "{tag}" is none of O, B-TYPE, I-TYPE; give the tags as BIO or IOB1$'):
+    with pytest.raises(ValueError, match=f'^tag "{tag}" is not O, B-TYPE or I-TYPE; give the tags as BIO or IOB1$'):
         entities(["O", tag])
 
 
-# Two sentences. Right are PER at the beginning and the second LOC of sentence 2; ORG is a word too long, its
-# prediction counts; the LOC of sentence 1 is found as MISC.
+# Two sentences. Correct: PER at the beginning and the second LOC of sentence 2. ORG is one word too long, and its
+# prediction counts. The LOC of sentence 1 is predicted as MISC.
 TRUTH = [["B-PER", "I-PER", "O", "B-LOC", "O", "B-ORG"], ["B-LOC", "B-LOC", "O"]]
 FOUND = [["I-PER", "I-PER", "O", "B-MISC", "B-ORG", "I-ORG"], ["O", "I-LOC", "O"]]
 
@@ -85,9 +85,9 @@ def test_no_entity_anywhere():
     [
         ([["O"], ["O"]], [["O"]], "^there are 2 sentences with tags, but 1 with predictions; give the predictions of"),
         ([["O"], ["O", "O"]], [["O"], ["O"]], "^sentence 2 has 2 tags, but 1 predicted ones; every word needs one$"),
-        ([["O"], ["O"]], [["O"], ["X"]], '^sentence 2: tag "X" is none of O, B-TYPE, I-TYPE'),
-        ([], [], "^there are no tags to judge; give at least one sentence$"),
-        ([[]], [[]], "^there are no tags to judge"),
+        ([["O"], ["O"]], [["O"], ["X"]], '^sentence 2: tag "X" is not O, B-TYPE or I-TYPE'),
+        ([], [], "^there are no tags; give at least one sentence$"),
+        ([[]], [[]], "^there are no tags"),
     ],
 )
 def test_what_cannot_be_judged(truth, found, sentence):
@@ -96,7 +96,7 @@ def test_what_cannot_be_judged(truth, found, sentence):
 
 
 def random_tags(seed):
-    """200 sentences with tags that are any mixture of BIO, IOB1 and what is neither, and others that are like them."""
+    """Makes 200 sentences with random tags (BIO, IOB1 and invalid ones) and predictions similar to them."""
     random = np.random.default_rng(seed)
     tags = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG"]
     truth = [random.choice(tags, length).tolist() for length in random.integers(1, 12, 200)]
@@ -105,7 +105,7 @@ def random_tags(seed):
 
 
 def as_the_script_counts(truth, found):
-    """What conlleval counts as it goes through the words: entities, predicted ones, right ones."""
+    """Counts as conlleval does while reading the words: entities, predicted entities, correct entities."""
 
     def ends(last, tag):
         return last != "O" and (tag[0] in "BO" or last[2:] != tag[2:])

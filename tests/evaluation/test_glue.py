@@ -1,4 +1,4 @@
-"""The files of a submission, as GLUE's site takes them."""
+"""GLUE submission files."""
 
 import io
 import math
@@ -11,7 +11,7 @@ from bert_keras.data_prep.tasks.glue import GLUE_TASKS
 from bert_keras.evaluation.classification import CLASSIFICATION_METRICS, REGRESSION_METRICS
 from bert_keras.evaluation.glue import SUBMISSION_FILES, submission_text, submission_zip
 
-# What the site scores a task by.
+# The metric that the site uses for a task.
 OFFICIAL_FIGURES = {
     "cola": {"matthews"},
     "sst-2": {"accuracy"},
@@ -40,7 +40,7 @@ def test_the_table_of_tasks_has_the_official_figures(name):
     task = GLUE_TASKS[name]
     assert OFFICIAL_FIGURES[name] <= set(task.metrics)
     assert set(task.metrics) <= {*CLASSIFICATION_METRICS, *REGRESSION_METRICS}
-    # What the table calls the labels is what the site wants to read.
+    # The label names of the table are those that the site expects.
     predictions = [0.5] if name == "sts-b" else range(len(task.labels))
     rows = submission_text(name, predictions, task.labels or None).splitlines()[1:]
     assert [row.split("\t")[1] for row in rows] == (["0.500"] if name == "sts-b" else list(task.labels))
@@ -50,7 +50,7 @@ def test_classes_are_written_by_name():
     assert submission_text("rte", np.array([1, 0]), ["entailment", "not_entailment"]) == (
         "index\tprediction\n0\tnot_entailment\n1\tentailment\n"
     )
-    # The order of ids is the model's.
+    # The ids have the model's order.
     assert submission_text("mrpc", [1, 0], ["1", "0"]) == "index\tprediction\n0\t0\n1\t1\n"
     assert submission_text("ax", [2], ["neutral", "entailment", "contradiction"]).endswith("\n0\tcontradiction\n")
 
@@ -65,7 +65,7 @@ def test_a_file_that_the_site_will_refuse_is_said(messages):
     assert messages == []
     submission_text("wnli", [0] * 71, ["0", "1"])
     assert messages == [
-        "WNLI.tsv has 71 predictions, but the test.tsv of the task has 146 examples: GLUE's site will refuse it"
+        "WNLI.tsv has 71 predictions, but the test.tsv of the task has 146 examples: GLUE's site will reject it"
     ]
 
 
@@ -82,7 +82,7 @@ def test_the_numbers_of_examples_are_those_of_the_files(shared_dir, messages, na
 @pytest.mark.parametrize(
     ("task", "predictions", "labels", "sentence"),
     [
-        ("imdb", [0], ["0", "1"], '^"imdb" is no task of GLUE; give one of cola, sst-2, mrpc, '),
+        ("imdb", [0], ["0", "1"], '^"imdb" is not a GLUE task; give one of cola, sst-2, mrpc, '),
         (
             "rte",
             [0],
@@ -108,7 +108,7 @@ def test_the_zip(messages):
         assert {entry.external_attr >> 16 for entry in archive.infolist()} == {0o644}
     assert messages[0] == (
         "the submission lacks SST-2.tsv, MRPC.tsv, STS-B.tsv, QQP.tsv, MNLI-m.tsv, MNLI-mm.tsv, QNLI.tsv, WNLI.tsv, "
-        "AX.tsv; GLUE's site wants all 11 files"
+        "AX.tsv; GLUE's site needs all 11 files"
     )
 
 
@@ -118,5 +118,5 @@ def test_a_whole_zip_lacks_nothing(messages):
 
 
 def test_other_names_are_no_part_of_a_submission():
-    with pytest.raises(ValueError, match="^MNLI.tsv is no file of a submission; these are: CoLA.tsv, SST-2.tsv"):
+    with pytest.raises(ValueError, match="^MNLI.tsv is not a submission file; give some of CoLA.tsv, SST-2.tsv"):
         submission_zip({"MNLI.tsv": "", "RTE.tsv": ""})

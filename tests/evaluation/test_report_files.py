@@ -1,4 +1,4 @@
-"""What a run tells of its predictions."""
+"""The reports of a run about its predictions."""
 
 import importlib.util
 import io
@@ -86,7 +86,7 @@ def test_the_picture_shades_what_was_confused(real_pictures, num_classes):
     assert confusion_picture(range(num_classes), range(num_classes), labels) == right
     width, height = struct.unpack(">II", right[16:24])
     assert 300 < height < width < 2600
-    # The darkest blue of the colours; the scale at the right is left out.
+    # The darkest blue of the colours; ignores the scale at the right.
     is_dark = [
         abs(pixels(picture)[:, : width // 2] - (8 / 255, 48 / 255, 107 / 255)).sum(axis=2) < 0.02
         for picture in (right, wrong)
@@ -103,4 +103,4 @@ def test_without_matplotlib_there_is_a_line_in_its_stead(monkeypatch, messages):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find_spec(name))
     assert confusion_picture([0, 1], [0, 1], ["a", "b"]) is None
-    assert messages == ["no picture of the confusion matrix: pip install 'matplotlib>=3.10,<4' adds it"]
+    assert messages == ["the confusion matrix is not drawn; to draw it: pip install 'matplotlib>=3.10,<4'"]

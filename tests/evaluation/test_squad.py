@@ -16,7 +16,7 @@ from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2
 
 
 def gold_file(answers, version="v2.0"):
-    """A gold file of one paragraph: for each id the texts of its answers."""
+    """Writes a gold file of one paragraph: the answer texts by id."""
     questions = [
         {"id": id_, "question": "?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
         for id_, texts in answers.items()
@@ -43,7 +43,7 @@ def test_what_does_not_count_in_an_answer(text, normalized):
 def test_scores_of_version_1():
     gold = gold_file({"a": ["the cat", "a big cat"], "b": ["Paris"], "c": ["in the year 1066"], "d": ["x"]})
     predictions = {"a": "big cat!", "b": "London", "c": "1066 year or so"}
-    # c: 2 of 4 predicted words are among the 3 of the answer; d was not answered.
+    # c: 2 of 4 predicted words are among the 3 of the answer; d has no prediction.
     assert squad_v1_metrics(gold, predictions) == pytest.approx(
         {"exact_match": 100 * 1 / 4, "f1": 100 * (1 + 0 + 2 * (2 / 4) * (2 / 3) / (2 / 4 + 2 / 3) + 0) / 4}
     )
@@ -84,7 +84,7 @@ def test_scores_of_version_2():
 def test_questions_above_the_threshold_are_blanked():
     na_probs = {"a": 0.9, "b": 0.1, "c": 0.9, "d": 0.8, "e": 0.1}
     figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs, na_prob_thresh=0.8)
-    # a is blanked, which is wrong; so is c, which was empty anyway; d is at the threshold, not above it.
+    # The threshold blanks a, which makes it wrong, and c, which was empty already; d is at the threshold, not above it.
     assert figures["exact"] == pytest.approx(100 * 1 / 5)
     assert figures["HasAns_f1"] == pytest.approx(100 * (2 / 3) / 3)
     assert figures["NoAns_exact"] == 50
@@ -94,7 +94,7 @@ def test_questions_above_the_threshold_are_blanked():
 def test_the_best_thresholds():
     na_probs = {"e": -3, "b": -2.5, "a": -1, "d": 0.5, "c": 4}
     figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs)
-    # Nothing answered: c and d are right. Up to -1 also a and, for F1, two thirds of b; d then would be wrong.
+    # No answers: c and d are correct. A threshold of -1 adds a and, for F1, two thirds of b; d would then be wrong.
     assert figures["best_exact"] == pytest.approx(100 * 3 / 5)
     assert figures["best_exact_thresh"] == -1
     assert figures["best_f1"] == pytest.approx(100 * (2 + 2 / 3 + 1) / 5)
@@ -102,7 +102,7 @@ def test_the_best_thresholds():
 
 
 def test_the_first_of_equal_thresholds_is_the_best():
-    # The empty prediction c changes nothing, and answering none is as good as answering d and a.
+    # The empty prediction c changes nothing, and no answers score the same as answers to d and a.
     figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, {"d": 0, "a": 1, "c": 2, "b": 3, "e": 4})
     assert (figures["best_exact"], figures["best_exact_thresh"]) == (40, 0)
     assert figures["best_f1_thresh"] == 3
@@ -123,7 +123,7 @@ def test_missing_and_superfluous_predictions_are_said(messages):
     assert figures["total"] == 1
     assert messages == [
         "2 of 3 questions have no prediction and are left out; the first is b",
-        "1 predictions answer no question of the gold file",
+        "1 predictions have ids that are not in the gold file",
     ]
     messages.clear()
     assert squad_v1_metrics(gold_file({"a": ["x"], "b": ["y"]}), {"b": "y"})["f1"] == 50
@@ -158,7 +158,7 @@ def test_impossible_questions_may_lack_answers():
         ([{"title": "T"}], r'^an article of the gold file \("T"\) has no list "paragraphs"'),
         ([{"paragraphs": [{"context": "x"}]}], '^a paragraph of the gold file has no list "qas"'),
         ([{"paragraphs": [{"qas": [3]}]}], '^a paragraph of the gold file has no list "qas"'),
-        ([{"paragraphs": []}], "^the gold file has no questions; give one that has$"),
+        ([{"paragraphs": []}], "^the gold file has no questions; give one with questions$"),
         (
             [{"paragraphs": [{"qas": [{"question": "Who?"}]}]}],
             r'^the gold file has a question without an id \("Who\?"\)',
@@ -209,7 +209,7 @@ def test_version_1_has_an_answer_to_every_question():
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The same once more, as plainly as can be.
+# A second, plain implementation.
 
 
 def plain_words(text):
@@ -249,7 +249,7 @@ def plain_version_2(gold, predictions, na_probs):
         figures[f"{name}exact"], figures[f"{name}f1"] = 100 * np.mean(np.array(scores, float), axis=0)
         figures[f"{name}total"] = len(scores)
     for column, name in ((1, "exact"), (2, "f1")):
-        # Answer those up to a threshold, and try all thresholds.
+        # Answer the questions up to a threshold, and try all thresholds.
         best = max(
             [-math.inf, *na_probs.values()],
             key=lambda threshold: (
@@ -299,7 +299,7 @@ CASES = st.lists(st.tuples(st.lists(WORDS, max_size=2), WORDS, st.integers(-3, 3
 
 @given(CASES)
 def test_a_plain_implementation_finds_the_same_on_anything(cases):
-    # Of questions with the same odds the official script answers one after the other; here all odds differ.
+    # The official script processes questions with equal odds one by one; here all odds differ.
     gold = gold_file({str(number): golds for number, (golds, _, _) in enumerate(cases)})
     predictions = {str(number): text for number, (_, text, _) in enumerate(cases)}
     na_probs = {str(number): odds + number / 16 for number, (_, _, odds) in enumerate(cases)}

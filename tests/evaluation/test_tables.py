@@ -1,4 +1,4 @@
-"""Tables that people and programs read."""
+"""Tables for people and programs."""
 
 import pytest
 from hypothesis import given

@@ -1,10 +1,10 @@
-"""What the tests of text models share: a tokenizer in the graph, and text that is hard to get right."""
+"""Fixtures for the tests of text models: a tokenizer in the graph, and text with difficult characters."""
 
 import numpy as np
 import pytest
 from known_models import TOKENS
 
-# Real words, and characters that change length, move, vanish, join, separate or stand alone.
+# Real words, and characters that change length, reorder, vanish, join or separate.
 TEXTS = [
     "Paris is the capital of France.",
     "he was hungry, so she ate",
@@ -27,7 +27,7 @@ TEXTS = [
 
 @pytest.fixture
 def converters_in_this_process():
-    """Runs the converters in the process of the tests, which takes less time than a new one does."""
+    """Run the converters in the test process, which is faster than in a new process."""
     from tiny_exports import converters_in_this_process
 
     with converters_in_this_process():
@@ -36,7 +36,7 @@ def converters_in_this_process():
 
 @pytest.fixture(scope="session")
 def texts():
-    """Texts that every task can be asked about; the last three are too long for 16 pieces, fit, and just do not."""
+    """Texts for every task; the last three are too long for 16 tokens, fit exactly, and are just too long."""
     return list(TEXTS)
 
 
@@ -52,7 +52,7 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ask():
-    """Asks a text model: a function of it and its texts by name, lists of str or bytes, giving a dict of arrays."""
+    """Return a function of a text model and its texts by name, lists of str or bytes, that returns a dict of arrays."""
 
     def in_bytes(text):
         return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text

@@ -25,7 +25,7 @@ PRECISIONS = list(LIMITS)
 
 
 def draw(model, seed, scale):
-    """Gives every weight a random value; 0.02 is the scale of a new model, whose scores are small and alike."""
+    """Gives every weight a random value; a new model's scale is 0.02, and its scores would be small and similar."""
     random = np.random.default_rng(seed)
     for name, weight in weights_by_name(model).items():
         weight.assign(scale * random.standard_normal(weight.shape) + name.endswith("gamma"))
@@ -36,7 +36,7 @@ def answers_of(network):
 
 
 def constants(answer):
-    """The best answer that does not depend on the text."""
+    """Returns the best answer that does not depend on the text."""
     return {name: np.broadcast_to(value.mean(axis=0), value.shape) for name, value in answer.items()}
 
 
@@ -118,5 +118,5 @@ def test_outputs_of_other_names_or_shapes_are_errors():
     network = IdsNetwork(randomise(ClassifierModel(CONFIG, 3)), "classification")
     with pytest.raises(ValueError, match="^it gives scores, but logits are expected$"):
         check_agreement("it", lambda f: {"scores": network(f)["logits"].numpy()}, network, "int8")
-    with pytest.raises(ValueError, match=r"^it: logits is of the shape \(32, 2\), but \(32, 3\) is expected$"):
+    with pytest.raises(ValueError, match=r"^it: logits has the shape \(32, 2\), but \(32, 3\) is expected$"):
         check_agreement("it", lambda f: {"logits": network(f)["logits"].numpy()[:, :2]}, network, "int8")

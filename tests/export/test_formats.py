@@ -1,4 +1,4 @@
-"""ONNX and LiteRT files: run after they are written, equal to the network, or refused with a sentence."""
+"""ONNX and LiteRT files equal the network when they run, or the export fails with an error message."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ def config(hidden_act="gelu", vocab_size=300, hidden_size=32):
 @pytest.fixture(scope="module")
 def networks():
     return {
-        # The exact gelu, which converters know as Erf and not as Erfc.
+        # The exact gelu, which converters support as Erf but not as Erfc.
         "classification": IdsNetwork(randomise(ClassifierModel(config("gelu_erf"), 3)), "classification"),
         "question_answering": IdsNetwork(randomise(SquadModel(config())), "question_answering"),
         "fill_mask": IdsNetwork(randomise(PretrainingModel(config())), "fill_mask"),
@@ -70,7 +70,7 @@ def test_weights_of_8_bits_are_smaller_and_close(tmp_path, capfd, name):
     network = IdsNetwork(randomise(ClassifierModel(config(vocab_size=12000), 3)), "classification")
     state = logging.root.manager.disable, warnings.filters[:], dict(os.environ)
     agreement = write_ids(name, network, tmp_path / "file", "int8")
-    # The converters print a lot, and change settings of the process they run in.
+    # The converters print a lot, and change settings of their process.
     assert capfd.readouterr().out == ""
     assert (logging.root.manager.disable, warnings.filters[:], dict(os.environ)) == state
     num_bytes = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
@@ -80,7 +80,7 @@ def test_weights_of_8_bits_are_smaller_and_close(tmp_path, capfd, name):
 
 
 class Unknown(tf.Module):
-    """A network with an operation that no format has."""
+    """A network with an operation that no format supports."""
 
     signature = {"input_ids": tf.TensorSpec([None, None], tf.int32, "input_ids")}
 
@@ -90,7 +90,7 @@ class Unknown(tf.Module):
 
 @pytest.fixture
 def saved_model(tmp_path):
-    """A function that writes a network as the SavedModel that converters read, and returns its path."""
+    """Return a function that writes a network as a SavedModel for the converters and returns its path."""
 
     def save(network):
         function = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
@@ -125,12 +125,12 @@ def test_litert_and_bfloat16_take_no_tagger_with_lstms(saved_model, tmp_path):
         ),
         (
             "import sys; print('a hint'); sys.exit('it is broken')",
-            "the conversion to ONNX failed: it is broken; make sure that there is enough memory and disk, or take ",
+            "the conversion to ONNX failed: it is broken; check that memory and disk are sufficient, or take ",
             ["the converter to ONNX printed:\na hint\nit is broken"],
         ),
         (
             "import os; os.kill(os.getpid(), 9)",
-            "the conversion to ONNX failed: signal 9 ended its process; make sure",
+            "the conversion to ONNX failed: signal 9 ended its process; check that",
             ["the converter to ONNX printed:\n"],
         ),
     ],
@@ -144,7 +144,7 @@ def test_a_converter_that_fails(networks, tmp_path, monkeypatch, messages, progr
     assert [path.name for path in tmp_path.iterdir()] == ["converters.py"]
 
 
-@pytest.mark.slow  # the loops take tf2onnx six seconds
+@pytest.mark.slow  # tf2onnx needs six seconds for the loops
 def test_onnx_takes_a_tagger_with_lstms(tmp_path):
     network = IdsNetwork(randomise(FeatureBasedTagger(config(), 5, units=4)), "token_classification")
     assert write_ids("onnx", network, tmp_path / "file").largest_difference < 1e-5
@@ -189,17 +189,17 @@ def test_each_format_has_its_own_small_numbers(networks, tmp_path):
     check_quantize("int8", ["onnx", "litert"])
     check_quantize("bfloat16", ["saved_model"])
     message = (
-        "^--quantize=int8 is of the format onnx or litert, and --format has saved_model; leave --quantize out for it"
+        "^--quantize=int8 works only with onnx or litert, but --format has saved_model; leave --quantize out for it"
     )
     with pytest.raises(ValueError, match=message):
         check_quantize("int8", ["saved_model", "onnx"])
     message = (
-        "^--quantize=bfloat16 is of the format saved_model, and --format has onnx, litert; leave --quantize out for t"
+        "^--quantize=bfloat16 works only with saved_model, but --format has onnx, litert; leave --quantize out for t"
     )
     with pytest.raises(ValueError, match=message):
         check_quantize("bfloat16", ["onnx", "litert"])
     for name in OPENERS:
-        with pytest.raises(ValueError, match="^--quantize=bfloat16 is of the format saved_model, and"):
+        with pytest.raises(ValueError, match="^--quantize=bfloat16 works only with saved_model, but"):
             write_ids(name, networks["vectors"], tmp_path / "file", "bfloat16")
 
 

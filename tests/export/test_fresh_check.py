@@ -1,4 +1,4 @@
-"""The check of a SavedModel in a process of its own, and what it is held to."""
+"""The check of a SavedModel in a new process, and its expected answers."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ANSWER = {
 
 
 def test_what_a_process_of_its_own_has_loaded_is_looked_at(tmp_path, monkeypatch):
-    # What is not there must not be loaded either: absl comes with TensorFlow.
+    # Hides a package that the check must not load: absl comes with TensorFlow.
     monkeypatch.setattr(fresh_process, "_OF_THIS_PROJECT", (*fresh_process._OF_THIS_PROJECT, "absl"))
     module = tf.Module()
     module.twice = tf.function(lambda ids: {"twice": 2 * ids}, [tf.TensorSpec([None], tf.int32, "ids")])
@@ -50,7 +50,7 @@ def changed(name, value):
         (changed("label", [b"yes", b"yes"]), r'it: label\[1\] is "yes", but "no" is expected'),
         (changed("start", [3, 0]), r"it: start\[1\] is 0, but -1 is expected"),
         (changed("is_cut", [True, True]), r"it: is_cut\[1\] is True, but False is expected"),
-        (changed("start", [3]), r"it: start is of the shape \(1,\), but \(2,\) is expected"),
+        (changed("start", [3]), r"it: start has the shape \(1,\), but \(2,\) is expected"),
         ({"label": ANSWER["label"]}, r"it gives label, but is_cut, label, probabilities, start are expected"),
     ],
 )

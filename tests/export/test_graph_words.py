@@ -1,4 +1,4 @@
-"""Words of running text in a graph: those of `data_prep.text.words` for every text."""
+"""Words of running text in a graph equal those of `data_prep.text.words` for every text."""
 
 import sys
 
@@ -15,7 +15,7 @@ from tests.reference_tokenizer import odd_text
 
 @pytest.fixture(scope="module")
 def words_in_graph():
-    """A function of a list of bytes or str that gives the places and the words of each, from one graph."""
+    """Return a function of a list of bytes or str that returns the places and the words of each, from one graph."""
     splitter = WordSplitter()
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])

@@ -1,4 +1,4 @@
-"""A network asked about all rows of an evaluation."""
+"""A network evaluated on all rows of an evaluation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The texts that an export is checked with, and the answers of Python that it is held to."""
+"""The texts that check an export, and the expected answers from Python."""
 
 import re
 
@@ -43,7 +43,7 @@ PRETRAINED = {"fill_mask": {"top_k": 3}, "vectors": {"pooling": "mean", "layer":
 
 @pytest.fixture(scope="module")
 def open_task(tmp_path_factory, tokenizer):
-    """A function that gives the predictor of a task and its text model."""
+    """Return a function that returns the predictor of a task and its text model."""
     folder = tmp_path_factory.mktemp("models")
 
     def open_(task):
@@ -76,7 +76,7 @@ def test_what_a_text_model_answers_is_what_python_answers(open_task, task):
     assert compared.largest < 2e-5
     assert compared.num_compared >= (1 if task == "multiple_choice" else 3)
     assert compared.num_other == 0
-    # What is compared would be noticed: every output of the answer but what only the graph says.
+    # The comparison covers every output of the answer except those that only the graph has.
     for name in set(outputs) - {"is_cut", "score"}:
         assert_difference_is_found(task, predictor, texts, outputs, name)
 
@@ -109,7 +109,7 @@ def test_other_answers_of_a_quantised_model_are_counted(open_task):
 
 
 class Spec:
-    """A `tf.TensorSpec` as far as its rank."""
+    """A `tf.TensorSpec` that has only a rank."""
 
     def __init__(self, rank):
         self.shape = type("Shape", (), {"rank": rank})
@@ -153,7 +153,7 @@ def test_texts_of_a_file(tmp_path):
     [
         (b"\n \n", "text", "--check_file=FILE holds no text; give one text a line"),
         (b"a\tb\n\nc\n", "pair", "FILE line 3 has 0 tabs, but needs 1: two texts, with tabs between"),
-        (b"a\tb\tc\nd\te\n", "choices", "FILE line 2 has 1 tabs, but needs 2: a text and its choices, in all lines as"),
+        (b"a\tb\tc\nd\te\n", "choices", "FILE line 2 has 1 tabs, but needs 2: a text and its choices, the same number"),
         (b"a\tb\n", "choices", "FILE line 1 has 1 tabs, but needs 2: a text and its choices"),
     ],
 )

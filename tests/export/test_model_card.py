@@ -10,16 +10,16 @@ def test_the_spread_over_seeds_is_of_the_combination_with_the_best_median():
     tries = (
         "learning_rate\tseed\tf1\tstatus\n"
         "2e-05\t1\t0.5\tdone\n2e-05\t2\t0.7\tdone\n2e-05\t3\t0.6\tdone\n"
-        "5e-05\t1\t0.1\tfailed: not above the 0.2 of knowing nothing\n5e-05\t2\t0.9\tdone\n5e-05\t3\t\tnot finite\n"
+        "5e-05\t1\t0.1\tfailed: not above the baseline 0.2\n5e-05\t2\t0.9\tdone\n5e-05\t3\t\tnot finite\n"
     )
     assert spread(tries) == (
-        "Of 3 seeds with learning_rate=2e-05 the median of f1 is 0.6, from 0.5 to 0.7; this model is the best of them."
+        "Median f1 of 3 seeds with learning_rate=2e-05: 0.6, from 0.5 to 0.7; this model is the best of them."
     )
 
 
 def test_the_spread_of_seeds_alone():
     tries = "seed\taccuracy\tstatus\n1\t0.5\tdone\n2\t0.75\tdone\n"
-    assert spread(tries).startswith("Of 2 seeds the median of accuracy is 0.625, from 0.5 to 0.75")
+    assert spread(tries).startswith("Median accuracy of 2 seeds: 0.625, from 0.5 to 0.75")
 
 
 def test_one_seed_has_no_spread():

@@ -1,4 +1,4 @@
-"""The network of each task as a function of ids: the model's own scores, in a graph that every format can take."""
+"""The network of each task as a function of ids gives the model's scores, in a graph that every format supports."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.modeling import BertModel, ClassifierModel, TokenClassifierModel, weights_by_name
 from bert_keras.modeling.tagger import FeatureBasedTagger
 
-# Task -> its model, and what of its results is what of the network's.
+# Task -> its model, and the network's outputs by the names of the model's.
 TASKS = {
     "classification": (lambda: random_classifier(3), {"logits": "logits"}),
     "regression": (lambda: random_classifier(1), {"logits": "logits"}),
@@ -25,7 +25,7 @@ TASKS = {
 
 
 def make_features(names, num_rows, num_tokens, seed=0):
-    """Random ids with ragged masks and two segments."""
+    """Makes random ids with ragged masks and two segments."""
     random = np.random.default_rng(seed)
     lengths = random.integers(3, num_tokens + 1, num_rows)[:, None]
     is_real = np.arange(num_tokens) < lengths
@@ -96,7 +96,7 @@ def test_each_weight_is_held_once():
 
 
 def operations(network):
-    """All operations of the graph of a network, with those of the functions in it."""
+    """Returns all operations of the graph of a network, including its functions."""
     function = tf.function(lambda features: network(features), autograph=False)
     graph = function.get_concrete_function(network.signature).graph.as_graph_def()
     return list(itertools.chain(graph.node, *(function.node_def for function in graph.library.function)))

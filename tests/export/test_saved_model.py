@@ -1,4 +1,4 @@
-"""SavedModels of every task: what is in them, and that they answer where nothing of this project is."""
+"""SavedModels of every task: their contents, and answers without this project's code."""
 
 import pathlib
 import pickle
@@ -28,7 +28,7 @@ from bert_keras.modeling import BertModel, TokenClassifierModel
 
 ONE_LAYER = {"num_hidden_layers": 1}
 LABELS = {"labels": ["bad", "good", "\u00fc"]}
-# Task -> its model, and its settings.
+# Task -> its model and its settings.
 TASKS = {
     "classification": (lambda: random_classifier(3, **ONE_LAYER), {**OF_TEXTS, **LABELS, "is_pair": True}),
     "regression": (lambda: random_classifier(1, **ONE_LAYER), OF_TEXTS),
@@ -76,7 +76,7 @@ def saved(tokenizer, tmp_path_factory):
 
 
 def rows_of(text_model, texts, num_rows):
-    """So many rows of what a text model takes, as arrays of bytes; no two inputs of a row are alike."""
+    """Makes rows of a text model's inputs, as arrays of bytes; all inputs of a row differ."""
     rows = {}
     for number, (name, shape) in enumerate(text_model.inputs.items()):
         columns = [[*texts[number + column :], *texts][:num_rows] for column in range(3 if len(shape) == 2 else 1)]
@@ -109,7 +109,7 @@ def assert_same(found, expected):
             assert found[name].tolist() == value.tolist(), name
 
 
-@pytest.mark.slow  # eight models are traced and written
+@pytest.mark.slow  # traces and writes eight models
 def test_proof_that_all_tasks_answer_in_a_process_without_the_project(saved, texts, tmp_path):
     texts = [text.encode() for text in texts] + [b"", b"un\xff paris\xe2\x82 [MASK]", b"[MASK] is " * 20, b"[MASK]"]
     calls, expected = {}, {}
@@ -135,7 +135,7 @@ def test_proof_that_all_tasks_answer_in_a_process_without_the_project(saved, tex
             assert_same(of_call, of_model)
 
 
-# What is in a SavedModel.
+# The contents of a SavedModel.
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -176,7 +176,7 @@ def test_a_folder_that_tensorflow_serving_takes(saved):
 
 def test_it_is_whole_or_not_there(saved, tmp_path, monkeypatch):
     text_model, path = saved["regression"]
-    with pytest.raises(ValueError, match=r"export/1 is there already; give another folder, or remove it$"):
+    with pytest.raises(ValueError, match=r"export/1 already exists; give another folder, or remove it$"):
         write_saved_model(text_model, pathlib.Path(path).parent)
 
     def save_half(_, folder, signatures):

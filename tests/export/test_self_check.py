@@ -1,4 +1,4 @@
-"""The check of a SavedModel: its scores are compared with the network in float32, whatever precision it has."""
+"""The check of a SavedModel compares its scores with the network in float32, in every precision."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ TEXTS = {"text": np.array([b"he was hungry", b"paris"], object)}
 
 
 class Answer:
-    """A tensor, as far as the check looks at it."""
+    """A tensor with the attributes that the check uses."""
 
     def __init__(self, value):
         self._value = np.array(value)
@@ -23,7 +23,7 @@ class Answer:
 
 
 class EvenText:
-    """A text model with an answer that many other models would give, too."""
+    """A text model whose answer many other models would also give."""
 
     settings = {"task": "classification"}
 

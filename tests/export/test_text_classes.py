@@ -1,4 +1,4 @@
-"""Text models of classification give what the live models give."""
+"""Classification text models give the answers of the live models."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ CLASSES = {"classification": {"labels": LABELS}, "multi_label": {"labels": LABEL
 
 @pytest.fixture(scope="module")
 def both(tokenizer, tmp_path_factory):
-    """The text model and the live model of the same weights: a function of the task and of is_pair."""
+    """Return a function of a task and is_pair that returns the text model and the live model of the same weights."""
 
     def make(task, is_pair=False):
         settings = {**OF_TEXTS, **CLASSES[task], "is_pair": is_pair}
@@ -122,7 +122,7 @@ def test_choices(tokenizer, ask, texts, tmp_path):
     assert answers["is_cut"].tolist() == [False, True, True]
 
 
-# What every task has in common.
+# Common to all tasks.
 
 
 def test_an_empty_text_is_its_special_tokens(classifier, ask):
@@ -167,7 +167,7 @@ def test_texts_that_do_not_belong_together(both, tokenizer, ask):
         ask(pairs, text=["a", "b"], text_pair=["a"])
     settings = {"task": "multiple_choice", "max_seq_length": 16}
     choices = ChoiceModel(IdsNetwork(random_classifier(1), "multiple_choice"), tokenizer, settings)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="choices needs two or more for each text"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="each text needs two or more choices"):
         ask(choices, text=["a"], choices=[["b"]])
 
 

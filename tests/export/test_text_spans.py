@@ -1,4 +1,4 @@
-"""Questions and texts in, answers out, in a graph: those of `QuestionAnswerer` where one window is enough."""
+"""Question answering in a graph equals `QuestionAnswerer` where one window is enough."""
 
 import copy
 
@@ -21,14 +21,14 @@ OF_OFFSETS = OF_ANSWERS | {"answer_text": "offsets"}
 
 
 class Both:
-    """A model in Python, `live`, and the same one in a graph, asked by `ask`."""
+    """A model in Python, `live`, and the same model in a graph, called by `ask`."""
 
     def __init__(self, live, network, tokenizer):
         self.live, self.network, self.tokenizer = live, network, tokenizer
         self.text_model = SpanModel(network, tokenizer, live.settings)
 
     def changed(self, **settings):
-        """The same model with other settings."""
+        """Returns the same model with other settings."""
         live = copy.copy(self.live)
         live.settings = live.settings | settings
         return Both(live, self.network, self.tokenizer)
@@ -37,7 +37,7 @@ class Both:
         return {name: values.numpy() for name, values in self.text_model.answer(as_inputs(pairs)).items()}
 
     def check(self, *pairs):
-        """Holds the graph to Python, which refuses empty texts: the graph knows no answer in empty contexts."""
+        """Compares the graph with Python, which rejects empty texts; in empty contexts the graph finds no answer."""
         pairs = [tuple(text.encode("utf-8", "ignore").decode() for text in pair) for pair in pairs]
         asked = [row for row, pair in enumerate(pairs) if all(text.strip() for text in pair)]
         found = self.ask(*pairs)
@@ -82,7 +82,7 @@ def version_1(open_both):
 
 @pytest.fixture(scope="module")
 def version_2(version_1):
-    """The same model, which says for half of the texts that there is no answer."""
+    """The same model, which finds no answer in half of the texts."""
     both = version_1.changed(version_2_with_negative=True)
     odds = np.sort(both.ask(*PAIRS)["null_odds"])
     return both.changed(null_score_diff_threshold=float(odds[3:5].mean()))
@@ -90,7 +90,7 @@ def version_2(version_1):
 
 @pytest.fixture(scope="module")
 def word_knower(open_both):
-    """Finds from "paris" to "capital", and knows that there may be none."""
+    """A model that answers from "paris" to "capital", and can answer that there is none."""
     return open_both(word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1}))
 
 
@@ -163,7 +163,7 @@ def test_as_many_places_as_in_python_are_looked_at(word_knower, n_best_size):
 def test_the_stored_threshold_says_when_there_is_no_answer(word_knower, threshold, answer):
     both = word_knower.changed(version_2_with_negative=True, null_score_diff_threshold=threshold)
     found = both.check(("where", "he is so paris is the capital"))
-    # Of 40 one-hot numbers, normalised, the one is sqrt(39) and the others -1 / sqrt(39).
+    # A normalised one-hot row of 40 numbers has sqrt(39) at the one and -1 / sqrt(39) elsewhere.
     one, other = np.sqrt(39), -1 / np.sqrt(39)
     null, best = 2 * (one + 5 * other), 2 * (5 * one + other)
     assert found["answer"].tolist() == [answer]
@@ -226,5 +226,5 @@ def test_a_saved_model_answers_as_the_model_does(tmp_path, version_2):
 
 def test_settings_without_room_for_a_context_are_refused(version_1):
     changed = {**version_1.live.settings, "max_query_length": 21}
-    with pytest.raises(ValueError, match=r"^max_seq_length=24 leaves no room for a text beside max_query_length=21 "):
+    with pytest.raises(ValueError, match=r"^max_seq_length=24 leaves no room for a text after max_query_length=21 "):
         SpanModel(version_1.text_model.network, version_1.tokenizer, changed)

@@ -1,4 +1,4 @@
-"""Texts in, tagged words out, in a graph: those of `EntityTagger` where one window is enough."""
+"""Tagging in a graph equals `EntityTagger` where one window is enough."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tests.reference_tokenizer import odd_text
 
 
 class Both:
-    """A model in Python, `live`, and the same one in a graph, asked by `ask`."""
+    """A model in Python, `live`, and the same model in a graph, called by `ask`."""
 
     def __init__(self, folder, model, tokenizer, tagger="linear"):
         settings = OF_TAGS | {"tagger": tagger, "labels": TAGS}
@@ -30,7 +30,7 @@ class Both:
         return {name: values.numpy() for name, values in self.text_model.answer(as_inputs(texts)).items()}
 
     def check(self, *texts):
-        """Holds the graph to Python, which refuses texts without a word."""
+        """Compares the graph with Python, which rejects texts without a word."""
         texts = [text.encode("utf-8", "ignore").decode() for text in texts]
         found = self.ask(*texts)
         with_words = [row for row in range(len(texts)) if found["num_words"][row]]
@@ -78,7 +78,7 @@ def linear(open_both):
 def bilstm(open_both):
     model = randomise(FeatureBasedTagger(small_config(), len(TAGS)), seed=3)
     for name, weight in weights_by_name(model).items():
-        # The LSTMs have 768 units, whose sums would leave nothing between 0 and 1.
+        # The LSTMs have 768 units, whose sums would saturate every probability at 0 or 1.
         weight.assign(weight * (0.05 if name.startswith("tagger/layer") else 1))
     return open_both(model, "bilstm")
 
@@ -115,7 +115,7 @@ def test_tags_of_odd_texts_are_those_of_python(linear, texts):
 
 
 def num_pieces(both, text):
-    """How many pieces a text has word by word, a word without any counting as one."""
+    """Returns the number of tokens of a text, word by word; a word without tokens counts as one."""
     text = text.encode("utf-8", "ignore").decode()
     encode = both.live.tokenizer.encode
     return sum(max(1, len(encode(text[start:end]))) for start, end in split_words(text))

@@ -1,4 +1,4 @@
-"""Text models of pre-trained models give what the live models give."""
+"""Text models of pre-trained models give the answers of the live models."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ LENGTH = 16
 
 @pytest.fixture(scope="module")
 def model():
-    # So that FillMask, which asks about as many pieces as there are positions, has the same limit.
+    # Gives FillMask, whose limit is the number of positions, the same limit.
     return random_model(max_position_embeddings=LENGTH)
 
 
@@ -25,7 +25,7 @@ def folder(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def filler(model, tokenizer):
-    """A text model that gives three guesses a mask."""
+    """A text model that returns three guesses a mask."""
     settings = {"task": "fill_mask", "max_seq_length": LENGTH, "top_k": 3}
     return FillMaskModel(IdsNetwork(model, "fill_mask"), tokenizer, settings)
 

@@ -1,4 +1,4 @@
-"""Comparing what training changed: weights, and the two slots that Adam keeps for each."""
+"""Compares the results of training: weights, and the two slots that Adam keeps for each."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ import numpy as np
 def assert_states_close(state, expected, weight_tolerance=1e-4, slot_tolerance=1e-3):
     """Compares two states of a training run.
 
-    Weights are compared by their values. Slots have no fixed scale (those of `adam_v` are around 1e-7), so for each one
-    the length of the difference is compared with the length of the slot: zeros, or a slot of another weight, fail.
+    Weights are compared by value. Slots have no fixed scale (those of `adam_v` are around 1e-7), so the length of the
+    difference is compared with the length of the slot. Zeros, or a slot of another weight, fail.
 
     Args:
         state: dict of float arrays by name, as `training.step.Trainer.state` has them.
@@ -18,7 +18,7 @@ def assert_states_close(state, expected, weight_tolerance=1e-4, slot_tolerance=1
     assert state.keys() == expected.keys()
     for name, value in expected.items():
         if name.endswith(("/key/bias/adam_m", "/key/bias/adam_v")):
-            # The softmax of attention does not depend on this bias: its gradient is zero but for rounding.
+            # The softmax of attention does not depend on this bias: its gradient is zero except for rounding.
             assert max(np.abs(state[name]).max(), np.abs(value).max()) < 1e-7, name
         elif name.endswith(("/adam_m", "/adam_v")):
             difference = np.linalg.norm(np.asarray(state[name], np.float64) - value)

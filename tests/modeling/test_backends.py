@@ -1,4 +1,4 @@
-"""The same network on the other backends of Keras, each in a process of its own: equal to the release there too."""
+"""The same network on the other backends of Keras, each in a new process, equals the original BERT."""
 
 import importlib.util
 import os
@@ -100,7 +100,7 @@ np.savez(result_file, **{name: ops.convert_to_numpy(value) for name, value in re
 
 
 def make_answers():
-    """Answers of networks to six rows, and what they should have been."""
+    """Compute the answers of networks to six rows, and the expected answers."""
     random = np.random.default_rng(0)
     logits = {name: random.normal(size=(6, 3)).astype("float32") for name in ("logits", "start_logits", "end_logits")}
     labels = {name: random.integers(0, 3, 6).astype("int32") for name in ("classes", "starts", "ends")}
@@ -110,9 +110,9 @@ def make_answers():
 
 
 def run_on(backend, folder, tmp_path):
-    """Returns what the script above computes, a dict of arrays."""
+    """Returns the results of the script above, a dict of arrays."""
     checkpoint = open_checkpoint(folder / "bert_model.ckpt")
-    # Safetensors, because what is in the release's format can be read only where TensorFlow is.
+    # Safetensors, because only TensorFlow can read the original format.
     weights = {name: checkpoint.read(name) for name in checkpoint.names}
     weights_file = save_safetensors(tmp_path / "weights", weights, checkpoint.config)
     np.savez(tmp_path / "answers.npz", **make_answers())
@@ -123,7 +123,7 @@ def run_on(backend, folder, tmp_path):
         "KERAS_BACKEND": backend,
         "JAX_PLATFORMS": "cpu",
         "CUDA_VISIBLE_DEVICES": "",
-        # JAX compiles each operation by itself; what is compared are formulas, not the speed of what it compiles.
+        # JAX compiles each operation separately; the test compares formulas, not speed.
         "XLA_FLAGS": "--xla_backend_optimization_level=0",
         "PYTHONPATH": os.pathsep.join(paths),
     }
@@ -168,7 +168,7 @@ def test_the_network_equals_the_release_on_another_backend(golden_dir, tmp_path,
 
 
 def losses_of(answers):
-    """The losses of all tasks, by the formulas."""
+    """Return the losses of all tasks, by their formulas."""
 
     def of_classes(logits, labels):
         return np.log(np.exp(logits).sum(-1)) - logits[range(len(labels)), labels]
@@ -182,6 +182,6 @@ def losses_of(answers):
         "RegressionTask": np.square(logits[:, 0] - answers["values"]).mean(),
         "MultiLabelTask": np.log1p(np.exp(np.where(answers["several"] == 1, -logits, logits))).mean(),
         "SquadTask": (starts + ends).mean() / 2,
-        # The classes less one are the tags, so that class 0 does not count.
+        # There is one class more than tags, so that class 0 does not count.
         "TokenClassificationTask": of_classes(logits[counts], classes[counts] - 1).mean(),
     }

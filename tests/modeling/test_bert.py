@@ -1,4 +1,4 @@
-"""The whole network against a plain NumPy one, its names, its sizes, and what it refuses."""
+"""The whole network against a plain NumPy one, its weight names, its sizes, and rejected input."""
 
 import math
 import re
@@ -78,7 +78,7 @@ def test_a_row_that_is_all_padding_is_seen_as_one_without_any():
     mask[1] = 1
     expected = reference_of(model).encode(ids, mask, np.zeros_like(ids))[1][-1]
     np.testing.assert_allclose(ops.convert_to_numpy(hidden)[[0, 2, 3]], expected[[0, 2, 3]], atol=1e-5)
-    # Every score has -10000 added; float32 keeps three decimals of it.
+    # The mask adds -10000 to every score, which leaves three decimals in float32.
     np.testing.assert_allclose(hidden[1], expected[1], atol=2e-3)
 
 
@@ -142,10 +142,10 @@ def test_another_name_replaces_the_first_part():
 
 @pytest.fixture
 def shapes_only():
-    """Makes models without memory for their weights."""
+    """Make models without allocating their weights."""
     with keras.StatelessScope(initialize_variables=False):
         yield
-    # Forgets the variables that wait for a value.
+    # Discards the uninitialised variables.
     keras.backend.clear_session()
 
 
@@ -169,7 +169,7 @@ def test_released_models_have_their_parameter_counts(shapes_only, name, encoder,
 
 
 def test_miniatures_have_their_parameter_counts(shapes_only):
-    # Of the encoder and pooler, for 2, 4, ..., 12 layers.
+    # Encoder and pooler, for 2, 4, ..., 12 layers.
     expected = {
         128: [4_385_920, 4_782_464, 5_179_008, 5_575_552, 5_972_096, 6_368_640],
         256: [9_591_040, 11_170_560, 12_750_080, 14_329_600, 15_909_120, 17_488_640],
@@ -198,7 +198,7 @@ def test_a_seed_makes_the_initial_weights_reproducible():
         assert (np.array_equal(first[name], other[name])) == (name not in random_names), name
     for name in set(first) - set(random_names):
         assert set(first[name].ravel().tolist()) == {1.0 if name.endswith("gamma") else 0.0}
-    # No two weights of one shape begin with the same numbers.
+    # No two weights of the same shape begin with the same numbers.
     kernels = [first[name] for name in random_names if first[name].shape == (8, 8)]
     assert len({kernel[0, 0] for kernel in kernels}) == len(kernels)
 

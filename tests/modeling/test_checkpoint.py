@@ -1,4 +1,4 @@
-"""Name-based checkpoints: finding, reading, loading, writing, and every way in which that can go wrong."""
+"""Name-based checkpoints: finding, reading, loading, writing, and their errors."""
 
 import os
 import re
@@ -87,7 +87,7 @@ class TestWriting:
         monkeypatch.setattr(os, "replace", replace)
         with pytest.raises((OSError, ZeroDivisionError)):
             save_checkpoint(tmp_path / "model.ckpt", {"x": np.float32(1)})
-        # Without an index there is no checkpoint.
+        # A checkpoint without an index does not count.
         assert os.listdir(tmp_path) == (["model.ckpt" + DATA] if failing == "second rename" else [])
 
     def test_an_older_checkpoint_of_that_name_is_replaced(self, tmp_path):
@@ -111,7 +111,7 @@ class TestWriting:
 
 
 class TestRemote:
-    """Paths of an object store, for which `ram://` stands."""
+    """Paths of an object store, simulated by `ram://`."""
 
     def test_a_checkpoint_is_written_and_opened(self, prefix):
         folder = f"ram://{uuid.uuid4().hex}/deep"
@@ -169,22 +169,22 @@ class TestFinding:
         assert open_checkpoint(tmp_path).read("x") == 20
 
     def test_a_state_file_that_names_what_is_gone_is_told(self, prefix, tmp_path, messages):
-        # Another program's bytes in it are no reason to fail.
+        # Invalid bytes from another program must not fail.
         (tmp_path / "checkpoint").write_bytes(b'model_checkpoint_path: "/\xff/model.ckpt-30"\n')
         assert open_checkpoint(tmp_path).prefix == prefix
-        sentence = f"{tmp_path}: its file checkpoint names model.ckpt-30, which is not there; taking bert_model.ckpt"
+        sentence = f"{tmp_path}: its file checkpoint names model.ckpt-30, which does not exist; taking bert_model.ckpt"
         assert messages == [sentence]
         save_checkpoint(tmp_path / "model.ckpt-20", {"x": np.float32(1)})
         sentence = (
             f"the folder {tmp_path} holds several checkpoints: bert_model.ckpt, model.ckpt-20, and its file checkpoint "
-            "names model.ckpt-30, which is not there; name one"
+            "names model.ckpt-30, which does not exist; name one"
         )
         with pytest.raises(ValueError, match=re.escape(sentence)):
             open_checkpoint(tmp_path)
 
     def test_a_state_file_alone_is_no_checkpoint(self, tmp_path):
         (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-30"\n')
-        sentence = f"in the folder {tmp_path}; its file checkpoint names model.ckpt-30, which is not there; {tmp_path} "
+        sentence = f"the folder {tmp_path}; its file checkpoint names model.ckpt-30, which does not exist; {tmp_path} "
         with pytest.raises(FileNotFoundError, match=re.escape(f"{sentence}holds checkpoint")):
             open_checkpoint(tmp_path)
 
@@ -228,7 +228,7 @@ class TestFinding:
 
     def test_a_missing_data_file_is_named(self, prefix):
         os.remove(prefix + DATA)
-        with pytest.raises(FileNotFoundError, match=re.escape(f"{prefix}.index is there, but {prefix}{DATA} is not;")):
+        with pytest.raises(FileNotFoundError, match=re.escape(f"{prefix}.index exists, but {prefix}{DATA} does not;")):
             open_checkpoint(prefix)
 
 
@@ -297,14 +297,14 @@ class TestConfig:
         checkpoint = open_checkpoint(prefix)
         config = make_config()
         other = make_config(hidden_act="gelu_erf", layer_norm_eps=1e-6, num_attention_heads=4)
-        check_config(other, checkpoint)  # nothing is beside it
+        check_config(other, checkpoint)  # the folder has no config
         config.to_json_file(tmp_path / "bert_config.json")
         check_config(config, checkpoint)
-        # What is of no effect on the network, or shows in the shapes of the weights, is not judged here.
+        # Ignores fields that do not affect the network, or that the shapes of the weights determine.
         check_config(make_config(hidden_dropout_prob=0.5, initializer_range=1.0, vocab_size=41), checkpoint)
         sentence = (
-            f"the given config is not that of {prefix}: hidden_act is 'gelu_erf' and not 'gelu'; layer_norm_eps is "
-            "1e-06 and not 1e-12; num_attention_heads is 4 and not 2 as in the config beside it; give that one, or"
+            f"the given config does not match that of {prefix}: hidden_act is 'gelu_erf', not 'gelu'; layer_norm_eps "
+            "is 1e-06, not 1e-12; num_attention_heads is 4, not 2; give the config in its folder, or"
         )
         with pytest.raises(ValueError, match=re.escape(sentence)):
             check_config(other, checkpoint)
@@ -313,7 +313,7 @@ class TestConfig:
         config = make_config(hidden_act="gelu_erf")
         checkpoint = open_checkpoint(save_safetensors(tmp_path, weights_by_name(make_model(config)), config))
         check_config(config, checkpoint)
-        with pytest.raises(ValueError, match=": hidden_act is 'gelu' and not 'gelu_erf' as in the config beside it;"):
+        with pytest.raises(ValueError, match=": hidden_act is 'gelu', not 'gelu_erf'; give the config in its folder,"):
             check_config(make_config(), checkpoint)
 
 
@@ -417,9 +417,7 @@ class TestLoading:
 
     def test_a_checkpoint_of_objects_is_refused(self, tmp_path):
         prefix = tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "objects.ckpt"))
-        with pytest.raises(
-            ValueError, match="cannot be loaded: it stores objects of TensorFlow 2, and a checkpoint of"
-        ):
+        with pytest.raises(ValueError, match="cannot be loaded: it is an object-based checkpoint of TensorFlow 2,"):
             load_weights(weights_by_name(BertModel(make_config())), prefix)
 
     def test_two_weights_of_one_name_are_refused(self):
@@ -428,7 +426,7 @@ class TestLoading:
                 super().__init__(name="two")
                 self.first, self.second = BertModel(make_config()), BertModel(make_config())
 
-        with pytest.raises(ValueError, match="two has two weights of one name; give its parts different names"):
+        with pytest.raises(ValueError, match="two has two weights with the same name; give its parts different names"):
             weights_by_name(Two())
 
 

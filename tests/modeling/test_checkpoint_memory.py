@@ -1,4 +1,4 @@
-"""How much memory loading takes, measured from outside: far less than a second copy of the weights."""
+"""The memory of loading, measured from outside, is far less than a second copy of the weights."""
 
 import pathlib
 import subprocess
@@ -42,5 +42,5 @@ def test_loading_holds_a_few_tensors_at_a_time(tmp_path):
     assert done.returncode == 0, done.stderr
     shares = [float(line) for line in done.stdout.split()]
     assert len(shares) == 2
-    # 50 MB of weights, of which the largest is 1 MB.
+    # 50 MB of weights; the largest has 1 MB.
     assert max(shares) < 0.3

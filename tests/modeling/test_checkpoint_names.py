@@ -1,4 +1,4 @@
-"""The table of names, held to the release's checkpoints and to real weights of the other layout."""
+"""The table of names, compared with the original checkpoints and with real weights of the other layout."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The config: defaults, JSON, names of released models, and what it refuses."""
+"""The config: defaults, JSON, names of released models, and rejected values."""
 
 import json
 import re
@@ -66,14 +66,14 @@ def test_sizes_that_a_file_lacks_are_named(messages):
     del values["num_hidden_layers"], values["hidden_size"]
     assert BertConfig.from_dict(values, source="my.json").num_hidden_layers == 12
     assert messages == [
-        "my.json has no hidden_size (read as 768), num_hidden_layers (read as 12); add what the model has, unless "
+        "my.json has no hidden_size (read as 768), num_hidden_layers (read as 12); add the model's values, unless "
         "these defaults are right"
     ]
 
 
 def test_nested_brackets_and_endless_numbers_are_refused(tmp_path):
     path = tmp_path / "bert_config.json"
-    for text, sentence in (("[" * 100_000, "too many levels"), ('{"vocab_size": ' + "1" * 5000 + "}", "4,300 digits")):
+    for text, sentence in (("[" * 100_000, "is nested too"), ('{"vocab_size": ' + "1" * 5000 + "}", "4,300 digits")):
         path.write_text(text)
         with pytest.raises(ValueError, match=f"{path}.*{sentence}"):
             BertConfig.from_json_file(path)
@@ -116,7 +116,7 @@ def test_every_name_is_known_once():
     assert len(names) == len(set(names))
     miniatures = [name for name in names if re.fullmatch(r"uncased_L-\d+_H-(128|256|512|768)_A-\d+", name)]
     assert len(miniatures) == 24
-    # 6 aliases, 24 miniatures, and beside them: uncased and cased Large, cased Base, two of whole-word masking,
+    # 6 aliases, 24 miniatures, and: uncased and cased Large, cased Base, two of whole-word masking,
     # two multilingual, Chinese
     assert len(names) == 6 + 24 + 8
 

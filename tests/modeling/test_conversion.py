@@ -1,4 +1,4 @@
-"""What of a checkpoint is converted, and that nothing of it gets lost on the way."""
+"""Conversion of checkpoints: the converted entries, and no silent losses."""
 
 import re
 
@@ -13,7 +13,7 @@ from tests.modeling.tiny_bert import make_config, make_model
 
 @pytest.fixture
 def write(tmp_path):
-    """A function that writes a pre-training model with more entries, or other values of them, and opens it."""
+    """Return a function that writes a pre-training model with added or replaced entries, and opens it."""
 
     def write_and_open(**more):
         tensors = {name: np.asarray(weight) for name, weight in weights_by_name(make_model(make_config())).items()}
@@ -70,7 +70,7 @@ class TestShapesOfHeads:
     def test_a_head_of_other_shapes_is_refused(self, write, head, weights, bias, needed):
         beginning = LINEAR_HEADS[head][0]
         checkpoint = write(**{f"{beginning}weights": weights, f"{beginning}bias": bias})
-        found = [f"{beginning}weights is {list(weights)}", f"{beginning}bias is {list(bias) if bias else 'not there'}"]
+        found = [f"{beginning}weights is {list(weights)}", f"{beginning}bias is {list(bias) if bias else 'missing'}"]
         sentence = f"has no head {head} that can be converted: {' and '.join(found)}, and they must be {needed}; get"
         with pytest.raises(ValueError, match=re.escape(sentence)):
             run_network(Contents(select(checkpoint, (head,)), (head,), make_config()))

@@ -1,4 +1,4 @@
-"""Dropout: what it drops, and what its masks depend on."""
+"""Dropout: the dropped values, and the inputs of its masks."""
 
 import numpy as np
 import pytest

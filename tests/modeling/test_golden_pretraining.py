@@ -1,4 +1,4 @@
-"""The release's own figures: forward pass, losses, and 30 updates of two small models; anchors of a third."""
+"""The original BERT's numbers: forward pass, losses, 30 updates of two small models, and anchors of a third."""
 
 import types
 
@@ -26,7 +26,7 @@ def close(actual, expected, atol=1e-5):
 
 
 class Trainer:
-    """The plainest training there is: gradients made dense, clipped, applied."""
+    """A minimal trainer: makes gradients dense, clips and applies them."""
 
     def __init__(self, model, schedule):
         self.task = PretrainingTask(model)
@@ -43,7 +43,7 @@ class Trainer:
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def update(self, gradients):
-        """Applies gradients with the rate of the step before it is advanced; returns their length."""
+        """Applies gradients with the learning rate of the step before it advances; returns the gradient norm."""
         clipped, norm = clip_by_global_norm(gradients, 1.0)
         rate = self.optimizer.learning_rate(self.step)
         for (name, weight), gradient in zip(self.weights.items(), clipped, strict=True):
@@ -57,7 +57,7 @@ class Trainer:
 
 @pytest.fixture(params=["pretraining_a", "pretraining_b"])
 def golden(request, golden_dir):
-    """A golden model with the release's weights, its folder and its forward pass."""
+    """A golden model with the original weights, its folder and its forward pass."""
     folder = golden_dir / request.param
     model = PretrainingModel(BertConfig.from_json_file(folder / "bert_config.json"))
     load_weights(weights_by_name(model), folder / "bert_model.ckpt")
@@ -118,11 +118,11 @@ def test_thirty_updates_equal_the_release(golden):
 
 
 def gradients_beside_the_kink(trainer, features):
-    """Takes the gradients of b at step 24 on the side of a relu where the release took them: above zero.
+    """Returns the gradients of b at step 24 on the side of a relu that the original BERT took: above zero.
 
-    There the input of unit 87 in the last layer is zero at one token but for rounding (1e-7), so which slope is taken
-    depends on the matrix kernels of the machine, and with the wrong one the weights end up to 2e-4 away. The other
-    inputs of that layer are 5e-5 and more from zero.
+    The input of unit 87 in the last layer is zero at one token except for rounding (1e-7), so the slope depends on the
+    matrix kernels of the machine. The wrong slope changes the weights by up to 2e-4. The other inputs of that layer
+    are at least 5e-5 from zero.
     """
     bias = trainer.weights["bert/encoder/layer_2/intermediate/dense/bias"]
     before = np.asarray(bias)
@@ -134,7 +134,7 @@ def gradients_beside_the_kink(trainer, features):
 
 @pytest.fixture
 def anchor_model():
-    """The model of the anchors: every weight is a sine of its place."""
+    """The model of the anchors: every weight is a sine of its index."""
     config = BertConfig(
         vocab_size=20,
         hidden_size=8,
@@ -196,7 +196,7 @@ def test_anchors_of_the_forward_pass(anchor_model):
 
 
 def test_anchors_of_the_loss_and_the_updates(anchor_model):
-    # loss before the update, length of the gradients, and after it four weights
+    # loss before the update, gradient norm, and four weights after the update
     anchors = np.array(
         [
             [3.888852, 5.790414, 0.1662243, -0.2999335, -0.2559924, 1.0449631],
@@ -229,7 +229,7 @@ def test_anchors_of_the_loss_and_the_updates(anchor_model):
             ]
         )
     seen = np.array(seen)
-    # The length of the gradients has no fixed scale: processors differ by 1e-5 of it.
+    # The gradient norm has no fixed scale: processors differ by 1e-5 of it.
     np.testing.assert_allclose(seen[:, 1], anchors[:, 1], rtol=1e-4)
     close(np.delete(seen, 1, axis=1), np.delete(anchors, 1, axis=1))
     loss, _ = trainer.gradients(ANCHOR_FEATURES)

@@ -1,4 +1,4 @@
-"""The heads of fine-tuning: the release's own figures, names, dropout, and the ones the release does not have."""
+"""The fine-tuning heads: the original BERT's numbers, names, dropout, and the heads that the original lacks."""
 
 import keras
 import numpy as np
@@ -23,7 +23,7 @@ def softmax(x):
 
 
 def load_golden(make_model, folder, name):
-    """Makes a model with the release's weights and returns it with its features and the release's figures."""
+    """Makes a model with the original weights; returns it with its features and the original's numbers."""
     model = make_model(read_config(folder / "heads"))
     report = load_weights(weights_by_name(model), folder / "heads" / name)
     assert not report.new
@@ -93,20 +93,20 @@ def test_initial_weights_do_not_follow_the_config():
     keras.utils.set_random_seed(0)
     config = make_config(hidden_size=1000, initializer_range=5.0)
     for head in (ClassifierHead(config, 20), SquadHead(config)):
-        # 0.02, cut at two deviations, which leaves 0.8796 of it
+        # 0.02, truncated at two deviations, which leaves 0.8796 of it
         assert np.std(np.asarray(head.output_weights)) == pytest.approx(0.02 * 0.8796, rel=0.05)
         np.testing.assert_array_equal(np.asarray(head.output_bias), 0)
 
 
 def test_a_classifier_drops_a_tenth_only_in_training():
-    # No dropout in the encoder: what the seed changes is the head's.
+    # Without dropout in the encoder, the seed changes only the head.
     config = make_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     head = ClassifierHead(config, 1)
     head.output_weights.assign(np.full((1, 8), 1.0))
     x = np.ones((2000, 8), np.float32)
     np.testing.assert_allclose(np.asarray(head(x)), 8.0, rtol=1e-6)
     kept = np.asarray(head(x, dropout_seed=np.array([1, 2], np.int32))) * 0.9
-    # Each of the 8 columns is dropped with probability 0.1; the others are scaled by 1 / 0.9.
+    # Each of the 8 columns drops with probability 0.1; the others are scaled by 1 / 0.9.
     np.testing.assert_allclose(kept, np.round(kept), atol=1e-5)
     assert kept.mean() == pytest.approx(8 * 0.9, rel=0.01)
     assert kept.var() == pytest.approx(8 * 0.1 * 0.9, rel=0.1)

@@ -1,4 +1,4 @@
-"""Config files of both kinds: the same network from each, or one clear sentence."""
+"""Config files of both kinds give the same network, or one clear error message."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.modeling.tiny_bert import make_config
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a JSON file: a function of its values and its name, which returns the path."""
+    """Return a function that writes values to a JSON file of a name and returns its path."""
 
     def write(values, name="config.json"):
         path = tmp_path / name
@@ -83,7 +83,7 @@ class TestReading:
         write({"vocab_size": 9, "hidden_act": "gelu"})
         sentence = (
             f"{tmp_path}/bert_config.json and config.json disagree (hidden_act is 'gelu' in the first and "
-            "'gelu_erf' in the second); take out the one that is wrong"
+            "'gelu_erf' in the second); remove the wrong one"
         )
         with pytest.raises(ValueError, match=re.escape(sentence)):
             read_config(tmp_path)
@@ -91,10 +91,10 @@ class TestReading:
     @pytest.mark.parametrize(
         ("values", "sentence"),
         [
-            ({"model_type": "roberta"}, "is not of a BERT: model_type is 'roberta', and only 'bert' can be read"),
+            ({"model_type": "roberta"}, "is not a BERT config: model_type is 'roberta', but only 'bert' is supported"),
             ({"position_embedding_type": "relative_key"},
-             "is not of a BERT: position_embedding_type is 'relative_key', and only 'absolute' can be read"),
-            ({"is_decoder": True}, "is not of a BERT: is_decoder is True, and only False can be read"),
+             "is not a BERT config: position_embedding_type is 'relative_key', but only 'absolute' is supported"),
+            ({"is_decoder": True}, "is not a BERT config: is_decoder is True, but only False is supported"),
             ({"hidden_act": "silu"}, ': hidden_act is "silu", but must be one of gelu, gelu_python, gelu_new,'),
             ({"hidden_size": 10}, ": hidden_size 10 is not a multiple of num_attention_heads 12"),
             ({"layer_norm_eps": 0}, ": layer_norm_eps is 0, but must be a number above 0"),
@@ -108,7 +108,7 @@ class TestReading:
             read_config(path)
 
     def test_a_missing_file_is_refused(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match=r"has no bert_config\.json or config\.json; put that of the model"):
+        with pytest.raises(FileNotFoundError, match=r"has no bert_config\.json or config\.json; put the model's"):
             read_config(tmp_path)
         with pytest.raises(FileNotFoundError, match=r"none\.json\"; check the path, and give the file that belongs"):
             read_config(tmp_path / "none.json")
@@ -176,5 +176,5 @@ class TestBesideACheckpoint:
         write({"model_type": "roberta"})
         checkpoint = open_checkpoint(tmp_path)
         assert len(checkpoint.names) == 39
-        with pytest.raises(ValueError, match="is not of a BERT"):
+        with pytest.raises(ValueError, match="is not a BERT config"):
             _ = checkpoint.config

@@ -1,4 +1,4 @@
-"""The parts: activations, initial values, attention, masks, where they drop."""
+"""The layers: activations, initial values, attention, masks, and dropout positions."""
 
 import threading
 
@@ -43,7 +43,7 @@ def test_activations_equal_their_formulas(name):
 def test_layer_norm_has_the_biased_variance_and_a_tiny_epsilon():
     layer = layer_norm(make_config(hidden_size=4))
     x = 1e-5 * np.array([[1.0, 2.0, 3.0, 6.0]], np.float32)
-    # Mean 3, biased variance 3.5; an epsilon of 1e-6 or 1e-3 would shrink such small numbers to nearly nothing.
+    # Mean 3, biased variance 3.5; an epsilon of 1e-6 or 1e-3 would shrink such small numbers to almost zero.
     expected = (np.array([[1, 2, 3, 6]]) - 3) / np.sqrt(3.5 + 1e-2)
     np.testing.assert_allclose(layer(x), expected, rtol=1e-4, atol=1e-5)
 
@@ -53,7 +53,7 @@ def test_initial_values_are_cut_at_two_standard_deviations():
     values = ops.convert_to_numpy(truncated_normal(0.02)((1000, 200), "float32"))
     assert np.abs(values).max() <= 0.04
     assert np.abs(values).max() > 0.0399
-    # The deviation named is that of the curve before it is cut; what is left has 0.8796 of it.
+    # The given deviation is that of the untruncated curve; truncation leaves 0.8796 of it.
     assert values.std() == pytest.approx(0.02 * 0.8796, rel=5e-3)
     assert values.mean() == pytest.approx(0.0, abs=2e-4)
 
@@ -84,7 +84,7 @@ def test_attention_is_what_can_be_computed_by_hand():
     layer.value.kernel.assign([[1.0, 0.0], [0.0, 10.0]])
     hidden = np.array([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]], np.float32)
     out = ops.convert_to_numpy(layer(hidden, padding_scores(np.array([[1, 1, 0]], np.int32))))
-    # The third token is padding: it is not looked at, but looks itself.
+    # The third token is padding: the others do not attend to it, but it attends to them.
     near = np.exp(1 / np.sqrt(2)) / (np.exp(1 / np.sqrt(2)) + 1)
     expected = [[near, 10 * (1 - near)], [1 - near, 10 * near], [0.5, 5.0]]
     np.testing.assert_allclose(out[0], expected, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""The schedule, the clipping and the update rule, each against numbers."""
+"""The schedule, the clipping and the update rule, each against computed numbers."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ class TestClipping:
 
 
 def numpy_update(value, gradient, m, v, rate, decay):
-    """The release's formula, in float64."""
+    """Applies the original BERT's formula, in float64."""
     m = 0.9 * m + 0.1 * gradient
     v = 0.999 * v + 0.001 * gradient**2
     return value - rate * (m / (np.sqrt(v) + 1e-6) + decay * value), m, v
@@ -123,7 +123,7 @@ class TestAdamWeightDecay:
     def test_the_first_update_is_not_corrected_for_its_bias(self):
         optimizer = AdamWeightDecay(None, weight_decay_rate=0.0)
         value, m, v = optimizer.update("w", np.float32(1), np.float32(2), np.float32(0), np.float32(0), 0.5)
-        # 0.1 * 2 / sqrt(0.001 * 4), where corrected Adam would give 1
+        # 0.1 * 2 / sqrt(0.001 * 4); corrected Adam would give 1
         assert [float(value), float(m), float(v)] == pytest.approx([1 - 0.5 * 3.162228, 0.2, 0.004], rel=1e-5)
 
     def test_epsilon_stands_outside_the_root(self):
@@ -153,7 +153,7 @@ class TestAdamWeightDecay:
         assert AdamWeightDecay(None, weight_decay_rate=0.0).rule(name) == (0.0, 1.0)
 
     def test_rows_that_occur_twice_are_squared_as_a_sum(self):
-        """The gradient of a gather comes in slices, here with row 0 three times; squared one by one, v would be 2/3."""
+        """The gradient of a gather has slices, here row 0 three times; squares of single slices would make v 2/3."""
         table = tf.Variable([[1.0], [2.0], [3.0]])
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.gather(table, [0, 0, 0, 1]) * [[1.0], [2.0], [3.0], [4.0]])
@@ -187,7 +187,7 @@ class TestAdamWeightDecay:
         for name, factor in factors.items():
             value, m, v = scaled.update(name, *start, learning_rate=0.1)
             expected, expected_m, expected_v = plain.update(name, *start, learning_rate=0.1)
-            # The decay is part of the step, so that it is scaled as well.
+            # The decay is part of the step, so the learning rate scales it too.
             assert 1.0 - float(value) == pytest.approx(factor * (1.0 - float(expected)), rel=1e-5)
             assert (float(m), float(v)) == (float(expected_m), float(expected_v))
 

@@ -1,4 +1,4 @@
-"""From one format to the other and back, bit by bit: the release's checkpoints, random models, real weights."""
+"""Conversion to the other format and back is exact for the original checkpoints, random models and real weights."""
 
 import dataclasses
 import importlib.util
@@ -39,7 +39,7 @@ def assert_bit_equal(first, second):
 
 
 def there_and_back(path, config, folder):
-    """Release -> ours -> safetensors -> ours -> release; returns what came in and what came out."""
+    """Converts original -> ours -> safetensors -> ours -> original; returns input and output."""
     source = open_checkpoint(path)
     middle = open_checkpoint(save_safetensors(folder / "safetensors", contents(source), config))
     assert middle.heads == source.heads
@@ -121,7 +121,7 @@ def test_models_of_any_shape_come_back_bit_by_bit(tmp_path_factory, kind, config
         save_safetensors(folder / "safetensors", weights, config, architecture),
     ):
         checkpoint = open_checkpoint(path)
-        # The names in a TensorFlow checkpoint do not say which of the top-level heads it is.
+        # The names in a TensorFlow checkpoint do not identify which of the top-level heads it has.
         is_told = path.endswith(".safetensors") or "output_weights" not in weights
         assert checkpoint.heads == (heads if is_told else ("classifier",))
         assert checkpoint.config == config
@@ -141,7 +141,7 @@ def minilm_dir():
 
 @pytest.fixture(scope="module")
 def minilm_golden(shared_dir):
-    """What another library computes with these weights."""
+    """Another library's results with these weights."""
     return np.load(shared_dir("golden/minilm.npz"))
 
 
@@ -153,7 +153,7 @@ def minilm_model(path, config):
 
 
 def minilm_difference(model, golden):
-    """The largest differences from the other library over all tokens that are not padding: of outputs, of layers."""
+    """Returns the largest differences from the other library over all unpadded tokens: of outputs, of layers."""
     outputs = model(golden["input_ids"], golden["input_mask"], golden["segment_ids"])
     is_token = golden["input_mask"].astype(bool)
     sequence = np.abs(np.asarray(outputs["sequence_output"]) - golden["sequence_output"])[is_token]

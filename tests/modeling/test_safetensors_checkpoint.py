@@ -1,4 +1,4 @@
-"""Checkpoints of the Hugging Face layout: every form they come in, and what is written."""
+"""Checkpoints of the Hugging Face layout: all variants, and the written files."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def stored(model):
-    """The weights of the model as PyTorch has them: other names, kernels turned over."""
+    """The weights of the model as PyTorch stores them: other names, transposed kernels."""
     arrays = {}
     for name, weight in weights_by_name(model).items():
         value = np.asarray(weight)
@@ -40,7 +40,7 @@ def stored(model):
 
 @pytest.fixture
 def read(tmp_path):
-    """Writes arrays to a safetensors file, and opens it: a function."""
+    """Return a function that writes arrays to a safetensors file and opens it."""
 
     def write(arrays):
         save_file(arrays, tmp_path / "model.safetensors")
@@ -139,7 +139,7 @@ class TestForms:
 
     @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
     def test_other_precisions_become_float32(self, tmp_path, stored, dtype):
-        import ml_dtypes  # noqa: F401, gives NumPy its bfloat16
+        import ml_dtypes  # noqa: F401, adds bfloat16 to NumPy
 
         arrays = {name: value.astype(dtype) for name, value in stored.items()}
         save_file(arrays, tmp_path / "model.safetensors")
@@ -250,7 +250,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("failing", [1, 2])
     def test_a_failure_leaves_no_checkpoint_under_the_final_name(self, tmp_path, model, monkeypatch, failing):
-        save_safetensors(tmp_path, {"output_weights": np.ones((2, 8))}, model.config)  # an older one
+        save_safetensors(tmp_path, {"output_weights": np.ones((2, 8))}, model.config)  # an older checkpoint
         calls = []
 
         def replace(source, target):

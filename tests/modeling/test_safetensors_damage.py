@@ -1,4 +1,4 @@
-"""Files of the Hugging Face layout that cannot be read: damaged, incomplete, or pickles. Each is one clear sentence."""
+"""Unreadable files of the Hugging Face layout (damaged, incomplete, or pickles) give one clear error message each."""
 
 import json
 import os
@@ -65,14 +65,14 @@ class TestDamage:
 class TestShards:
     @pytest.fixture
     def index_file(self, tmp_path):
-        # The numbers of the positions are in no index that needs them.
+        # No index needs to list the position ids.
         names = ("bert.pooler.dense.bias", "classifier.bias", "x", "bert.embeddings.position_ids")
         save_file({name: np.ones(8, np.float32) for name in names}, tmp_path / "model-00001-of-00002.safetensors")
         return tmp_path / "model.safetensors.index.json"
 
     def test_a_missing_index_is_named(self, index_file, tmp_path):
         (tmp_path / "a.pt").touch()
-        sentence = "model-00001-of-00002.safetensors is a part of a checkpoint, but model.safetensors.index.json is not"
+        sentence = "model-00001-of-00002.safetensors is part of a checkpoint, but model.safetensors.index.json does not"
         with pytest.raises(FileNotFoundError, match=re.escape(sentence)):
             open_checkpoint(tmp_path)
 
@@ -83,9 +83,9 @@ class TestShards:
             ("{}", 'has no "weight_map" of names to files; get it again'),
             ('{"weight_map": ["x"]}', 'has no "weight_map" of names to files; get it again'),
             ('{"weight_map": {"x": "model-00002-of-00002.safetensors"}}',
-             "names model-00002-of-00002.safetensors, not there; copy all files of the checkpoint"),
+             "names missing files: model-00002-of-00002.safetensors; copy all files of the checkpoint"),
             ('{"weight_map": {"y": "model-00001-of-00002.safetensors"}}',
-             "finds y in model-00001-of-00002.safetensors, which lacks it; get both again"),
+             "lists y in model-00001-of-00002.safetensors, which lacks it; get both again"),
             ('{"weight_map": {"bert.pooler.dense.bias": "model-00001-of-00002.safetensors"}}',
              "does not list classifier.bias, x of model-00001-of-00002.safetensors; get both again"),
         ],
@@ -104,7 +104,7 @@ class TestPickles:
 
     @pytest.mark.parametrize("path", ["", "pytorch_model.bin"])
     def test_a_pickle_is_never_opened(self, tmp_path, path):
-        # Unpickling this would make a file.
+        # Unpickling this would create a file.
         (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch " + bytes(tmp_path) + b"/ran'\ntR.")
         with pytest.raises(ValueError, match=re.escape(self.REMEDY) + "weights_only=True") as refusal:
             open_checkpoint(tmp_path / path)
@@ -137,7 +137,7 @@ class TestPickles:
         with pytest.raises(ValueError, match="is a pickle") as refusal:
             open_checkpoint(tmp_path / name)
         code = re.search('python -c "(.*)"$', str(refusal.value))[1]
-        # In the place of PyTorch: each file holds a tensor of its name.
+        # Replaces PyTorch: each file holds a tensor of its name.
         torch, safetensors = types.ModuleType("torch"), types.ModuleType("safetensors.torch")
         clone = types.SimpleNamespace(clone=lambda: np.ones(2, np.float32))
         torch.load = lambda file, map_location, weights_only: {file: clone} if weights_only else 1 / 0

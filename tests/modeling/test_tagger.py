@@ -1,4 +1,4 @@
-"""The feature-based tagger against NumPy, with padding, with dropout, and with an encoder that stays as it is."""
+"""The feature-based tagger against NumPy, with padding, with dropout, and with a frozen encoder."""
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ SEED = np.array([3, 0], np.int32)
 
 
 def make_tagger(num_layers=2, units=5, **changes):
-    """A tagger of random weights, biases included."""
+    """Makes a tagger of random weights, biases included."""
     tagger = FeatureBasedTagger(make_config(num_hidden_layers=num_layers, **changes), num_classes=3, units=units)
     rng = np.random.default_rng(0)
     for name, weight in weights_by_name(tagger).items():
@@ -31,7 +31,7 @@ def sigmoid(x):
 
 
 def lstm(x, kernel, recurrent_kernel, bias):
-    """Of one sequence [T, input]: the outputs [T, U]. Gates in the order input, forget, cell, output."""
+    """Computes the outputs [T, U] of one sequence [T, input]. Gates in the order input, forget, cell, output."""
     units = len(recurrent_kernel)
     hidden, cell, outputs = np.zeros(units), np.zeros(units), []
     for step in x:
@@ -49,7 +49,7 @@ def lstm(x, kernel, recurrent_kernel, bias):
 
 
 def expected_logits(tagger, features, row):
-    """The logits of the tokens of one row without its padding, in float64."""
+    """Returns the logits of the tokens of one row without its padding, in float64."""
     weights = {name: np.asarray(weight, np.float64) for name, weight in weights_by_name(tagger).items()}
     length = features["input_mask"][row].sum()
     encoded = tagger.bert(
@@ -102,7 +102,7 @@ def test_rows_that_fill_up_a_batch_change_nothing_and_are_given_to_no_lstm_witho
     logits = logits_of(tagger, filled)
     np.testing.assert_allclose(logits[:-3], alone, rtol=0, atol=1e-6)
     assert np.isfinite(logits).all()
-    # What cuDNN needs: in each row tokens first, at least one, then padding.
+    # cuDNN requires that each row has at least one token, and all padding at its end.
     lengths = [*features["input_mask"].sum(1), 1, 1, 1]
     assert len(masks) == 4
     for mask in masks:

@@ -1,4 +1,4 @@
-"""The tasks: losses against NumPy and the release, and sums that do not care how a batch is split."""
+"""The tasks: losses against NumPy and the original BERT, and sums that do not depend on the split of a batch."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_accuracies_count_the_first_of_the_highest_scores(model, features):
         "masked_lm_weights": np.tile(np.array([1, 1, 0], np.float32), (6, 1)),
         "next_sentence_labels": np.array([[0], [1], [0], [1], [0], [1]], np.int32),
     }
-    # Row 0: right at one of two. Row 1: 4 and 5 tie, so that 4 counts as the answer. Others: 0 is taken for the answer.
+    # Row 0: correct at one of two. Row 1: 4 and 5 tie, so 4 is the answer. Others: the answer is 0.
     logits[0, 0, 4] = 1.0
     logits[1, :, 4:6] = 1.0
     next_sentence = np.array([[2, 1], [2, 1], [2, 1], [1, 2], [1, 2], [1, 2]], np.float32)
@@ -163,7 +163,7 @@ def test_the_table_is_shared_by_embeddings_and_projection(model, features):
 
 
 def told(features, dropout_seed=None):
-    """Stands for a network whose answers are among the features, so that a part of a batch has its part of them."""
+    """A stand-in for a network that reads its answers from the features, so that each part of a batch gets its part."""
     return {name: features[name] for name in ("logits", "start_logits", "end_logits") if name in features}
 
 
@@ -172,7 +172,7 @@ def log_softmax(logits):
 
 
 def make_answers(shape, seed=0, **labels):
-    """Random logits of a shape, and the labels that belong to them."""
+    """Makes random logits of a shape, and labels for them."""
     logits = np.random.default_rng(seed).normal(scale=2, size=shape).astype(np.float32)
     return {"input_ids": np.ones((shape[0], 5), np.int32), "logits": logits, **labels}
 
@@ -267,7 +267,7 @@ def test_parts_of_fine_tuning_add_up_to_the_whole_batch(case):
         assert sum(part[name] for part in denominators) == pytest.approx(value, rel=1e-6)
     losses = [float(task.loss(task.numerators(part), whole_denominators)) for part in parts]
     assert sum(losses) == pytest.approx(float(task.loss(task.numerators(answers), whole_denominators)), rel=1e-5)
-    # Parts are of unlike size: means of means would be another number.
+    # The parts differ in size, so a mean of means would be another number.
     means = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
     assert np.mean(means) != pytest.approx(sum(losses), rel=1e-3)
 
@@ -314,7 +314,7 @@ def test_the_loss_of_the_classifier_is_the_release_s(golden_dir):
     assert float(numerators["loss"]) == pytest.approx(arrays["per_example_loss"].sum(), abs=5e-5)
     hits = arrays["logits"].argmax(-1) == arrays["labels"]
     assert float(task.metrics(numerators, denominators)["accuracy"]) == pytest.approx(hits.mean())
-    # Dropout reaches the head, and only in training.
+    # Dropout reaches the head, only in training.
     seed = np.array([3, 4], np.int32)
     assert abs(float(task.numerators(features, dropout_seed=seed)["loss"]) - float(numerators["loss"])) > 1e-3
 

@@ -1,4 +1,4 @@
-"""Whether a vocabulary belongs to a model."""
+"""Checks that a vocabulary belongs to a model."""
 
 import re
 
@@ -29,7 +29,7 @@ def test_a_piece_for_each_row_is_accepted(write, end):
 
 @pytest.mark.parametrize("pieces", [UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, ""]])
 def test_another_number_of_pieces_is_refused(write, pieces):
-    sentence = f"vocab.txt has {len(pieces)} pieces, but the model has 40 rows of word embeddings; give the vocabulary"
+    sentence = f"vocab.txt has {len(pieces)} tokens, but the model has 40 rows of word embeddings; give the vocabulary"
     with pytest.raises(ValueError, match=re.escape(sentence)):
         check_vocabulary(write(pieces), make_config())
 
@@ -38,7 +38,7 @@ def test_a_cased_model_is_refused_under_lower_casing(write):
     path = write(CASED)
     check_vocabulary(path, make_config(), do_lower_case=False)
     check_vocabulary(path, make_config())
-    with pytest.raises(ValueError, match=r"vocab\.txt is of a cased model, .*; give --do_lower_case=False"):
+    with pytest.raises(ValueError, match=r"vocab\.txt is cased, .*; give --do_lower_case=False"):
         check_vocabulary(path, make_config(), do_lower_case=True)
 
 
@@ -55,7 +55,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path, write):
 def test_released_vocabularies_are_told_apart(shared_dir, name):
     pieces = shared_dir(f"data/vocab/{name}.txt").read_text(encoding="utf-8").split("\n")
     assert not is_cased(pieces)
-    # A word with a capital that somebody added does not make a vocabulary cased.
+    # A user's added word with a capital does not make a vocabulary cased.
     assert not is_cased([*pieces, "COVID"])
     assert is_cased([piece.capitalize() for piece in pieces])
 
@@ -71,7 +71,7 @@ def test_pieces_with_accents_are_cased_unless_accents_are_kept(write):
     path = write(ACCENTED)
     check_vocabulary(path, make_config(), do_lower_case=True, strip_accents=False)
     with pytest.raises(
-        ValueError, match=r"pieces with capitals or accents lower-cased text never meets; give --do_lower"
+        ValueError, match=r"lower-cased text never contains its tokens with capitals or accents; give --do_lower"
     ):
         check_vocabulary(path, make_config(), do_lower_case=True)
 
@@ -88,5 +88,5 @@ def test_markers_are_no_pieces(write):
 )
 def test_capitals_that_no_piece_has_are_warned_of(write, messages, pieces, do_lower_case, warned):
     check_vocabulary(write(pieces), make_config(), do_lower_case)
-    told = "has no pieces with capitals, but the text keeps its capitals"
+    told = "has no tokens with capitals, but the text keeps its capitals"
     assert any(told in message for message in messages) == warned

@@ -1,4 +1,4 @@
-"""Other ways to the same numbers: packed rows, recomputed layers, products in 16 bits."""
+"""Packed rows, recomputed layers and 16-bit products give the same numbers as the plain computation."""
 
 import keras
 import numpy as np
@@ -37,7 +37,7 @@ PACKABLE = ("classes", "values", "several", "tokens", "pretraining")
 
 
 def make_task(kind, **changes):
-    """A task of a small model whose every weight is random, the same for the same kind."""
+    """Makes a task of a small model with random weights, always the same for a kind."""
     config = make_config(**changes)
     model, make = {
         "classes": lambda: (ClassifierModel(config, 3), lambda model: ClassificationTask(model, [0.5, 4.0, 0.25])),
@@ -59,13 +59,13 @@ def features_of(kind):
     if kind == "choices":
         inputs = ("input_ids", "input_mask", "segment_ids")
         features = {name: features[name].reshape(ROWS // 2, 2, LENGTH) for name in inputs}
-    if kind == "tokens":  # no label where there is no token
+    if kind == "tokens":  # padding has no label
         return features | {"label_ids": np.where(features["input_mask"], LABELS[kind]["label_ids"], -1)}
     return features | LABELS[kind]
 
 
 def metrics_and_gradients(task, features, seed=None):
-    """The metrics of a batch, and the gradients of its loss, by name."""
+    """Returns the metrics of a batch, and the gradients of its loss, by name."""
 
     features = {name: tf.constant(values) for name, values in features.items()}
     with tf.GradientTape() as tape:
@@ -125,6 +125,6 @@ def test_products_in_16_bits_come_near_those_in_32(kind):
         assert {gradient.dtype for gradient in gradients.values()} == {tf.float32}
         for name in (name for name in metrics if name.endswith("loss")):
             assert metrics[name] == pytest.approx(expected_metrics[name], rel=tolerance / 2)
-        # Of all gradients together, how far they are from those in float32.
+        # The distance of all gradients together from those in float32.
         distance = np.sqrt(sum(np.square(gradients[name] - expected[name]).sum() for name in expected))
         assert 0 < distance < tolerance * length

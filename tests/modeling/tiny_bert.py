@@ -6,7 +6,7 @@ from bert_keras.modeling import BertConfig, PretrainingModel, weights_by_name
 
 
 def make_config(**changes):
-    """A BERT of width 8; fields can be replaced."""
+    """Returns a config of width 8; fields can be replaced."""
     sizes = {
         "vocab_size": 40,
         "hidden_size": 8,
@@ -19,7 +19,7 @@ def make_config(**changes):
 
 
 def make_model(config, seed=0):
-    """A pre-training model whose every weight is random, biases and gammas included."""
+    """Returns a pre-training model with random weights, biases and gammas included."""
     model = PretrainingModel(config)
     rng = np.random.default_rng(seed)
     for name, weight in weights_by_name(model).items():
@@ -28,7 +28,7 @@ def make_model(config, seed=0):
 
 
 def make_features(config, batch_size=4, num_tokens=11, num_predictions=3, seed=0):
-    """A batch as the pre-training records hold it: ragged lengths, two segments, padded predictions."""
+    """Makes a batch like the pre-training records: ragged lengths, two segments, padded predictions."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(4, num_tokens + 1, batch_size)
     first_lengths = rng.integers(2, lengths)

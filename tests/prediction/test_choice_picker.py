@@ -1,4 +1,4 @@
-"""Which continuation is picked, against the network that was trained."""
+"""The picked continuation, compared with the trained network."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def pick(model, tmp_path_factory):
 
 
 def expected(model, text, choices):
-    """The probabilities of a plain call on the choices, padded to one length."""
+    """Returns the probabilities of a plain call on the choices, padded to one length."""
     rows = [["[CLS]", *text.split(), "[SEP]", *choice.split(), "[SEP]"] for choice in choices]
     features = {name: np.zeros((1, len(rows), 16), np.int32) for name in ("input_ids", "input_mask", "segment_ids")}
     for number, row in enumerate(rows):

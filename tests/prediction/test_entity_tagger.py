@@ -42,7 +42,7 @@ def test_an_entity_is_as_sure_as_its_least_sure_word(tmp_path):
     weight.assign(weight * [[0.9 if tag == "I-PER" else 1.0] for tag in TAGS])
     tagger = EntityTagger(write_fine_tuned(tmp_path, model, "token_classification", labels=TAGS, **OF_TAGS))
     answer = tagger("he walk paris")
-    # Of 40 one-hot numbers, normalised, the one is sqrt(39) and the others -1 / sqrt(39); C - 1 tags have other words.
+    # A normalised one-hot row of 40 has sqrt(39) and -1 / sqrt(39); C - 1 tags belong to other words.
     high, low = np.exp(np.sqrt(39)), np.exp(-1 / np.sqrt(39))
     shares = [word.probability for word in answer.words]
     assert shares[1] < shares[0]
@@ -65,7 +65,7 @@ def test_every_word_of_a_long_text_is_tagged_once(tagger, messages):
 def test_probabilities_are_those_of_a_plain_call(tmp_path, model_class):
     model = randomise(model_class(small_config(), len(TAGS)), seed=3)
     for name, weight in weights_by_name(model).items():
-        # The LSTMs have 768 units, whose sums would leave nothing between 0 and 1.
+        # The LSTMs have 768 units, whose sums would saturate every probability at 0 or 1.
         weight.assign(weight * (0.05 if name.startswith("tagger/layer") else 1))
     settings = OF_TAGS | {"tagger": "linear" if model_class is TokenClassifierModel else "bilstm"}
     folder = write_fine_tuned(tmp_path, model, "token_classification", labels=TAGS, **settings)

@@ -1,4 +1,4 @@
-"""Exports are asked like the models that they were made from, and give the same answers."""
+"""Exports take the same calls as their models, and give the same answers."""
 
 import json
 import shutil
@@ -63,7 +63,7 @@ CLASSES = {
 
 
 def flat(answer):
-    """An answer as texts and numbers; the numbers are compared to within rounding."""
+    """Returns an answer as texts and numbers; the numbers compare to within rounding."""
     if isinstance(answer, dict):
         return [part for key, value in answer.items() for part in [key, *flat(value)]]
     if isinstance(answer, list | tuple):
@@ -75,7 +75,7 @@ def flat(answer):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs and exports of all tasks, and exports of a pre-trained model; one export is in every format."""
+    """Runs and exports of all tasks, and exports of a pre-trained model; one export has every format."""
     folder = tmp_path_factory.mktemp("exports")
     for task, (make, settings) in MODELS.items():
         model = make()
@@ -120,13 +120,13 @@ def test_the_network_may_be_asked_as_it_is(folder):
 
 def test_the_saved_model_comes_first(folder, tmp_path):
     export = shutil.copytree(folder / "classification", tmp_path / "export")
-    # What cannot be loaded is not looked at while there is what comes before it.
+    # Breaks the formats one by one; a broken format does not matter while a preferred one exists.
     for name in ("litert", "onnx", "saved_model"):
         open_exported(export)
         path = export / PLACES[name]
         shutil.rmtree(path) if name == "saved_model" else path.write_bytes(b"broken")
     with pytest.raises(
-        FileNotFoundError, match=f"^{export / '1'} is not there, but {export / 'export.json'} names it; "
+        FileNotFoundError, match=f"^{export / '1'} does not exist, but {export / 'export.json'} names it; "
     ):
         open_exported(export)
 
@@ -138,11 +138,11 @@ def test_what_cannot_be_loaded_is_one_sentence(folder, tmp_path):
         with pytest.raises(ValueError, match=f"^{called} {export / PLACES[name]}: .*; export the model again$"):
             open_exported(export, name)
     (export / "1" / "saved_model.pb").write_bytes(b"broken")
-    with pytest.raises(ValueError, match=f"^{export / '1'} is no SavedModel of an export: .*; export the model again$"):
+    with pytest.raises(ValueError, match=f"^{export / '1'} is not a valid SavedModel of an export: .*; export the mo"):
         open_exported(export)
     with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed: .*--format=onnx$"):
         open_exported(folder / "vectors", "onnx")
-    with pytest.raises(FileNotFoundError, match="^.*pretrained is no export: there is no export.json; give what exp"):
+    with pytest.raises(FileNotFoundError, match="^.*pretrained is not an export: it has no export.json; give a fol"):
         open_exported(folder / "pretrained")
     for path in ("/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b", ""):
         (export / "export.json").write_text(json.dumps({"formats": {"onnx": {"path": path}}}))
@@ -151,7 +151,7 @@ def test_what_cannot_be_loaded_is_one_sentence(folder, tmp_path):
         ):
             open_exported(export)
     (export / "export.json").write_text('{"formats": ["onnx"]}')
-    with pytest.raises(ValueError, match='export.json does not say the "path" of each of its "formats"; take the file'):
+    with pytest.raises(ValueError, match='export.json does not give the "path" of each of its "formats"; take the fil'):
         open_exported(export)
 
 
@@ -174,11 +174,11 @@ def test_an_export_of_a_pretrained_model_fills_masks_and_scores(folder):
     exported = open_model(folder / "fill_mask")
     assert type(exported) is FillMask
     assert flat(exported(texts)) == flat(expected)
-    # The network is the whole one: more guesses can be had, and long texts through windows of 20 pieces.
+    # The whole network is available: more guesses, and windows of 20 tokens for long texts.
     other = open_model(folder / "fill_mask", top_k=7, long="window")
     assert [len(guesses) for guesses in other(texts)[0].masks] == [7, 7]
     assert len(other("the [MASK] " * 15).masks) == 15
-    with pytest.raises(ValueError, match="^text 1 has 30 pieces, 12 more than the 18 that the model takes"):
+    with pytest.raises(ValueError, match="^text 1 has 30 tokens, 12 more than the 18 that the model takes"):
         exported("the [MASK] " * 15)
     scores = [SentenceScorer(folder / name)("Paris is the capital") for name in ("pretrained", "fill_mask")]
     assert flat(scores[0]) == flat(scores[1])
@@ -204,24 +204,22 @@ def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
 
 def test_an_export_is_held_to_what_it_is_for(folder):
     vectors, masks = folder / "vectors", folder / "fill_mask"
-    with pytest.raises(ValueError, match="^layers is -1, -2, but .* has only the layer 0; ask for that$"):
+    with pytest.raises(ValueError, match="^layers is -1, -2, but .* has only the layer 0; choose that one$"):
         FeatureExtractor(vectors, layers=[-1, -2], max_seq_length=20)
     with pytest.raises(
-        ValueError, match="^max_seq_length is 21, but must be from 3 to the 20 pieces that the model take"
+        ValueError, match="^max_seq_length is 21, but must be from 3 to the 20 tokens that the model take"
     ):
         FeatureExtractor(vectors, layers=[0], max_seq_length=21)
     with pytest.raises(ValueError, match="is an export, which runs on one device; leave out strategy$"):
         FeatureExtractor(vectors, layers=[0], max_seq_length=20, strategy="several")
     for class_, path in ((FillMask, vectors), (NextSentence, masks), (FeatureExtractor, masks)):
         options = {"layers": [0], "max_seq_length": 20} if class_ is FeatureExtractor else {}
-        with pytest.raises(ValueError, match=f"^{path} is an export for .*; open it with prediction.open_model$"):
+        with pytest.raises(ValueError, match=f"^{path} is an export for .*; open it with bert_keras.open_model$"):
             class_(path, **options)
-    with pytest.raises(ValueError, match="^.*fill_mask is a model for fill_mask; open it with prediction.open_model$"):
+    with pytest.raises(ValueError, match="^.*fill_mask is a model for fill_mask; open it with bert_keras.open_model$"):
         Vectorizer(masks)
     for class_ in (FillMask, FeatureExtractor):
-        with pytest.raises(
-            ValueError, match="is an export, which says itself how text is prepared; leave out do_lower_case"
-        ):
+        with pytest.raises(ValueError, match="is an export, which sets how to prepare text; leave out do_lower_case"):
             class_(masks, do_lower_case=False)
 
 
@@ -237,7 +235,7 @@ def test_parts_of_two_exports_are_refused(folder, tmp_path):
     settings = json.loads((export / "task.json").read_text())
     (export / "task.json").write_text(json.dumps(settings | {"labels": ["no", "yes"]}))
     with pytest.raises(
-        ValueError, match=f"^{export} has a head of 3 classes, but .*task.json is of a model with 2; th"
+        ValueError, match=f"^{export} has a head of 3 classes, but .*task.json belongs to a model with 2; th"
     ):
         open_model(export)
     (export / "task.json").write_text(json.dumps(settings | {"max_seq_length": 41}))
@@ -285,6 +283,6 @@ def test_the_program_takes_exports(folder, capsys):
     assert ask("vectors", "he was") == f"he was\n  {shown} and 10 others; --json has all\n"
     for name, arguments in (("vectors", ["--top_k=2"]), ("fill_mask", ["--vocab_file=a", "--top_k=2"])):
         with pytest.raises(
-            ValueError, match=f"^{arguments[0].partition('=')[0]}: a fine-tuned model or an export says"
+            ValueError, match=f"^{arguments[0].partition('=')[0]}: a fine-tuned model or an export sets"
         ):
             ask(name, "he", *arguments)

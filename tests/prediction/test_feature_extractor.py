@@ -1,4 +1,4 @@
-"""The vectors of texts, against BERT in plain NumPy and against another library's figures."""
+"""Text vectors, compared with BERT in plain NumPy and with another library's numbers."""
 
 import importlib.util
 import pathlib
@@ -31,7 +31,7 @@ def random(tmp_path_factory):
 
 
 def reference(model, pieces):
-    """The embedding output and the output of every block for one sequence, unpadded: float64 [1 + L][T, H]."""
+    """Returns the embedding output and the output of every block for one unpadded sequence: float64 [1 + L][T, H]."""
     ids = np.array([[ID[piece] for piece in pieces.split()]])
     segment_ids = np.zeros_like(ids)
     segment_ids[0, pieces.split().index("[SEP]") + 1 :] = 1
@@ -67,8 +67,8 @@ def test_pooling_looks_at_no_padding(random, pooling, pool):
 
 def test_groups_change_neither_values_nor_order(random, monkeypatch, messages):
     expected = FeatureExtractor(random[1], [-1], max_seq_length=8)(TEXTS * 3)
-    # Of the pair 1 piece is too many, of the letters 14.
-    assert messages[-1] == "6 of 15 texts are longer than 8 pieces; pieces cut off their ends: 45"
+    # The pair has 1 token too many, the letters 14.
+    assert messages[-1] == "6 of 15 texts are longer than 8 tokens; tokens cut off their ends: 45"
     for name, value in (("_BYTES_A_GROUP", 1), ("_BYTES_A_GROUP", 2000), ("_BATCHES_A_GROUP", 2)):
         with monkeypatch.context() as patch:
             patch.setattr(features_module, name, value)
@@ -105,7 +105,7 @@ def test_long_texts_lose_their_ends_as_in_the_release(random, messages):
     for text, tokens in zip((letters, (letters, "k l"), (letters, letters)), expected, strict=True):
         assert extractor(text).tokens == tokens.split()
     assert messages[-3:] == [
-        f"1 of 1 texts are longer than 9 pieces; pieces cut off their ends: {number}" for number in (2, 5, 12)
+        f"1 of 1 texts are longer than 9 tokens; tokens cut off their ends: {number}" for number in (2, 5, 12)
     ]
 
 
@@ -122,7 +122,7 @@ def test_a_strategy_computes_the_same(random, pooling):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     extractor = FeatureExtractor(random[1], [-1], pooling, max_seq_length=32, batch_size=2, strategy=strategy)
     for features, other in zip(extractor(TEXTS), expected, strict=True):
-        # In batches of another size, products add up in another order; values are as large as 3.
+        # Other batch sizes change the summation order of products; values reach 3.
         np.testing.assert_allclose(features.values, other.values, atol=5e-6)
 
 
@@ -137,7 +137,7 @@ def test_a_strategy_computes_the_same(random, pooling):
         ({"layers": []}, '^layers is empty; give at least one, such as -1 for the last layer, or "embeddings"$'),
         ({"layers": ["last"]}, "^layers has last, but the model's 2 layers"),
         ({"pooling": "sum"}, '^pooling is "sum", but must be one of none, cls, mean, max$'),
-        ({"max_seq_length": 41}, "^max_seq_length is 41, but must be from 3 to the 40 pieces that the model takes$"),
+        ({"max_seq_length": 41}, "^max_seq_length is 41, but must be from 3 to the 40 tokens that the model takes$"),
         ({"max_seq_length": 2}, "^max_seq_length is 2, but must be from 3"),
         ({"batch_size": 0}, "^batch_size is 0, but must be at least 1$"),
     ],

@@ -1,4 +1,4 @@
-"""Lines of text as the release reads them."""
+"""Lines of text, split as the original BERT splits them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Masks are filled as the model fills them, wherever they stand."""
+"""FillMask fills masks at any position as the model does."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ PLACES = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", 
 
 @pytest.fixture(scope="module")
 def by_position(tmp_path_factory):
-    """Knows PLACES[position % 15] for each position, [CLS] being at 0."""
+    """A model that predicts PLACES[position % 15] for each position, with [CLS] at 0."""
     return write_model(tmp_path_factory.mktemp("by_position"), positional_model(PLACES))
 
 
 @pytest.fixture(scope="module")
 def by_heart(tmp_path_factory):
-    """Answers paris 0.5, ##ing 0.25, london 0.125, whatever it is asked."""
+    """A model that always answers paris 0.5, ##ing 0.25, london 0.125."""
     model = constant_model({"paris": 0.5, "##ing": 0.25, "london": 0.125})
     return write_model(tmp_path_factory.mktemp("by_heart"), model)
 
@@ -160,13 +160,13 @@ def test_a_text_that_just_fits_is_answered(by_position):
 
 
 def test_a_longer_text_is_refused(by_position):
-    with pytest.raises(ValueError, match=r"^text 2 has 39 pieces, 1 more than the 38 that the model takes; make it"):
+    with pytest.raises(ValueError, match=r"^text 2 has 39 tokens, 1 more than the 38 that the model takes; make it"):
         FillMask(by_position)(["[MASK]", "is " * 38 + "[MASK]"])
 
 
 def test_windows_are_around_each_mask(by_position, messages):
     fill_mask = FillMask(by_position, long="window", top_k=1)
-    # Of 100 pieces: 3 is in the window that starts at 0, 50 in the middle of one of 38, 97 and 99 in the one from 62.
+    # Of 100 tokens: 3 is in the window from 0, 50 in the middle of a window of 38, 97 and 99 in the window from 62.
     words = ["is"] * 100
     for place in (3, 50, 97, 99):
         words[place] = "[MASK]"
@@ -174,7 +174,7 @@ def test_windows_are_around_each_mask(by_position, messages):
     assert top_tokens(answer) == [PLACES[position % 15] for position in (1 + 3, 1 + 19, 1 + 97 - 62, 1 + 99 - 62)]
     assert answer.best.split()[50] == PLACES[20 % 15]
     [told] = [message for message in messages if message.startswith("text 1")]
-    assert told == "text 1 has 100 pieces, 62 more than the 38 that the model takes; it is looked at through windows"
+    assert told == "text 1 has 100 tokens, 62 more than the 38 that the model takes; it is read through windows"
 
 
 def test_a_window_is_a_plain_call_on_its_pieces(random):
@@ -190,13 +190,13 @@ def test_a_cut_text_keeps_its_first_masks(by_position, messages):
     answer = FillMask(by_position, long="truncate", top_k=1)("[MASK] " + "is " * 50)
     assert top_tokens(answer) == ["b"]
     assert answer.best == "b " + "is " * 50
-    assert "text 1 has 51 pieces, 13 more than the 38 that the model takes; only the first 38 are looked at" in messages
+    assert "text 1 has 51 tokens, 13 more than the 38 that the model takes; only the first 38 are used" in messages
 
 
 def test_a_mask_that_would_be_cut_off_is_refused(by_position):
     with pytest.raises(
         ValueError,
-        match=r"^text 1 has 1 of its 2 \[MASK\] beyond the 38 pieces that the model takes; choose long=window$",
+        match=r"^text 1 has 1 of its 2 \[MASK\] beyond the 38 tokens that the model takes; choose long=window$",
     ):
         FillMask(by_position, long="truncate")("[MASK] " + "is " * 50 + "[MASK]")
 
@@ -236,7 +236,7 @@ def test_cased_text_keeps_its_case_with_a_cased_vocabulary(tmp_path, messages):
     fill_mask = FillMask(folder)
     assert fill_mask.tokenizer.encode("Paris") == [CASED_TOKENS.index("Paris")]
     assert fill_mask.tokenizer.encode("paris") == [CASED_TOKENS.index("[UNK]")]
-    assert f"text keeps its capital letters: judging by the words of {folder / 'vocab.txt'}" in messages
+    assert f"keeping capital letters (guessed from the words of {folder / 'vocab.txt'})" in messages
 
 
 def test_cased_text_is_lower_cased_with_an_uncased_vocabulary(random):

@@ -1,4 +1,4 @@
-"""The folder of a fine-tuned model: found, checked, and opened as what it is."""
+"""Finding, checking and opening the folder of a fine-tuned model."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def test_the_task_says_the_class(tmp_path, model):
 
 def test_what_was_loaded_is_said(run, messages):
     open_model(run)
-    assert f"text is lower-cased: so says {run / 'model' / 'tokenizer_config.json'}" in messages
+    assert f"lower-casing text (set in {run / 'model' / 'tokenizer_config.json'})" in messages
     assert f"loaded 41 of 41 weights from {run / 'model' / 'model.ckpt-7'}" in messages
 
 
@@ -67,7 +67,7 @@ def test_a_folder_without_a_task_is_no_fine_tuned_model(tmp_path):
     [
         ('{"task": ', "task.json line 1: not valid JSON"),
         ("[]", r"task.json line 1: a JSON list where an object \{...\} is needed"),
-        ("{}", "task.json does not say which task it is of"),
+        ("{}", "task.json does not name its task"),
         (
             '{"task": "summary"}',
             'task.json: the task is "summary", but must be one of classification, regression, multi_',
@@ -115,7 +115,7 @@ def test_values_of_answers_and_taggers_are_held_to_their_kind(tmp_path):
 def test_a_checkpoint_of_other_classes_is_refused(run, model):
     write_fine_tuned(run, model, "classification", **(SETTINGS | {"labels": ["a", "b", "c"]}))
     message = (
-        r"model.ckpt-7 has a head of 2 classes, but .*task.json is of a model with 3; they are of two runs, so take"
+        r"model.ckpt-7 has a head of 2 classes, but .*task.json belongs to a model with 3; the files are from different"
     )
     with pytest.raises(ValueError, match=message):
         open_model(run)

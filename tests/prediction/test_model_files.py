@@ -1,4 +1,4 @@
-"""A model is found from one path, checked, and loaded as its training left it."""
+"""Finding a model from one path, checking it, and loading it with its training settings."""
 
 import json
 import shutil
@@ -65,7 +65,7 @@ def test_of_a_run_of_fine_tuning_its_model_answers(folder, model, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     folder.rename(run / "model")
-    # The newest checkpoint of training is not the one to use, and lies without config and vocabulary.
+    # The newest training checkpoint is not the right one, and its folder has no config or vocabulary.
     save_checkpoint(run / "model.ckpt-9", weights_by_name(random_model(seed=8)))
     (run / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
     with pytest.raises(FileNotFoundError, match=r"^there is no bert_config.json or config.json in .*run; put it there"):
@@ -102,7 +102,7 @@ def test_only_the_head_that_is_asked_needs_to_be_there(folder, model):
 
 
 def write_run(folder, do_lower_case=None, **settings):
-    """Writes a folder like that of a run whose records had this casing; None: an old run, which does not say."""
+    """Writes a run folder whose records had this casing; None: an old run without this field."""
     if do_lower_case is not None:
         (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": do_lower_case}))
     (folder / "run_config.json").write_text(json.dumps({"program": "run_pretraining", "settings": settings}))
@@ -113,23 +113,23 @@ def test_casing_is_that_of_the_folder_whatever_the_records_are_now(folder, messa
     (folder / "train_0.tfrecord").touch()
     write_metadata(str(folder / "train_0.tfrecord"), {"kind": "pretraining", "do_lower_case": True})
     assert FillMask(folder).tokenizer.tokenize("Paris") == ["[UNK]"]
-    assert f"text keeps its capital letters: so says {folder / 'tokenizer_config.json'}" in messages
+    assert f"keeping capital letters (set in {folder / 'tokenizer_config.json'})" in messages
 
 
 def test_the_folder_of_an_old_run_is_judged_by_its_vocabulary_and_names_no_other_file(folder, messages):
-    # A folder that was downloaded must not say which files are looked at.
+    # A downloaded folder must not point to other files.
     write_run(folder, input_file=f"{folder / 'train_*.tfrecord'}")
     (folder / "train_0.tfrecord").touch()
     with open(metadata_file(str(folder / "train_0.tfrecord")), "w") as file:
         file.write("{")
     assert FillMask(folder).tokenizer.tokenize("Paris") == ["paris"]
-    assert f"text is lower-cased: judging by the words of {folder / 'vocab.txt'}" in messages
+    assert f"lower-casing text (guessed from the words of {folder / 'vocab.txt'})" in messages
 
 
 def test_casing_may_be_in_a_tokenizer_config(folder, messages):
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert FillMask(folder).tokenizer.tokenize("Paris") == ["[UNK]"]
-    assert f"text keeps its capital letters: so says {folder / 'tokenizer_config.json'}" in messages
+    assert f"keeping capital letters (set in {folder / 'tokenizer_config.json'})" in messages
 
 
 @pytest.mark.parametrize("content", ["{}", '{"settings": 3}', '{"settings": {"input_file": null}}'])
@@ -162,27 +162,27 @@ def test_damaged_files_are_refused(folder, name, content, message):
 def test_accents_may_be_kept_under_lower_casing(tmp_path, model, messages):
     tokens = ["é" if token == "e" else token for token in TOKENS]
     folder = write_model(tmp_path / "accents", model, tokens)
-    # Lower-casing that takes them off is not what the vocabulary was made with.
+    # Lower-casing that strips accents contradicts this vocabulary.
     assert FillMask(folder).tokenizer.tokenize("É Paris") == ["[UNK]", "[UNK]"]
-    assert any("has no pieces with capitals, but the text keeps its capitals" in message for message in messages)
+    assert any("has no tokens with capitals, but the text keeps its capitals" in message for message in messages)
     (folder / "tokenizer_config.json").write_text('{"strip_accents": false}')
     assert FillMask(folder).tokenizer.tokenize("É Paris") == ["é", "paris"]
-    assert f"accents are kept: so says {folder / 'tokenizer_config.json'}" in messages
+    assert f"keeping accents (set in {folder / 'tokenizer_config.json'})" in messages
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": true}')
-    with pytest.raises(ValueError, match="pieces with capitals or accents lower-cased text never meets"):
+    with pytest.raises(ValueError, match="lower-cased text never contains its tokens with capitals or accents"):
         FillMask(folder)
 
 
 def test_joined_chinese_characters_are_warned_of(folder, messages):
     (folder / "tokenizer_config.json").write_text('{"tokenize_chinese_chars": false}')
     FillMask(folder)
-    assert any("tokenize_chinese_chars is false, which is not followed" in message for message in messages)
+    assert any("tokenize_chinese_chars is false, which is ignored" in message for message in messages)
 
 
 def test_casing_can_be_asked_for(folder, messages):
     write_run(folder, do_lower_case=True)
     assert FillMask(folder, do_lower_case=False).tokenizer.tokenize("Paris") == ["[UNK]"]
-    assert "text keeps its capital letters: as asked for" in messages
+    assert "keeping capital letters (as requested)" in messages
 
 
 def test_a_run_takes_what_its_training_had(folder, messages):
@@ -190,10 +190,10 @@ def test_a_run_takes_what_its_training_had(folder, messages):
     fill_mask = FillMask(folder)
     assert fill_mask.network.lengths == [12]
     assert len(fill_mask("is " * 9 + "[MASK]").masks) == 1
-    with pytest.raises(ValueError, match=r"^text 1 has 11 pieces, 1 more than the 10 that the model takes; "):
+    with pytest.raises(ValueError, match=r"^text 1 has 11 tokens, 1 more than the 10 that the model takes; "):
         fill_mask("is " * 10 + "[MASK]")
-    [told] = [message for message in messages if message.startswith("sequences are at most 12 pieces long")]
-    assert told.endswith(", as in training: the model has learnt nothing of its positions from 13 to 40")
+    [told] = [message for message in messages if message.startswith("sequences have at most 12 tokens")]
+    assert told.endswith(" (as in training): the model did not learn positions 13 to 40")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_otherwise_a_model_takes_what_it_has_positions_for(folder, settings):
 def test_the_longest_may_be_in_a_tokenizer_config(folder, messages, length, lengths):
     (folder / "tokenizer_config.json").write_text(f'{{"model_max_length": {length}}}')
     assert FillMask(folder).network.lengths == lengths
-    told = "sequences are at most 12 pieces long, so says the tokenizer_config.json: the model has learnt nothing"
+    told = "sequences have at most 12 tokens (set in tokenizer_config.json): the model did not learn"
     assert any(message.startswith(told) for message in messages) == (lengths == [12])
 
 
@@ -224,7 +224,7 @@ def test_the_length_in_the_folder_goes_before_that_of_training(folder):
 
 def test_a_cased_vocabulary_is_not_lower_cased(tmp_path, model):
     folder = write_model(tmp_path / "cased", model, CASED_TOKENS)
-    with pytest.raises(ValueError, match=r"vocab.txt is of a cased model, .* give --do_lower_case=False"):
+    with pytest.raises(ValueError, match=r"vocab.txt is cased, .* give --do_lower_case=False"):
         FillMask(folder, do_lower_case=True)
 
 
@@ -247,7 +247,7 @@ def test_a_part_that_is_not_there_is_named(folder, name, message):
 
 def test_a_vocabulary_of_another_size_is_refused(folder):
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS[:-1]))
-    with pytest.raises(ValueError, match="vocab.txt has 39 pieces, but the model has 40 rows of word embeddings; give"):
+    with pytest.raises(ValueError, match="vocab.txt has 39 tokens, but the model has 40 rows of word embeddings; give"):
         FillMask(folder)
 
 
@@ -285,7 +285,7 @@ def test_a_model_without_room_for_text_is_refused(tmp_path, predictor, num_posit
     folder = write_model(tmp_path / "model", constant_model({}, max_position_embeddings=num_positions))
     with pytest.raises(
         ValueError,
-        match=rf"^the model takes {num_positions} pieces, too few to have text between the {num_special} spe",
+        match=rf"^the model takes {num_positions} tokens, too few for text and the {num_special} special tokens of",
     ):
         predictor(folder)
 
@@ -298,7 +298,7 @@ def test_lengths_are_few_and_end_with_the_longest(longest, lengths):
 
 
 def test_a_model_takes_its_activation_and_dropout_from_the_config(tmp_path):
-    # The dropout of training has no part in an answer.
+    # Training dropout does not affect answers.
     model = random_model(seed=1, hidden_dropout_prob=0.9, attention_probs_dropout_prob=0.9)
     assert isinstance(model, PretrainingModel)
     folder = write_model(tmp_path / "model", model)
@@ -315,5 +315,5 @@ def test_a_given_config_of_another_meaning_is_refused(folder, tmp_path):
     config_file.write_text(
         (folder / "bert_config.json").read_text().replace('"hidden_act": "gelu"', '"hidden_act": "relu"')
     )
-    with pytest.raises(ValueError, match="^the given config is not that of .*: hidden_act is 'relu' and not 'gelu' as"):
+    with pytest.raises(ValueError, match="^the given config does not match that of .*: hidden_act is 'relu', not '"):
         FillMask(folder, config_file=config_file)

@@ -1,4 +1,4 @@
-"""The compiled network gives the release's own figures, padded and batched otherwise than there."""
+"""The compiled network gives the original BERT's numbers, with other padding and batches."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LENGTHS = lengths_up_to(48)
 
 @pytest.fixture(params=["pretraining_a", "pretraining_b"])
 def golden(request, golden_dir):
-    """A golden model, its examples as questions without padding, and the release's figures."""
+    """A golden model, its unpadded examples, and the original's numbers."""
     folder = golden_dir / request.param
     model = PretrainingModel(read_config(folder))
     load_weights(weights_by_name(model), folder / "bert_model.ckpt")

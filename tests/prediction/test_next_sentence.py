@@ -1,4 +1,4 @@
-"""Whether one text follows another."""
+"""Predicting whether one text follows another."""
 
 import pytest
 from known_models import constant_model, ids_of, plain_call, random_model, write_model
@@ -13,7 +13,7 @@ def random(tmp_path_factory):
 
 
 def expected(model, first, second):
-    """The probability by a plain call on the tokens of two texts."""
+    """Returns the probability from a plain call on the tokens of two texts."""
     ids = ids_of(f"[CLS] {first} [SEP] {second} [SEP]")
     num_first = len(first.split()) + 2
     return plain_call(model, ids, [0] * num_first + [1] * (len(ids) - num_first))[1]
@@ -75,11 +75,11 @@ def test_a_longer_pair_is_cut_as_chosen(random, messages, long, first, second):
     model, folder = random
     answer = NextSentence(folder, long=long)((FIRST, SECOND))
     assert answer.probability == pytest.approx(expected(model, " ".join(first), " ".join(second)), abs=1e-6)
-    assert any("text 1 has 52 pieces, 15 more than the 37 that the model takes; " in message for message in messages)
+    assert any("text 1 has 52 tokens, 15 more than the 37 that the model takes; " in message for message in messages)
 
 
 def test_a_longer_pair_is_refused_unless_said_otherwise(random):
-    with pytest.raises(ValueError, match=r"^text 2 has 52 pieces, 15 more than the 37 that the model takes; make it"):
+    with pytest.raises(ValueError, match=r"^text 2 has 52 tokens, 15 more than the 37 that the model takes; make it"):
         NextSentence(random[1])([("a", "b"), (FIRST, SECOND)])
 
 
@@ -100,5 +100,5 @@ def test_what_is_no_pair_is_refused(random, pair, message):
 
 @pytest.mark.parametrize("pairs", [(("a", "b"), ("c", "d")), (["a", "b"], ["c", "d"], ["e", "f"])])
 def test_pairs_come_in_a_list(random, pairs):
-    with pytest.raises(ValueError, match="^pairs were given in a tuple, .*; give a list of pairs$"):
+    with pytest.raises(ValueError, match="^a tuple is one pair of texts, .*; give a list of pairs$"):
         NextSentence(random[1])(pairs)

@@ -1,4 +1,4 @@
-"""Any number of texts, from any thread, within limits: what all predictors have in common."""
+"""Features common to all predictors: any number of texts, any thread, limits."""
 
 import concurrent.futures
 import dataclasses
@@ -37,7 +37,7 @@ TEXTS = [" ".join(TOKENS[5 + (i * k) % 30] for k in range(1, 2 + i % 9)) for i i
 
 
 def close_to(answer):
-    """A Classification as another one is to be, to within the rounding of another batch."""
+    """An expected Classification that compares to within the rounding of another batch."""
     return dataclasses.replace(answer, probabilities=pytest.approx(answer.probabilities, rel=1e-5))
 
 
@@ -134,7 +134,7 @@ def test_a_text_that_cannot_be_answered_stops_all_or_is_reported(run):
 
 
 def broken(model, name):
-    """A model with a weight that is not a number."""
+    """A model with a weight that is NaN."""
     weight = weights_by_name(model)[name]
     weight.assign(np.full(weight.shape, np.nan))
     return model

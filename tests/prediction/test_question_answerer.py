@@ -13,7 +13,7 @@ FILLER = "a b c d e f " * 10
 
 @pytest.fixture(scope="module")
 def knower(tmp_path_factory):
-    """Finds from "paris" or "the" to "france" or "capital"."""
+    """A model that answers from "paris" or "the" to "france" or "capital"."""
     model = word_finder({"paris": 5, "the": 3}, {"france": 6, "capital": 5})
     return write_fine_tuned(tmp_path_factory.mktemp("run"), model, "question_answering", **OF_ANSWERS)
 
@@ -22,7 +22,7 @@ def test_the_answer_has_its_place_in_the_text(knower):
     answerer = QuestionAnswerer(knower)
     context = f"He is, so: PARIS,\n the  Capital of france! {FILLER}"
     answer = answerer(("where is he", context))
-    # The line break is no single space, which is what stands between the words of an answer in the release.
+    # The context has a line break; the original BERT joins the words of an answer with single spaces.
     assert answer.text == "PARIS, the Capital"
     assert context[answer.start : answer.end] == "PARIS,\n the  Capital"
     assert answer.question == "where is he"
@@ -66,7 +66,7 @@ def test_answers_are_those_of_the_windows_put_together(tmp_path, version_2_with_
         examples, features, *logits, answerer.tokenizer, AnswerSettings(20, 5, version_2_with_negative, -0.5)
     )
     for answer, other in zip(answerer(pairs), expected, strict=True):
-        # In version 1 the release has a word for no answer at all.
+        # In version 1, the original BERT writes a special word for an empty answer.
         assert answer.text == ("" if other.best is None else other.text)
         assert answer.is_impossible == (not answer.text)
         assert [span.text for span in answer.n_best] == [candidate.text for candidate in other.candidates]
@@ -82,7 +82,7 @@ def test_the_stored_threshold_says_when_there_is_no_answer(tmp_path, threshold, 
     model = word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1})
     answerer = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings))
     answer = answerer(("where", "he is so paris is the capital"))
-    # Of 40 one-hot numbers, normalised, the one is sqrt(39) and the others -1 / sqrt(39).
+    # A normalised one-hot row of 40 numbers has sqrt(39) at the one and -1 / sqrt(39) elsewhere.
     one, other = np.sqrt(39), -1 / np.sqrt(39)
     assert answer.null_odds == pytest.approx(2 * (one + 5 * other) - 2 * (5 * one + other), abs=1e-3)
     assert answer.null_threshold == threshold

@@ -1,4 +1,4 @@
-"""The pseudo-log-likelihood of a text is the sum over its pieces, each masked in turn."""
+"""The pseudo-log-likelihood of a text is the sum over its tokens, each masked in turn."""
 
 import math
 
@@ -26,7 +26,7 @@ def random(tmp_path_factory):
 
 
 def expected_score(model, tokens, place):
-    """The log-probability of one of the tokens by a plain call in which it alone is masked."""
+    """Returns the log-probability of one of the tokens by a plain call that masks only this token."""
     ids = ids_of(" ".join(["[CLS]", *tokens, "[SEP]"]))
     masked = [*ids[: place + 1], ID["[MASK]"], *ids[place + 2 :]]
     return plain_call(model, masked, position=place + 1)[0][ids[place + 1]]
@@ -45,7 +45,7 @@ def test_a_score_is_the_sum_of_its_pieces(tmp_path):
 
 
 def test_each_piece_is_masked_at_its_own_place(tmp_path):
-    # Position 0 is [CLS]; the model knows a, b, c for positions 1, 2, 3.
+    # Position 0 is [CLS]; the model predicts a, b, c for positions 1, 2, 3.
     folder = write_model(tmp_path, positional_model(["p", "a", "b", "c"]))
     known, other = SentenceScorer(folder)(["a b c", "b a c"])
     assert known.log_probability == pytest.approx(3 * math.log(KNOWN_PROBABILITY), abs=1e-4)
@@ -93,7 +93,7 @@ def test_in_a_longer_text_each_piece_is_seen_through_its_own_window(random, mess
     for place, start in ((0, 0), (19, 0), (20, 1), (30, 11), (59, 22)):
         expected = expected_score(model, tokens[start : start + 38], place - start)
         assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
-    assert "text 1 has 60 pieces, 22 more than the 38 that the model takes; it is looked at through windows" in messages
+    assert "text 1 has 60 tokens, 22 more than the 38 that the model takes; it is read through windows" in messages
 
 
 def test_a_long_text_is_asked_about_in_parts(random, monkeypatch):
@@ -121,13 +121,13 @@ def test_of_a_longer_text_the_beginning_is_scored(random, messages):
     for place in (0, 20, 37):
         expected = expected_score(model, tokens[:38], place)
         assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
-    assert "text 1 has 50 pieces, 12 more than the 38 that the model takes; only the first 38 are looked at" in messages
+    assert "text 1 has 50 tokens, 12 more than the 38 that the model takes; only the first 38 are used" in messages
 
 
 def test_unknown_words_are_told(random, messages):
     [token] = SentenceScorer(random[1])("zebra").tokens
     assert token.token == "[UNK]"
-    assert "text 1: 1 of its 1 pieces are unknown; they are scored as [UNK]" in messages
+    assert "text 1: 1 of its 1 tokens are unknown; they are scored as [UNK]" in messages
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_unknown_words_are_told(random, messages):
     [
         ("", "^text 2 has no word; give a text to score$"),
         (" \x00\t", "^text 2 has no word; give a text to score$"),
-        ("[MASK]", r"^text 2 has a \[MASK\], and only whole texts have a score; write a word for it$"),
-        ("is " * 39, "^text 2 has 39 pieces, 1 more than the 38 that the model takes; make it shorter"),
+        ("[MASK]", r"^text 2 has a \[MASK\], but only complete texts can be scored; replace it with"),
+        ("is " * 39, "^text 2 has 39 tokens, 1 more than the 38 that the model takes; make it shorter"),
         (b"is", "^text 2 is of type bytes, but a str is needed$"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Masks in text, windows, and texts that are too long."""
+"""Masks in text, windows, and long texts."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ def tokenizer(tmp_path_factory):
         ("[MASK]", "[MASK]"),
         ("", ""),
         (" \t", ""),
-        # Only the mask is special in a text: all else is what the release makes of it.
+        # Only the mask is special in a text; the rest is tokenised like the original BERT.
         ("[SEP] [mask]", "[ sep ] [ mask ]"),
         ("[[MASK]]", "[ [MASK] ]"),
         ("A é[MASK]", "a [UNK] [MASK]"),
@@ -56,7 +56,7 @@ def test_a_text_that_fits_is_left_as_it_is(messages):
 
 def test_a_long_text_is_refused_and_told_by_how_much():
     message = (
-        r"^line 4 has 5 pieces, 2 more than the 3 that the model takes; "
+        r"^line 4 has 5 tokens, 2 more than the 3 that the model takes; "
         r"make it shorter, or choose long=truncate or long=window$"
     )
     with pytest.raises(ValueError, match=message):
@@ -68,13 +68,13 @@ def test_a_long_text_is_refused_and_told_by_how_much():
 def test_a_long_text_is_cut_and_said(messages):
     assert fit_text([1, 2, 3, 4, 5], 3, "truncate", "line 4") == [1, 2, 3]
     assert messages == [
-        "line 4 has 5 pieces, 2 more than the 3 that the model takes; only the first 3 are looked at",
+        "line 4 has 5 tokens, 2 more than the 3 that the model takes; only the first 3 are used",
     ]
 
 
 def test_windows_keep_the_whole_text_and_say_so(messages):
     assert fit_text([1, 2, 3, 4, 5], 3, "window", "line 4") == [1, 2, 3, 4, 5]
-    assert messages == ["line 4 has 5 pieces, 2 more than the 3 that the model takes; it is looked at through windows"]
+    assert messages == ["line 4 has 5 tokens, 2 more than the 3 that the model takes; it is read through windows"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_window_holds_its_place_and_wastes_no_room(num_pieces, room, data):
 )
 def test_a_window_on_a_pair_is_where_the_two_meet(first, second, kept_first, kept_second, messages):
     assert fit_pair(first, second, 5, "window", "pair 1") == (kept_first, kept_second)
-    assert messages[0].endswith("it is looked at through windows")
+    assert messages[0].endswith("it is read through windows")
 
 
 def truncate_as_the_release(first, second, room):

@@ -1,4 +1,4 @@
-"""Classes, numbers and labels of texts, against BERT in plain NumPy."""
+"""Classes, numbers and labels of texts, compared with BERT in plain NumPy."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def model():
 
 @pytest.fixture
 def open_as(model, tmp_path):
-    """Opens the model for a task: a function of the task and the settings that differ."""
+    """Return a function that opens the model for a task with changed settings."""
 
     def open_(task, model=model, **settings):
         labels = {} if task == "regression" else {"labels": LABELS}
@@ -30,7 +30,7 @@ def open_as(model, tmp_path):
 
 
 def logits_of(model, *pieces):
-    """The logits of one unpadded sequence: [CLS] and each of the segments with [SEP]."""
+    """Returns the logits of one unpadded sequence: [CLS] and each of the segments with [SEP]."""
     ids, segment_ids = [ID["[CLS]"]], [0]
     for number, segment in enumerate(pieces):
         ids += [ID[piece] for piece in [*segment.split(), "[SEP]"]]
@@ -97,7 +97,7 @@ def test_a_long_text_loses_its_end_and_the_log_says_so(model, open_as, messages)
     assert messages[-1] == "texts longer than the model takes (max_seq_length=16) lost their ends: 1"
 
 
-# 14 pieces a window, 5 apart; the last one begins before the text has been read.
+# Windows of 14 tokens, 5 apart; the last one starts before the end of the text.
 WINDOWS = [" ".join((LETTERS.split() + LETTERS.split())[start : start + 14]) for start in (0, 5, 10, 15, 20)]
 
 

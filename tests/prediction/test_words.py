@@ -1,4 +1,4 @@
-"""Running text into words, as tagged corpora have them."""
+"""Splitting running text into words like those of tagged corpora."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Outputs that cannot be written, or would replace an input, are refused before any work."""
+"""Unwritable outputs, and outputs that would replace an input, fail before any work."""
 
 import os
 
@@ -44,7 +44,7 @@ def test_what_cannot_be_an_output(folder, monkeypatch, name, message):
 
 
 def test_a_folder_without_permission_is_refused(folder, monkeypatch):
-    # The tests may run as root, who may write everywhere.
+    # Simulates the refusal, because root may write everywhere.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ValueError, match="cannot be written to"):
         check_output_file(str(folder / "new.txt"), "--output_file")

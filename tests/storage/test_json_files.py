@@ -1,4 +1,4 @@
-"""JSON that users bring."""
+"""JSON files from users."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_values_come_back(tmp_path):
     ("text", "sentence"),
     [
         ('{\n"a": }', r"a.json line 2: not valid JSON \(Expecting value, column 6\); give a config"),
-        ("[" * 100_000, "a.json: JSON of too many levels of brackets; give a config"),
+        ("[" * 100_000, "a.json: JSON is nested too deeply; give a config"),
         ("[1,\n" + "7" * 5000 + "]", "a.json line 2: a number of more than 4,300 digits; give a config"),
         (
             '["a",\n"b \\ud800 c"]',

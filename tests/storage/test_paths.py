@@ -1,4 +1,4 @@
-"""Local and remote paths behave alike. TensorFlow's file system in memory, `ram://`, stands for an object store."""
+"""Local and remote paths behave alike. TensorFlow's file system in memory, `ram://`, simulates an object store."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_bytes_and_text_come_back(folder):
     with paths.open_file(file, "r", newline="\n") as lines:
         assert list(lines) == ["Grüße\r\n", "zweite\n"]
     assert paths.size(file) == len("Grüße\r\nzweite\n".encode())
-    assert paths.modified(file) > 0 or folder.startswith("ram://")  # which notes no times
+    assert paths.modified(file) > 0 or folder.startswith("ram://")  # ram:// has no modification times
 
 
 def test_a_file_can_be_sought_in_and_read_in_parts(folder):

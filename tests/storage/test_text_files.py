@@ -1,4 +1,4 @@
-"""Text files that users bring."""
+"""Text files from users."""
 
 import bz2
 import gzip

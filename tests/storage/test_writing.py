@@ -1,4 +1,4 @@
-"""A file is the old one or the whole new one; locks; what cannot be flushed."""
+"""A written file is complete or still the old one; locks; failed flushes."""
 
 import concurrent.futures
 import errno

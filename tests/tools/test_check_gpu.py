@@ -1,4 +1,4 @@
-"""The program that the owner of a GPU runs: tried out on the CPU, and on a machine without a GPU."""
+"""The program for owners of a GPU, tested on the CPU and on a machine without a GPU."""
 
 import dataclasses
 import pathlib
@@ -19,7 +19,7 @@ TINY = dataclasses.replace(
 
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
-    """Makes what is compared tiny; gives the config file of what is timed."""
+    """Make the compared networks tiny; return the config file of the timed one."""
     monkeypatch.setattr(check_gpu, "SMALL", TINY)
     TINY.to_json_file(tmp_path / "bert_config.json")
     yield f"--bert_config_file={tmp_path / 'bert_config.json'}"
@@ -51,7 +51,7 @@ def test_a_step_on_the_cpu_is_what_the_cpu_computes(tiny, capsys):
     ]
     distances = [float(line.partition("differ by ")[2].partition(",")[0]) for line in compared]
     assert distances[0] == distances[1] == distances[-1] == 0
-    # The ways differ, each by what its precision says.
+    # The ways differ by the precision that each one states.
     assert 1e-4 < distances[2] < 1e-1
     assert 1e-5 < distances[3] < 2e-2
     assert len([line for line in lines if "ms a step" in line]) == 8
@@ -106,7 +106,7 @@ def test_the_tagger_is_compared_and_evaluates_rows_of_padding(tiny, monkeypatch)
 
 @dataclasses.dataclass
 class _Strategy:
-    """Stands in for a strategy of one device."""
+    """A stand-in for a strategy of one device."""
 
     name: str
     num_replicas_in_sync: int = 1

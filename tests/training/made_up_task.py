@@ -1,4 +1,4 @@
-"""A fine-tuning task of random features, for the tests of what all fine-tuning programs share."""
+"""A fine-tuning task of random features, for tests of the code that all fine-tuning programs share."""
 
 import json
 
@@ -22,7 +22,7 @@ NUM_TOKENS = 8
 
 
 def make_features(num_rows, seed, num_classes=2):
-    """Rows of random tokens; the label says whether the second is one of the first half of the vocabulary."""
+    """Makes rows of random tokens; the label says whether the second token is in the first half of the vocabulary."""
     random = np.random.default_rng(seed)
     mask = np.arange(NUM_TOKENS) < random.integers(4, NUM_TOKENS + 1, num_rows)[:, None]
     ids = random.integers(5, len(TOKENS), mask.shape) * mask
@@ -35,14 +35,14 @@ def make_features(num_rows, seed, num_classes=2):
 
 
 class MadeUp(FineTuning):
-    """Twenty-four rows to learn from and ten to evaluate on: of eight rows a batch, three steps a pass.
+    """A task of 24 training rows and ten evaluation rows; with batches of eight, an epoch has three steps.
 
     Args:
-        scores: figures that `evaluate` gives instead of the true ones, in turn; an exception among them is raised.
+        scores: metrics that `evaluate` returns in turn instead of the true ones; it raises exceptions among them.
         does_evaluate, does_predict: whether there are rows for it.
-        baseline: the figure of knowing nothing.
+        baseline: float; the accuracy of the baseline.
         num_classes: of the head.
-        name: stands for the data, as a digest would.
+        name: identifies the data, like a digest.
         labels: names of the classes.
     """
 
@@ -83,9 +83,9 @@ class MadeUp(FineTuning):
         if self.scores:
             accuracy = self.scores.pop(0)
             if isinstance(accuracy, BaseException):
-                # Another one, so that nobody who holds the scores holds what was open when it was raised.
+                # A copy, so that `scores` does not keep the objects of its traceback alive.
                 raise type(accuracy)(str(accuracy))
-        # Of other weights another number.
+        # A number that differs for other weights.
         return {"accuracy": accuracy, "margin": float(logits[:, 0].astype(np.float64).sum())}
 
     def baseline(self):
@@ -114,7 +114,7 @@ def write_start(folder, num_layers=1):
 
 
 def define_flags():
-    """The flags of a program that has none of its own."""
+    """Defines the flags of a program without special flags."""
     values = flags.FlagValues()
     define_fine_tuning_flags(values, max_seq_length=NUM_TOKENS)
     define_packing_flag(values)
@@ -123,14 +123,14 @@ def define_flags():
 
 
 def open_run(**given):
-    """Opens what a command line of these flags stands for."""
+    """Opens the run of a command line with these flags."""
     values = define_flags()
     parse(values, [PROGRAM, *(f"--{name}={value}" for name, value in given.items())], "")
     return open_fine_tuning(values, PROGRAM, (), ("classification",), ("max_seq_length",))
 
 
 def run(work, output_dir, **given):
-    """Runs a command; what is not given is what trains six steps of eight rows and evaluates."""
+    """Runs a command; by default it trains six steps of eight rows and evaluates."""
     usual = {"do_train": True, "do_eval": work.eval_features is not None, "do_predict": False}
     usual |= {"train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 0.01, "log_steps": 1}
     usual |= {"iterations_per_loop": 1, "output_dir": output_dir}
@@ -142,7 +142,7 @@ def run(work, output_dir, **given):
 
 
 def weights_in(folder):
-    """All that the newest checkpoint of a folder holds, by name."""
+    """Returns all tensors of the newest checkpoint of a folder, by name."""
     checkpoint = open_checkpoint(str(folder))
     return {name: checkpoint.read(name) for name in checkpoint.names}
 
@@ -154,11 +154,11 @@ def assert_bit_equal(first, second):
 
 
 def task_of(folder):
-    """The task.json of the model of a run."""
+    """Returns the task.json of the model of a run."""
     return json.loads((folder / "model" / "task.json").read_text(encoding="utf-8"))
 
 
 def rows_of(folder):
-    """The rows of metrics.csv without what depends on the clock."""
+    """Returns the rows of metrics.csv without the columns that depend on the clock."""
     rows = read_metrics(str(folder / "metrics.csv"))
     return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in rows]

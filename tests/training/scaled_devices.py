@@ -1,4 +1,4 @@
-"""Run by `test_scaled_devices.py`: two devices, each with a compiler of its own, in float16 and in float32."""
+"""Run by `test_scaled_devices.py`: two devices, each with its own compiler, in float16 and in float32."""
 
 import sys
 
@@ -32,7 +32,7 @@ NUM_ROWS = 8
 
 
 def make_examples():
-    """Examples of which the first half, which is the first device's, has no label at all and so no gradient."""
+    """Makes examples whose first half, that of the first device, has no labels and so no gradient."""
     random = np.random.default_rng(1)
     has_labels = np.arange(NUM_ROWS)[:, None] >= NUM_ROWS // 2
     return {
@@ -69,7 +69,7 @@ def state_of(trainer):
 
 
 def overflow(devices):
-    """Trains with gradients that overflow at first, on the second device alone."""
+    """Trains with gradients that overflow at first, on the second device only."""
     trainer = make_trainer(devices, "mixed_float16", 2.0**24)
     before, iterator = state_of(trainer), iter(batches_for(devices))
     totals = trainer.train(iterator, tf.constant(2))
@@ -88,7 +88,7 @@ def overflow(devices):
 
 
 def compile_passes(one_device, devices):
-    """Trains and evaluates, as it is and compiled by XLA."""
+    """Trains and evaluates, uncompiled and compiled by XLA."""
     plain, compiled = make_trainer(one_device), make_trainer(devices, start=2.0**15, is_compiled=True)
     states, losses = [], []
     for trainer, strategy in ((plain, one_device), (compiled, devices)):

@@ -1,4 +1,4 @@
-"""Run by `test_several_devices.py`: trains, evaluates and answers on one device and on several, and compares."""
+"""Run by `test_several_devices.py`: trains, evaluates and predicts on one device and on several, and compares."""
 
 import dataclasses
 import gc
@@ -41,7 +41,7 @@ CONFIG = BertConfig(
 
 
 def make_features(num_rows):
-    """Sentences with a tag for each token, such that the parts of a batch have unlike numbers of tokens that count."""
+    """Makes sentences with a tag for each token; the parts of a batch differ in the number of scored tokens."""
     random = np.random.default_rng(0)
     mask = np.arange(24) < random.integers(3, 25, num_rows)[:, None]
     return {
@@ -53,7 +53,7 @@ def make_features(num_rows):
 
 
 def make_examples(num_rows):
-    """Pre-training examples with unlike numbers of masked pieces."""
+    """Makes pre-training examples with different numbers of masked tokens."""
     random = np.random.default_rng(1)
     features = make_features(num_rows)
     del features["label_ids"]
@@ -79,7 +79,7 @@ def make_trainer(task, strategy, learning_rate, num_micro_batches=1):
 
 
 def train_evaluate_answer(strategy):
-    """Trains tagging, whose loss does not depend on the pooler; answers with it, and evaluates pre-training."""
+    """Trains tagging, whose loss does not depend on the pooler; predicts with it, and evaluates pre-training."""
     with strategy.scope():
         tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
         pretraining = PretrainingTask(set_weights(PretrainingModel(CONFIG)))
@@ -90,7 +90,7 @@ def train_evaluate_answer(strategy):
     batches = training_batches(features, 8, seed=5, is_trimmed=True)
     totals = trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(NUM_STEPS))
     totals = tf.nest.map_structure(float, totals)
-    assert totals["gradient_norm"] > NUM_STEPS, totals  # else nothing would be clipped
+    assert totals["gradient_norm"] > NUM_STEPS, totals  # otherwise no clipping would happen
     state = {name: value.numpy() for name, value in trainer.state.items()}
     assert {name: state[name].tobytes() for name in POOLER} == {name: pooler[name].tobytes() for name in POOLER}
     assert np.abs(state["bert/encoder/layer_0/output/dense/kernel/adam_m"]).min() > 0
@@ -102,7 +102,7 @@ def train_evaluate_answer(strategy):
 
 
 def train_packed(strategy):
-    """Trains two steps on packed rows, whose number no batch knows beforehand.
+    """Trains two steps on packed rows, whose number varies by batch.
 
     Returns:
         The state, and a weak reference to the memory of one of its variables.
@@ -119,7 +119,7 @@ def train_packed(strategy):
 
 
 def train_on_copies(strategy, num_rows):
-    """Trains a step on copies of one example with dropout, and one in which a copy counts without end."""
+    """Trains a step on copies of one example with dropout, and a step in which one copy has an infinite weight."""
     with strategy.scope():
         config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.5)
         task = PretrainingTask(set_weights(PretrainingModel(config)))
@@ -145,7 +145,7 @@ def main(count):
     for name, value in state.items():
         np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
     print("packed as one")
-    # So small that the gradients of each layer are several parts.
+    # Small enough to split the gradients of each layer.
     training_step._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
     one, several = train_evaluate_answer(one_device), train_evaluate_answer(devices)
     for expected, value in zip(tf.nest.flatten(one), tf.nest.flatten(several), strict=True):

@@ -1,4 +1,4 @@
-"""Classes, numbers, several labels and choices as a run: features, figures and files, without a network."""
+"""Runs on classes, numbers, several labels and choices: features, metrics and files, without a network."""
 
 import json
 import types
@@ -17,7 +17,7 @@ from bert_keras.training.run_dir import RunDir
 
 TRAIN = [("paris", "b"), ("london", "a"), ("france", "b"), ("he walked", "b"), ("she ate", "c")]
 DEV = [("paris was the capital", "b"), ("he", "a"), ("she", "c"), ("so hungry", "b"), ("the", "b")]
-# Right, right, wrong and sure, wrong and unsure, right.
+# Correct, correct, wrong and confident, wrong and uncertain, correct.
 LOGITS = np.float32([[0, 2, 0], [3, 0, 0], [4, 0, 0], [0.1, 0, 0], [0, 1, 0]])
 
 
@@ -30,7 +30,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def make(files, tmp_path):
-    """Makes the work of a run: a function of its rows and settings."""
+    """Return a function of rows and settings that makes the work of a run."""
 
     def make(train=TRAIN, dev=DEV, test=None, stored=None, **changes):
         flag_values = run_classifier.define_flags()
@@ -65,13 +65,13 @@ def test_figures_of_classes(make):
     work = make(eval_batch_size=2)
     metrics = work.evaluate({"logits": LOGITS})
     losses = -log_softmax(LOGITS, axis=1)[range(5), [1, 0, 2, 1, 1]]
-    f1_macro = np.mean([2 / 4, 4 / 5, 0])  # a: 1 of 3 right; b: 2 of 2, one missed; c: never
+    f1_macro = np.mean([2 / 4, 4 / 5, 0])  # a: 1 of 3 correct; b: 2 of 2, one false positive; c: never
     assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 3 / 5, "f1_macro": f1_macro})
     of_batches = np.mean([losses[:2].mean(), losses[2:4].mean(), losses[4]])
     assert work.results(metrics) == pytest.approx(
         {"eval_loss": losses.mean(), "eval_accuracy": 3 / 5, "eval_f1_macro": f1_macro, "loss": of_batches}
     )
-    # Always "b", of which there are most in training.
+    # Always "b", the most frequent class in training.
     assert work.baseline() == pytest.approx({"accuracy": 3 / 5, "f1_macro": np.mean([0, 6 / 8, 0])})
     assert make(metric="matthews").metric == "matthews"
 
@@ -118,7 +118,7 @@ def test_choices_share_one_logit_each(make):
 def test_answers_are_means_over_the_windows_of_a_text(make):
     long = " ".join(["he"] * 15)
     work = make(train=[(long, "a"), ("she", "b")], dev=[("he", "a"), (long, "b")], doc_stride=3)
-    # Rooms of ten pieces, three apart: 0 to 9, 3 to 12, 6 to 15.
+    # Windows have room for ten tokens, three apart: 0 to 9, 3 to 12, 6 to 15.
     assert work.eval_features["example_index"].tolist() == [0, 1, 1, 1]
     assert work.num_train_examples == 2
     assert len(work.train_features["input_ids"]) == 4
@@ -126,7 +126,7 @@ def test_answers_are_means_over_the_windows_of_a_text(make):
     shares = np.exp(log_softmax(logits, axis=1))
     answers = work.answers({"logits": logits}, work.eval_features)
     np.testing.assert_allclose(answers, [shares[0], shares[1:].mean(0)], rtol=1e-6)
-    # The second text is taken for an "a" as a whole, although most of its windows are not.
+    # The prediction for the whole second text is "a", although most of its windows say otherwise.
     assert answers[1].argmax() == 0
     metrics = work.evaluate({"logits": logits})
     assert metrics["accuracy"] == 1 / 2
@@ -193,7 +193,7 @@ def test_weights_of_classes(make):
     task = work.make_task(make_config())
     assert isinstance(task, ClassificationTask)
     assert task.class_weights == [1.0, 0.0, 2.5]
-    # What is evaluated is not weighted.
+    # The evaluation has no weights.
     assert work.evaluate({"logits": LOGITS}) == make().evaluate({"logits": LOGITS})
     assert make().class_weights is None
 
@@ -206,7 +206,7 @@ def test_weights_of_classes(make):
             '^--class_weights=1,2 is neither "balanced" nor 3 numbers, one for each of a, b, c in',
         ),
         ({"class_weights": "1,2,-1"}, '^--class_weights=1,2,-1 is neither "balanced" nor 3 numbers'),
-        ({"class_weights": "0,0,0"}, "^--class_weights=0,0,0 leaves nothing that counts; give weights above 0$"),
+        ({"class_weights": "0,0,0"}, "^--class_weights=0,0,0 gives every label the weight 0; give weights above 0$"),
         (
             {"kind": "multi_label", "class_weights": "balanced"},
             "^--class_weights is for data with one label each, but th",
@@ -214,7 +214,7 @@ def test_weights_of_classes(make):
         ({"doc_stride": 11}, "^--doc_stride is 11, but must be from 1 to 10"),
         (
             {"max_seq_length": 4},
-            r"^--max_seq_length is 4, but \[CLS\], \[SEP\] and a piece of each text need 5 or more",
+            r"^--max_seq_length is 4, but \[CLS\], \[SEP\] and a token of each text need 5 or more",
         ),
     ],
 )
@@ -227,7 +227,7 @@ def test_answers_that_are_no_numbers_are_refused(make):
     logits = LOGITS.copy()
     logits[1, 2] = np.nan
     with pytest.raises(
-        ValueError, match=r"^the model's answers to 1 of 5 sequences are not finite numbers; its weights"
+        ValueError, match=r"^the model's outputs for 1 of 5 sequences are not finite numbers; train again"
     ):
         make().evaluate({"logits": logits})
 
@@ -247,9 +247,9 @@ def test_facts_follow_what_is_learnt_and_what_is_judged_by(make):
 
 def test_features_follow_what_they_are_made_of(make, messages):
     make()
-    assert not any("made before" in message for message in messages)
+    assert not any("made earlier" in message for message in messages)
     make()
-    assert sum("rows, made before from the same data" in message for message in messages) == 2
+    assert sum("examples, made earlier from the same data" in message for message in messages) == 2
     features = make(max_seq_length=8).eval_features
     assert features["input_ids"].shape == (5, 8)
     assert make(train=[*TRAIN, ("so", "0")]).eval_features["label_ids"].tolist() == [2, 1, 3, 2, 2]

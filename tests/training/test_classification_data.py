@@ -1,4 +1,4 @@
-"""Which data a run reads, what it says about them, and what it refuses."""
+"""The data of a run, its log lines about them, and rejected data."""
 
 import json
 
@@ -49,14 +49,14 @@ def test_what_is_held_out_is_the_same_every_time_and_the_rest_is_trained_on(writ
     assert (len(data.train), len(data.dev)) == (35, 15)
     texts = [example.text_a for example in data.train + data.dev]
     assert sorted(texts) == sorted(row.split(",")[0] for row in rows)
-    # In the order of the file, and not its end or beginning.
+    # In file order, but neither its end nor its beginning.
     numbers = [int(example.id) for example in data.dev]
     assert numbers == sorted(numbers)
     assert numbers not in (list(range(15)), list(range(35, 50)))
     other = read(do_train=True, do_eval=True, train_file=train, eval_share=0.3, seed=2)
     assert digest_of(other.dev) == digest_of(data.dev)
     assert "train.csv: 15 of 50 examples, chosen at random, are held out for evaluation" in messages
-    # Where nothing is evaluated now, it may be later.
+    # Without an evaluation now, a later one is possible.
     assert digest_of(read(do_train=True, train_file=train, eval_share=0.3).train) == digest_of(data.train)
 
 
@@ -70,9 +70,7 @@ def test_a_label_of_held_out_examples_alone_is_known(write, messages):
 
 def test_what_is_hardly_meant_is_said(write, messages):
     read(do_train=True, train_file=write("n.csv", "text,label", *(f"t,{number / 8}" for number in range(30))))
-    assert messages[-1] == (
-        "30 labels are many for 30 examples: see that --label_column is right; numbers need --kind=regression"
-    )
+    assert messages[-1] == ("30 labels are many for 30 examples: check --label_column; numbers need --kind=regression")
     assert messages[-2].endswith("and 10 more")
     read(do_train=True, train_file=write("m.csv", "text,labels", "a,x|y", "b,y"), kind="multi_label")
     assert (
@@ -126,7 +124,7 @@ def test_the_figure_that_counts_comes_first(write, kind, labels, metric, names):
 )
 def test_a_figure_that_the_data_do_not_have_is_refused(write, kind, labels, metric, known):
     train = write("train.csv", "text,label", *(f"t,{label}" for label in labels))
-    with pytest.raises(ValueError, match=f"^--metric={metric} is not one of {known}, which such data have$"):
+    with pytest.raises(ValueError, match=f"^--metric={metric} is not one of the metrics of such data: {known}$"):
         read(do_train=True, train_file=train, kind=kind, metric=metric)
 
 
@@ -140,7 +138,7 @@ def test_a_figure_that_the_data_do_not_have_is_refused(write, kind, labels, metr
             "^--kind=multiple_choice needs --choice_columns: two or more columns, separated b",
         ),
         ({"kind": "multiple_choice", "choice_columns": ["a"]}, "^--kind=multiple_choice needs --choice_columns: two"),
-        ({"tfds_predict_split": "x"}, "^--tfds_predict_split says nothing about files of your own; leave it out$"),
+        ({"tfds_predict_split": "x"}, "^--tfds_predict_split does not apply to your own files; leave it out$"),
     ],
 )
 def test_flags_that_would_be_passed_over_are_refused(changes, message):
@@ -149,9 +147,9 @@ def test_flags_that_would_be_passed_over_are_refused(changes, message):
 
 
 def test_flags_that_say_nothing_about_tensorflow_datasets_are_refused():
-    with pytest.raises(ValueError, match="^--eval_share says nothing about the data of --tfds; leave it out$"):
+    with pytest.raises(ValueError, match="^--eval_share does not apply to the data of --tfds; leave it out$"):
         settings_of(do_train=True, tfds="imdb_reviews", eval_share=0.1)
-    with pytest.raises(ValueError, match="^--kind=multiple_choice is read from files of your own, not from --tfds$"):
+    with pytest.raises(ValueError, match="^--kind=multiple_choice needs your own files, not --tfds$"):
         settings_of(do_train=True, tfds="imdb_reviews", kind="multiple_choice")
 
 
@@ -178,7 +176,7 @@ def test_data_of_the_command_line_take_the_place_of_those_of_the_run():
         None,
         "nr",
     ]
-    # A file more is no other source.
+    # An additional file does not count as another source.
     settings = complete_settings(
         defaults() | of_the_run | {"predict_file": "b.csv"}, {"predict_file"}, defaults(), None
     )
@@ -191,7 +189,7 @@ def test_the_user_says_whether_there_is_a_header(write, messages):
     for has_header, texts in (("auto", "abcd"), ("false", "abcd"), ("true", "bcd")):
         data = read(do_train=True, train_file=train, **columns, has_header=has_header)
         assert [example.text_a for example in data.train] == list(texts)
-    with pytest.raises(ValueError, match="^--has_header says nothing about the data of --tfds; leave it out$"):
+    with pytest.raises(ValueError, match="^--has_header does not apply to the data of --tfds; leave it out$"):
         settings_of(do_train=True, tfds="imdb_reviews", has_header="true")
 
 
@@ -199,7 +197,7 @@ def test_held_out_examples_of_a_changed_file_are_not_evaluated_on(write, tmp_pat
     train = write("train.csv", "text,label", *(f"t{number},{number % 2}" for number in range(10)))
     stored = {"task": "classification", "labels": ["0", "1"], "is_pair": False}
     settings = {"do_eval": True, "train_file": train, "eval_share": 0.2, "output_dir": str(tmp_path)}
-    message = r"^--eval_share=0.2 of .*train.csv: the rest of it is not what the model in .* was trained on, so what is"
+    message = r"^--eval_share=0.2 of .*train.csv: the model in .* was not trained on exactly the rest of it; give"
     with pytest.raises(ValueError, match=message):
         read(stored, **settings)
     facts = {"data": {"labels": ["0", "1"], "training_examples": 8, "their_sha256": "0" * 16}}

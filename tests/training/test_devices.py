@@ -1,4 +1,4 @@
-"""The choice of the device. There is no TPU to run on: connecting to one is tested with a stand-in."""
+"""The choice of the device. There is no TPU to run on, so a stand-in tests the connection."""
 
 import json
 import types
@@ -20,7 +20,7 @@ def test_without_a_tpu_the_sentence_says_what_to_do():
 
 
 def test_two_ways_to_ask_for_devices_may_not_differ():
-    with pytest.raises(ValueError, match="--use_tpu asks for a TPU and --strategy=one for something else; leave one"):
+    with pytest.raises(ValueError, match="--use_tpu and --strategy=one contradict each other; leave one"):
         create_strategy("one", use_tpu=True)
 
 
@@ -30,7 +30,7 @@ def tf_config(cluster, kind="worker", index=0):
 
 @pytest.fixture
 def made(monkeypatch):
-    """What strategies would be made of; none is."""
+    """Return the list of calls that would make strategies; none is made."""
     calls = []
 
     def stand_in(name):
@@ -70,7 +70,7 @@ def test_several_workers_are_taken_where_there_are_several(made, monkeypatch, me
     create_strategy()
     assert made == [("multi_worker",)]
     assert messages == ["this is worker 1; waiting for all 2 workers to start", "devices: 4 of 2 workers, 2 of each"]
-    # Of one worker they are the devices of its machine.
+    # A single worker uses the devices of its machine.
     monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["a:1"]}))
     create_strategy()
     assert made[1:] == [("mirrored", ["/device:GPU:0", "/device:GPU:1"])]
@@ -88,7 +88,7 @@ def test_the_chief_is_the_first_of_the_workers(monkeypatch):
         ('{"cluster": 3}', "TF_CONFIG cannot be read"),
         (tf_config({"worker": ["a:1"], "ps": ["b:1"]}), "names ps, worker and says that this process is number 0 of"),
         (tf_config({"worker": ["a:1"]}, index=1), "names worker and says that this process is number 1 of worker; it"),
-        (json.dumps({"cluster": {"worker": ["a:1", "b:1"]}}), "it must name chief or worker alone, and say which of"),
+        (json.dumps({"cluster": {"worker": ["a:1", "b:1"]}}), "it must name only chief or worker, and say which of"),
     ],
 )
 def test_a_wrong_tf_config_is_told(made, monkeypatch, value, message):
@@ -126,5 +126,5 @@ def test_workers_that_nothing_names_are_told(made):
 def test_workers_come_before_anything_is_computed(monkeypatch):
     tf.constant(1)
     monkeypatch.setenv("TF_CONFIG", tf_config({"worker": ["127.0.0.1:1", "127.0.0.1:2"]}))
-    with pytest.raises(ValueError, match="TensorFlow has already computed something in this process, .*; start it an"):
+    with pytest.raises(ValueError, match="TensorFlow has already computed something in this process, .*; start a new"):
         create_strategy()

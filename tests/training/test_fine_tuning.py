@@ -1,4 +1,4 @@
-"""Runs of fine-tuning: what is trained, what is kept, and how a run that was interrupted goes on."""
+"""Fine-tuning runs: training, saved files, and resuming after an interruption."""
 
 import gc
 import json
@@ -32,20 +32,20 @@ def start(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def deep_start(tmp_path_factory):
-    """A model of two layers, for what treats layers differently."""
+    """A model of two layers, for tests of options that treat layers differently."""
     return write_start(tmp_path_factory.mktemp("deep_start") / "tiny", num_layers=2)
 
 
 @pytest.fixture(scope="module")
 def whole(start, tmp_path_factory):
-    """An uninterrupted run with an evaluation every two steps, and what it returned."""
+    """An uninterrupted run with an evaluation every two steps, and its return value."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     work = MadeUp(does_predict=True)
     return folder, run(work, folder, init_checkpoint=start, eval_steps=2, save_checkpoints_steps=4, do_predict=True)
 
 
 def stop_after(monkeypatch, step, number=signal.SIGTERM):
-    """Asks the process to stop as soon as the step after `step` is going to be taken."""
+    """Sends the process a stop signal just before the step after `step`."""
     steps_until_due = Pace.steps_until_due
 
     def stopping(self, at):
@@ -139,8 +139,8 @@ def test_evaluation_and_prediction_alone_take_the_model_and_the_settings_of_the_
     (folder / "predictions.json").unlink()
     assert run(MadeUp(does_predict=True), folder, do_train=False, do_predict=True) == metrics
     assert (folder / "predictions.json").read_bytes() == predictions
-    assert "settings that were not given are those of the run" in capsys.readouterr().out
-    # What was done in training, such as evaluating every two steps, is no reason to refuse a prediction.
+    assert "settings that were not given are taken from the run" in capsys.readouterr().out
+    # Training settings, such as evaluating every two steps, do not prevent a prediction.
     (folder / "predictions.json").unlink()
     assert run(MadeUp(does_evaluate=False, does_predict=True), folder, do_train=False, do_predict=True) is None
     assert (folder / "predictions.json").read_bytes() == predictions
@@ -159,7 +159,7 @@ def test_the_best_checkpoint_is_kept_and_of_equal_ones_the_first(start, tmp_path
     assert [row["accuracy"] for row in rows.values()] == ["0.5", "0.7", "0.7", "0.6", "0.7", "0.1"]
     assert task_of(tmp_path)["step"] == 2
     assert task_of(tmp_path)["metrics"]["accuracy"] == 0.7
-    # The weights of step 2, not those of the end, are in model/ and are what is evaluated last.
+    # model/ and the last evaluation have the weights of step 2, not of the last step.
     at_two = open_checkpoint(str(tmp_path / "model.ckpt-2"))
     for name, value in weights_in(tmp_path / "model").items():
         np.testing.assert_array_equal(value, at_two.read(name), err_msg=name)
@@ -186,11 +186,11 @@ def test_early_stopping_ends_training_and_it_stays_ended(start, tmp_path, capsys
     assert task_of(tmp_path)["step"] == 2
     before = weights_in(tmp_path), (tmp_path / "metrics.csv").read_bytes()
     run(MadeUp(), tmp_path, **flags)
-    assert "nothing to train: 2 evaluations brought no better accuracy" in capsys.readouterr().out
+    assert "nothing to train: 2 evaluations did not improve accuracy" in capsys.readouterr().out
     assert_bit_equal(before[0], weights_in(tmp_path))
     assert (tmp_path / "metrics.csv").read_bytes() == before[1]
     assert task_of(tmp_path)["step"] == 2
-    # With more patience it goes on where it ended.
+    # With more patience, the run continues from its end.
     run(MadeUp(scores=[0.9, 0.8]), tmp_path, **{**flags, "early_stopping": 5})
     assert [row["step"] for row in rows_of(tmp_path) if row["split"] == "eval"] == ["1", "2", "3", "4", "5", "6"]
     assert task_of(tmp_path)["step"] == 5
@@ -203,7 +203,7 @@ def test_what_an_evaluation_that_fails_would_have_said_is_made_up_for(start, tmp
     scores[failing] = MemoryError("no room")
     with pytest.raises(MemoryError, match="no room"):
         run(MadeUp(scores), tmp_path, **flags)
-    gc.collect()  # the run that failed lets go of its folder
+    gc.collect()  # the failed run releases its folder
     assert weights_in(tmp_path)["global_step"] == (6 if failing or not eval_steps else 3)
     run(MadeUp(scores=[0.5, 0.6][failing:]), tmp_path, **flags)
     rows = [(row["step"], row["accuracy"]) for row in rows_of(tmp_path) if row["split"] == "eval"]
@@ -277,7 +277,7 @@ def test_a_head_of_another_shape_is_refused_unless_a_new_one_is_asked_for(whole,
 
 def test_a_head_that_is_there_is_trained_on_unless_a_new_one_is_asked_for(whole, tmp_path):
     folder, _ = whole
-    # At this rate nothing moves, so that what is there at the end is what training began with.
+    # At this rate the weights do not change, so that the final weights are the initial ones.
     flags = {"init_checkpoint": folder, "learning_rate": 1e-30, "train_batch_size": 24, "num_train_epochs": 1}
     run(MadeUp(), tmp_path / "on", **flags)
     run(MadeUp(), tmp_path / "new", new_head=True, **flags)
@@ -324,7 +324,7 @@ def test_a_folder_with_a_run_on_other_data_is_refused(whole, start):
 def test_too_few_examples_for_a_step_are_refused(start, tmp_path):
     with pytest.raises(
         ValueError,
-        match="24 examples, --train_batch_size=25 and --num_train_epochs=1.0 come to no step; give a smaller batch",
+        match="24 examples, --train_batch_size=25 and --num_train_epochs=1.0 give no training step; give",
     ):
         run(MadeUp(), tmp_path / "run", init_checkpoint=start, train_batch_size=25, num_train_epochs=1)
     assert not (tmp_path / "run").exists()
@@ -337,7 +337,7 @@ def test_batches_that_cannot_be_divided_are_refused_before_anything_is_made(star
 
 
 def test_without_any_model_there_is_nothing_to_evaluate(tmp_path):
-    with pytest.raises(ValueError, match="there is no model: --output_dir=.*run holds none; train one with --do_train"):
+    with pytest.raises(ValueError, match="--output_dir=.*run does not contain a model; train one with --do_train"):
         run(MadeUp(), tmp_path / "run", do_train=False)
 
 
@@ -354,7 +354,7 @@ def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_p
     with pytest.raises(ValueError, match="is_one_of_several_tries was True and is False now"):
         run(MadeUp(baseline=2.0), tmp_path / "run", **{**flags, "num_seeds": 1})
     with monkeypatch.context() as patch:
-        stop_after(patch, 1)  # in the second: the first goes on at step 2
+        stop_after(patch, 1)  # in the second: the first resumes at step 2
         assert run(MadeUp(baseline=2.0), tmp_path / "run", **flags) is None
     assert run(MadeUp(baseline=2.0), tmp_path / "run", **flags) == metrics
     for name in ("tries.tsv", "eval_results.txt", "evaluation.json", "answers.json"):
@@ -362,7 +362,7 @@ def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_p
     assert files_below(tmp_path / "whole" / "model") == files_below(tmp_path / "run" / "model")
     rows = [line.split("\t") for line in (tmp_path / "whole" / "tries.tsv").read_text().splitlines()[1:]]
     assert [(seed, status) for seed, _, status in rows] == [
-        (seed, "failed: not above the 2 of knowing nothing") for seed in ("12345", "12346")
+        (seed, "failed: not above the baseline 2") for seed in ("12345", "12346")
     ]
     assert max(float(value) for _, value, _ in rows) == pytest.approx(metrics["accuracy"], rel=1e-5)
 
@@ -376,7 +376,7 @@ def test_a_try_is_the_run_that_its_settings_alone_would_be(start, tmp_path):
     assert_bit_equal(weights_in(tmp_path / "two" / "model"), weights_in(tmp_path / "one" / "model"))
     assert rows_of(chosen) == rows_of(tmp_path / "one")
     assert task_of(tmp_path / "two") == task_of(tmp_path / "one")
-    # The whole run can be asked as any other.
+    # The whole run works with the same commands as any other.
     assert run(MadeUp(does_predict=True), tmp_path / "two", do_train=False, do_predict=True)["margin"] == pytest.approx(
         task_of(tmp_path / "one")["metrics"]["margin"], rel=1e-6
     )
@@ -397,7 +397,7 @@ def test_a_stop_during_an_evaluation_loses_nothing(whole, start, tmp_path, monke
     folder, metrics = whole
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
     outputs = Inference.outputs
-    # In the evaluation of step 2, which is not saved otherwise; of step 4, which is; and of the last one.
+    # During the evaluation of step 2, which has no checkpoint otherwise; of step 4, which has one; and of the last one.
     for step in (2, 4, 6):
 
         def stopping(self, features, before_batch=lambda: None, step=step):
@@ -426,7 +426,7 @@ def test_recomputed_layers_train_the_same_weights(whole, start, tmp_path):
     assert run(MadeUp(), tmp_path / "run", **flags) == pytest.approx(metrics, rel=1e-5)
     expected = weights_in(folder)
     for name, value in weights_in(tmp_path / "run").items():
-        # The softmax takes no notice of the keys' biases: of their gradients, which are rounding, Adam makes steps.
+        # The softmax does not depend on the key biases, so Adam amplifies their gradients, which are rounding errors.
         if "self/key/bias" not in name:
             np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
 

@@ -1,4 +1,4 @@
-"""Warnings of evaluations whose figures would mislead."""
+"""Warnings about evaluations with misleading metrics."""
 
 import json
 
@@ -31,9 +31,9 @@ def test_an_evaluation_on_the_data_of_training_is_warned_of(files, messages, eva
     for settings in ({"eval_file": files[evaluated]}, {"eval_file": None, "predict_file": files[evaluated]}):
         warn_of_trained_data({"train_file": files["train"], **settings})
         assert len(messages) == is_warned
-        assert all(f"{files[evaluated]} is the data that the model is trained on" in message for message in messages)
+        assert all(f"{files[evaluated]} is the training data" in message for message in messages)
         messages.clear()
-    # The classifier does not judge what it predicts.
+    # The classifier does not score its predictions.
     warn_of_trained_data({"train_file": files["train"], "eval_share": 0.0, "predict_file": files[evaluated]})
     warn_of_trained_data({"train_file": None, "eval_file": files["train"]})
     assert messages == []
@@ -50,7 +50,7 @@ def test_reports_on_other_data_are_not_replaced_without_a_warning(tmp_path, mess
     warn_of_replaced_reports(run_dir, before)
     run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}, "data": before}))
     warn_of_replaced_reports(run_dir, describe_evaluation_data({"eval_file": "moved.tsv"}, FEATURES))
-    run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}}))  # of an earlier version
+    run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}}))  # written by an earlier version
     warn_of_replaced_reports(run_dir, other)
     assert messages == []
     run_dir.write_text("evaluation.json", json.dumps({"metrics": {"accuracy": 0.7}, "data": before}))

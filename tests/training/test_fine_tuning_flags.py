@@ -6,7 +6,7 @@ from absl import flags
 from bert_keras.cli.flags import parse
 from bert_keras.training.finetuning.flags import NumbersParser, define_fine_tuning_flags
 
-# Those of the release's run_classifier.py and run_squad.py, with their defaults, come first.
+# First the flags of the original run_classifier.py and run_squad.py, with their defaults.
 FLAGS = {
     "init_checkpoint": None,
     "bert_config_file": None,
@@ -79,12 +79,12 @@ def test_one_number_or_several(values):
         ("--learning_rate=fast", "'fast' is not a number"),
         ("--learning_rate=1e-5,", "'' is not a number"),
         ("--learning_rate=0", "0.0 is not above 0"),
-        ("--learning_rate=nan", "nan is not a number to count with"),
-        ("--num_train_epochs=inf", "inf is not a number to count with"),
+        ("--learning_rate=nan", "nan is not a finite number"),
+        ("--num_train_epochs=inf", "inf is not a finite number"),
         ("--num_train_epochs=-1", "-1.0 is not above 0"),
         ("--train_batch_size=1.5", "'1.5' is not a whole number"),
         ("--train_batch_size=0", "0 is not at least 1"),
-        ("--learning_rate=1e-5,2e-5,0.00001", "a number stands there twice: 1e-5,2e-5,0.00001"),
+        ("--learning_rate=1e-5,2e-5,0.00001", "a number occurs twice: 1e-5,2e-5,0.00001"),
         ("--num_seeds=0", "--num_seeds=0"),
         ("--seed=2147483648", "--seed=2147483648"),
         ("--layer_decay=1.1", "--layer_decay=1.1"),

@@ -1,4 +1,4 @@
-"""Parsing, and how a mistake is told."""
+"""Parsing of flags, and error messages."""
 
 import pytest
 from absl import flags

@@ -1,4 +1,4 @@
-"""What is computed, as XLA sees it: the steps hold to a TPU's rules, and what breaks them is found."""
+"""The XLA programs of the steps follow a TPU's rules, and the check finds violations."""
 
 import numpy as np
 import pytest
@@ -30,14 +30,14 @@ def settings_of(task, num_parts=1):
     return {**SETTINGS, "task": task, "gradient_accumulation_steps": num_parts}
 
 
-# Whether a batch is worked through in parts is the same for all tasks.
+# Splitting a batch into micro-batches works the same for all tasks.
 @pytest.mark.parametrize(("task", "num_parts"), [(task, 1 + (task == "pretraining")) for task in TASKS])
 def test_the_step_of_each_task_is_one_that_a_tpu_takes(task, num_parts):
     settings = settings_of(task, num_parts)
     trainer = make_step(settings, CONFIG)
     program = lower(trainer.step, features_of(settings, 4))
     assert find_faults(program.text) == []
-    # Weights, moments and the step counter are updated in place, but for those that the loss does not depend on: the
+    # Weights, moments and the step counter are updated in place, except those that the loss does not depend on: the
     # pooler's two, and their moments.
     num_unused = 6 if task in ("question_answering", "token_classification") else 0
     assert program.text.count("may-alias") == len(trainer.state) - num_unused
@@ -61,7 +61,7 @@ def test_evaluation_and_prediction_are_what_a_tpu_takes(task):
         features["is_real_example"] = tf.TensorSpec([4], tf.float32)
         assert find_faults(lower(Evaluator(task, STRATEGY).step, features).text) == []
         return
-    # Fine-tuning is judged by what `Inference` asks of the model.
+    # The fine-tuning tasks use the signature that `Inference` calls.
     inputs = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
     assert find_faults(lower(task.model, inputs).text) == []
 
@@ -69,8 +69,8 @@ def test_evaluation_and_prediction_are_what_a_tpu_takes(task):
 @pytest.mark.parametrize(
     ("function", "fault"),
     [
-        (lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 1)), "a dimension that is not known beforehand: [<=6]"),
-        (lambda x: tf.where(x > 1), "a dimension that is not known beforehand: [<=6,1]"),
+        (lambda x: tf.reduce_sum(tf.boolean_mask(x, x > 1)), "a dynamic dimension: [<=6]"),
+        (lambda x: tf.where(x > 1), "a dynamic dimension: [<=6,1]"),
         (lambda x: tf.cast(x, tf.float64) / 3, "numbers of 64 bits: f64"),
         (lambda x: tf.math.top_k(tf.cast(x, tf.float32), 1)[1], "a sort, which is slow"),
     ],
@@ -114,7 +114,7 @@ def test_what_belongs_on_the_host_cannot_be_lowered(function, spec):
 
 
 def assert_fixed(dataset):
-    """Numbers of 32 bits in shapes that are known beforehand: no strings, nothing ragged."""
+    """Checks for 32-bit numbers in static shapes: no strings, nothing ragged."""
     for name, spec in dataset.element_spec.items():
         assert isinstance(spec, tf.TensorSpec), name
         assert spec.dtype in (tf.int32, tf.float32), name

@@ -1,4 +1,4 @@
-"""The answers for all rows: those of the network itself, however the rows are batched and cut."""
+"""The answers for all rows equal those of the network itself, for any batches and padding."""
 
 import gc
 import weakref
@@ -46,7 +46,7 @@ def outputs_of(model, features, batch_size=3, is_trimmed=True):
 
 
 def one_by_one(model, features):
-    """What the network gives for each row alone, cut to its own length."""
+    """Returns the network's output for each row alone, cut to its own length."""
     rows = []
     for row, mask in enumerate(features["input_mask"]):
         length = mask.sum(-1).max()
@@ -61,14 +61,14 @@ def test_answers_are_those_for_each_row_alone_in_its_place(tiny_config, batch_si
     model, features = make_model(lambda: ClassifierModel(tiny_config, 3)), make_features()
     outputs = outputs_of(model, features, batch_size, is_trimmed)
     expected = np.stack([row["logits"] for row in one_by_one(model, features)])
-    assert np.ptp(expected, axis=0).min() > 1e-2  # rows that changed places would be seen
+    assert np.ptp(expected, axis=0).min() > 1e-2  # detects swapped rows
     assert outputs["logits"].dtype == np.float32
     np.testing.assert_allclose(outputs["logits"], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [lambda config: TokenClassifierModel(config, 3), SquadModel])
 def test_answers_for_tokens_are_filled_up_with_zeros(tiny_config, make):
-    # Nothing is as long as the features are, so that every batch is cut.
+    # All rows are shorter than the features, so every batch is cut.
     features = make_features(np.minimum(LENGTHS, 7))
     model = make_model(lambda: make(tiny_config))
     outputs = outputs_of(model, features)
@@ -87,7 +87,7 @@ def test_cut_or_not_the_answers_for_tokens_are_the_same(tiny_config):
     for name, values in cut.items():
         tokens = features["input_mask"] == 1
         np.testing.assert_allclose(values[tokens], whole[name][tokens], rtol=0, atol=1e-6)
-        # Uncut, padding has answers too, as the release's have.
+        # Uncut, padding has answers too, as in the original BERT.
         assert np.abs(whole[name][~tokens]).min() > 0
 
 
@@ -120,7 +120,7 @@ def test_weights_may_change_and_lengths_may_too_without_building_anew(tiny_confi
 def test_long_predictions_tell_how_far_they_are(tiny_config, monkeypatch, messages):
     monkeypatch.setattr("bert_keras.training.evaluation_pass._SECONDS_BETWEEN_LINES", -1.0)
     outputs_of(make_model(lambda: ClassifierModel(tiny_config, 3)), make_features())
-    assert messages == [f"{number} of 7 rows are predicted" for number in (3, 6, 7)]
+    assert messages == [f"predicted {number} of 7 sequences" for number in (3, 6, 7)]
 
 
 def test_inference_is_freed_without_a_search_for_garbage(tiny_config):

@@ -1,4 +1,4 @@
-"""The loop: what is due when, and how it ends."""
+"""The training loop: the schedule of its actions, and its end."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from bert_keras.training.loop import Pace, train
 
 
 class CountingTrainer:
-    """Counts steps; its loss and gradient norm are what `losses` and `norms` say of the step, 1 elsewhere."""
+    """A trainer that counts steps; `losses` and `norms` give its loss and gradient norm by step, 1 elsewhere."""
 
     def __init__(self, losses=None, on_step=None, norms=None):
         self.global_step = tf.Variable(0, dtype=tf.int64)
@@ -36,7 +36,7 @@ class CountingTrainer:
 
 
 class Recorder:
-    """Stands for the run folder and the report, and notes what they are told."""
+    """A stand-in for the run folder and the report, which records its calls."""
 
     def __init__(self):
         self.saved, self.rows, self.evaluated, self.steps_seen = [], [], [], 0
@@ -91,7 +91,7 @@ def test_calls_of_the_device_grow_as_long_as_they_are_short():
     trainer = CountingTrainer(on_step=take)
     run(trainer, Pace(1000, 1000, 1000, iterations_per_loop=64), clock=lambda: now[0])
     assert trainer.calls[:8] == [1, 2, 4, 8, 16, 32, 64, 64]
-    # Half a second for each call, as soon as they take longer: 64 x 0.5 / 0.6.
+    # Longer calls shrink to half a second: 64 x 0.5 / 0.6.
     slow = trainer.calls[trainer.calls.index(53) :]
     assert slow[:3] == [53, 44, 36]
 
@@ -118,13 +118,13 @@ def test_a_signal_ends_training_after_the_step_and_saves_once(number, save_check
     trainer = CountingTrainer(on_step=lambda step: os.kill(os.getpid(), number) if step == 3 else None)
     recorder = Recorder()
     pace = Pace(20, save_checkpoints_steps, 100)
-    # Ctrl-C is handed on, so that whatever called this ends as well.
+    # Raises Ctrl-C again, so that the calling program ends too.
     with pytest.raises(KeyboardInterrupt) if number == signal.SIGINT else contextlib.nullcontext():
         assert train(trainer, [None], recorder, recorder, pace, evaluate=lambda check_stop: {}) == (None, False)
     assert recorder.saved == [3]
     assert recorder.evaluated == []
     if number == signal.SIGTERM:
-        os.kill(os.getpid(), number)  # which comes late, and ends nothing any more
+        os.kill(os.getpid(), number)  # arrives late, and has no effect
         signal.signal(number, handler)
     assert signal.getsignal(number) == handler
     assert f"stopped by {number.name} after step 3, which is saved; the same command continues" in "\n".join(messages)
@@ -162,7 +162,7 @@ def test_of_several_workers_all_stop_where_one_is_asked_to_and_take_as_many_step
     asked = []
     trainer = CountingTrainer()
     recorder, result = run(trainer, Pace(20, 100, 100), sums=lambda numbers: asked.append(numbers) or next(answers))
-    assert trainer.calls == [1, 2]  # 8 // 3: what the three suggest, on average
+    assert trainer.calls == [1, 2]  # 8 // 3: the average of the three suggestions
     assert asked[0] == [1, 1, 0, 0]
     assert recorder.saved == [3]
     assert result is None
@@ -189,7 +189,7 @@ def test_an_evaluation_comes_after_the_checkpoint_of_its_step_and_may_end_traini
     pace = Pace(num_train_steps=20, save_checkpoints_steps=4, log_steps=20, eval_steps=2)
     result = train(trainer, [None], recorder, recorder, pace, evaluate=lambda check_stop: {"f1": 0.5}, judge=judge)
     assert result == ({"f1": 0.5}, True)
-    # Step 6 is saved because training ends there. What was judged is noted last, so that it is never judged too seldom.
+    # Step 6 is saved because training ends there. Evaluations are recorded last: a kill may repeat them, not skip them.
     first = ["judged 2: 0.5", "noted 2", "saved 4", "judged 4: 0.5", "noted 4"]
     assert order == [*first, "judged 6: 0.5", "noted 6", "saved 6"]
     assert int(trainer.global_step.numpy()) == 6
@@ -245,7 +245,7 @@ def test_workers_leave_an_evaluation_together():
     evaluated = []
 
     def sums(numbers):
-        asked = len(evaluated) == 3  # another worker
+        asked = len(evaluated) == 3  # another worker's signal
         return [2 * numbers[0], 2 * numbers[1], int(asked), 0]
 
     def evaluate(check_stop):

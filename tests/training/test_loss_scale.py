@@ -1,4 +1,4 @@
-"""Training in float16: what the loss is multiplied by, and what becomes of a step that overflows."""
+"""Training in float16: the loss scale, and steps that overflow."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ STRATEGY = tf.distribute.get_strategy()
 
 
 class FaintTask(ClassificationTask):
-    """Its gradients are so small that float16 has no numbers for many of them."""
+    """A task whose gradients are so small that many of them underflow in float16."""
 
     def loss(self, numerators, denominators):
         return super().loss(numerators, denominators) * 2.0**-20
@@ -92,7 +92,7 @@ def test_a_step_that_overflows_changes_no_weight_and_halves_the_scale(tiny_confi
     for name, value in after.items():
         assert value.tobytes() == before[name].tobytes(), name
 
-    # It goes on halving until the gradients fit, and then the weights move; what is told is of those steps alone.
+    # The scale halves until the gradients fit, and then the weights change; the metrics cover only those steps.
     totals, after = train(trainer, batches, 8)
     num_skipped = int(totals["num_skipped"])
     assert 1 <= num_skipped <= 7
@@ -117,7 +117,7 @@ def test_the_scale_doubles_after_good_steps_and_halves_after_a_bad_one():
     assert after(True) == (8, 0)
     assert after(True, True, False) == (4, 0)
     assert after(True, True, True, True) == (8, 1)
-    # Neither without end: what does not fit at 1 is no matter of the scale.
+    # The scale is bounded on both sides: a gradient that overflows at 1 has another cause.
     assert after(*[False] * 5) == (1, 0)
     assert after(*[True] * 3 * 30) == (2**24, 0)
 

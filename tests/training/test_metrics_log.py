@@ -1,4 +1,4 @@
-"""metrics.csv, TensorBoard's events and the picture of the curves."""
+"""metrics.csv, TensorBoard's events and the plot of the curves."""
 
 import glob
 import uuid

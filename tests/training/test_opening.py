@@ -1,4 +1,4 @@
-"""The start of a fine-tuning program: what does not go together is refused before any data are read."""
+"""The start of a fine-tuning program rejects contradictory flags before it reads any data."""
 
 import json
 
@@ -17,7 +17,7 @@ def start(tmp_path_factory):
 
 @pytest.fixture
 def trained(start, tmp_path):
-    """What a run of three classes left in its folder: a newest checkpoint and, from before, the model to use."""
+    """The folder of a run of three classes: a newest checkpoint and, from an earlier step, the model to use."""
     folder = tmp_path / "trained"
     weights = weights_by_name(ClassifierModel(read_config(start), 3))
     (folder / "model").mkdir(parents=True)
@@ -61,13 +61,13 @@ def test_without_training_the_model_that_is_there_is_opened(trained, tmp_path, n
     opened = open_run(do_predict=True, **flags)
     assert opened.files.checkpoint.prefix == str(trained / "model" / "model.ckpt-4")
     assert opened.stored["labels"] == ["a", "b", "c"]
-    # As it was trained, whatever the default of the flag is; what is given counts more.
+    # The setting of the training replaces the flag's default; an explicit flag overrides it.
     assert opened.settings["max_seq_length"] == 6
     assert open_run(do_predict=True, max_seq_length=5, **flags).settings["max_seq_length"] == 5
 
 
 def test_a_run_that_was_interrupted_is_asked_as_it_is(trained, tmp_path, start):
-    """Not the fine-tuned model that it started from, whose labels may be others."""
+    """It does not open the fine-tuned model that it started from, whose labels may differ."""
     folder = tmp_path / "interrupted"
     folder.mkdir()
     config = json.loads((trained / "run_config.json").read_text())
@@ -84,7 +84,7 @@ def test_a_model_of_another_program_is_refused(trained, tmp_path):
     task = json.loads((trained / "model" / "task.json").read_text())
     (trained / "model" / "task.json").write_text(json.dumps({**task, "task": "question_answering"}))
     with pytest.raises(
-        ValueError, match=r"the model in .*model is of the task question_answering; give one of run_made_up"
+        ValueError, match=r"the model in .*model was trained for question_answering; give one from run_made_up"
     ):
         open_run(do_predict=True, init_checkpoint=trained, output_dir=tmp_path / "new")
 
@@ -124,7 +124,7 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
             r"missing: --init_checkpoint, the model to start from \(or, to start from random numbers, "
             r"--bert_config_file\)",
         ),
-        ({"do_eval": True, "init_checkpoint": None}, "there is no model: --output_dir=.* holds none; train one with"),
+        ({"do_eval": True, "init_checkpoint": None}, "--output_dir=.* does not contain a model; train one with"),
         ({"do_train": True, "num_seeds": 2}, "several seeds or settings are compared by an evaluation; give --do_eval"),
         ({"do_train": True, "learning_rate": "1e-5,2e-5"}, "several seeds or settings are compared by an evaluation"),
         ({"do_train": True, "train_batch_size": "1,2"}, "several seeds or settings are compared by an evaluation"),
@@ -149,6 +149,6 @@ def test_what_does_not_go_together_is_refused(start, tmp_path, flags, message):
 
 
 def test_an_evaluation_in_training_says_nothing_about_predicting_alone(trained):
-    """The run was trained with --eval_steps; its settings are taken, and there is nothing to evaluate now."""
+    """The run was trained with --eval_steps; its settings apply, and this command has nothing to evaluate."""
     opened = open_run(do_predict=True, output_dir=trained)
     assert (opened.settings["eval_steps"], opened.settings["do_eval"]) == (2, False)

@@ -1,4 +1,4 @@
-"""Training on packed rows gives what training on the same examples in rows of their own gives."""
+"""Training on packed rows gives the same results as training on the same examples unpacked."""
 
 import functools
 import json
@@ -37,7 +37,7 @@ CONFIG = BertConfig(
 
 
 def make_features(kind):
-    """Thirty sequences of 3 to 24 tokens; of the labels of tokens, some do not count."""
+    """Makes thirty sequences of 3 to 24 tokens; some token labels are ignored."""
     random = np.random.default_rng(0)
     mask = np.arange(24) < random.integers(3, 25, 30)[:, None]
     labels = np.where(mask, random.integers(-1, 3, mask.shape), -1) if kind == "tokens" else random.integers(0, 3, 30)
@@ -50,7 +50,7 @@ def make_features(kind):
 
 
 def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
-    """A trainer of known weights, and its batches."""
+    """Makes a trainer of known weights, and its batches."""
     model = {"tokens": TokenClassifierModel, "classes": ClassifierModel}[kind](CONFIG, 3)
     task = TokenClassificationTask(model) if kind == "tokens" else ClassificationTask(model, [0.5, 4.0, 0.25])
     model.head.dropout.rate = 0.0
@@ -68,7 +68,7 @@ def make_trainer(kind, num_parts=1, is_packed=False, is_fixed=False):
 
 
 def train(*arguments, **more):
-    """Trains a few steps and returns their metrics and the weights at the end."""
+    """Trains a few steps and returns their metrics and the final weights."""
     trainer, batches = make_trainer(*arguments, **more)
     totals = trainer.train(iter(batches), tf.constant(NUM_STEPS))
     return tf.nest.map_structure(float, totals), {name: value.numpy() for name, value in trainer.state.items()}
@@ -87,7 +87,7 @@ def test_packed_steps_have_the_losses_gradients_and_weights_of_unpacked_ones(kin
         assert value == pytest.approx(expected, rel=1e-5)
     assert state.keys() == expected_state.keys()
     for name, value in state.items():
-        # The softmax takes no notice of the keys' biases: of their gradients, which are rounding, Adam makes steps.
+        # The softmax does not depend on the key biases, so Adam amplifies their gradients, which are rounding errors.
         if "self/key/bias" not in name:
             np.testing.assert_allclose(value, expected_state[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
@@ -112,7 +112,7 @@ def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, monk
     flags = {"init_checkpoint": start, "num_train_epochs": 1}
     metrics = run(MadeUp(), tmp_path / "unpacked", **flags)
     assert run(MadeUp(), tmp_path / "packed", pack=True, **flags) == pytest.approx(metrics, rel=1e-5)
-    text = "packing: 8 examples fill 7.7 rows of 8 pieces, at most 8; padding: 19.0 %, unpacked 22.4 %"
+    text = "packing: 8 examples fill 7.7 rows of 8 tokens, at most 8; padding: 19.0 %, unpacked 22.4 %"
     assert text in " ".join(capsys.readouterr().out.split())
     expected = weights_in(tmp_path / "unpacked")
     for name, value in weights_in(tmp_path / "packed").items():

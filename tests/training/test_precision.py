@@ -1,4 +1,4 @@
-"""What --precision=auto stands for, and what is told about a choice that the hardware is slow in."""
+"""The meaning of --precision=auto, and warnings about a precision that is slow on the hardware."""
 
 import types
 
@@ -16,7 +16,7 @@ SAPPHIRE_RAPIDS = "processor\t: 0\nflags\t\t: fpu avx512f avx512_bf16 amx_bf16\n
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """Returns a function that makes the machine one of a processor and of GPUs: their names and capabilities."""
+    """Return a function that simulates a machine from a processor and from GPUs: their names and capabilities."""
 
     def make(processor=SKYLAKE, **gpus):
         (tmp_path / "cpuinfo").write_text(processor)

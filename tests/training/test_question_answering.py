@@ -1,4 +1,4 @@
-"""What SQuAD brings into a run, with logits that are made up instead of a network."""
+"""The SQuAD work of a run, with fixed logits instead of a network."""
 
 import json
 
@@ -38,7 +38,7 @@ def tokenizer(tmp_path):
 
 @pytest.fixture
 def work(tmp_path, tokenizer):
-    """Makes a QuestionAnswering: a function of the questions of each file and the settings of the answers."""
+    """Return a function of the questions of each file and the answer settings that makes a QuestionAnswering."""
 
     def make(train=None, evaluate=None, predict=None, given=False, language=None, **settings):
         files = {"train_file": train, "eval_file": evaluate, "predict_file": predict}
@@ -53,7 +53,7 @@ def work(tmp_path, tokenizer):
 
 
 def outputs_of(null_scores):
-    """Logits that answer each question with the name, by odds of null_scores - 4."""
+    """Returns logits that answer each question with the name, by odds of null_scores - 4."""
     start, end = np.zeros((2, len(null_scores), 12), np.float32)
     start[:, 0] = null_scores
     start[:, NAME] = 3
@@ -71,7 +71,7 @@ def test_the_figures_of_the_first_version(work, tmp_path):
     made = work(evaluate=answered, version_2_with_negative=False)
     outputs = outputs_of([0, 0])
     outputs["end_logits"][1, NAME + 2] = 9
-    # "ada" is right; of "bob lives rome" one word of three is.
+    # "ada" is correct; of "bob lives rome" one word of three is.
     assert made.evaluate(outputs) == pytest.approx({"exact_match": 50.0, "f1": 75.0})
     assert made.baseline() == {"exact_match": 0.0, "f1": 0.0}
     assert (made.metric, made.metric_names) == ("f1", ("exact_match", "f1"))
@@ -99,9 +99,9 @@ def test_answers_in_another_language_are_compared_by_its_rules(work, version_2_w
 def test_a_script_without_spaces_is_warned_of_unless_the_language_is_named(work, messages):
     settings = {"evaluate": with_answer("北京大学", "a"), "version_2_with_negative": False}
     work(**settings, language="zh")
-    assert not any("right in part" in message for message in messages)
+    assert not any("partly correct" in message for message in messages)
     work(**settings)
-    assert sum("an answer that is right in part has F1 0" in message for message in messages) == 1
+    assert sum("a partly correct answer has F1 0" in message for message in messages) == 1
 
 
 def test_an_id_may_be_a_number(work, tmp_path):
@@ -115,7 +115,7 @@ def test_an_id_may_be_a_number(work, tmp_path):
 
 def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best(work, tmp_path, messages):
     made = work(evaluate=PARAGRAPHS, predict=without_answers(PARAGRAPHS))
-    # Odds of 1, 2, 3 and 5: with a threshold of 0 nothing is answered, with 2 all is right.
+    # Odds of 1, 2, 3 and 5: a threshold of 0 gives no answers, a threshold of 2 makes all correct.
     outputs = outputs_of([5, 6, 7, 9])
     metrics = made.evaluate(outputs)
     assert metrics == {
@@ -146,7 +146,7 @@ def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best
     run_dir = RunDir(str(tmp_path), "run_squad")
     made.write_evaluation(run_dir, outputs)
     assert messages[-1].endswith("eval_file.json: --null_score_diff_threshold=2 gives the best F1, 100")
-    # Questions that it was found on do not profit from it; others do.
+    # The questions that determined the threshold do not use it; others do.
     assert set(read(run_dir, "eval_predictions.json").values()) == {""}
     assert read(run_dir, "eval_null_odds.json") == {"q0": 1.0, "q1": 2.0, "q2": 3.0, "q3": 5.0}
     made.write_predictions(run_dir, outputs)
@@ -183,7 +183,7 @@ def test_windows_are_read_back_if_nothing_that_makes_them_differs(tmp_path, mess
         made = QuestionAnswering(tokenizer, WindowSettings(*windows), settings, predict_file=path)
         messages.clear()
         made.prepare(str(tmp_path))
-        return any("made before from the same data" in message for message in messages)
+        return any("made earlier from the same data" in message for message in messages)
 
     changes = [
         *({"vocab": "other.txt"}, {"casing": (False,)}, {"casing": (True, False)}, {"path": other_path}),
@@ -212,7 +212,7 @@ def test_nothing_of_earlier_predictions_stays(work, tmp_path):
 
 def test_never_to_answer_may_be_the_best(work):
     made = work(evaluate=[*PARAGRAPHS, *_renamed(PARAGRAPHS[2:])])
-    # The answers to all questions are wrong: odds of -3, -2, -1, 0, 1 and 2.
+    # All answers are wrong: odds of -3, -2, -1, 0, 1 and 2.
     outputs = outputs_of([1, 2, 3, 4, 5, 6])
     outputs["end_logits"][:, NAME] = 0
     outputs["end_logits"][:, NAME + 2] = 1
@@ -265,17 +265,17 @@ def test_a_predict_file_with_some_answers_is_not_judged(work, tmp_path, messages
     assert made.eval_features is None
     assert len(made.predict_features["input_ids"]) == 4
     assert made.metric_names == ()
-    assert messages[0].endswith('predict_file.json is not judged: 3 of 4 questions have no answers, the first is "q1"')
+    assert messages[0].endswith('is not evaluated: 3 of 4 questions have no answers, the first is "q1"')
     made.write_predictions(RunDir(str(tmp_path), "run_squad"), outputs_of([0] * 4))
-    assert [message for message in messages if "is not judged" in message] == messages[:1]
+    assert [message for message in messages if "is not evaluated" in message] == messages[:1]
     work(predict=PARAGRAPHS, version_2_with_negative=False)
-    told = [message for message in messages if "is not judged" in message]
+    told = [message for message in messages if "is not evaluated" in message]
     assert told[1].endswith('have no answers, the first is "q2"; for SQuAD 2.0 give --version_2_with_negative')
 
 
 def test_an_eval_file_needs_answers(work):
     with pytest.raises(
-        ValueError, match='eval_file.json question "q0" has no answers to judge by; give a file of quest'
+        ValueError, match='eval_file.json question "q0" has no answers to compare with; give a file of quest'
     ):
         work(evaluate=without_answers(PARAGRAPHS))
     with pytest.raises(ValueError, match='question "q2" has no answers .* or --version_2_with_negative for SQuAD 2.0'):
@@ -283,7 +283,7 @@ def test_an_eval_file_needs_answers(work):
 
 
 def test_texts_without_words_cannot_be_looked_at(work):
-    with pytest.raises(ValueError, match="predict_file.json: no context has a word, so that there is nothing to find"):
+    with pytest.raises(ValueError, match="predict_file.json: no context contains a word; give a file with texts"):
         work(predict=[{**PARAGRAPHS[0], "context": " "}])
 
 
@@ -310,7 +310,7 @@ def test_features_are_read_back_where_nothing_differs(work, tokenizer, tmp_path,
     facts = made.facts()
     assert sorted(facts) == ["eval_file_sha256", "train_file_sha256"]
     again = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
-    assert sum("made before from the same data" in message for message in messages) == 2
+    assert sum("made earlier from the same data" in message for message in messages) == 2
     for features, others in ((made.train_features, again.train_features), (made.eval_features, again.eval_features)):
         assert features.keys() == others.keys()
         for name, values in features.items():
@@ -321,9 +321,9 @@ def test_features_are_read_back_where_nothing_differs(work, tokenizer, tmp_path,
         other = QuestionAnswering(tokenizer, windows, AnswerSettings(version_2_with_negative=True), train_file=path)
         other.prepare(str(tmp_path))
         assert other.train_features["input_ids"].shape[1] == windows.max_seq_length
-    assert sum("made before from the same data" in message for message in messages) == 2
+    assert sum("made earlier from the same data" in message for message in messages) == 2
     changed = work(evaluate=PARAGRAPHS[:3], train=PARAGRAPHS)
-    assert sum("made before from the same data" in message for message in messages) == 2
+    assert sum("made earlier from the same data" in message for message in messages) == 2
     assert changed.facts()["eval_file_sha256"] != facts["eval_file_sha256"]
     assert changed.facts()["train_file_sha256"] == facts["train_file_sha256"]
 

@@ -1,4 +1,4 @@
-"""Which run a model is of: only the run that wrote it lends it its settings and figures."""
+"""Matching a model to its run: only the run that wrote a model provides its settings and metrics."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from tests.training.made_up_task import MadeUp, run, write_start
 
 
 def write_run(folder, value, **settings):
-    """Writes what `read_run` looks at of a run of fine-tuning. Returns the folder of its model."""
+    """Writes the files of a fine-tuning run that `read_run` reads. Returns the folder of its model."""
     run_dir = RunDir(str(folder), "run_classifier")
     run_dir.claim(settings, {}, {}, ())
     save_checkpoint(folder / "model" / "model.ckpt-7", {"output_bias": np.full(2, value, np.float32)})
@@ -38,8 +38,8 @@ def test_a_model_gets_nothing_of_a_run_that_did_not_write_it(tmp_path, messages)
     shutil.rmtree(other)
     shutil.copytree(model, other)
     assert read_run(other, 7) is None
-    assert messages[-1].startswith(f"{tmp_path}/other/run_config.json is not used: nothing shows that this run wrote")
-    # In a folder that no run wrote.
+    assert messages[-1].startswith(f"ignoring {tmp_path}/other/run_config.json: nothing shows that this run wrote")
+    # A folder that no run wrote.
     shutil.copytree(model, tmp_path / "elsewhere" / "model")
     assert read_run(str(tmp_path / "elsewhere" / "model"), 7) is None
 
@@ -52,7 +52,7 @@ def test_a_run_of_an_earlier_version_is_known_by_its_figures(tmp_path, messages)
         (tmp_path / "news" / "model" / "task.json").write_text(json.dumps(task | differing))
         assert (read_run(model, 7) is None) == bool(differing)
     assert messages[-1].endswith(
-        "; if it did, run its command again with the same flags, which trains nothing more and notes the model"
+        "; if it did, run its command again with the same flags, which records the model without more training"
     )
     (tmp_path / "news" / "evaluation.json").unlink()
     assert read_run(model, 7) is None

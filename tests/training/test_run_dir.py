@@ -1,4 +1,4 @@
-"""The folder of a run: what it keeps, what it refuses, and what a kill leaves of it."""
+"""The run folder: its files, rejected folders, and its state after a kill."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def test_the_newest_five_checkpoints_are_kept(run_dir):
     kept = sorted(name for name in os.listdir(run_dir.path) if name.endswith(".index"))
     assert kept == [f"model.ckpt-{step}.index" for step in range(4, 9)]
     assert run_dir.latest_step() == 8
-    # TensorFlow and the release find it as well.
+    # TensorFlow and the original BERT find it as well.
     assert tf.train.latest_checkpoint(run_dir.path).endswith("model.ckpt-8")
     assert tf.train.get_checkpoint_state(run_dir.path).all_model_checkpoint_paths[0].endswith("model.ckpt-4")
 
@@ -281,9 +281,7 @@ def test_a_folder_that_cannot_be_created_is_told(tmp_path):
 @pytest.mark.parametrize("name", ["model.ckpt-7.index", "checkpoint", "metrics.csv", "bert_config.json"])
 def test_a_folder_with_files_of_something_else_is_refused(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(
-        ValueError, match=f"holds files of something else \\({name}\\); give a folder that is new or em"
-    ):
+    with pytest.raises(ValueError, match=f"contains other files \\({name}\\); give a folder that is new or em"):
         claim(RunDir(str(tmp_path), "run_pretraining"))
     assert (tmp_path / name).read_text() == "mine"
     assert os.listdir(tmp_path) == [name]
@@ -321,12 +319,12 @@ def test_a_remote_folder_holds_a_run_like_a_local_one():
     with pytest.raises(ValueError, match="holds a run of run_pretraining; give run_squad another folder"):
         RunDir(path, "run_squad")
     content = paths.read_bytes(f"{path}/model.ckpt-7.data-00000-of-00001")
-    paths.remove(f"{path}/model.ckpt-7.data-00000-of-00001")  # the file system in memory cuts no file
+    paths.remove(f"{path}/model.ckpt-7.data-00000-of-00001")  # the file system in memory cannot truncate files
     with paths.open_file(f"{path}/model.ckpt-7.data-00000-of-00001", "wb") as file:
         file.write(content[:-1])
     assert RunDir(path, "run_pretraining").latest_step() == 6
     paths.copy(f"{path}/checkpoint", f"{path}/other/checkpoint")
-    with pytest.raises(ValueError, match=r"/other holds files of something else \(checkpoint\); give a folder"):
+    with pytest.raises(ValueError, match=r"/other contains other files \(checkpoint\); give a folder"):
         claim(RunDir(f"{path}/other", "run_pretraining"))
 
 

@@ -14,12 +14,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
     ("part", "line"),
     [
         ("overflow", "what overflows on one device is left out on both"),
-        # Compiles the network for each device, and builds it once more without.
+        # Compiles the network for each device, and builds it again uncompiled.
         pytest.param("compile", "compiled on two devices as on one without a compiler", marks=pytest.mark.slow),
     ],
 )
 def test_two_devices_leave_out_the_same_steps_and_compile_the_same_network(part, line):
-    # In a process of its own, since devices are made before TensorFlow starts.
+    # A new process, because devices must be configured before TensorFlow starts.
     command = [sys.executable, str(ROOT / "tests" / "training" / "scaled_devices.py"), part]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)

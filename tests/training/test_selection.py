@@ -1,4 +1,4 @@
-"""Which evaluation is the best, when patience ends, and what a run that goes on knows of both."""
+"""The best evaluation, the end of patience, and both after resuming."""
 
 import pytest
 import tensorflow as tf
@@ -14,13 +14,13 @@ def run_dir(tmp_path):
 
 
 def make(run_dir, patience=0, metric="f1"):
-    """A selection, and the list of the steps that it keeps."""
+    """Makes a selection, and the list of the steps that it keeps."""
     kept = []
     return Selection(run_dir, metric, patience, lambda step, metrics: kept.append((step, metrics["f1"]))), kept
 
 
 def write_metrics(run_dir, values, checkpoint):
-    """Writes what a run of these evaluations by step left, with a row of training before each."""
+    """Writes the metrics of a run with these evaluations by step, with a row of training before each."""
     file = MetricsFile(run_dir, ["f1"], 0)
     for step, value in values.items():
         file.write(step, "train", {"loss": 0.5, "f1": 0.99})
@@ -58,7 +58,7 @@ def test_patience_counts_evaluations_since_the_best(run_dir, patience, ends):
 def test_a_run_that_goes_on_knows_what_was_before_its_checkpoint(run_dir):
     write_metrics(run_dir, {2: 0.3, 4: 0.8, 6: 0.7, 8: 0.9}, checkpoint=6)
     selection, kept = make(run_dir, patience=2)
-    assert selection.best == 0.8  # that of step 8 will come again
+    assert selection.best == 0.8  # the run will repeat step 8
     assert not selection.is_over
     assert selection(8, {"f1": 0.8}) is True
     assert kept == []

@@ -1,4 +1,4 @@
-"""Pre-training on records without a sentence task leaves the weights of that task as they are."""
+"""Pre-training on records without a sentence task does not change the weights of that task."""
 
 import json
 import pathlib
@@ -37,7 +37,7 @@ def test_one_file_with_a_sentence_task_is_enough(tmp_path, write_records):
     for name, sentence_task in (("a", "none"), ("b", "next_sentence"), ("c", "none")):
         write_records(tmp_path / f"{name}.tfrecord", 2)
         note(tmp_path / f"{name}.tfrecord", sentence_task)
-    write_records(tmp_path / "d.tfrecord", 2)  # as the release writes them, without a note
+    write_records(tmp_path / "d.tfrecord", 2)  # like the original BERT, without metadata
     for files, has_sentence_task in {"ac": False, "ab": True, "ba": True, "ad": True}.items():
         records = open_records(",".join(f"{tmp_path}/{name}.tfrecord" for name in files), 12, 3, 40)
         assert records.has_sentence_task == has_sentence_task, files

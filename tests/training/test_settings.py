@@ -1,4 +1,4 @@
-"""From flags to settings: paths, settings of an earlier run, and what the command line has over them."""
+"""From flags to settings: paths, settings of an earlier run, and the flags that override them."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_settings_that_do_not_fit_are_refused(tmp_path, settings, message):
 
 def test_settings_of_another_program_are_refused(tmp_path):
     path = write_config(tmp_path / "config.json", {}, "run_squad")
-    with pytest.raises(ValueError, match=r"config.json is of run_squad; give one of run_made_up"):
+    with pytest.raises(ValueError, match=r"config.json is from run_squad; give one from run_made_up"):
         take_run_config(parsed(), path, "run_made_up")
     with pytest.raises(FileNotFoundError):
         take_run_config(parsed(), str(tmp_path / "none.json"), "run_made_up")
@@ -87,7 +87,7 @@ def test_without_training_the_settings_of_the_run_are_taken_but_not_what_it_did(
     take_settings_of_run(values, "run_made_up")
     assert (values.max_seq_length, values.predict_batch_size) == (64, 3)
     assert (values.do_train, values.do_eval, values.do_predict) == (False, False, True)
-    assert messages == [f"settings that were not given are those of the run in {tmp_path}"]
+    assert messages == [f"settings that were not given are taken from the run in {tmp_path}"]
 
 
 @pytest.mark.parametrize("arguments", [["--do_train"], ["--run_config=other.json"], []])

@@ -1,4 +1,4 @@
-"""How programs start TensorFlow: its greetings are left out, all else it says is shown, and its settings are ours."""
+"""Starting TensorFlow: hides its start-up messages, shows all others, and applies the project's settings."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ config = types.SimpleNamespace(list_physical_devices=lambda: None, experimental=
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    """Takes back what a test sets in the environment."""
+    """Restore the environment variables that a test changes."""
     for name in (*start._ENVIRONMENT, start._ALLOCATOR_LIMIT):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -87,7 +87,7 @@ def test_settings_of_the_environment_are_made_unless_the_user_has_chosen(tmp_pat
     )
     values, limit = run_with("", tmp_path, program).stdout.splitlines()
     assert values == "1 true 1"
-    # At least what the allocator has by default, and all memory of a larger machine.
+    # At least the allocator's default, and all memory of a larger machine.
     assert int(limit) >= max(2**16, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20)
     chosen = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_FORCE_GPU_ALLOW_GROWTH": "false", "TF_CPU_ALLOCATOR_USE_BFC": "0"}
     assert run_with("", tmp_path, program, **chosen).stdout == "2 false 0\n0\n"
@@ -104,7 +104,7 @@ def test_products_of_float32_numbers_are_computed_in_float32():
 def test_nothing_of_tensorflow_is_searched_for_garbage(tmp_path, monkeypatch):
     (tmp_path / "tensorflow.py").write_text(FAKE)
     frozen = gc.get_freeze_count()
-    start_tensorflow()  # it has been imported by others, whose objects are theirs
+    start_tensorflow()  # other code has imported it and uses its objects
     assert gc.get_freeze_count() == frozen
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "tensorflow")

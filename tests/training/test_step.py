@@ -1,4 +1,4 @@
-"""The training step: equal to the release, and free of what Keras gets silently wrong."""
+"""The training step equals the original BERT's, and avoids the silent errors of Keras."""
 
 import dataclasses
 import gc
@@ -83,8 +83,8 @@ def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeyp
     trained = open_checkpoint(golden_dir / name / "trained" / "model.ckpt-30")
     assert set(trained.names) == set(trainer.state)
     if name == "pretraining_b":
-        # Its relu stands at 0 but for rounding in step 24, so that processors take either slope and the weights part by
-        # 2e-4; tests/modeling/test_golden_pretraining.py takes the release's slope and compares them.
+        # In step 24 the input of a relu is 0 up to rounding: processors take different slopes and weights differ by
+        # 2e-4; tests/modeling/test_golden_pretraining.py compares them with the slope of the original BERT.
         return
     assert_states_close(state_of(trainer), {name: trained.read(name) for name in trained.names})
 
@@ -122,7 +122,7 @@ def test_micro_batches_change_nothing_without_dropout(tiny_config, make_examples
         losses.append(float(trainer.train(iter(dataset), tf.constant(4))["loss"]))
         states.append(state_of(trainer))
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-    # Adam divides by the root of v, which magnifies the rounding of tiny gradients; the slots have none of that.
+    # Adam divides by the root of v, which amplifies the rounding of tiny gradients; the slots do not have this problem.
     assert_equal(states[0], states[1], tolerance=1e-4)
     slots = [{name: value for name, value in state.items() if name.endswith("adam_m")} for state in states]
     assert_equal(*slots, tolerance=1e-6)
@@ -140,7 +140,7 @@ def test_dropout_is_a_function_of_seed_step_and_micro_batch(tiny_config, make_ex
 
     first, second = losses()
     assert [first, second] == losses()
-    # The weights do not move at this rate, so that any difference is one of the masks.
+    # At this rate the weights do not change, so any difference comes from the masks.
     assert first != second
     assert losses(seed=8)[0] != first
     assert losses(num_micro_batches=2)[0] != first
@@ -154,7 +154,7 @@ def test_seeds_of_dropout_differ_in_the_element_that_no_layer_adds_to():
 
 
 class LookupTask:
-    """Pulls the rows of a table that a batch names towards one; nothing else is learnt."""
+    """A task that pulls the rows of a table that a batch names towards one; no other weight is trained."""
 
     metric_names = ("distance",)
 
@@ -230,7 +230,7 @@ def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, s
     after = state_of(trainer)
     for name in after.keys() - {"loss_scale"}:
         assert (after[name].tobytes() == before[name].tobytes()) == name.startswith("bert/pooler/"), name
-    # A checkpoint holds slots for all weights, as one of the pre-training that comes before does.
+    # A checkpoint holds slots for all weights, like a checkpoint of an earlier pre-training.
     assert {"bert/pooler/dense/kernel/adam_m", "bert/pooler/dense/bias/adam_v"} <= after.keys()
 
 
@@ -258,7 +258,7 @@ def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_e
     after = state_of(trainer)
     same = {name for name in trainer.state if after[name].tobytes() == before[name].tobytes() and "/adam_" not in name}
     scopes = ("bert/pooler/dense/kernel", "cls/seq_relationship/output_weights")
-    # A task whose labels are merely missing in a batch still decays its weights.
+    # A task still decays its weights if only the labels of a batch are missing.
     assert {name for name in scopes if name in same} == (set() if has_sentence_task else set(scopes))
     assert "bert/embeddings/word_embeddings" not in same
 
@@ -288,7 +288,7 @@ def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_conf
 
 
 class UncompilableAdam(AdamWeightDecay):
-    """An optimizer that XLA cannot compile, as none can be on a GPU machine that lacks a file of CUDA."""
+    """An optimizer that XLA cannot compile, as on a GPU machine that lacks a CUDA file."""
 
     def update(self, name, value, *arguments):
         value = tf.numpy_function(lambda array: array, [value], tf.float32)
@@ -355,11 +355,11 @@ def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
 
 
 def train_classifier(config, num_micro_batches=1, class_weights=None, rate_factor=None, is_trained=None, num_steps=2):
-    """Returns the weights of a classifier before training, its state afterwards, and what the steps told."""
+    """Returns the weights of a classifier before training, its state afterwards, and the metrics of the steps."""
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
     task = ClassificationTask(ClassifierModel(config, 3), class_weights)
-    task.model.head.dropout.rate = 0.0  # which the release has fixed
+    task.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), rate_factor=rate_factor)
     trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
     before = {name: weight.numpy() for name, weight in weights_by_name(task.model).items()}
@@ -385,7 +385,7 @@ def test_frozen_weights_keep_their_bits_and_have_no_slots(tiny_config):
     assert len(frozen) == 5 + 16
     for name, value in before.items():
         assert (state[name].tobytes() == value.tobytes()) == (name in frozen), name
-    # A checkpoint of it holds all weights, so that it can be used without the one that training started from.
+    # The checkpoint holds all weights, so it works without the initial checkpoint.
     trained = [name for name in before if name not in frozen]
     assert state.keys() == {"global_step", *before, *(f"{n}/adam_{slot}" for n in trained for slot in "mv")}
     assert state["global_step"] == 2
@@ -426,6 +426,6 @@ def test_micro_batches_change_nothing_where_classes_weigh_differently(tiny_confi
         assert first == pytest.approx(second, rel=1e-6)
     slots = [{name: value for name, value in state.items() if name.endswith("adam_m")} for state in (whole, parts)]
     assert_equal(*slots, tolerance=1e-6)
-    # The weights do something: without them the loss is another.
+    # The weights matter: without them the loss differs.
     _, _, plain_totals = train_classifier(tiny_config)
     assert abs(float(plain_totals["loss"]) - float(totals["loss"])) > 1e-3

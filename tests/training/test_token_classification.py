@@ -1,4 +1,4 @@
-"""Tags of words as a run: data, network, figures and files, without training."""
+"""Token classification runs: data, network, metrics and files, without training."""
 
 import json
 
@@ -40,7 +40,7 @@ def tokenizer(tmp_path):
 
 @pytest.fixture
 def make(tokenizer, tmp_path):
-    """Makes the work of a run from the texts of its files: a function of them and other arguments."""
+    """Return a function of the texts of its files and other arguments that makes the work of a run."""
 
     def make(train=TRAIN, dev=None, test=None, ending="txt", **arguments):
         paths = {}
@@ -70,7 +70,7 @@ def test_columns_are_those_that_are_named_in_all_files(make):
 
 
 def answers(features, tag_lists):
-    """Logits by which each word has the given tag: what the network would give for these features."""
+    """Returns logits that give each word the given tag, in place of the network's for these features."""
     logits = np.zeros((*features["input_ids"].shape, len(TAGS)), np.float32)
     for row, column in zip(*np.nonzero(features["word_index"] >= 0), strict=True):
         tag = tag_lists[features["sentence_index"][row]][features["word_index"][row, column]]
@@ -107,7 +107,7 @@ def test_figures_are_those_of_entities(make):
     work = make(dev=DEV)
     assert work.evaluate(answers(work.eval_features, DEV_TAGS)) == dict.fromkeys(work.metric_names, 1.0)
     metrics = work.evaluate(answers(work.eval_features, PREDICTED))
-    # Right are he and paris; london of france is cut short, walks is none.
+    # he and paris are correct; london of france is cut short, walks has no tag.
     assert metrics == pytest.approx({"precision": 2 / 4, "recall": 2 / 3, "f1": 4 / 7, "accuracy": 5 / 7})
     assert metrics["f1"] == pytest.approx(f1_score(DEV_TAGS, PREDICTED, mode="strict", scheme=IOB2))
     assert work.baseline() == pytest.approx({"precision": 0, "recall": 0, "f1": 0, "accuracy": 2 / 7})
@@ -153,7 +153,7 @@ def test_predictions_are_a_column_and_are_judged_where_there_are_tags(make, tmp_
     results = dict(line.split(" = ") for line in (tmp_path / "predict_results.txt").read_text().splitlines())
     assert float(results["recall"]) == pytest.approx(1 / 4)
     assert messages[-1].startswith(
-        f"predictions, judged by the tags of {tmp_path / 'predict_file.txt'}: precision 0.25,"
+        f"predictions, compared with the tags of {tmp_path / 'predict_file.txt'}: precision 0.25,"
     )
     assert (tmp_path / "predict_entity_report.txt").exists()
 
@@ -181,7 +181,7 @@ def test_a_model_that_is_there_needs_no_training_file(make):
     assert work.train_features is None
     assert work.evaluate(answers(work.eval_features, DEV_TAGS))["f1"] == 1.0
     with pytest.raises(
-        ValueError, match=r"^there are no tags to tell apart; train with --do_train, or give a model of run_ner$"
+        ValueError, match=r"^the set of tags is unknown; train with --do_train, or give a model from run_ner$"
     ):
         make(train=None, dev=DEV)
 
@@ -194,7 +194,7 @@ def test_a_model_that_is_there_needs_no_training_file(make):
             r'eval_file.txt line 1: the tag "B-ORG" is not one of those of training \(O, B-LOC, B-',
         ),
         ({"train": "he O\nis O\n"}, "train_file.txt has no entity: the tag of every word is O; training needs some"),
-        ({"dev": "he\n"}, "eval_file.txt line 1 has words alone"),
+        ({"dev": "he\n"}, "eval_file.txt line 1 has only words"),
         ({"test": ""}, "predict_file.txt is empty"),
     ],
 )
@@ -204,7 +204,7 @@ def test_data_that_cannot_be_used_is_refused_at_once(make, arguments, message):
 
 
 def test_conll_2003_in_full_circle(shared_dir, tmp_path):
-    """With the true tags as answers every figure is 1, whatever the windows."""
+    """With the true tags as answers every metric is 1, for any windows."""
     dev = str(shared_dir("data/conll2003") / "dev.txt")
     tokenizer = FullTokenizer(shared_dir("data/vocab") / "uncased.txt")
     work = TokenClassification(tokenizer, 32, train_file=dev, eval_file=dev, document_context=True)

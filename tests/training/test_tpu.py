@@ -1,4 +1,4 @@
-"""A TPU as the device. There is none to run on: connecting to one is tested with stand-ins."""
+"""A TPU as the device. There is none to run on, so stand-ins test the connection."""
 
 import pytest
 import tensorflow as tf
@@ -14,7 +14,7 @@ ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 
 @pytest.fixture
 def fake_tpu(monkeypatch):
-    """Stands in for a TPU of one core; the calls in their order."""
+    """A fake TPU of one core; returns the list of calls in order."""
     calls = []
     resolver = object()
     monkeypatch.setattr(
@@ -111,7 +111,7 @@ def test_files_are_refused_before_anything_else(tmp_path, fake_tpu):
 
 @pytest.mark.parametrize("asked", [{"use_tpu": True}, {"strategy": "tpu"}])
 def test_what_is_not_for_a_tpu_is_refused(tmp_path, fake_tpu, asked):
-    with pytest.raises(ValueError, match=r"^--precision=float16 is not for a TPU, .*; give bfloat16$"):
+    with pytest.raises(ValueError, match=r"^--precision=float16 does not work on a TPU; give bfloat16$"):
         run(MadeUp(), tmp_path / "run", precision="float16", **asked)
     with pytest.raises(ValueError, match=r"^--jit is not for a TPU, .*; leave it out$"):
         run(MadeUp(), tmp_path / "run", jit=True, **asked)
@@ -130,7 +130,7 @@ def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(tmp_path, monkeypat
         return call(self, features, dropout_seed=dropout_seed)
 
     monkeypatch.setattr(ClassifierModel, "call", recording)
-    # The one device of the tests passes for a TPU.
+    # The only device of the tests acts as a TPU.
     monkeypatch.setattr(tf.distribute, "TPUStrategy", type(tf.distribute.get_strategy()))
     assert is_tpu(tf.distribute.get_strategy())
     run(MadeUp(does_predict=True), tmp_path / "run", init_checkpoint=start, num_train_epochs=1, do_predict=True)

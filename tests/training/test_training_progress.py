@@ -1,4 +1,4 @@
-"""What the screen shows."""
+"""The progress on the screen."""
 
 import io
 import logging
@@ -40,7 +40,7 @@ def totals(loss, steps=1):
 
 @pytest.fixture
 def screen():
-    """What a report shows; the project's logger is afterwards what it was before."""
+    """Return the output of a report; restore the project's logger afterwards."""
     log = logging.getLogger("bert_keras")
     handlers, level = log.handlers, log.level
     yield io.StringIO()
@@ -106,11 +106,11 @@ def test_steps_that_were_skipped_are_told_and_count_for_nothing(screen):
     assert second["loss"] == pytest.approx((2.0 + 2 * 3.0) / 3)
     assert second["gradient_norm"] == pytest.approx(3.0)
     assert (second["loss_scale"], second["skipped_steps"]) == (2.0, 2.0)
-    end = "changed no weight, since the gradients did not fit into float16; the loss is multiplied by"
+    end = "changed no weights because the gradients overflowed float16; the loss scale is now"
     lines = screen.getvalue().splitlines()
     assert [line for line in lines if "changed" in line] == [
-        f"1 step(s) up to step 1 {end} 8 from here on",
-        f"2 step(s) up to step 4 {end} 2 from here on",
+        f"1 step(s) up to step 1 {end} 8",
+        f"2 step(s) up to step 4 {end} 2",
     ]
 
 

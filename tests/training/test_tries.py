@@ -1,4 +1,4 @@
-"""Several settings and seeds: which are run, what is told of them, and which model is taken."""
+"""Several settings and seeds: the runs, their log, and the selected model."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def make_settings(learning_rate=(0.1, 0.2), seed=5, num_seeds=3, **more):
 
 
 class Work:
-    """Stands for a task whose answers that know nothing come to 0.5."""
+    """A stand-in for a task with a baseline of 0.5."""
 
     program = "run_made_up"
     metric = "f1"
@@ -28,10 +28,10 @@ class Work:
 
 
 class Train:
-    """Stands for training: leaves the files of a run, and gives the figure that belongs to learning rate and seed.
+    """A stand-in for training: writes the files of a run, and returns the metric of a learning rate and seed.
 
     Args:
-        figures: dict of figure by learning rate and seed; None: asked to stop; an exception is raised.
+        figures: dict of metric by learning rate and seed; None stops the run; an exception is raised.
     """
 
     def __init__(self, figures):
@@ -64,7 +64,7 @@ def run_dir(tmp_path):
 
 
 def try_them(run_dir, figures, settings=None):
-    """Tries all settings, and returns what `try_all` gave and which were trained."""
+    """Tries all settings, and returns the result of `try_all` and the trained ones."""
     settings = settings or make_settings()
     train = Train(figures)
     return try_all(list_tries(settings), settings, run_dir, Work(), train), train.asked
@@ -94,18 +94,16 @@ def test_the_best_seed_of_the_setting_with_the_best_median_is_taken(run_dir, tmp
     assert (tmp_path / "tries.tsv").read_text().splitlines() == [
         "learning_rate\tseed\tf1\tstatus",
         "0.1\t5\t0.9\tdone",
-        "0.1\t6\t0.4\tfailed: not above the 0.5 of knowing nothing",
-        "0.1\t7\t0.5\tfailed: not above the 0.5 of knowing nothing",
+        "0.1\t6\t0.4\tfailed: not above the baseline 0.5",
+        "0.1\t7\t0.5\tfailed: not above the baseline 0.5",
         "0.2\t5\t0.7\tdone",
         "0.2\t6\t0.8\tdone",
-        "0.2\t7\t0.3\tfailed: not above the 0.5 of knowing nothing",
+        "0.2\t7\t0.3\tfailed: not above the baseline 0.5",
     ]
     assert messages[0] == "try 1 of 6: learning_rate=0.1, seed=5"
     assert messages[6:] == [
-        "learning_rate=0.2: median f1 0.7 of 3 seeds, from 0.3 to 0.8; 1 failed, being not above the 0.5 of knowing "
-        "nothing",
-        "learning_rate=0.1: median f1 0.5 of 3 seeds, from 0.4 to 0.9; 2 failed, being not above the 0.5 of knowing "
-        "nothing",
+        "learning_rate=0.2: median f1 0.7 of 3 seeds, from 0.3 to 0.8; 1 failed, not above the baseline 0.5",
+        "learning_rate=0.1: median f1 0.5 of 3 seeds, from 0.4 to 0.9; 2 failed, not above the baseline 0.5",
         "chosen: learning_rate=0.2, seed=6",
     ]
 
@@ -147,7 +145,7 @@ def test_a_command_that_was_asked_to_stop_goes_on_with_the_try_it_was_in(run_dir
     assert try_them(run_dir, stopped) == (False, [(0.1, 5), (0.1, 6), (0.1, 7)])
     assert len((tmp_path / "tries.tsv").read_text().splitlines()) == 3
     assert not (tmp_path / "model").exists()
-    # What it goes on from is there.
+    # The checkpoint to resume from still exists.
     assert len(list(tmp_path.rglob("model.ckpt-6.index"))) == 1
     assert try_them(run_dir, FIGURES) == (True, [(0.1, 7), (0.2, 5), (0.2, 6), (0.2, 7)])
     assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
@@ -173,7 +171,7 @@ def test_tries_of_other_settings_in_the_same_folder_are_not_taken_for_these(run_
     _, asked = try_them(run_dir, FIGURES, make_settings((0.2,)))
     assert asked == [(0.2, 5), (0.2, 6), (0.2, 7)]
     assert (tmp_path / "model" / "weights").read_text() == "(0.2, 6)"
-    # More of them find those that are there.
+    # A larger sweep reuses the existing tries.
     assert try_them(run_dir, FIGURES, make_settings((0.1, 0.2))) == (True, [])
     _, asked = try_them(run_dir, {**FIGURES, (0.2, 8): 0.95}, make_settings((0.2,), num_seeds=4))
     assert asked == [(0.2, 8)]
@@ -186,7 +184,7 @@ def test_a_try_that_is_not_finite_is_counted_as_the_worst(run_dir, tmp_path, mes
     try_them(run_dir, figures)
     assert f"0.2\t5\t\t{NOT_FINITE}" in (tmp_path / "tries.tsv").read_text().splitlines()
     assert f"this try failed: {NOT_FINITE}" in messages
-    # 0.2 has -inf, 0.3 and 0.8 now.
+    # 0.2 has -inf, 0.3 and now 0.8.
     assert (tmp_path / "model" / "weights").read_text() == "(0.1, 5)"
     assert try_them(run_dir, {}) == (True, [])
 

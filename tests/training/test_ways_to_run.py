@@ -1,4 +1,4 @@
-"""Runs in float16 and runs that XLA compiles: they learn what others do, and go on where they stopped."""
+"""Runs in float16 and runs compiled by XLA learn like others, and resume after a stop."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ STRATEGY = tf.distribute.get_strategy()
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    # Of two layers, whose gradients overflow again late in a run.
+    # Two layers, whose gradients overflow again late in a run.
     return write_start(tmp_path_factory.mktemp("start") / "tiny", num_layers=2)
 
 
@@ -40,13 +40,11 @@ def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_pa
     flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
     flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)
-    text = (
-        "1 step(s) up to step 1 changed no weight, since the gradients did not fit into float16; the loss is multiplied"
-    )
+    text = "1 step(s) up to step 1 changed no weights because the gradients overflowed float16; the loss scale is now"
     assert text in capsys.readouterr().out
     with pytest.raises(OSError, match="stop"):
         run(MadeUp(scores=[OSError("stop")]), tmp_path / "run", **flags)
-    gc.collect()  # what the exception held, the lock of the folder among it
+    gc.collect()  # releases the objects of the exception, including the lock of the folder
     halfway = weights_in(tmp_path / "run")
     assert halfway["global_step"] == 30
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "run", **flags)
@@ -64,7 +62,7 @@ def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_pa
     assert losses[0] > 0.5
     assert np.mean(losses[-6:]) < 0.7 * losses[0]
 
-    # What training kept is no weight: whoever loads the checkpoint passes it over.
+    # The loss scale is not a weight: loading the checkpoint ignores it.
     checkpoint = open_checkpoint(str(tmp_path / "whole"))
     assert {"loss_scale", "loss_scale_steps"} < set(checkpoint.names)
     config = BertConfig.from_json_file(start / "bert_config.json")
@@ -72,7 +70,7 @@ def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_pa
     assert report.unused == []
 
 
-@pytest.mark.slow  # XLA compiles four programs; the same network in short is below
+@pytest.mark.slow  # XLA compiles four programs; a shorter test of the same network is below
 def test_a_run_that_is_compiled_trains_the_same_weights(start, tmp_path):
     flags = {"init_checkpoint": start, "eval_steps": 3, "gradient_accumulation_steps": 2, "do_predict": True}
     expected = run(MadeUp(does_predict=True), tmp_path / "plain", **flags)
@@ -84,13 +82,13 @@ def test_a_run_that_is_compiled_trains_the_same_weights(start, tmp_path):
 def assert_near(weights, expected):
     assert weights.keys() == expected.keys()
     for name, value in weights.items():
-        # The softmax takes no notice of the keys' biases: of their gradients, which are rounding, Adam makes steps.
+        # The softmax does not depend on the key biases, so Adam amplifies their gradients, which are rounding errors.
         if "self/key/bias" not in name:
             np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=2e-6, err_msg=name)
 
 
 def make_rows(num_tokens):
-    """Rows of made-up features, some of them a good deal longer than the others."""
+    """Makes rows of random features, some of them much longer than the others."""
     features = make_features(24, 1)
     padding = [(0, 0), (0, num_tokens - features["input_ids"].shape[1])]
     features = {name: np.pad(value, padding) if value.ndim == 2 else value for name, value in features.items()}
@@ -100,7 +98,7 @@ def make_rows(num_tokens):
 
 
 def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatch):
-    # Batches of another length are given other masks.
+    # Batches of another length get other masks.
     monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
     features, states, losses, shapes = make_rows(128), [], [], []
     config = dataclasses.replace(tiny_config, max_position_embeddings=128)

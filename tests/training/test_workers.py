@@ -1,4 +1,4 @@
-"""What workers agree upon, and where they write. Real ones are in tests/test_several_workers.py."""
+"""Agreement between workers, and their folders. tests/test_several_workers.py runs real ones."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ def make_worker(index, sums, count=2):
 
 @pytest.fixture
 def run_dir(tmp_path):
-    """The folder of a run with a checkpoint and a folder within."""
+    """The folder of a run with a checkpoint and a subfolder."""
     run_dir = RunDir(str(tmp_path / "run"), "program")
     os.makedirs(run_dir.file("model"))
     run_dir.save(3, {"global_step": tf.Variable(3)})
@@ -37,7 +37,7 @@ def test_one_process_is_the_chief_and_agrees_with_itself(tmp_path):
     workers = Workers(tf.distribute.get_strategy())
     assert (workers.count, workers.index, workers.is_chief) == (1, 0, True)
     assert workers.sums([3, 0, 1]) == [3, 0, 1]
-    workers.check_same({"seed": object()})  # is not even looked at
+    workers.check_same({"seed": object()})  # does not look at the value
     with open_run_dir(str(tmp_path / "run"), "program", workers, {}) as run_dir:
         assert run_dir.path == str(tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -50,14 +50,14 @@ def test_workers_with_other_values_are_refused_in_all_of_them_by_name():
         messages.append(numbers)
         return numbers
 
-    # The chief, in whose sums another worker has found the second of three values to differ.
+    # On the chief, the sums show that another worker has a different second value of three.
     chief = make_worker(0, lambda numbers: sums(numbers) if not messages else [0, 1, 0])
     values = {"train_data": "abc", "learning_rate": 0.1, "seed": 1}
     with pytest.raises(
         ValueError, match=r"^the 2 workers do not have the same seed \(here 1\); give all of them the same command, the"
     ):
         chief.check_same(values)
-    # The worker itself: what the chief has comes first, then how many differ.
+    # On the worker, the first message has the chief's values, the second the counts of differences.
     of_chief, told = messages[0], []
     worker = make_worker(1, lambda numbers: told.append(numbers) or (of_chief if len(told) == 1 else numbers))
     with pytest.raises(ValueError, match=r"do not have the same seed \(here 2\)"):
@@ -80,7 +80,7 @@ def test_only_the_chief_writes_and_the_others_read_the_same_folder(run_dir, monk
         own.write_text("metrics.csv", "step\n4\n")
         own.remove_dir("model")
         own.replace_dir("model", "nowhere")
-        assert own.latest_step() == 4  # which the chief has saved
+        assert own.latest_step() == 4  # saved by the chief
     assert files_in(run_dir.path) == before
     assert run_dir.latest_step() == 3
     with open(run_dir.file("metrics.csv")) as file:
@@ -120,7 +120,7 @@ def test_the_chief_works_in_the_folder_itself_and_waits_for_the_others(run_dir):
     chief = make_worker(0, lambda numbers: asked.append(len(numbers)) or [0] * len(numbers))
     with open_run_dir(run_dir.path, "program", chief, {"seed": 1, "tfds": None}) as own:
         assert own.path == run_dir.path
-        assert asked == [3, 3]  # the settings and the step, of the chief and then how many differ
+        assert asked == [3, 3]  # the settings and the step: the chief's values, then the counts of differences
     assert asked == [3, 3, 1]
 
 
@@ -135,7 +135,7 @@ def test_a_lost_worker_is_told_with_the_step_to_go_on_from(run_dir):
         open_run_dir(run_dir.path, "program", chief, {}),
     ):
         raise tf.errors.UnavailableError(None, None, "{{function_node step}} Socket closed:\nmore")
-    # Of several settings, each has a folder of its own.
+    # Each of several settings has its own folder.
     os.remove(run_dir.file("model.ckpt-3.index"))
     with (
         pytest.raises(ConnectionError, match="workers continues from what is saved$"),
@@ -162,7 +162,7 @@ def test_a_lost_worker_is_told_with_the_step_to_go_on_from(run_dir):
             "the data cannot be read any more (a.tfrecord; No such file or directory); when they can, the same command",
         ),
         (tf.errors.UnknownError(None, None, "a.tfrecord; Input/output error"), "any more (a.tfrecord; Input/output"),
-        # Which are no troubles with files, or say themselves what they are.
+        # Errors that are not about files, or whose messages are complete.
         (tf.errors.NotFoundError(None, None, "no such kernel"), "no such kernel"),
         (tf.errors.ResourceExhaustedError(None, None, "OOM when allocating"), "OOM when allocating"),
         (FileNotFoundError("train.tsv does not exist"), "train.tsv does not exist"),

@@ -31,7 +31,7 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
             connects to workers.
     """
     if use_tpu and kind not in ("auto", "tpu"):
-        raise ValueError(f"--use_tpu asks for a TPU and --strategy={kind} for something else; leave one of them out")
+        raise ValueError(f"--use_tpu and --strategy={kind} contradict each other; leave one out")
     if use_tpu or kind == "tpu":
         return connect(tpu_name or LOCAL, tpu_zone, gcp_project, num_tpu_cores)
     # Do this first: TensorFlow accepts workers only at program start. One machine needs none.
@@ -94,7 +94,7 @@ def workers_of_tf_config():
     if set(cluster) - {"chief", "worker"} or task not in workers:
         raise ValueError(
             f"the environment variable TF_CONFIG names {', '.join(sorted(cluster))} and says that this process is "
-            f"number {task[1]} of {task[0]}; it must name chief or worker alone, and say which of them this process "
+            f"number {task[1]} of {task[0]}; it must name only chief or worker, and say which of them this process "
             "is; correct it, or give --strategy=one or mirrored, which do not read it"
         )
     return workers, task
@@ -158,8 +158,8 @@ def _multi_worker(workers, task):
         if "program startup" not in str(error):
             raise
         raise ValueError(
-            "TensorFlow has already computed something in this process, which takes in workers only while it starts; "
-            "start it anew"
+            "TensorFlow has already computed something in this process, but workers must connect before that; "
+            "start a new process"
         ) from error
     num_devices = strategy.num_replicas_in_sync
     log.info("devices: %d of %d workers, %d of each", num_devices, len(workers), num_devices // len(workers))

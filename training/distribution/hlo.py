@@ -54,7 +54,7 @@ def find_faults(text):
     Args:
         text: str; `Program.text`.
     """
-    faults = [f"a dimension that is not known beforehand: {found}" for found in _BOUNDED.findall(text)]
+    faults = [f"a dynamic dimension: {found}" for found in _BOUNDED.findall(text)]
     if "f64[" in text:
         faults.append("numbers of 64 bits: f64")
     operations = set(_OPERATION.findall(text))

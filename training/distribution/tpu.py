@@ -50,9 +50,9 @@ def check_computing(settings):
     if not (settings.get("use_tpu") or settings.get("strategy") == "tpu"):
         return
     if settings.get("precision") == "float16":
-        raise ValueError("--precision=float16 is not for a TPU, whose numbers of 16 bits are others; give bfloat16")
+        raise ValueError("--precision=float16 does not work on a TPU; give bfloat16")
     if settings.get("jit"):
-        raise ValueError("--jit is not for a TPU, for which all is compiled as it is; leave it out")
+        raise ValueError("--jit is not for a TPU, where XLA compiles everything; leave it out")
 
 
 def connect(target, zone=None, project=None, num_cores=None):

@@ -150,7 +150,7 @@ def _shared_run_dir(path, program, workers, settings):
     level = log.level
     try:
         if not workers.is_chief:
-            log.info("worker %d of %d: from here on the chief reports", workers.index, workers.count)
+            log.info("worker %d of %d: only the chief writes the log", workers.index, workers.count)
             log.setLevel(logging.WARNING)
         workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
         yield run_dir

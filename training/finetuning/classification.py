@@ -26,6 +26,9 @@ from bert_keras.training.finetuning.classification_reports import write_evaluati
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
 from bert_keras.training.finetuning.task import FineTuning
 
+# By kind; the kinds with one class each use the most frequent class.
+_BASELINES = {"regression": "a constant", "multi_label": "no label"}
+
 
 class Classification(FineTuning):
     """The task of run_classifier.py. The constructor reads and checks all examples.
@@ -43,6 +46,7 @@ class Classification(FineTuning):
         self.data = read_classification_data(settings, stored)
         self.metric = self.data.metrics[0]
         self.metric_names = ("loss", *self.data.metrics)
+        self.baseline_name = _BASELINES.get(self.data.kind, "most frequent class")
         self.num_train_examples = len(self.data.train or ())
         if self.data.kind == "multiple_choice":
             self.cannot_pack = "the choices of an example are rows that are compared with each other"
@@ -202,7 +206,7 @@ class Classification(FineTuning):
                 f"{', '.join(labels)} in this order"
             )
         if not any(weights):
-            raise ValueError(f"--class_weights={text} leaves nothing that counts; give weights above 0")
+            raise ValueError(f"--class_weights={text} gives every label the weight 0; give weights above 0")
         return weights
 
 
@@ -212,7 +216,7 @@ def _logits(outputs):
     is_finite = np.isfinite(logits).reshape(len(logits), -1).all(-1)
     if not is_finite.all():
         raise ValueError(
-            f"the model's answers to {np.sum(~is_finite):,} of {len(logits):,} sequences are not finite numbers; "
-            "its weights are of no use, so train again, with a lower --learning_rate"
+            f"the model's outputs for {np.sum(~is_finite):,} of {len(logits):,} sequences are not finite numbers; "
+            "train again with a lower --learning_rate"
         )
     return logits

@@ -222,7 +222,7 @@ def _metrics(chosen, kind, labels, names):
         # "f1" is the F1 of class 1, so it needs exactly two classes.
         known = ("accuracy", *(("f1",) if len(labels) == 2 else ()), "f1_macro", "matthews")
     if chosen not in known:
-        raise ValueError(f"--metric={chosen} is not one of {', '.join(known)}, which such data have")
+        raise ValueError(f"--metric={chosen} is not one of the metrics of such data: {', '.join(known)}")
     return tuple(dict.fromkeys((chosen, *names)))
 
 
@@ -253,8 +253,8 @@ def _check_same_training(settings, labels, train):
         stored = None
     if stored != facts_of(labels, train):
         raise ValueError(
-            f"--eval_share={settings['eval_share']} of {settings['train_file']}: the rest of it is not what the "
-            f"model in {settings['output_dir']} was trained on, so what is held out may be; give --eval_file"
+            f"--eval_share={settings['eval_share']} of {settings['train_file']}: the model in "
+            f"{settings['output_dir']} was not trained on exactly the rest of it; give --eval_file"
         )
 
 
@@ -277,7 +277,7 @@ def _tell_labels(train, labels, kind):
         log.warning("no example has more than one label; name what separates them in a cell with --label_separator")
     if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
         log.warning(
-            "%s labels are many for %s examples: see that --label_column is right; numbers need --kind=regression",
+            "%s labels are many for %s examples: check --label_column; numbers need --kind=regression",
             *(f"{len(labels):,}", f"{len(train):,}"),
         )
 

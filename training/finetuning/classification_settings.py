@@ -19,7 +19,7 @@ _COLUMNS = (
 _OF_NO_USE = {
     "task_name": ("kind", *_COLUMNS, "eval_share", "tfds_eval_split", "tfds_predict_split"),
     "tfds": ("choice_columns", "eval_share", "skip_bad_rows", "has_header"),
-    "files of your own": ("data_dir", "tfds_eval_split", "tfds_predict_split"),
+    "your own files": ("data_dir", "tfds_eval_split", "tfds_predict_split"),
 }
 
 
@@ -49,20 +49,20 @@ def complete_settings(settings, given, defaults, stored):
 
 
 def source_of(settings):
-    """Returns the data source: "task_name", "tfds" or "files of your own".
+    """Returns the data source: "task_name", "tfds" or "your own files".
 
     Raises:
         ValueError: the settings name no source, or more than one.
     """
     named = [name for source in _SOURCES for name in source if settings[name]]
     if not named:
-        raise ValueError("there are no data: give --task_name and --data_dir, --tfds, or --train_file and the like")
+        raise ValueError("no data given; give --task_name and --data_dir, --tfds, or --train_file and the like")
     if len(named) > 1 and named[0] not in _OWN_FILES:
         raise ValueError(
-            f"--{named[0]} and --{named[1]} both say where the data are; give --task_name with --data_dir, or --tfds, "
-            "or files of your own"
+            f"--{named[0]} and --{named[1]} both name the data; give --task_name with --data_dir, or --tfds, "
+            "or your own files"
         )
-    return "files of your own" if named[0] in _OWN_FILES else named[0]
+    return "your own files" if named[0] in _OWN_FILES else named[0]
 
 
 def _of_one_source(settings, given, defaults):
@@ -89,9 +89,9 @@ def _check_source(settings, given):
     source = source_of(settings)
     for name in _OF_NO_USE[source]:
         if name in given:
-            is_own = source == "files of your own"
+            is_own = source == "your own files"
             raise ValueError(
-                f"--{name} says nothing about {source if is_own else f'the data of --{source}'}; leave it out"
+                f"--{name} does not apply to {source if is_own else f'the data of --{source}'}; leave it out"
             )
     if source == "task_name" and not settings["data_dir"]:
         raise ValueError(f"--task_name={settings['task_name']} needs --data_dir, the folder with its files")
@@ -110,6 +110,6 @@ def _check_kind(settings):
     if kind != "multiple_choice":
         return
     if settings["tfds"]:
-        raise ValueError("--kind=multiple_choice is read from files of your own, not from --tfds")
+        raise ValueError("--kind=multiple_choice needs your own files, not --tfds")
     if len(settings["choice_columns"]) < 2:
         raise ValueError("--kind=multiple_choice needs --choice_columns: two or more columns, separated by commas")

@@ -21,7 +21,7 @@ def warn_of_trained_data(settings):
     train_file, eval_file = settings.get("train_file"), _eval_file(settings)
     if train_file and eval_file and _is_same_data(train_file, eval_file):
         log.warning(
-            "%s is the data that the model is trained on: its figures are too good and say little of other data; "
+            "%s is the training data: its metrics are too good and say little about other data; "
             "evaluate on held-out data (--eval_file)",
             eval_file,
         )

@@ -30,7 +30,7 @@ class NumbersParser(flags.ArgumentParser):
         parts = parts if isinstance(parts, (list, tuple)) else [parts]
         numbers = tuple(self._number(part) for part in parts)
         if len(set(numbers)) < len(numbers):
-            raise ValueError(f"a number stands there twice: {argument}")
+            raise ValueError(f"a number occurs twice: {argument}")
         return numbers
 
     def _number(self, part):
@@ -40,7 +40,7 @@ class NumbersParser(flags.ArgumentParser):
             name = "a whole number" if self._kind is int else "a number"
             raise ValueError(f"{str(part).strip()!r} is not {name}") from None
         if not math.isfinite(number):
-            raise ValueError(f"{number} is not a number to count with")
+            raise ValueError(f"{number} is not a finite number")
         if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):
             raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
         return number
@@ -64,12 +64,12 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
     """
     define = {"flag_values": flag_values}
     flags.DEFINE_string("init_checkpoint", None, "The model to start from: its folder, or a checkpoint.", **define)
-    flags.DEFINE_string("bert_config_file", None, "Its config; not given: the one beside the checkpoint.", **define)
-    flags.DEFINE_string("vocab_file", None, "Its vocabulary; not given: the one beside the checkpoint.", **define)
+    flags.DEFINE_string("bert_config_file", None, "Its config; not given: the one in its folder.", **define)
+    flags.DEFINE_string("vocab_file", None, "Its vocabulary; not given: the one in its folder.", **define)
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
     flags.DEFINE_string("output_dir", None, "Folder of the run.", **define)
     flags.DEFINE_integer(
-        "max_seq_length", max_seq_length, "Pieces of a sequence, with [CLS] and [SEP].", lower_bound=4, **define
+        "max_seq_length", max_seq_length, "Tokens of a sequence, with [CLS] and [SEP].", lower_bound=4, **define
     )
     flags.DEFINE_bool("do_train", False, "Train.", **define)
     flags.DEFINE_bool("do_predict", False, "Write predictions.", **define)
@@ -79,24 +79,24 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
         "learning_rate", "5e-5", float, 0, "The highest learning rate; several are tried.", flag_values, is_open=True
     )
     _define_numbers(
-        "num_train_epochs", "3.0", float, 0, "Passes over the data; several are tried.", flag_values, is_open=True
+        "num_train_epochs", "3.0", float, 0, "Training epochs; several are tried.", flag_values, is_open=True
     )
-    flags.DEFINE_float("warmup_proportion", 0.1, "Share of the steps with rising rate.", 0.0, 1.0, **define)
+    flags.DEFINE_float("warmup_proportion", 0.1, "Share of the steps with a rising learning rate.", 0.0, 1.0, **define)
     define_device_flags(flag_values)
 
-    flags.DEFINE_integer("seed", 12345, "Of new weights, order of examples and dropout.", 0, 2**31 - 1, **define)
+    flags.DEFINE_integer("seed", 12345, "Seed of new weights, example order and dropout.", 0, 2**31 - 1, **define)
     flags.DEFINE_integer("num_seeds", 1, "Runs with seeds from --seed on; the best is kept.", lower_bound=1, **define)
     flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: at the end.", 0, **define)
     flags.DEFINE_integer(
-        "early_stopping", 0, "Evaluations without a better figure after which training ends; 0: never.", 0, **define
+        "early_stopping", 0, "Evaluations without a better score after which training ends; 0: never.", 0, **define
     )
     flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
     flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Parts that an update's batch is worked through in.", lower_bound=1, **define
+        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
     )
-    flags.DEFINE_bool("smooth_learning_rate", False, "Let the rate fall from the end of the warm-up on.", **define)
+    flags.DEFINE_bool("smooth_learning_rate", False, "Decay the learning rate from the end of the warm-up.", **define)
     flags.DEFINE_integer(
-        "freeze_layers", None, "Keep the embeddings and so many first layers as they are.", lower_bound=0, **define
+        "freeze_layers", None, "Freeze the embeddings and this many of the first layers.", lower_bound=0, **define
     )
     flags.DEFINE_float(
         "layer_decay", 1.0, "Factor of the learning rate from a layer to the one below.", 0.0, 1.0, **define

@@ -97,7 +97,7 @@ def load_model(model, run_dir, checkpoint):
     checkpoint = open_checkpoint(path) if path else checkpoint
     if checkpoint is None:
         raise ValueError(
-            f"there is no model: --output_dir={run_dir.path} has none; train one with --do_train, or give "
+            f"--output_dir={run_dir.path} does not contain a model; train one with --do_train, or give "
             "--init_checkpoint"
         )
     log.info("%s", load_weights(weights_by_name(model), checkpoint, ignored=HEAD_PATTERNS))
@@ -138,7 +138,7 @@ def load_start(model, checkpoint, new_head, labels=None):
                 f"{list(weights[name].shape)} is needed; give --new_head to start it from random numbers"
             )
     report = load_weights(weights, checkpoint, new_allowed=(*head, *POOLER_PATTERNS), ignored=(*head, *HEAD_PATTERNS))
-    log.info("%s%s", report, f"; new as asked for: {', '.join(head)}" if new_head else "")
+    log.info("%s%s", report, f"; initialized at random: {', '.join(head)}" if new_head else "")
 
 
 def _labels_beside(checkpoint):

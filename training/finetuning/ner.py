@@ -40,6 +40,7 @@ class TokenClassification(FineTuning):
     """
 
     program = "run_ner"
+    baseline_name = "no entities"
     metric = "f1"
     metric_names = ("precision", "recall", "f1", "accuracy")
 
@@ -67,7 +68,7 @@ class TokenClassification(FineTuning):
 
         train = read(train_file) if train_file else None
         if tags is None and train is None:
-            raise ValueError("there are no tags to tell apart; train with --do_train, or give a model of run_ner")
+            raise ValueError("the set of tags is unknown; train with --do_train, or give a model from run_ner")
         self.tags = tags or collect_tags(train)
         self._eval = read(eval_file) if eval_file else None
         self._predict = read(predict_file, needs_tags=False) if predict_file else None
@@ -129,7 +130,7 @@ class TokenClassification(FineTuning):
         if self._predict[0].tags is None:
             return
         metrics = entity_metrics(_tags_of(self._predict), predicted)
-        log.info("predictions, judged by the tags of %s: %s", self._predict_file, in_words(metrics))
+        log.info("predictions, compared with the tags of %s: %s", self._predict_file, in_words(metrics))
         run_dir.write_text(
             "predict_results.txt", "".join(f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics))
         )

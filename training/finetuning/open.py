@@ -60,7 +60,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
     folder, stored = _trained_model(settings, run_dir)
     if folder is not None:
         if stored["task"] not in tasks:
-            raise ValueError(f"the model in {folder} is of the task {stored['task']}; give one of {program}")
+            raise ValueError(f"the model in {folder} was trained for {stored['task']}; give one from {program}")
         settings |= _settled(flag_values, stored, settled, fixed)
         files = open_model_files(folder, do_lower_case=settings["do_lower_case"])
     else:
@@ -128,7 +128,7 @@ def _start(settings):
     if path is None:
         if not settings["do_train"]:
             raise ValueError(
-                f"there is no model: --output_dir={settings['output_dir']} holds none; train one with --do_train, or "
+                f"--output_dir={settings['output_dir']} does not contain a model; train one with --do_train, or "
                 "give --init_checkpoint"
             )
         missing = [f"--{name}" for name in ("bert_config_file", "vocab_file") if not settings[name]]

@@ -84,12 +84,13 @@ def check_record_packing(settings):
         return
     if settings["use_tpu"] or settings["strategy"] == "tpu":
         raise ValueError(
-            "--pack gives every batch of records another number of rows, but a TPU takes one number alone; leave it out"
+            "--pack gives each batch a different number of rows, but a TPU needs the same number in every batch; "
+            "leave it out"
         )
     if settings["jit"]:
         raise ValueError(
-            "--pack gives every batch of records another number of rows, and --jit compiles anew for each; leave one "
-            "of them out"
+            "--pack gives each batch a different number of rows, and --jit compiles again for each number; leave one "
+            "of the two out"
         )
 
 
@@ -111,7 +112,7 @@ def pack_examples(batches, settings, num_devices):
 
 def _told(filling, batch_size, row_length):
     log.info(
-        "packing: %d examples fill %.1f rows of %d pieces, at most %d; padding: %.1f %%, unpacked %.1f %%",
+        "packing: %d examples fill %.1f rows of %d tokens, at most %d; padding: %.1f %%, unpacked %.1f %%",
         *(batch_size, filling.mean_rows, row_length, filling.most_rows),
         *(100 * filling.padding_share, 100 * filling.unpacked_padding_share),
     )

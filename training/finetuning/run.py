@@ -104,7 +104,7 @@ def _steps(work, settings, strategy):
     if num_steps < 1:
         raise ValueError(
             f"{work.num_train_examples} examples, --train_batch_size={batch_size} and --num_train_epochs={num_epochs} "
-            "come to no step; give a smaller batch, more epochs or more examples"
+            "give no training step; give a smaller batch, more epochs or more examples"
         )
     num_warmup_steps = int(num_steps * settings["warmup_proportion"])
     return {**settings, "num_train_steps": num_steps, "num_warmup_steps": num_warmup_steps}
@@ -169,7 +169,7 @@ class _Runner:
         )
         evaluate = self._evaluator(settings) if work.eval_features is not None else None
         if selection.is_over:
-            log.info("nothing to train: %d evaluations brought no better %s", settings["early_stopping"], work.metric)
+            log.info("nothing to train: %d evaluations did not improve %s", settings["early_stopping"], work.metric)
             selection.is_whole = True
             return selection
         trainer = make_trainer(
@@ -213,7 +213,7 @@ class _Runner:
             baseline = work.baseline()
             if not is_known:
                 log.info("evaluation of step %d: %s", step, in_words(metrics))
-            log.info("an answer that knows nothing of the text: %s", in_words(baseline))
+            log.info("baseline%s: %s", work.baseline_name and f" ({work.baseline_name})", in_words(baseline))
             write_eval_results(run_dir, step, work.results(metrics))
             figures = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
             run_dir.write_text(EVALUATION_FILE, json.dumps(figures, indent=2) + "\n")

@@ -75,6 +75,7 @@ class QuestionAnswering(FineTuning):
     """
 
     program = "run_squad"
+    baseline_name = "empty answers"
     is_trimmed = False  # the scores of all positions compete, including padding
     free_settings = (
         *("n_best_size", "max_answer_length", "verbose_logging"),
@@ -181,7 +182,7 @@ class QuestionAnswering(FineTuning):
         log.info(
             "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
             *(self._eval.path, self._found_threshold, f1),
-            "; it goes with the model" if self._train else "",
+            "; it is stored with the model" if self._train else "",
         )
 
     def write_predictions(self, run_dir, outputs):
@@ -190,11 +191,11 @@ class QuestionAnswering(FineTuning):
         answers = self._find(self._predict, self.predict_features, outputs, settings)
         self._write(run_dir, answers, "")
         if settings.version_2_with_negative:
-            log.info("there is no answer where null_odds.json has more than %.6g", settings.null_score_diff_threshold)
+            log.info("questions above %.6g in null_odds.json get no answer", settings.null_score_diff_threshold)
         run_dir.remove("predict_results.txt")
         if self._judges_predictions:
             metrics = self._metrics(self._predict, answers, settings.null_score_diff_threshold)
-            log.info("predictions, judged by the answers of %s: %s", self._predict.path, in_words(metrics))
+            log.info("predictions, compared with the answers of %s: %s", self._predict.path, in_words(metrics))
             lines = [f"{name} = {metrics[name]:.6f}\n" for name in sorted(metrics)]
             run_dir.write_text("predict_results.txt", "".join(lines))
 
@@ -216,15 +217,15 @@ class QuestionAnswering(FineTuning):
         if unanswered:
             advice = "" if self._answers.version_2_with_negative else ", or --version_2_with_negative for SQuAD 2.0"
             raise ValueError(
-                f'{self._eval.path} question "{unanswered[0]}" has no answers to judge by; give a file of questions '
-                f"with answers{advice}"
+                f'{self._eval.path} question "{unanswered[0]}" has no answers to compare with; give a file of '
+                f"questions with answers{advice}"
             )
 
     def _is_answered(self, questions):
         unanswered = unanswered_ids(questions.articles, self._answers.version_2_with_negative)
         if unanswered and len(unanswered) < len(questions.examples):
             log.warning(
-                '%s is not judged: %d of %d questions have no answers, the first is "%s"%s',
+                '%s is not evaluated: %d of %d questions have no answers, the first is "%s"%s',
                 *(questions.path, len(unanswered), len(questions.examples), unanswered[0]),
                 "" if self._answers.version_2_with_negative else "; for SQuAD 2.0 give --version_2_with_negative",
             )
@@ -234,7 +235,7 @@ class QuestionAnswering(FineTuning):
         if questions is None:
             return None
         if not any(example.passage.words for example in questions.examples):
-            raise ValueError(f"{questions.path}: no context has a word, so that there is nothing to find answers in")
+            raise ValueError(f"{questions.path}: no context contains a word; give a file with texts")
         basic_tokenizer = self._tokenizer.basic_tokenizer
         facts = {
             "file_sha256": questions.digest,

@@ -151,7 +151,7 @@ def _choose(results, varied, metric, baseline):
         num_failed = sum(value <= baseline for value in values)
         name = ", ".join(f"{setting}={group[0].settings[setting]}" for setting in varied if setting != "seed")
         log.info(
-            "%smedian %s %.4g of %d seeds, from %.4g to %.4g; %d failed, being not above the %.4g of knowing nothing",
+            "%smedian %s %.4g of %d seeds, from %.4g to %.4g; %d failed, not above the baseline %.4g",
             *(f"{name}: " if name else "", metric, _median(group), len(group), values[0], values[-1]),
             *(num_failed, baseline),
         )
@@ -162,7 +162,7 @@ def _table(results, varied, metric, baseline):
     lines = ["\t".join([*varied, metric, "status"])]
     for result in results:
         is_failed = result.value is not None and result.value <= baseline
-        status = f"failed: not above the {baseline:.6g} of knowing nothing" if is_failed else result.status
+        status = f"failed: not above the baseline {baseline:.6g}" if is_failed else result.status
         value = "" if result.value is None else f"{result.value:.6g}"
         lines.append("\t".join([*(str(result.settings[name]) for name in varied), value, status]))
     return "\n".join(lines) + "\n"

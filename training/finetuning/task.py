@@ -14,6 +14,7 @@ class FineTuning:
         program: str; the entry point.
         metric: str; the metric that compares checkpoints, settings and seeds. Higher is better.
         metric_names: tuple of str; all metrics of `evaluate`.
+        baseline_name: str; what `baseline` predicts, for the log, such as "most frequent class".
         is_trimmed: bool; whether batches may be cut to their longest sequence.
         cannot_pack: str; the reason why examples cannot share a row; empty if they can.
         num_train_examples: int; the number of steps is computed from it.
@@ -27,6 +28,7 @@ class FineTuning:
     program = ""
     metric = ""
     metric_names = ()
+    baseline_name = ""
     is_trimmed = True
     cannot_pack = ""
     num_train_examples = 0
