@@ -164,7 +164,7 @@ def test_sizes_and_lengths_each_have_a_table(capsys, monkeypatch):
     assert titles[1] == "tiny, length 16, batch 2:"
     assert len(titles) == 4
     assert devices == ["GPU"]
-    with pytest.raises(ValueError, match="--programs=fast begins none of bert-keras float32, slow float32"):
+    with pytest.raises(ValueError, match="--programs=fast does not begin any of bert-keras float32, slow float32"):
         speed.compare(["some.py", *flags, "--programs=fast"], "Some.", make_programs, lambda config, batch: 1)
 
 

@@ -301,7 +301,7 @@ def test_all_names_can_be_imported():
     assert {type(getattr(prediction, name)) for name in prediction.__all__} <= {type, type(open_model)}
     assert {EntityTagger, QuestionAnswerer} <= {getattr(prediction, name) for name in prediction.__all__}
     assert set(prediction.__all__) <= set(dir(prediction))
-    with pytest.raises(AttributeError, match="^module 'prediction' has no attribute 'Predict'$"):
+    with pytest.raises(AttributeError, match="^module 'bert_keras.prediction' has no attribute 'Predict'$"):
         prediction.Predict  # noqa: B018
     assert issubclass(prediction.Vectorizer, Predictor)
 
