@@ -33,7 +33,7 @@ def take_precision(settings):
             cost = (
                 "give float16"
                 if _weakest_gpu()
-                else "on an Intel Skylake, a step takes a third longer than with --precision=float32 --jit"
+                else "on an Intel Skylake, a step takes 1.5 times as long as with --precision=float32 --jit"
             )
             log.warning("--precision=bfloat16 is slow here, since %s; %s", reason, cost)
     elif asked == "tf32" and not (_is_for_tpu(settings) or (_weakest_gpu() and _weakest_gpu()[0] >= _AMPERE)):

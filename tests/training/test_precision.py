@@ -82,7 +82,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_
             "bfloat16",
             {},
             "--precision=bfloat16 is slow here, since the processor has neither avx512_bf16 nor amx_bf16; on an Intel "
-            "Skylake, a step takes a third longer than with --precision=float32 --jit",
+            "Skylake, a step takes 1.5 times as long as with --precision=float32 --jit",
         ),
         (
             "bfloat16",
