@@ -214,7 +214,7 @@ def test_without_memory_a_run_that_has_saved_is_told_what_may_change():
         if step == 3:
             raise tf.errors.ResourceExhaustedError(None, None, "OOM")
 
-    with pytest.raises(ValueError, match="in smaller parts: the run continues from step 2 with them$"):
+    with pytest.raises(ValueError, match="into smaller parts: the run continues from step 2 with them$"):
         run(CountingTrainer(on_step=fail), Pace(4, 2, 2, iterations_per_loop=1))
 
 
