@@ -20,6 +20,7 @@ from fine_tuned_models import (
     small_config,
     write_fine_tuned,
 )
+from tiny_bert import make_config, make_model
 
 import convert_checkpoint
 from bert_keras.modeling import BertConfig, TokenClassifierModel, open_checkpoint, save_checkpoint, weights_by_name
@@ -28,7 +29,6 @@ from bert_keras.prediction import open_model
 from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.storage import paths
 from bert_keras.training.run_dir import RunDir
-from tests.modeling.tiny_bert import make_config, make_model
 
 TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"]
 TENSORFLOW_FILES += ["tokenizer_config.json", "vocab.txt"]

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from made_up_task import MadeUp, run, write_start
 
 from bert_keras.data_prep.records.feature_cache import cached_features
-from tests.training.made_up_task import MadeUp, run, write_start
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FLAGS = {"num_train_epochs": 1, "num_seeds": 2, "eval_steps": 2, "save_checkpoints_steps": 2, "do_predict": True}
@@ -116,7 +116,8 @@ for place in sys.argv[5:]:
 @pytest.mark.slow  # a process for each
 def test_killed_runs_end_with_the_very_files_of_one_that_was_not(start, whole, tmp_path):
     places = [*PLACES, "nothing"]
-    command = [sys.executable, "-c", _KILLED, str(ROOT), str(ROOT / "tests"), tmp_path / "run", start, *places]
+    folders = [ROOT, ROOT / "tests" / "support"]
+    command = [sys.executable, "-c", _KILLED, *folders, tmp_path / "run", start, *places]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     ended = [f"{place} -9" for place in PLACES] + ["nothing 0"]
     assert [line for line in done.stderr.splitlines() if line in ended] == ended, done.stderr

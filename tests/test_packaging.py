@@ -4,7 +4,8 @@ import ast
 import pathlib
 
 import pytest
-from test_architecture import FLOORS, PROGRAMS
+
+from tests.test_architecture import FLOORS, PROGRAMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

@@ -5,6 +5,7 @@ import os
 import signal
 import uuid
 
+import made_up_task
 import pytest
 import tensorflow as tf
 from pretraining_runs import assert_bit_equal, make_files, run, weights_in
@@ -13,7 +14,6 @@ from bert_keras.storage import paths
 from bert_keras.training.distribution import tpu
 from bert_keras.training.loop import Pace
 from bert_keras.training.metrics_log import read_metrics
-from tests.training import made_up_task
 
 
 @pytest.fixture

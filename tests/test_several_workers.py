@@ -7,12 +7,11 @@ import shutil
 import signal
 import sys
 
+import made_up_task
 import numpy as np
 import pytest
 from pretraining_runs import argv_of, assert_bit_equal, make_files, run, weights_in
 from workers import run_workers
-
-from tests.training import made_up_task
 
 # TensorFlow needs ten seconds to start in each process, and there are many.
 pytestmark = pytest.mark.slow
@@ -190,7 +189,7 @@ def test_workers_with_unlike_commands_are_all_refused(files, tmp_path):
 FINE_TUNE = """
 import sys
 sys.argv[1:] = sys.argv[2:]
-from tests.training.made_up_task import MadeUp, run
+from made_up_task import MadeUp, run
 run(MadeUp(does_predict=True), sys.argv[2], init_checkpoint=sys.argv[1], do_predict=True, eval_steps=2)
 """
 

@@ -1,10 +1,10 @@
 """Fixtures shared by the tests of data preparation."""
 
 import pytest
+from reference_tokenizer import MODES, write_odd_vocab
+from tiny_data import SPECIAL_TOKENS
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from tests.data_prep.tiny_data import SPECIAL_TOKENS
-from tests.reference_tokenizer import MODES, write_odd_vocab
 
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_squad import answer_as_described, rows_as_described, text_as_described
+from reference_tokenizer import odd_text, write_odd_vocab
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features, read_squad
 from bert_keras.data_prep.tasks.squad_answers import (
@@ -18,8 +20,6 @@ from bert_keras.data_prep.tasks.squad_answers import (
     report_unanswered,
 )
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
-from tests.data_prep.reference_squad import answer_as_described, rows_as_described, text_as_described
-from tests.reference_tokenizer import odd_text, write_odd_vocab
 
 
 @pytest.mark.parametrize("name", ["predict_v1", "predict_v2"])

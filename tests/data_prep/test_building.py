@@ -8,6 +8,7 @@ import pathlib
 import random
 
 import pytest
+from tiny_data import examples_of
 
 from bert_keras.data_prep.corpus.documents import Documents, read_documents
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
@@ -18,7 +19,6 @@ from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.data_prep.records.writing import read_metadata
-from tests.data_prep.tiny_data import examples_of
 
 SETTINGS = PretrainingDataSettings(16, 4, dupe_factor=2, random_seed=8)
 

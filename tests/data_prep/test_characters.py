@@ -1,6 +1,7 @@
 import unicodedata
 
 import pytest
+from reference_tokenizer import MODES, words_as_described
 
 from bert_keras.data_prep.text.characters import (
     CLEAN,
@@ -11,7 +12,6 @@ from bert_keras.data_prep.text.characters import (
     is_whitespace,
 )
 from bert_keras.data_prep.text.tokenization import BasicTokenizer
-from tests.reference_tokenizer import MODES, words_as_described
 
 
 def test_character_classes():

@@ -7,12 +7,12 @@ import sys
 import tempfile
 
 import pytest
+from tiny_data import examples_of, parsed_examples_of
 
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.create_pretraining_data import build, define_flags, main, run
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.storage import paths
-from tests.data_prep.tiny_data import examples_of, parsed_examples_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = "create_pretraining_data.py"

@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 
 from bert_keras.data_prep.tasks.encoding import encode_pair
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.prediction.sequences import encode_with_masks
-from tests.reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 
 
 @pytest.fixture(scope="module")

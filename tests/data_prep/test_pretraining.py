@@ -8,6 +8,7 @@ import random
 import re
 
 import pytest
+from tiny_data import SPECIAL_TOKENS, examples_of
 
 from bert_keras.data_prep.corpus.documents import read_documents
 from bert_keras.data_prep.pretraining.build import (
@@ -21,7 +22,6 @@ from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from bert_keras.data_prep.pretraining.spill import InstanceSpill
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from tests.data_prep.tiny_data import SPECIAL_TOKENS, examples_of
 
 TEXT = "ab c def\ngh i\njklm no\n\npq r\nstu\nvw x y z\nab\n\nno pq\nrs tu vw\n"
 

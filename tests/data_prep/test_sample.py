@@ -4,9 +4,9 @@ import pathlib
 import re
 
 import pytest
+from tiny_data import SPECIAL_TOKENS
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from tests.data_prep.tiny_data import SPECIAL_TOKENS
 
 SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data_prep" / "sample"
 TEXTS = ("documents.txt", "held_out.txt")

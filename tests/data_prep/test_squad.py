@@ -6,6 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_squad import (
+    best_window_as_described,
+    rows_as_described,
+    span_as_described,
+    windows_as_described,
+    words_as_described,
+)
+from reference_tokenizer import odd_text, write_odd_vocab
 
 from bert_keras.data_prep.tasks.squad import (
     Passage,
@@ -19,14 +27,6 @@ from bert_keras.data_prep.tasks.squad import (
 from bert_keras.data_prep.tasks.squad_files import unanswered_ids
 from bert_keras.data_prep.tasks.squad_windows import max_context
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from tests.data_prep.reference_squad import (
-    best_window_as_described,
-    rows_as_described,
-    span_as_described,
-    windows_as_described,
-    words_as_described,
-)
-from tests.reference_tokenizer import odd_text, write_odd_vocab
 
 
 @pytest.mark.parametrize("name", ["predict_v1", "predict_v2", "train_v2"])

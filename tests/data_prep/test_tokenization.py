@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from reference_tokenizer import write_vocab
 
 from bert_keras.data_prep.text import tokenization
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
 from bert_keras.data_prep.text.vocabulary_files import read_casing
 from bert_keras.storage import paths
-from tests.reference_tokenizer import write_vocab
 
 # The original BERT's own results.
 

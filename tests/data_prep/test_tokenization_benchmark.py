@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests.reference_tokenizer import write_vocab
+from reference_tokenizer import write_vocab
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "tokenization.py"
 

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference_tokenizer import MODES, odd_text, pieces_as_described, words_as_described, write_odd_vocab
 
 from bert_keras.data_prep.text.piece_memo import PieceMemo
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer
-from tests.reference_tokenizer import MODES, odd_text, pieces_as_described, words_as_described, write_odd_vocab
 
 
 @settings(max_examples=300)

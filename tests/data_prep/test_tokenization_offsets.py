@@ -3,9 +3,9 @@ import unicodedata
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference_tokenizer import MODES, odd_text, write_vocab
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from tests.reference_tokenizer import MODES, odd_text, write_vocab
 
 
 @pytest.mark.parametrize(

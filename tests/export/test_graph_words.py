@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference_tokenizer import odd_text
 
 from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, split_words
 from bert_keras.export.graph.tokenization import code_points, cut_out
 from bert_keras.export.graph.words import WordSplitter
-from tests.reference_tokenizer import odd_text
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder, write_fi
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
+from reference_tokenizer import odd_text
 
 from bert_keras.export.checks.against_python import compare_with_live
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import write_saved_model
 from bert_keras.export.graph.spans import SpanModel
 from bert_keras.prediction import QuestionAnswerer
-from tests.reference_tokenizer import odd_text
 
 OF_OFFSETS = OF_ANSWERS | {"answer_text": "offsets"}
 

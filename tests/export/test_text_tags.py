@@ -7,6 +7,7 @@ from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagge
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
+from reference_tokenizer import odd_text
 
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.export.formats.networks import IdsNetwork
@@ -15,7 +16,6 @@ from bert_keras.export.graph.tags import TagModel
 from bert_keras.modeling import TokenClassifierModel, weights_by_name
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.prediction import EntityTagger
-from tests.reference_tokenizer import odd_text
 
 
 class Both:

@@ -10,11 +10,11 @@ import tensorflow as tf
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from keras import ops
+from reference_bert import ReferenceBert
+from tiny_bert import make_config, make_features, make_model
 
 from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, PretrainingTask, weights_by_name
 from bert_keras.modeling.config import released_names
-from tests.modeling.tiny_bert import make_config, make_features, make_model
-from tests.reference_bert import ReferenceBert
 
 
 def reference_of(model):

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import make_config, make_model
 
 from bert_keras.modeling import (
     HEAD_PATTERNS,
@@ -23,7 +24,6 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.checkpoints.tensorflow_format import find_damage
 from bert_keras.storage import paths, writing
-from tests.modeling.tiny_bert import make_config, make_model
 
 DATA, INDEX = ".data-00000-of-00001", ".index"
 

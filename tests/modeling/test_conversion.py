@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from tiny_bert import make_config, make_model
 
 from bert_keras.modeling import open_checkpoint, save_checkpoint, weights_by_name
 from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents, SelectedEntries, run_network
 from bert_keras.modeling.checkpoints.loading import Checkpoint
-from tests.modeling.tiny_bert import make_config, make_model
 
 
 @pytest.fixture

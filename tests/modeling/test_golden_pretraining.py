@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from states import assert_states_close
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -18,7 +19,6 @@ from bert_keras.modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from tests.modeling.states import assert_states_close
 
 
 def close(actual, expected, atol=1e-5):

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import (
     ClassifierModel,
@@ -14,7 +15,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.heads import ClassifierHead, SquadHead
-from tests.modeling.tiny_bert import make_config, make_features
 
 
 def softmax(x):

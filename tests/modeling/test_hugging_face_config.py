@@ -5,10 +5,10 @@ import re
 
 import numpy as np
 import pytest
+from tiny_bert import make_config
 
 from bert_keras.modeling import BertConfig, BertModel, open_checkpoint, read_config, save_checkpoint, weights_by_name
 from bert_keras.modeling.checkpoints.hugging_face_config import read_architecture, read_labels, to_hugging_face_config
-from tests.modeling.tiny_bert import make_config
 
 
 @pytest.fixture

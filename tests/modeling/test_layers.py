@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from reference_bert import ACTIVATIONS
+from tiny_bert import make_config
 
 from bert_keras.modeling import BertModel
 from bert_keras.modeling.layers import (
@@ -18,8 +20,6 @@ from bert_keras.modeling.layers import (
     truncated_normal,
     weights_to_load,
 )
-from tests.modeling.tiny_bert import make_config
-from tests.reference_bert import ACTIVATIONS
 
 
 def test_gelu_is_the_tanh_form_of_the_release():

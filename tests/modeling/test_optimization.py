@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import make_config
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -12,7 +13,6 @@ from bert_keras.modeling import (
     layer_of,
     weights_by_name,
 )
-from tests.modeling.tiny_bert import make_config
 
 
 class TestSchedule:

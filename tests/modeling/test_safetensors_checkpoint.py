@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tiny_bert import make_config, make_model
 
 from bert_keras.modeling import (
     BertModel,
@@ -18,7 +19,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.checkpoints.names import to_hugging_face
-from tests.modeling.tiny_bert import make_config, make_model
 
 WORDS = "bert.embeddings.word_embeddings.weight"
 

@@ -10,9 +10,9 @@ import types
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tiny_bert import make_config, make_model
 
 from bert_keras.modeling import open_checkpoint, save_safetensors, weights_by_name
-from tests.modeling.tiny_bert import make_config, make_model
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import weights_by_name
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from tests.modeling.tiny_bert import make_config, make_features
 
 SEED = np.array([3, 0], np.int32)
 

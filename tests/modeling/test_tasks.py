@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from keras import ops
+from reference_bert import ReferenceBert, softmax
+from tiny_bert import make_config, make_features, make_model
 
 from bert_keras.modeling import (
     ClassificationTask,
@@ -17,8 +19,6 @@ from bert_keras.modeling import (
     read_config,
     weights_by_name,
 )
-from tests.modeling.tiny_bert import make_config, make_features, make_model
-from tests.reference_bert import ReferenceBert, softmax
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from tiny_bert import make_config
 
 from bert_keras.modeling import check_vocabulary, is_cased
-from tests.modeling.tiny_bert import make_config
 
 UNCASED = ["[PAD]", "[UNK]", "<S>", *(f"word{i}" for i in range(37))]
 CASED = ["[PAD]", "[UNK]", *(f"{'Word' if i % 3 else 'word'}{i}" for i in range(38))]

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import (
     ClassificationTask,
@@ -20,7 +21,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.training.input.packing import pack
-from tests.modeling.tiny_bert import make_config, make_features
 
 LENGTH, ROWS = 11, 6
 RANDOM = np.random.default_rng(0)

@@ -10,11 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from bert_keras.modeling import layer_of, open_checkpoint
-from bert_keras.training.evaluation_pass import Inference
-from bert_keras.training.loop import Pace
-from tests.training.made_up_task import (
+from made_up_task import (
     MadeUp,
     assert_bit_equal,
     rows_of,
@@ -23,6 +19,10 @@ from tests.training.made_up_task import (
     weights_in,
     write_start,
 )
+
+from bert_keras.modeling import layer_of, open_checkpoint
+from bert_keras.training.evaluation_pass import Inference
+from bert_keras.training.loop import Pace
 
 
 @pytest.fixture(scope="module")

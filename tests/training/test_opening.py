@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from made_up_task import define_flags, open_run, write_start
 
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
 from bert_keras.training.finetuning.open import open_fine_tuning
-from tests.training.made_up_task import define_flags, open_run, write_start
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from made_up_task import MadeUp, rows_of, run, weights_in, write_start
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -21,7 +22,6 @@ from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.step import Trainer
-from tests.training.made_up_task import MadeUp, rows_of, run, weights_in, write_start
 
 NUM_STEPS = 5
 CONFIG = BertConfig(

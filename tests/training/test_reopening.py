@@ -5,12 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
+from made_up_task import MadeUp, run, write_start
 
 from bert_keras.export.run_folder import read_run
 from bert_keras.modeling import save_checkpoint
 from bert_keras.training.finetuning.model_dir import is_model_of, note_model
 from bert_keras.training.run_dir import RunDir
-from tests.training.made_up_task import MadeUp, run, write_start
 
 
 def write_run(folder, value, **settings):

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 )
 def test_two_devices_leave_out_the_same_steps_and_compile_the_same_network(part, line):
     # A new process, because devices must be configured before TensorFlow starts.
-    command = [sys.executable, str(ROOT / "tests" / "training" / "scaled_devices.py"), part]
+    command = [sys.executable, str(ROOT / "tests" / "support" / "scaled_devices.py"), part]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

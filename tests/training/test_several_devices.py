@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_several_devices_train_evaluate_and_answer_as_one(count):
     # A new process, because devices must be configured before TensorFlow starts.
-    command = [sys.executable, str(ROOT / "tests" / "training" / "several_devices.py"), str(count)]
+    command = [sys.executable, str(ROOT / "tests" / "support" / "several_devices.py"), str(count)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from states import assert_states_close
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -28,7 +29,6 @@ from bert_keras.modeling.precision import dtype_policy
 from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.step import Evaluator, Trainer, dropout_seed
 from bert_keras.training.updates import choose_updates
-from tests.modeling.states import assert_states_close
 
 
 def features_of(examples):

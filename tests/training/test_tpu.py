@@ -2,12 +2,12 @@
 
 import pytest
 import tensorflow as tf
+from made_up_task import MadeUp, run, write_start
 
 from bert_keras.modeling import ClassifierModel
 from bert_keras.training.distribution import tpu
 from bert_keras.training.distribution.devices import create_strategy
 from bert_keras.training.distribution.tpu import check_computing, check_paths, connect, is_tpu
-from tests.training.made_up_task import MadeUp, run, write_start
 
 ON_THE_TPU = {"use_tpu": True, "tpu_name": "mine", "output_dir": "/data/run"}
 

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from made_up_task import MadeUp, assert_bit_equal, make_features, rows_of, run, weights_in, write_start
 
 from bert_keras.modeling import (
     BertConfig,
@@ -23,7 +24,6 @@ from bert_keras.training.evaluation_pass import Inference, length_step
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.run import make_trainer
-from tests.training.made_up_task import MadeUp, assert_bit_equal, make_features, rows_of, run, weights_in, write_start
 
 STRATEGY = tf.distribute.get_strategy()
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Below the system's range of automatic ports, so that no other connection takes one first.
 _PORTS = range(20_000, 32_000)
 # For hanging processes; a busy machine may need a minute to start TensorFlow in all of them.
@@ -35,7 +35,7 @@ def run_workers(count, script, *arguments, folders=None):
         workers = []
         for index in range(count):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+            path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
             environment = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONPATH": path}
             command = [sys.executable, "-c", script, str(index), *map(str, arguments)]
             # Files, because a worker would block when the pipe of an unread process fills up.
