@@ -58,7 +58,7 @@ def mrpc(tmp_path):
         (
             ["do_train", "do_eval"],
             {"metric": "f1_micro"},
-            "^--metric=f1_micro is not one of accuracy, f1, f1_macro, ma",
+            "^--metric=f1_micro is not one of the metrics of such data: accuracy, f1, f1_macro",
         ),
         (
             ["do_train"],
