@@ -33,15 +33,12 @@ class MaskedLmHead(keras.layers.Layer):
             self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
 
     def call(self, sequence_output, positions, embedding_table):
-        """Scores every token of the vocabulary at the masked positions.
+        """Returns float32 [B, P, V] logits: a score for every token of the vocabulary at the masked positions.
 
         Args:
             sequence_output: float [B, T, H].
             positions: int32 [B, P], each in [0, T).
             embedding_table: float [V, H], the word embeddings of the encoder.
-
-        Returns:
-            float32 [B, P, V] logits.
         """
         masked = rows_at(sequence_output, positions)  # [B, P, H]
         transformed = self.layer_norm(self.activation(self.dense(masked)))  # [B, P, H]

@@ -111,7 +111,10 @@ class SelfAttention(keras.layers.Layer):
         value = ops.reshape(self.value(hidden), heads)  # [B, T, N, D]
         mask_scores = ops.cast(mask_scores, self.compute_dtype)
         if keras.backend.backend() == "jax" and not self.dropout.is_active(dropout_seed):
-            context = _fused_attention(query, key, value, mask_scores)  # [B, T, N, D]
+            # One operation: a GPU that supports it never holds all scores at once. cuDNN needs them as [B, 1, T, T].
+            num_tokens = heads[1]
+            rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
+            context = ops.dot_product_attention(query, key, value, bias=rows)  # [B, T, N, D]
         else:
             context = self._attend(query, key, value, mask_scores, dropout_seed)  # [B, T, N, D]
         return ops.reshape(context, ops.shape(hidden))  # [B * T, H]
@@ -177,49 +180,25 @@ class EncoderLayer(keras.layers.Layer):
             return ops.cast(self.activation(ops.cast(x, "float32")), x.dtype) if is_training else self.activation(x)
 
 
-def _fused_attention(query, key, value, mask_scores):
-    """Computes `_attend` as one JAX operation; a GPU that supports it never holds all scores at once."""
-    num_tokens = ops.shape(query)[1]
-    # cuDNN needs mask scores of shape [B, 1, T, T].
-    rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
-    return ops.dot_product_attention(query, key, value, bias=rows)
-
-
 def padding_scores(input_mask):
-    """Returns scores that hide padding: 0 for a token, -10000 for padding.
-
-    Args:
-        input_mask: int32 [B, T], 1 for tokens and 0 for padding.
-
-    Returns:
-        float32 [B, 1, 1, T], to add to attention scores [B, N, T, T].
-    """
+    """Maps int32 [B, T], 1 for tokens and 0 for padding, to attention scores float32 [B, 1, 1, T] that hide padding."""
     scores = (1.0 - ops.cast(input_mask, "float32")) * PADDING_SCORE  # [B, T]
     return ops.expand_dims(ops.expand_dims(scores, 1), 1)
 
 
 def other_sequence_scores(sequence_ids):
-    """Returns scores that hide the sequences of a packed row from each other: 0 within one, -10000 between two.
+    """Maps int32 [B, T], the number of each token's sequence, to attention scores float32 [B, 1, T, T].
 
-    Args:
-        sequence_ids: int32 [B, T], the number of each token's sequence; padding has a separate number.
-
-    Returns:
-        float32 [B, 1, T, T], to add to attention scores [B, N, T, T].
+    They hide the sequences of a packed row from each other.
     """
     is_other = ops.not_equal(ops.expand_dims(sequence_ids, 2), ops.expand_dims(sequence_ids, 1))  # [B, T, T]
     return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
 
 
 def rows_at(x, positions):
-    """Gathers vectors from sequences by a product with one-hot vectors; its gradient is a product, not a scatter.
+    """Gathers float [B, P, H] from float [B, T, H] at int32 [B, P], each in [0, T).
 
-    Args:
-        x: float [B, T, H].
-        positions: int32 [B, P], each in [0, T).
-
-    Returns:
-        float [B, P, H].
+    A product with one-hot vectors does it, because its gradient is a product, not a scatter.
     """
     return ops.matmul(ops.one_hot(positions, ops.shape(x)[1], dtype=x.dtype), x)
 
@@ -268,3 +247,18 @@ def weights_to_load():
         yield
     finally:
         _is_loading.reset(token)
+
+
+@contextlib.contextmanager
+def dtype_policy(name):
+    """Sets the Keras dtype policy for the networks made within the block, and restores the previous policy after it.
+
+    With "mixed_bfloat16", matrix products have 16 bits, and weights, softmax, normalisations and losses have 32. With
+    "bfloat16", the weights have 16 bits, too.
+    """
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
