@@ -133,6 +133,7 @@ def run_on(backend, folder, tmp_path):
     return dict(np.load(tmp_path / "result.npz"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_the_network_equals_the_release_on_another_backend(golden_dir, tmp_path, backend):
     if importlib.util.find_spec(backend) is None:
