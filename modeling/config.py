@@ -28,15 +28,6 @@ LAYER_NORM_EPS = 1e-12
 # The default of the original BERT for files without type_vocab_size.
 TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
-_SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps")
 
@@ -223,6 +214,10 @@ class BertConfig:
     def to_json_file(self, json_file):
         """Writes `bert_config.json` atomically."""
         writing.write_text(json_file, self.to_json_string())
+
+
+# The fields whose values are whole numbers of at least 1.
+_SIZES = tuple(field.name for field in dataclasses.fields(BertConfig) if field.type is int)
 
 
 def read_json_object(json_file):

@@ -53,16 +53,9 @@ class Embeddings(keras.layers.Layer):
         )
 
     def call(self, input_ids, segment_ids, dropout_seed=None, position_ids=None):
-        """Embeds tokens.
+        """Maps ids, int32 [B, T], to float [B, T, H]; without position_ids, the positions are 0, 1, 2, ...
 
-        Args:
-            input_ids: int32 [B, T].
-            segment_ids: int32 [B, T]; an id beyond the table adds nothing, as in the original BERT.
-            dropout_seed: see `Dropout`.
-            position_ids: int32 [B, T]; None: 0, 1, 2, ...
-
-        Returns:
-            float [B, T, H].
+        A segment id beyond the table adds nothing, as in the original BERT.
         """
         words = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, H]
         # A product with one-hot vectors gives the small table a dense gradient.
@@ -94,16 +87,10 @@ class SelfAttention(keras.layers.Layer):
         self.built = True
 
     def call(self, hidden, mask_scores, dropout_seed=None):
-        """Computes the attention of every token to every token that is not padding.
+        """Maps float [B * T, H] to float [B * T, H]: weighted averages of the values, the heads concatenated.
 
-        Args:
-            hidden: float [B * T, H].
-            mask_scores: float [B, 1, 1, T] or [B, 1, T, T], added to the attention scores; see `padding_scores` and
-                `other_sequence_scores`.
-            dropout_seed: see `Dropout`.
-
-        Returns:
-            float [B * T, H]: the weighted averages of the values, the heads concatenated.
+        `padding_scores` or `other_sequence_scores` make the mask scores, float [B, 1, 1, T] or [B, 1, T, T], which are
+        added to the attention scores.
         """
         heads = (-1, ops.shape(mask_scores)[-1], self.num_heads, self.head_size)
         query = ops.reshape(self.query(hidden), heads)  # [B, T, N, D]

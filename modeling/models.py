@@ -5,6 +5,8 @@ All models are called as `model(features, dropout_seed=None)` with
 - features: dict with int32 [B, T] "input_ids", "input_mask" and "segment_ids"; other keys are ignored;
 - dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
 
+They are made from a BertConfig and, for a classifier, the number of classes C.
+
 Features of packed rows also have "sequence_ids", "position_ids" and "cls_positions", see `BertModel`. Outputs for a
 sequence then have the shape [B, S, ...] instead of [B, ...].
 
@@ -24,11 +26,7 @@ _PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
 
 
 class PretrainingModel(keras.Model):
-    """BERT with the heads of its two pre-training tasks.
-
-    Args:
-        config: BertConfig.
-    """
+    """BERT with the heads of its two pre-training tasks."""
 
     def __init__(self, config, name="pretraining"):
         super().__init__(name=name)
@@ -56,10 +54,6 @@ class PretrainingModel(keras.Model):
 class FineTunedModel(keras.Model):
     """Base class of the models with one head.
 
-    Args:
-        config: BertConfig.
-        head: the layer on top.
-
     Attributes:
         is_per_token: bool; True: the second axis of the outputs is the token axis.
     """
@@ -79,10 +73,6 @@ class ClassifierModel(FineTunedModel):
 
     With one class, the model is a regression, and the logit is the predicted number.
     Source: `create_model` of the original run_classifier.py.
-
-    Args:
-        config: BertConfig.
-        num_classes: C.
     """
 
     def __init__(self, config, num_classes, name="classification"):
@@ -98,10 +88,6 @@ class TokenClassifierModel(FineTunedModel):
     """BERT with a head that gives each token one of several classes (paper, section 5.3).
 
     The original BERT has no program for it. The weights have the names of the original classifier.
-
-    Args:
-        config: BertConfig.
-        num_classes: C.
     """
 
     is_per_token = True
@@ -116,11 +102,7 @@ class TokenClassifierModel(FineTunedModel):
 
 
 class MultipleChoiceModel(FineTunedModel):
-    """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4).
-
-    Args:
-        config: BertConfig.
-    """
+    """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4)."""
 
     def __init__(self, config, name="multiple_choice"):
         super().__init__(config, ClassifierHead(config, num_classes=1), name)
@@ -138,9 +120,6 @@ class SquadModel(FineTunedModel):
     """BERT with a head that finds the answer to a question in a text.
 
     Source: `create_model` of the original run_squad.py.
-
-    Args:
-        config: BertConfig.
     """
 
     is_per_token = True

@@ -82,10 +82,7 @@ class AdamWeightDecay:
 
     Args:
         learning_rate: LearningRateSchedule; `update` does not use it, the training step does.
-        weight_decay_rate: weight decay per unit of learning rate.
-        beta_1: decay rate of the mean m.
-        beta_2: decay rate of the mean square v.
-        epsilon: added to the root, avoids a division by 0.
+        weight_decay_rate, beta_1, beta_2, epsilon: the numbers of the formula.
         exclude_from_weight_decay: regular expressions; a weight has no decay if one of them is found in its name.
         rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
             as in the original BERT.
