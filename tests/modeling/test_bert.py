@@ -82,56 +82,11 @@ def test_a_row_that_is_all_padding_is_seen_as_one_without_any():
     np.testing.assert_allclose(hidden[1], expected[1], atol=2e-3)
 
 
-def test_padding_changes_nothing_for_the_tokens():
-    model = make_model(make_config())
-    ids = np.array([[2, 7, 9, 3]], np.int32)
-    padded_ids = np.array([[2, 7, 9, 3, 31, 32]], np.int32)
-    padded = model.bert(padded_ids, np.array([[1, 1, 1, 1, 0, 0]], np.int32))
-    np.testing.assert_allclose(padded["sequence_output"][:, :4], model.bert(ids)["sequence_output"], atol=1e-5)
-
-
 def test_without_mask_and_segments_all_are_tokens_of_the_first():
     model = make_model(make_config())
     ids = np.array([[2, 7, 9, 3]], np.int32)
     given = model.bert(ids, np.ones_like(ids), np.zeros_like(ids))
     np.testing.assert_array_equal(model.bert(ids)["sequence_output"], given["sequence_output"])
-
-
-def test_weights_are_named_as_in_the_released_checkpoints():
-    config = make_config(num_hidden_layers=1)
-    layer = "bert/encoder/layer_0"
-    assert {name: tuple(weight.shape) for name, weight in weights_by_name(PretrainingModel(config)).items()} == {
-        "bert/embeddings/word_embeddings": (40, 8),
-        "bert/embeddings/token_type_embeddings": (2, 8),
-        "bert/embeddings/position_embeddings": (16, 8),
-        "bert/embeddings/LayerNorm/gamma": (8,),
-        "bert/embeddings/LayerNorm/beta": (8,),
-        f"{layer}/attention/self/query/kernel": (8, 8),
-        f"{layer}/attention/self/query/bias": (8,),
-        f"{layer}/attention/self/key/kernel": (8, 8),
-        f"{layer}/attention/self/key/bias": (8,),
-        f"{layer}/attention/self/value/kernel": (8, 8),
-        f"{layer}/attention/self/value/bias": (8,),
-        f"{layer}/attention/output/dense/kernel": (8, 8),
-        f"{layer}/attention/output/dense/bias": (8,),
-        f"{layer}/attention/output/LayerNorm/gamma": (8,),
-        f"{layer}/attention/output/LayerNorm/beta": (8,),
-        f"{layer}/intermediate/dense/kernel": (8, 16),
-        f"{layer}/intermediate/dense/bias": (16,),
-        f"{layer}/output/dense/kernel": (16, 8),
-        f"{layer}/output/dense/bias": (8,),
-        f"{layer}/output/LayerNorm/gamma": (8,),
-        f"{layer}/output/LayerNorm/beta": (8,),
-        "bert/pooler/dense/kernel": (8, 8),
-        "bert/pooler/dense/bias": (8,),
-        "cls/predictions/transform/dense/kernel": (8, 8),
-        "cls/predictions/transform/dense/bias": (8,),
-        "cls/predictions/transform/LayerNorm/gamma": (8,),
-        "cls/predictions/transform/LayerNorm/beta": (8,),
-        "cls/predictions/output_bias": (40,),
-        "cls/seq_relationship/output_weights": (2, 8),
-        "cls/seq_relationship/output_bias": (2,),
-    }
 
 
 def test_another_name_replaces_the_first_part():

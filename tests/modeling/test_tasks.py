@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from keras import ops
 from reference_bert import ReferenceBert, softmax
 from tiny_bert import make_config, make_features, make_model
 
@@ -111,24 +110,6 @@ def test_padded_predictions_count_for_nothing(task, features):
     changed["masked_lm_ids"] = np.where(padding, 17, features["masked_lm_ids"])
     changed["masked_lm_positions"] = np.where(padding, 2, features["masked_lm_positions"])
     assert numbers(task.numerators(changed)) == pytest.approx(numbers(task.numerators(features)), rel=1e-6)
-
-
-def test_the_table_is_shared_by_embeddings_and_projection(model, features):
-    table = model.bert.embedding_table
-    absent = np.setdiff1d(np.arange(40), features["input_ids"])[0]
-    present = features["input_ids"][0, 0]
-
-    def logits_after_moving(piece):
-        before = np.asarray(table)
-        table.assign(before + (np.arange(40) == piece)[:, None] * np.arange(8))
-        logits = ops.convert_to_numpy(model(features)["masked_lm_logits"])
-        table.assign(before)
-        return logits
-
-    plain = ops.convert_to_numpy(model(features)["masked_lm_logits"])
-    has_moved = np.abs(logits_after_moving(absent) - plain).max((0, 1)) > 1e-3
-    assert has_moved.nonzero()[0].tolist() == [absent]
-    assert (np.abs(logits_after_moving(present) - plain).max((0, 1)) > 1e-3).all()
 
 
 def told(features, dropout_seed=None):
