@@ -6,15 +6,13 @@ import re
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from keras import ops
 from reference_bert import ReferenceBert
 from tiny_bert import make_config, make_features, make_model
 
-from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, PretrainingTask, weights_by_name
-from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, weights_by_name
 
 
 def reference_of(model):
@@ -155,40 +153,6 @@ def test_dropout_is_a_function_of_the_seed():
     assert np.abs(run((1, 2)) - run((1, 3))).max() > 1e-3
     assert np.abs(run((1, 2)) - run((2, 2))).max() > 1e-3
     assert np.abs(run((1, 2)) - run(None)).max() > 1e-3
-
-
-def test_sizes_may_be_unknown_in_a_graph():
-    config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3)
-    model = make_model(config)
-    task = PretrainingTask(model)
-
-    def loss_and_gradients(features, seed):
-        with tf.GradientTape() as tape:
-            loss = task.loss(task.numerators(features, seed), task.denominators(features))
-        gradients = tape.gradient(loss, [weight.value for weight in model.weights])
-        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-    features, seed = make_features(config), tf.constant([1, 2])
-    unknown = {name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in features.items()}
-    in_graph = tf.function(loss_and_gradients, input_signature=[unknown, tf.TensorSpec([2], tf.int32)])
-    loss, gradients = in_graph(features, seed)
-    expected_loss, expected_gradients = loss_and_gradients(features, seed)
-    np.testing.assert_allclose(loss, expected_loss, rtol=1e-6)
-    for gradient, expected in zip(gradients, expected_gradients, strict=True):
-        np.testing.assert_allclose(gradient, expected, atol=1e-6)
-
-
-def test_mixed_precision_scores_in_float32():
-    config = make_config()
-    features = make_features(config)
-    expected = make_model(config)(features)
-    with dtype_policy("mixed_bfloat16"):
-        model = make_model(config)
-        scores = model(features)
-    assert {weight.dtype for weight in model.weights} == {"float32"}
-    for name, values in scores.items():
-        assert keras.backend.standardize_dtype(values.dtype) == "float32"
-        np.testing.assert_allclose(values, expected[name], atol=0.1)
 
 
 @pytest.mark.parametrize(

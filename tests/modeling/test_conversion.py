@@ -122,13 +122,6 @@ class TestShapesOfHeads:
         with pytest.raises(ValueError, match=re.escape(sentence)):
             run_network(Contents(entries_of(checkpoint, (head,)), (head,), CONFIG))
 
-    @pytest.mark.parametrize(("head", "num_classes"), [("classifier", 3), ("squad", 2)])
-    def test_a_head_of_its_shapes_is_run(self, write, head, num_classes):
-        beginning = LINEAR_HEADS[head][0]
-        checkpoint = write(**{f"{beginning}weights": (num_classes, 8), f"{beginning}bias": (num_classes,)})
-        outputs = run_network(Contents(entries_of(checkpoint, (head,)), (head,), CONFIG))
-        assert outputs[head].shape[-1] == num_classes
-
 
 class TestTheCheckOfACopy:
     @pytest.fixture

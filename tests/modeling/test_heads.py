@@ -69,21 +69,6 @@ def test_choices_are_scored_one_by_one():
     np.testing.assert_allclose(np.asarray(logits), one_by_one.reshape(2, 3), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("make_model", "scope"),
-    [
-        (lambda config: ClassifierModel(config, 3), ""),
-        (lambda config: TokenClassifierModel(config, 3), ""),
-        (MultipleChoiceModel, ""),
-        (SquadModel, "cls/squad/"),
-    ],
-)
-def test_weights_have_the_names_of_the_release(make_model, scope):
-    names = list(weights_by_name(make_model(make_config(num_hidden_layers=1))))
-    assert names[23:] == [f"{scope}output_weights", f"{scope}output_bias"]
-    assert all(name.startswith("bert/") for name in names[:23])
-
-
 def test_initial_weights_do_not_follow_the_config():
     keras.utils.set_random_seed(0)
     config = make_config(hidden_size=1000, initializer_range=5.0)  # the heads ignore it

@@ -11,9 +11,7 @@ from tiny_bert import make_config
 
 from bert_keras.modeling import BertModel
 from bert_keras.modeling.layers import (
-    Embeddings,
     EncoderLayer,
-    SelfAttention,
     activation,
     layer_norm,
     padding_scores,
@@ -65,35 +63,6 @@ def test_weights_that_are_to_be_loaded_are_not_drawn():
     assert all(np.all(weight.numpy() == weight.path.endswith("gamma")) for weight in weights)
     assert isinstance(in_another_thread[0], keras.initializers.TruncatedNormal)
     assert isinstance(truncated_normal(0.02), keras.initializers.TruncatedNormal)
-
-
-def test_padding_scores_hide_padding_only():
-    scores = ops.convert_to_numpy(padding_scores(np.array([[1, 1, 0], [0, 0, 0]], np.int32)))
-    assert scores.shape == (2, 1, 1, 3)
-    assert scores[:, 0, 0].tolist() == [[0, 0, -10000], [-10000, -10000, -10000]]
-
-
-def test_attention_is_what_can_be_computed_by_hand():
-    config = make_config(hidden_size=2, num_attention_heads=1)
-    layer = SelfAttention(config, dropout_index=0)
-    layer.query.kernel.assign(np.eye(2))
-    layer.key.kernel.assign(np.eye(2))
-    layer.value.kernel.assign([[1.0, 0.0], [0.0, 10.0]])
-    hidden = np.array([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]], np.float32)
-    out = ops.convert_to_numpy(layer(hidden, padding_scores(np.array([[1, 1, 0]], np.int32))))
-    # The third token is padding: the others do not attend to it, but it attends to them.
-    near = np.exp(1 / np.sqrt(2)) / (np.exp(1 / np.sqrt(2)) + 1)
-    expected = [[near, 10 * (1 - near)], [1 - near, 10 * near], [0.5, 5.0]]
-    np.testing.assert_allclose(out[0], expected, rtol=1e-5)
-
-
-def test_a_segment_without_a_row_adds_nothing():
-    layer = Embeddings(make_config(type_vocab_size=2), dropout_index=0)
-    layer.token_type_embeddings.assign(np.full((2, 8), 3.0) + np.arange(8))
-    ids = np.array([[4]], np.int32)
-    beyond = layer(ids, np.array([[2]], np.int32))
-    layer.token_type_embeddings.assign(np.zeros((2, 8)))
-    np.testing.assert_array_equal(beyond, layer(ids, np.array([[0]], np.int32)))
 
 
 def test_an_encoder_layer_drops_in_three_places():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
-from tiny_bert import make_config, make_features
+from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import weights_by_name
 from bert_keras.modeling.tagger import FeatureBasedTagger
@@ -17,11 +17,8 @@ SEED = np.array([3, 0], np.int32)
 
 def make_tagger(num_layers=1, **changes):
     """Makes a tagger of random weights, biases included."""
-    tagger = FeatureBasedTagger(make_config(num_hidden_layers=num_layers, **changes), num_classes=3, units=5)
-    rng = np.random.default_rng(0)
-    for name, weight in weights_by_name(tagger).items():
-        weight.assign(0.3 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
-    return tagger
+    config = make_config(num_hidden_layers=num_layers, **changes)
+    return with_random_weights(FeatureBasedTagger(config, num_classes=3, units=5))
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +78,6 @@ def test_logits_equal_numpy_on_ragged_rows(features, num_layers):
     logits = logits_of(tagger, features)
     for row, length in enumerate(features["input_mask"].sum(1)):
         np.testing.assert_allclose(logits[row, :length], expected_logits(tagger, features, row), rtol=0, atol=1e-5)
-
-
-def test_padding_changes_nothing(tagger, features):
-    padded = {name: np.pad(values, ((0, 0), (0, 4))) for name, values in features.items() if values.shape[1:] == (11,)}
-    is_token = features["input_mask"].astype(bool)
-    np.testing.assert_allclose(
-        logits_of(tagger, padded)[:, :11][is_token], logits_of(tagger, features)[is_token], rtol=0, atol=1e-6
-    )
 
 
 def test_rows_that_fill_up_a_batch_change_nothing_and_have_a_token(monkeypatch, tagger, features):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_bert import make_config, make_features
+from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
     ClassificationTask,
@@ -17,7 +17,6 @@ from bert_keras.modeling import (
     SquadTask,
     TokenClassificationTask,
     TokenClassifierModel,
-    weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.input.packing import pack
@@ -48,10 +47,7 @@ def make_task(kind, **changes):
         "choices": lambda: (MultipleChoiceModel(config), ClassificationTask),
         "pretraining": lambda: (PretrainingModel(config), PretrainingTask),
     }[kind]()
-    random = np.random.default_rng(1)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(0.3 * random.standard_normal(weight.shape) + name.endswith("gamma"))
-    return make(model)
+    return make(with_random_weights(model, seed=1))
 
 
 def features_of(kind):
