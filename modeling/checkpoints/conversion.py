@@ -1,6 +1,7 @@
 """Conversion of checkpoints between formats: selects the entries, adds rows for new words, and writes the copy."""
 
 import collections.abc
+import copy
 import dataclasses
 import fnmatch
 import logging
@@ -53,22 +54,19 @@ class Contents:
     labels: list | None = None
 
 
-class SelectedEntries:
-    """A view of a checkpoint without the entries of other heads (None: all heads are kept) or of the training state.
+def without_other_entries(checkpoint, heads=None, with_training_state=False):
+    """Returns a checkpoint without the entries of other heads (None: all heads stay) or of the training state.
 
     Unknown entries stay, so that `load_weights` rejects them instead of losing them.
     """
-
-    def __init__(self, checkpoint, heads=None, with_training_state=False):
-        self.names = [
-            name
-            for name in checkpoint.names
-            if (heads is None or not _is_of_some_head(name) or any(_is_of(head, name) for head in heads))
-            and (with_training_state or not is_training_state(name))
-        ]
-        self.shape = checkpoint.shape
-        self.dtype = checkpoint.dtype
-        self.read = checkpoint.read
+    selected = copy.copy(checkpoint)
+    selected.names = [
+        name
+        for name in checkpoint.names
+        if (heads is None or not _is_of_some_head(name) or any(_is_of(head, name) for head in heads))
+        and (with_training_state or not is_training_state(name))
+    ]
+    return selected
 
 
 def _is_of_some_head(name):
@@ -82,25 +80,23 @@ def _is_of(head, name):
     return name.startswith(LINEAR_HEADS[head][0])
 
 
-class _ExtendedEntries:
-    """A view of a checkpoint with new or changed rows in its vocabulary tables.
+class _ExtendedCheckpoint(Checkpoint):
+    """A checkpoint with new or changed rows in its vocabulary tables.
 
     `sources` maps the number of such a row to the numbers of the rows whose mean it starts as. Adam's slots start at 0.
     """
 
     def __init__(self, checkpoint, num_rows, sources):
-        self.names = checkpoint.names
-        self.dtype = checkpoint.dtype
-        self._checkpoint = checkpoint
+        super().__init__(checkpoint.prefix, reader=checkpoint)
         self._num_rows = num_rows
         self._sources = sources
 
     def shape(self, name):
-        shape = self._checkpoint.shape(name)
+        shape = super().shape(name)
         return (self._num_rows, *shape[1:]) if _VOCABULARY_TABLES.fullmatch(name) else shape
 
     def read(self, name):
-        value = self._checkpoint.read(name)
+        value = super().read(name)
         if not _VOCABULARY_TABLES.fullmatch(name):
             return value
         table = np.zeros((self._num_rows, *value.shape[1:]), value.dtype)
@@ -166,13 +162,13 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
     if format_ == "safetensors":
         architecture_of(heads)  # refuses combinations of heads that no class has
     kept = heads if head else None
-    entries = SelectedEntries(checkpoint, kept, keep_optimizer)
-    if keep_optimizer and entries.names == SelectedEntries(checkpoint, kept).names:
+    selected = without_other_entries(checkpoint, kept, keep_optimizer)
+    if keep_optimizer and selected.names == without_other_entries(checkpoint, kept).names:
         raise ValueError(f"--keep_optimizer: {checkpoint.prefix} holds only weights; leave the flag out")
     left_out = sorted(set(checkpoint.heads) - set(heads)) if head not in TOP_LEVEL_HEADS else []
     if left_out:
         log.info("left out, by --head=%s: %s", head, ", ".join(left_out))
-    return Contents(Checkpoint(checkpoint.prefix, entries), heads, config)
+    return Contents(selected, heads, config)
 
 
 def _chosen_heads(checkpoint, head):
@@ -214,10 +210,9 @@ def extend(contents, extended):
         num_rows,
     )
     sources = {word.id: word.piece_ids for word in extended.added}
-    entries = _ExtendedEntries(contents.checkpoint, num_rows, sources)
     return dataclasses.replace(
         contents,
-        checkpoint=Checkpoint(contents.checkpoint.prefix, entries),
+        checkpoint=_ExtendedCheckpoint(contents.checkpoint, num_rows, sources),
         config=dataclasses.replace(contents.config, vocab_size=num_rows),
     )
 

@@ -11,13 +11,12 @@ from bert_keras.modeling import open_checkpoint, save_checkpoint, weights_by_nam
 from bert_keras.modeling.checkpoints.conversion import (
     LINEAR_HEADS,
     Contents,
-    SelectedEntries,
     check_labels,
     select,
+    without_other_entries,
     write_contents,
 )
 from bert_keras.modeling.checkpoints.copy_check import check_copy, largest_difference, run_network
-from bert_keras.modeling.checkpoints.loading import Checkpoint
 
 CONFIG = make_config(num_hidden_layers=1)
 HEADS = ("masked_lm", "next_sentence")
@@ -39,21 +38,17 @@ def write(tmp_path, tensors):
     return write_and_open
 
 
-def entries_of(checkpoint, heads, **more):
-    return Checkpoint(checkpoint.prefix, SelectedEntries(checkpoint, heads, **more))
-
-
 class TestSelection:
     def test_other_heads_and_their_slots_are_left_out(self, write):
         slots = ("cls/predictions/output_bias/adam_m", "output_weights/adam_m", "bert/pooler/dense/bias/adam_v")
         untied = {"cls.predictions.decoder.weight": (40, 8)}
         checkpoint = write(output_weights=(2, 8), output_bias=2, global_step=(), **dict.fromkeys(slots, 2), **untied)
-        names = entries_of(checkpoint, ("masked_lm",), with_training_state=True).names
+        names = without_other_entries(checkpoint, ("masked_lm",), with_training_state=True).names
         assert len(names) == 23 + 5 + 1 + 3
         assert {"global_step", "cls/predictions/output_bias/adam_m", "bert/pooler/dense/bias/adam_v"} < set(names)
-        assert len(entries_of(checkpoint, ("classifier",)).names) == 23 + 2
-        assert len(entries_of(checkpoint, ("next_sentence",)).names) == 23 + 2
-        assert len(entries_of(checkpoint, ()).names) == 23
+        assert len(without_other_entries(checkpoint, ("classifier",)).names) == 23 + 2
+        assert len(without_other_entries(checkpoint, ("next_sentence",)).names) == 23 + 2
+        assert len(without_other_entries(checkpoint, ()).names) == 23
 
     def test_the_user_or_the_task_chooses_the_heads(self, write, messages):
         checkpoint = write(output_weights=(1, 8), output_bias=1)
@@ -96,7 +91,7 @@ class TestSelection:
 
     @pytest.mark.parametrize("name", ["cls.predictions.decoder.weight", "adapter/kernel", "cls/predictions/extra"])
     def test_entries_that_no_part_needs_are_refused(self, write, name):
-        checkpoint = entries_of(write(**{name: (40, 8)}), ("masked_lm",))
+        checkpoint = without_other_entries(write(**{name: (40, 8)}), ("masked_lm",))
         with pytest.raises(ValueError, match=re.escape(f"has 1 weights that the model lacks: {name};")):
             run_network(Contents(checkpoint, ("masked_lm",), CONFIG))
 
@@ -120,7 +115,7 @@ class TestShapesOfHeads:
         found = [f"{beginning}weights is {list(weights)}", f"{beginning}bias is {list(bias) if bias else 'missing'}"]
         sentence = f"has no head {head} that can be converted: {' and '.join(found)}, and they must be {needed}; get"
         with pytest.raises(ValueError, match=re.escape(sentence)):
-            run_network(Contents(entries_of(checkpoint, (head,)), (head,), CONFIG))
+            run_network(Contents(without_other_entries(checkpoint, (head,)), (head,), CONFIG))
 
 
 class TestTheCheckOfACopy:
