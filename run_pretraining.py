@@ -41,7 +41,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.config import released_names
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, preparation_text
 from bert_keras.storage import paths
 from bert_keras.training.demo import prepare_demo

@@ -28,7 +28,7 @@ from benchmarks import peers, speed
 from benchmarks.machine import torch_device
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, PretrainingModel, PretrainingTask
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.step import Trainer
 
 _LEARNING_RATE, _WEIGHT_DECAY = 1e-4, 0.01

@@ -1,5 +1,7 @@
 """The BERT network, as Keras layers that run on every backend."""
 
+# ruff: noqa: F401 (the public names)
+
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.hugging_face_config import read_config
 from bert_keras.modeling.checkpoints.loading import (
@@ -32,37 +34,3 @@ from bert_keras.modeling.tasks import (
     SquadTask,
     TokenClassificationTask,
 )
-
-__all__ = [
-    "AdamWeightDecay",
-    "BertConfig",
-    "BertModel",
-    "ClassificationTask",
-    "ClassifierModel",
-    "HEAD_PATTERNS",
-    "IncompleteMatchError",
-    "LearningRateSchedule",
-    "LoadReport",
-    "MultiLabelTask",
-    "MultipleChoiceModel",
-    "POOLER_PATTERNS",
-    "PretrainingModel",
-    "PretrainingTask",
-    "RegressionTask",
-    "SquadModel",
-    "SquadTask",
-    "TokenClassificationTask",
-    "TokenClassifierModel",
-    "check_config",
-    "check_vocabulary",
-    "clip_by_global_norm",
-    "is_cased",
-    "layer_of",
-    "load_weights",
-    "open_checkpoint",
-    "read_config",
-    "save_checkpoint",
-    "save_safetensors",
-    "weights_by_name",
-    "weights_to_load",
-]

@@ -76,19 +76,12 @@ class BertModel(keras.Model):
         Raises:
             ValueError: an input is not of rank 2, two inputs differ in shape, or the sequences are too long.
         """
-        self._check_inputs(
-            input_ids=input_ids,
-            input_mask=input_mask,
-            segment_ids=segment_ids,
-            sequence_ids=sequence_ids,
-            position_ids=position_ids,
-        )
+        rows = {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
+        self._check_inputs(rows | {"sequence_ids": sequence_ids, "position_ids": position_ids})
         input_mask = ops.ones_like(input_ids) if input_mask is None else input_mask
         segment_ids = ops.zeros_like(input_ids) if segment_ids is None else segment_ids
         mask_scores = padding_scores(input_mask) if sequence_ids is None else other_sequence_scores(sequence_ids)
-        embedded = self.embeddings(
-            input_ids, segment_ids, dropout_seed=dropout_seed, position_ids=position_ids
-        )  # [B, T, H]
+        embedded = self.embeddings(input_ids, segment_ids, dropout_seed, position_ids)  # [B, T, H]
         layer_outputs = []
         hidden = ops.reshape(embedded, (-1, self.config.hidden_size))  # [B * T, H]
         for layer in self.encoder_layers:
@@ -109,7 +102,7 @@ class BertModel(keras.Model):
             return layer(hidden, mask_scores, dropout_seed=dropout_seed)
         return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)
 
-    def _check_inputs(self, **inputs):
+    def _check_inputs(self, inputs):
         shapes = {name: tuple(x.shape) for name, x in inputs.items() if x is not None}
         for name, shape in shapes.items():
             if len(shape) != 2:

@@ -28,15 +28,6 @@ LAYER_NORM_EPS = 1e-12
 # The default of the original BERT for files without type_vocab_size.
 TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
-_SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps")
 
@@ -119,13 +110,23 @@ class BertConfig:
 
     def __post_init__(self):
         for name in _SIZES:
-            _check_size(name, getattr(self, name))
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1")
         for name in _PROBABILITIES:
-            object.__setattr__(self, name, _checked_probability(name, getattr(self, name)))
+            value = getattr(self, name)
+            value = 0 if value is None else value  # null in a file means no dropout, as in the original BERT
+            if not _is_number(value) or not 0 <= value < 1:
+                raise ValueError(f"{name} is {value!r}, but must be a number from 0 up to, not including, 1")
+            object.__setattr__(self, name, float(value))
         for name in _POSITIVE_NUMBERS:
-            if not _is_number(value := getattr(self, name)) or not value > 0:
+            value = getattr(self, name)
+            if not _is_number(value) or not value > 0:
                 raise ValueError(f"{name} is {value!r}, but must be a number above 0")
-        object.__setattr__(self, "hidden_act", _checked_activation(self.hidden_act))
+        name = "linear" if self.hidden_act in (None, "") else self.hidden_act
+        if not isinstance(name, str) or name.lower() not in HIDDEN_ACTIVATIONS:
+            raise ValueError(f"hidden_act is {name!r}, but must be one of {', '.join(HIDDEN_ACTIVATIONS)}")
+        object.__setattr__(self, "hidden_act", name.lower())
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
@@ -139,11 +140,7 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values, source="the config"):
-        """Makes a config from a dictionary with the keys of `bert_config.json`.
-
-        Args:
-            values: dict of field names (and the extra keys of released files) to values.
-            source: name of the dictionary in errors.
+        """Makes a config from a dictionary with the keys of `bert_config.json`; `source` is its name in errors.
 
         Raises:
             ValueError: a key is unknown, `vocab_size` is missing, or a value is not valid.
@@ -186,13 +183,10 @@ class BertConfig:
 
     @classmethod
     def from_name(cls, name):
-        """Makes the config of a released model from its name.
-
-        Args:
-            name: one of `released_names()`, such as "uncased_L-2_H-128_A-2" or "tiny".
+        """Makes the config of a released model from its name, such as "uncased_L-2_H-128_A-2" or "tiny".
 
         Raises:
-            ValueError: the name is unknown.
+            ValueError: the name is not one of `released_names()`.
         """
         models = _released_models()
         if name not in models:
@@ -222,16 +216,12 @@ class BertConfig:
         writing.write_text(json_file, self.to_json_string())
 
 
+# The fields whose values are whole numbers of at least 1.
+_SIZES = tuple(field.name for field in dataclasses.fields(BertConfig) if field.type is int)
+
+
 def read_json_object(json_file):
-    """Reads a config file of any kind, local or remote.
-
-    Returns:
-        dict of JSON values.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not UTF-8, or not a JSON object.
-    """
+    """Reads a config file of any kind, local or remote, as a dict; raises ValueError if it is not a JSON object."""
     needed = "give the file that belongs to the model"
     values = json_files.parse_json(text_files.read_text(json_file, needed), os.fspath(json_file), needed)
     if not isinstance(values, dict):
@@ -247,7 +237,7 @@ def released_names():
 
 
 def _released_models():
-    """Returns (vocabulary size, layers, hidden size) of every released model, by name."""
+    """Returns a dict of name to (vocabulary size, layers, hidden size)."""
     models = {alias: (_VOCAB_SIZES["uncased"], *size) for alias, size in _ALIASES.items()}
     for family, sizes in _RELEASED_SIZES.items():
         for layers, width in sizes:
@@ -262,25 +252,3 @@ def _suggestion(word, known):
 
 def _is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _check_size(name, value):
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1")
-
-
-def _checked_probability(name, value):
-    if value is None:
-        # null in a file means no dropout, as in the original BERT
-        return 0.0
-    if not _is_number(value) or not 0 <= value < 1:
-        raise ValueError(f"{name} is {value!r}, but must be a number from 0 up to, not including, 1")
-    return float(value)
-
-
-def _checked_activation(name):
-    if name is None or name == "":
-        return "linear"
-    if not isinstance(name, str) or name.lower() not in HIDDEN_ACTIVATIONS:
-        raise ValueError(f"hidden_act is {name!r}, but must be one of {', '.join(HIDDEN_ACTIVATIONS)}")
-    return name.lower()

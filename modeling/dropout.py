@@ -22,14 +22,13 @@ class Dropout:
         self.index = index
 
     def is_active(self, seed):
-        """Returns whether a call with this seed drops elements."""
         return seed is not None and self.rate > 0
 
     def __call__(self, x, seed):
-        """Drops elements of a float tensor.
+        """Drops elements of a float tensor of any shape.
 
         Args:
-            x: float, any shape.
+            x: the tensor.
             seed: integer [2] in the backend's seed type (int32; uint32 on JAX), or None for no dropout. The mask
                 depends on `seed + [0, index]`. For different masks in all layers, use seeds whose first elements
                 differ, or whose second elements differ by at least the number of dropouts in the network.
@@ -63,7 +62,7 @@ def _random_bits(num_draws, seed):
 
 
 class FixedSeed(keras.random.SeedGenerator):
-    """Always returns the given seed; passes a tensor to a Keras random function as its seed."""
+    """Passes a tensor to a Keras random function as its seed."""
 
     def __init__(self, seed):
         # The parent's constructor would create a state variable.

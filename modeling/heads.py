@@ -33,15 +33,9 @@ class MaskedLmHead(keras.layers.Layer):
             self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
 
     def call(self, sequence_output, positions, embedding_table):
-        """Scores every token of the vocabulary at the masked positions.
+        """Scores every token of the vocabulary at the masked positions, int32 [B, P]; returns float32 [B, P, V].
 
-        Args:
-            sequence_output: float [B, T, H].
-            positions: int32 [B, P], each in [0, T).
-            embedding_table: float [V, H], the word embeddings of the encoder.
-
-        Returns:
-            float32 [B, P, V] logits.
+        `sequence_output` is float [B, T, H], and `embedding_table`, the word embeddings of the encoder, float [V, H].
         """
         masked = rows_at(sequence_output, positions)  # [B, P, H]
         transformed = self.layer_norm(self.activation(self.dense(masked)))  # [B, P, H]
@@ -53,11 +47,7 @@ class MaskedLmHead(keras.layers.Layer):
 class LinearHead(keras.layers.Layer):
     """A linear layer with the original names and shapes: `output_weights` [C, H] and `output_bias` [C].
 
-    Args:
-        config: BertConfig.
-        num_classes: C.
-        scope: tuple of str, name scopes that prefix the names of the weights.
-        initializer_range: standard deviation of the truncated normal that initialises the weights.
+    The name scopes of `scope`, a tuple of str, prefix the names of the weights.
     """
 
     def __init__(self, config, num_classes, scope, initializer_range, name):

@@ -53,16 +53,9 @@ class Embeddings(keras.layers.Layer):
         )
 
     def call(self, input_ids, segment_ids, dropout_seed=None, position_ids=None):
-        """Embeds tokens.
+        """Maps ids, int32 [B, T], to float [B, T, H]; without position_ids, the positions are 0, 1, 2, ...
 
-        Args:
-            input_ids: int32 [B, T].
-            segment_ids: int32 [B, T]; an id beyond the table adds nothing, as in the original BERT.
-            dropout_seed: see `Dropout`.
-            position_ids: int32 [B, T]; None: 0, 1, 2, ...
-
-        Returns:
-            float [B, T, H].
+        A segment id beyond the table adds nothing, as in the original BERT.
         """
         words = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, H]
         # A product with one-hot vectors gives the small table a dense gradient.
@@ -94,16 +87,10 @@ class SelfAttention(keras.layers.Layer):
         self.built = True
 
     def call(self, hidden, mask_scores, dropout_seed=None):
-        """Computes the attention of every token to every token that is not padding.
+        """Maps float [B * T, H] to float [B * T, H]: weighted averages of the values, the heads concatenated.
 
-        Args:
-            hidden: float [B * T, H].
-            mask_scores: float [B, 1, 1, T] or [B, 1, T, T], added to the attention scores; see `padding_scores` and
-                `other_sequence_scores`.
-            dropout_seed: see `Dropout`.
-
-        Returns:
-            float [B * T, H]: the weighted averages of the values, the heads concatenated.
+        `padding_scores` or `other_sequence_scores` make the mask scores, float [B, 1, 1, T] or [B, 1, T, T], which are
+        added to the attention scores.
         """
         heads = (-1, ops.shape(mask_scores)[-1], self.num_heads, self.head_size)
         query = ops.reshape(self.query(hidden), heads)  # [B, T, N, D]
@@ -111,7 +98,10 @@ class SelfAttention(keras.layers.Layer):
         value = ops.reshape(self.value(hidden), heads)  # [B, T, N, D]
         mask_scores = ops.cast(mask_scores, self.compute_dtype)
         if keras.backend.backend() == "jax" and not self.dropout.is_active(dropout_seed):
-            context = _fused_attention(query, key, value, mask_scores)  # [B, T, N, D]
+            # One operation: a GPU that supports it never holds all scores at once. cuDNN needs them as [B, 1, T, T].
+            num_tokens = heads[1]
+            rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
+            context = ops.dot_product_attention(query, key, value, bias=rows)  # [B, T, N, D]
         else:
             context = self._attend(query, key, value, mask_scores, dropout_seed)  # [B, T, N, D]
         return ops.reshape(context, ops.shape(hidden))  # [B * T, H]
@@ -177,49 +167,25 @@ class EncoderLayer(keras.layers.Layer):
             return ops.cast(self.activation(ops.cast(x, "float32")), x.dtype) if is_training else self.activation(x)
 
 
-def _fused_attention(query, key, value, mask_scores):
-    """Computes `_attend` as one JAX operation; a GPU that supports it never holds all scores at once."""
-    num_tokens = ops.shape(query)[1]
-    # cuDNN needs mask scores of shape [B, 1, T, T].
-    rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
-    return ops.dot_product_attention(query, key, value, bias=rows)
-
-
 def padding_scores(input_mask):
-    """Returns scores that hide padding: 0 for a token, -10000 for padding.
-
-    Args:
-        input_mask: int32 [B, T], 1 for tokens and 0 for padding.
-
-    Returns:
-        float32 [B, 1, 1, T], to add to attention scores [B, N, T, T].
-    """
+    """Maps int32 [B, T], 1 for tokens and 0 for padding, to attention scores float32 [B, 1, 1, T] that hide padding."""
     scores = (1.0 - ops.cast(input_mask, "float32")) * PADDING_SCORE  # [B, T]
     return ops.expand_dims(ops.expand_dims(scores, 1), 1)
 
 
 def other_sequence_scores(sequence_ids):
-    """Returns scores that hide the sequences of a packed row from each other: 0 within one, -10000 between two.
+    """Maps int32 [B, T], the number of each token's sequence, to attention scores float32 [B, 1, T, T].
 
-    Args:
-        sequence_ids: int32 [B, T], the number of each token's sequence; padding has a separate number.
-
-    Returns:
-        float32 [B, 1, T, T], to add to attention scores [B, N, T, T].
+    They hide the sequences of a packed row from each other.
     """
     is_other = ops.not_equal(ops.expand_dims(sequence_ids, 2), ops.expand_dims(sequence_ids, 1))  # [B, T, T]
     return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
 
 
 def rows_at(x, positions):
-    """Gathers vectors from sequences by a product with one-hot vectors; its gradient is a product, not a scatter.
+    """Gathers float [B, P, H] from float [B, T, H] at int32 [B, P], each in [0, T).
 
-    Args:
-        x: float [B, T, H].
-        positions: int32 [B, P], each in [0, T).
-
-    Returns:
-        float [B, P, H].
+    A product with one-hot vectors does it, because its gradient is a product, not a scatter.
     """
     return ops.matmul(ops.one_hot(positions, ops.shape(x)[1], dtype=x.dtype), x)
 
@@ -268,3 +234,18 @@ def weights_to_load():
         yield
     finally:
         _is_loading.reset(token)
+
+
+@contextlib.contextmanager
+def dtype_policy(name):
+    """Sets the Keras dtype policy for the networks made within the block, and restores the previous policy after it.
+
+    With "mixed_bfloat16", matrix products have 16 bits, and weights, softmax, normalisations and losses have 32. With
+    "bfloat16", the weights have 16 bits, too.
+    """
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -1,9 +1,16 @@
 """The complete networks: BERT with the heads of a task, from features to logits.
 
-The weights have the names of the original checkpoints, so models fine-tuned with the original BERT can be loaded.
+All models are called as `model(features, dropout_seed=None)` with
+
+- features: dict with int32 [B, T] "input_ids", "input_mask" and "segment_ids"; other keys are ignored;
+- dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+
+They are made from a BertConfig and, for a classifier, the number of classes C.
 
 Features of packed rows also have "sequence_ids", "position_ids" and "cls_positions", see `BertModel`. Outputs for a
 sequence then have the shape [B, S, ...] instead of [B, ...].
+
+The weights have the names of the original checkpoints, so models fine-tuned with the original BERT can be loaded.
 
 Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
@@ -19,11 +26,7 @@ _PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
 
 
 class PretrainingModel(keras.Model):
-    """BERT with the heads of its two pre-training tasks.
-
-    Args:
-        config: BertConfig.
-    """
+    """BERT with the heads of its two pre-training tasks."""
 
     def __init__(self, config, name="pretraining"):
         super().__init__(name=name)
@@ -34,12 +37,7 @@ class PretrainingModel(keras.Model):
         self.built = True
 
     def call(self, features, dropout_seed=None):
-        """Scores the masked tokens and the order of the two segments.
-
-        Args:
-            features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids" and int32 [B, P]
-                "masked_lm_positions"; other keys are ignored.
-            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
+        """Scores the masked tokens, at int32 [B, P] features["masked_lm_positions"], and the order of the segments.
 
         Returns:
             dict of "masked_lm_logits" float32 [B, P, V] and "next_sentence_logits" float32 [B, 2].
@@ -55,10 +53,6 @@ class PretrainingModel(keras.Model):
 
 class FineTunedModel(keras.Model):
     """Base class of the models with one head.
-
-    Args:
-        config: BertConfig.
-        head: the layer on top.
 
     Attributes:
         is_per_token: bool; True: the second axis of the outputs is the token axis.
@@ -79,25 +73,13 @@ class ClassifierModel(FineTunedModel):
 
     With one class, the model is a regression, and the logit is the predicted number.
     Source: `create_model` of the original run_classifier.py.
-
-    Args:
-        config: BertConfig.
-        num_classes: C.
     """
 
     def __init__(self, config, num_classes, name="classification"):
         super().__init__(config, ClassifierHead(config, num_classes), name)
 
     def call(self, features, dropout_seed=None):
-        """Scores the classes.
-
-        Args:
-            features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids"; other keys are ignored.
-            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
-
-        Returns:
-            dict of "logits" float32 [B, C].
-        """
+        """Returns a dict of "logits" float32 [B, C]."""
         encoded = _encode(self.bert, features, dropout_seed)
         return {"logits": self.head(encoded["pooled_output"], dropout_seed=dropout_seed)}
 
@@ -106,10 +88,6 @@ class TokenClassifierModel(FineTunedModel):
     """BERT with a head that gives each token one of several classes (paper, section 5.3).
 
     The original BERT has no program for it. The weights have the names of the original classifier.
-
-    Args:
-        config: BertConfig.
-        num_classes: C.
     """
 
     is_per_token = True
@@ -118,35 +96,19 @@ class TokenClassifierModel(FineTunedModel):
         super().__init__(config, ClassifierHead(config, num_classes), name)
 
     def call(self, features, dropout_seed=None):
-        """Scores the classes of each token; the arguments are those of `ClassifierModel`.
-
-        Returns:
-            dict of "logits" float32 [B, T, C].
-        """
+        """Returns a dict of "logits" float32 [B, T, C]."""
         encoded = _encode(self.bert, features, dropout_seed)
         return {"logits": self.head(encoded["sequence_output"], dropout_seed=dropout_seed)}
 
 
 class MultipleChoiceModel(FineTunedModel):
-    """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4).
-
-    Args:
-        config: BertConfig.
-    """
+    """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4)."""
 
     def __init__(self, config, name="multiple_choice"):
         super().__init__(config, ClassifierHead(config, num_classes=1), name)
 
     def call(self, features, dropout_seed=None):
-        """Scores the choices.
-
-        Args:
-            features: dict with int32 [B, K, T] "input_ids", "input_mask", "segment_ids"; other keys are ignored.
-            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
-
-        Returns:
-            dict of "logits" float32 [B, K].
-        """
+        """Scores the choices; the three inputs are int32 [B, K, T] here. Returns a dict of "logits" float32 [B, K]."""
         _, num_choices, num_tokens = ops.shape(features["input_ids"])
         flat = {name: ops.reshape(features[name], (-1, num_tokens)) for name in _INPUTS}  # [B * K, T]
         encoded = _encode(self.bert, flat, dropout_seed)
@@ -158,9 +120,6 @@ class SquadModel(FineTunedModel):
     """BERT with a head that finds the answer to a question in a text.
 
     Source: `create_model` of the original run_squad.py.
-
-    Args:
-        config: BertConfig.
     """
 
     is_per_token = True
@@ -169,7 +128,7 @@ class SquadModel(FineTunedModel):
         super().__init__(config, SquadHead(config), name)
 
     def call(self, features, dropout_seed=None):
-        """Scores each token as the start and the end of the answer; the arguments are those of `ClassifierModel`.
+        """Scores each token as the start and the end of the answer.
 
         Returns:
             dict of "start_logits" and "end_logits", float32 [B, T].
@@ -179,5 +138,5 @@ class SquadModel(FineTunedModel):
 
 
 def _encode(bert, features, dropout_seed):
-    packed = {name: features[name] for name in _PACKED_INPUTS if name in features}
-    return bert(*(features[name] for name in _INPUTS), dropout_seed=dropout_seed, **packed)
+    present = [name for name in _PACKED_INPUTS if name in features]
+    return bert(dropout_seed=dropout_seed, **{name: features[name] for name in (*_INPUTS, *present)})

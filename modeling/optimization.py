@@ -34,9 +34,6 @@ class LearningRateSchedule:
         num_train_steps: N, at least 1.
         num_warmup_steps: W; 0 for none.
         smooth: bool; True: decay without the drop.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     def __init__(self, learning_rate, num_train_steps, num_warmup_steps=0, smooth=False):
@@ -85,10 +82,7 @@ class AdamWeightDecay:
 
     Args:
         learning_rate: LearningRateSchedule; `update` does not use it, the training step does.
-        weight_decay_rate: weight decay per unit of learning rate.
-        beta_1: decay rate of the mean m.
-        beta_2: decay rate of the mean square v.
-        epsilon: added to the root, avoids a division by 0.
+        weight_decay_rate, beta_1, beta_2, epsilon: the numbers of the formula.
         exclude_from_weight_decay: regular expressions; a weight has no decay if one of them is found in its name.
         rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
             as in the original BERT.
@@ -118,16 +112,7 @@ class AdamWeightDecay:
         return 0.0 if is_excluded else self.weight_decay_rate, self.rate_factor(name) if self.rate_factor else 1.0
 
     def update(self, name, value, gradient, m, v, learning_rate):
-        """Computes one update of one weight.
-
-        Args:
-            name: name of the weight, see `rule`.
-            value, gradient, m, v: float tensors of one shape; the gradient is dense.
-            learning_rate: float32 scalar.
-
-        Returns:
-            The new value, m and v.
-        """
+        """Returns the new value, m and v of a weight from float tensors of one shape; the gradient is dense."""
         weight_decay_rate, rate_factor = self.rule(name)
         m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
@@ -144,9 +129,6 @@ def layer_of(name, num_hidden_layers):
 
     The pooler and all heads have the number `num_hidden_layers + 1`.
 
-    Args:
-        name: str, name of the weight.
-        num_hidden_layers: int.
     """
     if name.startswith("bert/embeddings/"):
         return 0
@@ -155,15 +137,14 @@ def layer_of(name, num_hidden_layers):
 
 
 def clip_by_global_norm(gradients, clip_norm):
-    """Scales all gradients so that their global norm is at most `clip_norm`, as `tf.clip_by_global_norm` does.
+    """Scales gradients so that their global norm is at most `clip_norm`, as `tf.clip_by_global_norm` does.
 
     Args:
         gradients: list of dense float tensors; None for a weight without a gradient.
         clip_norm: the largest norm, above 0.
 
     Returns:
-        The list of clipped gradients and the norm before clipping, float32. If the norm is not finite, every gradient
-        is NaN, so the error is visible.
+        The list of clipped gradients, and the norm before clipping. If the norm is not finite, every gradient is NaN.
     """
     # The reshape makes TensorFlow's slices dense; the squares of slices are not the squares of their sum.
     flat = [ops.cast(ops.reshape(g, (-1,)), "float32") for g in gradients if g is not None]

@@ -54,15 +54,9 @@ class FeatureBasedTagger(keras.Model):
         self.built = True
 
     def call(self, features, dropout_seed=None):
-        """Scores the classes of each token.
+        """Returns a dict of "logits" float32 [B, T, C]; the arguments are those of all models, see `modeling.models`.
 
-        Args:
-            features: dict with int32 [B, T] "input_ids", "input_mask", "segment_ids"; other keys are ignored. Padding
-                must be at the end of each sequence.
-            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
-
-        Returns:
-            dict of "logits" float32 [B, T, C].
+        Padding must be at the end of each sequence.
         """
         encoded = self.bert(features["input_ids"], features["input_mask"], features["segment_ids"])
         layers = encoded["all_encoder_layers"][-NUM_FEATURE_LAYERS:]
@@ -81,13 +75,7 @@ def _with_a_token(is_token):
 
 
 class BidirectionalLstm(keras.layers.Layer):
-    """Two LSTMs (Hochreiter and Schmidhuber 1997), one in each direction, concatenated; padding changes neither.
-
-    Args:
-        input_size: width of the input.
-        units: U.
-        dropout_index: index of the `Dropout` of the output.
-    """
+    """Two LSTMs (Hochreiter and Schmidhuber 1997), one in each direction, concatenated; padding changes neither."""
 
     def __init__(self, input_size, units, dropout_index, name="lstm"):
         super().__init__(name=name)

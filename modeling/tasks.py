@@ -17,73 +17,10 @@ from keras import ops
 MASKED_LM_EPSILON = 1e-5
 
 
-class PretrainingTask:
-    """The loss and the metrics of pre-training: masked LM and next sentence, both as in the original BERT.
+class Task:
+    """Base class: each metric is a weighted mean, and training minimises the metric `loss`.
 
-    The features are those of `PretrainingModel` and:
-    - int32 [B, P] "masked_lm_ids" and float32 [B, P] "masked_lm_weights";
-    - int32 [B, 1] "next_sentence_labels", -1 for an example without this task;
-    - optionally float32 [B] "is_real_example", 0 for rows that fill the last batch of an evaluation and do not count.
-
-    Source: `model_fn_builder` of the original run_pretraining.py.
-
-    Args:
-        model: PretrainingModel, or any function with the same arguments and results.
-        has_sentence_task: False if no example has a label of the sentence task. The loss then does not depend on the
-            pooler and the head of that task, so training does not change their weights.
-    """
-
-    metric_names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
-
-    def __init__(self, model, has_sentence_task=True):
-        self.model = model
-        self.has_sentence_task = has_sentence_task
-
-    def denominators(self, features):
-        """Returns the divisor of each metric, a dict of float32 scalars: the number of masked tokens or labels."""
-        num_masked = ops.sum(_masked_lm_weights(features))
-        num_examples = ops.sum(_next_sentence_weights(features))
-        return {
-            "masked_lm_loss": num_masked,
-            "masked_lm_accuracy": num_masked,
-            "next_sentence_loss": num_examples,
-            "next_sentence_accuracy": num_examples,
-        }
-
-    def numerators(self, features, dropout_seed=None):
-        """Runs the model and returns the weighted sum of each metric, a dict of float32 scalars."""
-        outputs = self.model(features, dropout_seed=dropout_seed)
-        masked_losses, masked_hits = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
-        sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
-        labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
-        sentence_losses, sentence_hits = _losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
-        masked_weights = _masked_lm_weights(features)
-        sentence_weights = _next_sentence_weights(features)
-        return {
-            "masked_lm_loss": ops.sum(masked_weights * masked_losses),
-            "masked_lm_accuracy": ops.sum(masked_weights * masked_hits),
-            "next_sentence_loss": ops.sum(sentence_weights * sentence_losses),
-            "next_sentence_accuracy": ops.sum(sentence_weights * sentence_hits),
-        }
-
-    def loss(self, numerators, denominators):
-        """Returns the loss to minimise, a float32 scalar: the sum of the mean losses of the two tasks.
-
-        If the denominators are those of the whole batch, the losses of its parts add up to the loss of the batch.
-        """
-        masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
-        if not self.has_sentence_task:
-            return masked_lm
-        # The maximum avoids a division by 0 for a batch of padding rows.
-        return masked_lm + numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
-
-    def metrics(self, numerators, denominators):
-        """Returns the mean of each metric, a dict of float32 scalars; 0 where nothing was counted."""
-        return {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in numerators}
-
-
-class FineTuningTask:
-    """Base class of the fine-tuning tasks: each metric is a weighted mean, and training minimises the metric `loss`.
+    Float32 [B] "is_real_example" is optional; 0 marks rows that fill the last batch of an evaluation and do not count.
 
     Args:
         model: one of the models of `modeling.models`, or any function with the same arguments and results.
@@ -101,7 +38,7 @@ class FineTuningTask:
         return ("input_ids", "input_mask", "segment_ids", *self.label_names)
 
     def denominators(self, features):
-        """Returns the divisor of each metric, a dict of float32 scalars."""
+        """Returns the divisor of each metric, a dict of float32 scalars, such as the number of examples or labels."""
         return {name: ops.sum(weights) for name, weights in self._weights(features).items()}
 
     def numerators(self, features, dropout_seed=None):
@@ -110,7 +47,10 @@ class FineTuningTask:
         return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
 
     def loss(self, numerators, denominators):
-        """Returns the loss to minimise, a float32 scalar; see `PretrainingTask.loss`."""
+        """Returns the loss to minimise, a float32 scalar.
+
+        If the denominators are those of the whole batch, the losses of its parts add up to the loss of the batch.
+        """
         return ops.divide_no_nan(numerators["loss"], denominators["loss"])
 
     def metrics(self, numerators, denominators):
@@ -126,7 +66,50 @@ class FineTuningTask:
         raise NotImplementedError
 
 
-class ClassificationTask(FineTuningTask):
+class PretrainingTask(Task):
+    """Masked LM and next sentence prediction, both as in the original BERT.
+
+    Source: `model_fn_builder` of the original run_pretraining.py.
+
+    Args:
+        model: PretrainingModel. The labels are int32 [B, P] "masked_lm_ids", float32 [B, P] "masked_lm_weights" and
+            int32 [B, 1] "next_sentence_labels", -1 for an example without this task.
+        has_sentence_task: False if no example has a label of the sentence task. The loss then does not depend on the
+            pooler and the head of that task, so training does not change their weights.
+    """
+
+    metric_names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
+    label_names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels")
+
+    def __init__(self, model, has_sentence_task=True):
+        super().__init__(model)
+        self.has_sentence_task = has_sentence_task
+
+    def loss(self, numerators, denominators):
+        """Returns the loss to minimise, see `Task.loss`: the sum of the mean losses of the two tasks."""
+        masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
+        if not self.has_sentence_task:
+            return masked_lm
+        # The maximum avoids a division by 0 for a batch of padding rows.
+        return masked_lm + numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
+
+    def _weights(self, features):
+        is_masked = ops.cast(features["masked_lm_weights"], "float32")
+        masked = is_masked * ops.expand_dims(_example_weights(features), -1)  # [B, P]
+        sentence = _sequence_weights(features)  # [B] or [B, S]
+        is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(sentence)) >= 0
+        sentence = sentence * ops.cast(is_labelled, "float32")
+        return dict(zip(self.metric_names, (masked, masked, sentence, sentence), strict=True))
+
+    def _values(self, outputs, features):
+        masked = _losses_and_hits(outputs["masked_lm_logits"], features["masked_lm_ids"])  # [B, P]
+        sentence_logits = outputs["next_sentence_logits"]  # [B, 2]; [B, S, 2] of packed rows
+        labels = ops.reshape(features["next_sentence_labels"], ops.shape(sentence_logits)[:-1])
+        sentence = _losses_and_hits(sentence_logits, ops.maximum(labels, 0))  # [B] or [B, S]
+        return dict(zip(self.metric_names, (*masked, *sentence), strict=True))
+
+
+class ClassificationTask(Task):
     """One of several classes for each sequence, or one of several choices.
 
     Source: `create_model` of the original run_classifier.py.
@@ -153,7 +136,7 @@ class ClassificationTask(FineTuningTask):
         return {"loss": losses, "accuracy": hits}
 
 
-class RegressionTask(FineTuningTask):
+class RegressionTask(Task):
     """A number for each sequence (paper, section 4.1, STS-B), with the squared error of the logit as loss.
 
     Args:
@@ -167,7 +150,7 @@ class RegressionTask(FineTuningTask):
         return {"loss": ops.square(outputs["logits"][..., 0] - features["label_values"])}
 
 
-class MultiLabelTask(FineTuningTask):
+class MultiLabelTask(Task):
     """Any number of classes for each sequence, each with a separate sigmoid.
 
     Args:
@@ -183,7 +166,7 @@ class MultiLabelTask(FineTuningTask):
         return {"loss": ops.mean(losses, axis=-1), "accuracy": ops.mean(hits, axis=-1)}  # [B]
 
 
-class TokenClassificationTask(FineTuningTask):
+class TokenClassificationTask(Task):
     """One of several classes for each token (paper, section 5.3).
 
     Args:
@@ -191,15 +174,14 @@ class TokenClassificationTask(FineTuningTask):
     """
 
     def _weights(self, features):
-        counts = ops.cast(features["label_ids"] >= 0, "float32")  # [B, T]
-        return dict.fromkeys(self.metric_names, counts)
+        return dict.fromkeys(self.metric_names, ops.cast(features["label_ids"] >= 0, "float32"))  # [B, T]
 
     def _values(self, outputs, features):
         losses, hits = _losses_and_hits(outputs["logits"], ops.maximum(features["label_ids"], 0))  # [B, T]
         return {"loss": losses, "accuracy": hits}
 
 
-class SquadTask(FineTuningTask):
+class SquadTask(Task):
     """The start and the end of an answer (paper, section 4.2).
 
     The loss is the mean of the two cross-entropies over all T positions, including padding and question.
@@ -226,7 +208,6 @@ def _losses_and_hits(logits, labels):
 
 
 def _argmax(logits):
-    """Returns the index of the highest logit, int32 without the last axis."""
     if keras.backend.backend() != "tensorflow":
         return ops.argmax(logits, axis=-1)
     import tensorflow as tf
@@ -242,22 +223,9 @@ def _example_weights(features):
     return ops.ones(ops.shape(features["input_ids"])[:1], dtype="float32")
 
 
-def _next_sentence_weights(features):
-    """Returns `_sequence_weights`, with 0 for sequences without a label."""
-    weights = _sequence_weights(features)
-    is_labelled = ops.reshape(features["next_sentence_labels"], ops.shape(weights)) >= 0
-    return weights * ops.cast(is_labelled, "float32")
-
-
 def _sequence_weights(features):
     """Returns float32 [B], or [B, S] for packed rows: 1 for sequences, 0 for unused places and padding rows."""
     weights = _example_weights(features)
     if "sequence_weights" in features:
         return features["sequence_weights"] * ops.expand_dims(weights, -1)
     return weights
-
-
-def _masked_lm_weights(features):
-    """Returns float32 [B, P]: 1 for masked tokens, 0 for padding."""
-    weights = ops.cast(features["masked_lm_weights"], "float32")
-    return weights * ops.expand_dims(_example_weights(features), -1)

@@ -37,7 +37,7 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.config import released_names
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.loss_scale import LossScale

@@ -46,7 +46,7 @@ from bert_keras.modeling import (
     read_config,
 )
 from bert_keras.modeling.config import released_names
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.distribution.tpu_compile import (
     CORE_MEMORY,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 
 from bert_keras.modeling import weights_by_name
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 
 _TAKES = {"saved_model": ("bfloat16",), "onnx": ("int8",), "litert": ("int8",)}
 

@@ -1,9 +1,7 @@
-"""Conversion of checkpoints between formats: selects the entries, writes them, and compares the copy with the input.
-
-Axes: B batch, T tokens, H hidden, P predictions, V vocabulary.
-"""
+"""Conversion of checkpoints between formats: selects the entries, adds rows for new words, and writes the copy."""
 
 import collections.abc
+import copy
 import dataclasses
 import fnmatch
 import logging
@@ -11,10 +9,10 @@ import re
 
 import numpy as np
 
-from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.checkpoints.loading import Checkpoint, load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config
 from bert_keras.modeling.checkpoints.names import (
     HEAD_PATTERNS,
+    TOP_LEVEL_HEADS,
     architecture_of,
     is_tied,
     is_training_state,
@@ -23,7 +21,6 @@ from bert_keras.modeling.checkpoints.names import (
 from bert_keras.modeling.checkpoints.safetensors_format import save_safetensors
 from bert_keras.modeling.checkpoints.tensorflow_format import save_checkpoint
 from bert_keras.modeling.config import LAYER_NORM_EPS, BertConfig
-from bert_keras.modeling.heads import MaskedLmHead
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -36,13 +33,8 @@ LINEAR_HEADS = {
     "multiple_choice": ("output_", "pooled_output"),
     "token_classifier": ("output_", "sequence_output"),
 }
-_PARTS = ("weights", "bias")
-# Heads with a fixed number of classes.
-_NUM_CLASSES = {"next_sentence": 2, "squad": 2, "multiple_choice": 1}
-# The weights of these heads have the same names in a TensorFlow checkpoint.
-TOP_LEVEL_HEADS = ("classifier", "multiple_choice", "token_classifier")
 # Entries with a row or a number for each token of the vocabulary.
-_TABLES_OF_PIECES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/adam_[mv])?")
+_VOCABULARY_TABLES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/adam_[mv])?")
 
 
 @dataclasses.dataclass
@@ -62,60 +54,55 @@ class Contents:
     labels: list | None = None
 
 
-class SelectedEntries:
-    """A view of a checkpoint without the entries of other heads or of the training state.
+def without_other_entries(checkpoint, heads=None, with_training_state=False):
+    """Returns a checkpoint without the entries of other heads (None: all heads stay) or of the training state.
 
     Unknown entries stay, so that `load_weights` rejects them instead of losing them.
-
-    Args:
-        checkpoint: Checkpoint.
-        heads: tuple of the heads to keep; None: all heads.
-        with_training_state: bool; True: keep Adam's slots, the step and the loss scale.
     """
-
-    def __init__(self, checkpoint, heads=None, with_training_state=False):
-        self.names = [
-            name
-            for name in checkpoint.names
-            if (heads is None or not _is_of_some_head(name) or any(_is_of(head, name) for head in heads))
-            and (with_training_state or not is_training_state(name))
-        ]
-        self.shape = checkpoint.shape
-        self.dtype = checkpoint.dtype
-        self.read = checkpoint.read
+    selected = copy.copy(checkpoint)
+    selected.names = [
+        name
+        for name in checkpoint.names
+        if (heads is None or not _is_of_some_head(name) or any(_is_of(head, name) for head in heads))
+        and (with_training_state or not is_training_state(name))
+    ]
+    return selected
 
 
-class ExtendedEntries:
-    """A view of a checkpoint with new or changed rows in its vocabulary tables, each the mean of other rows.
+def _is_of_some_head(name):
+    return is_tied(name) or any(fnmatch.fnmatchcase(weight_of(name), pattern) for pattern in HEAD_PATTERNS)
 
-    Args:
-        checkpoint: Checkpoint.
-        num_rows: rows of the tables, at least as many as in the checkpoint.
-        sources: dict from the number of a row to the numbers of the rows to average; it must contain every new row.
-            Adam's slots of these rows become 0.
+
+def _is_of(head, name):
+    """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
+    if head == "masked_lm":
+        return is_tied(name) or name.startswith("cls/predictions/")
+    return name.startswith(LINEAR_HEADS[head][0])
+
+
+class _ExtendedCheckpoint(Checkpoint):
+    """A checkpoint with new or changed rows in its vocabulary tables.
+
+    `sources` maps the number of such a row to the numbers of the rows whose mean it starts as. Adam's slots start at 0.
     """
 
     def __init__(self, checkpoint, num_rows, sources):
-        self.names = checkpoint.names
-        self.dtype = checkpoint.dtype
-        self._checkpoint = checkpoint
+        super().__init__(checkpoint.prefix, reader=checkpoint)
         self._num_rows = num_rows
         self._sources = sources
 
     def shape(self, name):
-        """Returns the shape of an entry, a tuple of ints."""
-        shape = self._checkpoint.shape(name)
-        return (self._num_rows, *shape[1:]) if _TABLES_OF_PIECES.fullmatch(name) else shape
+        shape = super().shape(name)
+        return (self._num_rows, *shape[1:]) if _VOCABULARY_TABLES.fullmatch(name) else shape
 
     def read(self, name):
-        """Returns the value of an entry, a NumPy array."""
-        value = self._checkpoint.read(name)
-        if not _TABLES_OF_PIECES.fullmatch(name):
+        value = super().read(name)
+        if not _VOCABULARY_TABLES.fullmatch(name):
             return value
         table = np.zeros((self._num_rows, *value.shape[1:]), value.dtype)
         table[: len(value)] = value
-        for row, pieces in self._sources.items():
-            table[row] = 0 if is_training_state(name) else value[list(pieces)].mean(axis=0, dtype=np.float64)
+        for row, averaged in self._sources.items():
+            table[row] = 0 if is_training_state(name) else value[list(averaged)].mean(axis=0, dtype=np.float64)
         return table
 
 
@@ -138,14 +125,100 @@ class _Tensors(collections.abc.Mapping):
         return len(self._checkpoint.names)
 
 
-def write_contents(contents, folder, format_):
-    """Writes weights and config: `bert_model.ckpt` and `bert_config.json`, or `model.safetensors` and `config.json`.
+def check_labels(labels):
+    """Rejects empty and repeated names of classes, a list of str or None."""
+    if labels is not None and not all(label.strip() for label in labels or [""]):
+        raise ValueError(f'--labels="{",".join(labels)}" has an empty name; give one for each class')
+    if repeated := sorted({label for label in labels or () if labels.count(label) > 1}):
+        raise ValueError(f"--labels has {', '.join(repeated)} more than once; give each class its own name")
+
+
+def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of_task=None):
+    """Selects the parts of a checkpoint to write, as Contents.
+
+    Args:
+        checkpoint: Checkpoint.
+        config: BertConfig, or None if there is none.
+        format_: "tensorflow" or "safetensors".
+        head: the one head to keep, "none" for the encoder alone, or None for all heads.
+        keep_optimizer: bool; True: keep the training state.
+        task, head_of_task: str; the task that the model was fine-tuned for and the head of that task, or None.
+    """
+    if config is None:
+        raise ValueError(
+            f"{checkpoint.prefix} has no config next to it; give the --bert_config_file that belongs to it"
+        )
+    check_config(config, checkpoint)
+    if head_of_task and head in TOP_LEVEL_HEADS and head != head_of_task:
+        raise ValueError(
+            f"--head={head}: {checkpoint.prefix} was trained for {task} and has the head {head_of_task}, as task.json "
+            "says; leave the flag out"
+        )
+    if head is not None:
+        heads = _chosen_heads(checkpoint, head)
+    else:
+        # The weight names in a TensorFlow checkpoint do not identify the type of its head, but the task does.
+        heads = tuple(head_of_task if head_of_task and each in TOP_LEVEL_HEADS else each for each in checkpoint.heads)
+    if format_ == "safetensors":
+        architecture_of(heads)  # refuses combinations of heads that no class has
+    kept = heads if head else None
+    selected = without_other_entries(checkpoint, kept, keep_optimizer)
+    if keep_optimizer and selected.names == without_other_entries(checkpoint, kept).names:
+        raise ValueError(f"--keep_optimizer: {checkpoint.prefix} holds only weights; leave the flag out")
+    left_out = sorted(set(checkpoint.heads) - set(heads)) if head not in TOP_LEVEL_HEADS else []
+    if left_out:
+        log.info("left out, by --head=%s: %s", head, ", ".join(left_out))
+    return Contents(selected, heads, config)
+
+
+def _chosen_heads(checkpoint, head):
+    if head == "none":
+        return ()
+    if head == "multiple_choice" and "output_bias" in checkpoint.names and checkpoint.shape("output_bias") != (1,):
+        raise ValueError(
+            f"--head={head}: the head of {checkpoint.prefix} has {checkpoint.shape('output_bias')[0]} classes, "
+            "and a choice has one score; choose classifier or token_classifier"
+        )
+    # Without a task, only the user knows the type of a top-level head in a TensorFlow checkpoint.
+    is_top_level = head in TOP_LEVEL_HEADS and set(TOP_LEVEL_HEADS) & set(checkpoint.heads)
+    if head in checkpoint.heads or is_top_level:
+        return (head,)
+    held = f"its heads are {', '.join(checkpoint.heads)}" if checkpoint.heads else "it has none"
+    raise ValueError(f"--head={head}: {checkpoint.prefix} has no such head, {held}; choose what is there, or none")
+
+
+def extend(contents, extended):
+    """Returns Contents with a row for each added word, the mean of the rows of its former pieces; logs the words.
 
     Args:
         contents: Contents.
-        folder: path of a folder.
-        format_: "tensorflow" or "safetensors".
+        extended: `ExtendedVocabulary` of data_prep.
     """
+    if extended.present:
+        log.info("%d words are in the vocabulary already: %s", len(extended.present), ", ".join(extended.present))
+    for word in extended.added:
+        pieces = " ".join(extended.tokens[number] for number in word.piece_ids)
+        place = word.slot or "a new row"
+        log.info('added "%s": id %d, %s; starts as the mean of %s', word.word, word.id, place, pieces)
+    num_rows, num_added = len(extended.tokens), len(extended.added)
+    num_slots = sum(word.slot is not None for word in extended.added)
+    log.info(
+        "%d words added: %d in [unused] places, %d as new rows; the vocabulary has %d entries",
+        num_added,
+        num_slots,
+        num_added - num_slots,
+        num_rows,
+    )
+    sources = {word.id: word.piece_ids for word in extended.added}
+    return dataclasses.replace(
+        contents,
+        checkpoint=_ExtendedCheckpoint(contents.checkpoint, num_rows, sources),
+        config=dataclasses.replace(contents.config, vocab_size=num_rows),
+    )
+
+
+def write_contents(contents, folder, format_):
+    """Writes weights and config: `bert_model.ckpt` and `bert_config.json`, or `model.safetensors` and `config.json`."""
     config, tensors = contents.config, _Tensors(contents.checkpoint)
     if format_ == "safetensors":
         save_safetensors(folder, tensors, config, architecture_of(contents.heads), labels=contents.labels)
@@ -161,126 +234,9 @@ def write_contents(contents, folder, format_):
         )
 
 
-def open_contents(folder, heads):
-    """Opens the output of `write_contents` for a comparison.
-
-    Args:
-        folder: path of the folder.
-        heads: the written heads; a TensorFlow checkpoint does not tell the top-level heads apart.
-
-    Returns:
-        Contents.
-    """
-    checkpoint = open_checkpoint(folder)
-    return Contents(checkpoint, heads, checkpoint.config, checkpoint.labels)
-
-
-def differing_entries(first, second):
-    """Returns a sorted list of the names of entries that are not in both checkpoints or not bit-identical."""
-    common = set(first.names) & set(second.names)
-    differing = [name for name in common if not _is_same(first.read(name), second.read(name))]
-    return sorted(differing + list(set(first.names) ^ set(second.names)))
-
-
-def run_network(contents):
-    """Runs the network with all its heads on a fixed input, the same for all models of the same sizes.
-
-    Args:
-        contents: Contents.
-
-    Returns:
-        dict of "sequence_output" float32 [B, T, H], "pooled_output" [B, H] if the checkpoint has a pooler, and the
-        logits of each head under its name.
-
-    Raises:
-        ValueError: the names or shapes of the weights do not match the config and the heads.
-    """
-    for head in contents.heads:
-        _check_head(head, contents)
-    bert = BertModel(contents.config)
-    weights = weights_by_name(bert)
-    has_pooler = any(name.startswith("bert/pooler/") for name in contents.checkpoint.names)
-    if not has_pooler:
-        # Models for masked words only are saved without the pooler.
-        weights = {name: weight for name, weight in weights.items() if not name.startswith("bert/pooler/")}
-    masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
-    if masked_lm is not None:
-        weights |= weights_by_name(masked_lm)
-    linear = [LINEAR_HEADS[head][0] + part for head in contents.heads if head in LINEAR_HEADS for part in _PARTS]
-    load_weights(weights, contents.checkpoint, ignored=linear)
-    features = _fixed_input(contents.config)
-    encoded = bert(features["input_ids"], features["input_mask"], features["segment_ids"])
-    outputs = {"sequence_output": np.asarray(encoded["sequence_output"])}
-    if has_pooler:
-        outputs["pooled_output"] = np.asarray(encoded["pooled_output"])
-    if masked_lm is not None:
-        logits = masked_lm(encoded["sequence_output"], features["masked_lm_positions"], bert.embedding_table)
-        outputs["masked_lm"] = np.asarray(logits)
-    for head in contents.heads:
-        if head in LINEAR_HEADS:
-            beginning, on = LINEAR_HEADS[head]
-            kernel, bias = (contents.checkpoint.read(beginning + part) for part in _PARTS)
-            outputs[head] = outputs[on] @ kernel.T + bias
-    return outputs
-
-
-def _check_head(head, contents):
-    """Rejects a linear head unless its weights are [C, H] and [C], with the C that the head needs."""
-    if head not in LINEAR_HEADS:
-        return
-    checkpoint = contents.checkpoint
-    names = [LINEAR_HEADS[head][0] + part for part in _PARTS]
-    shapes = [checkpoint.shape(name) if name in checkpoint.names else None for name in names]
-    num_classes = _NUM_CLASSES.get(head) or (shapes[0][0] if shapes[0] else "C")
-    needed = [(num_classes, contents.config.hidden_size), (num_classes,)]
-    if shapes != needed:
-        found = [f"{name} is {_in_words(shape)}" for name, shape in zip(names, shapes, strict=True)]
-        raise ValueError(
-            f"{checkpoint.prefix} has no head {head} that can be converted: {' and '.join(found)}, and they must be "
-            f"{' and '.join(_in_words(shape) for shape in needed)}; get the checkpoint again"
-        )
-
-
-def _in_words(shape):
-    return "missing" if shape is None else f"[{', '.join(map(str, shape))}]"
-
-
-def largest_difference(first, second):
-    """Returns the largest absolute difference of two results of `run_network`, a float.
-
-    Two NaN have the difference 0; a NaN and a number have the difference NaN.
-    """
-    differences = [
-        np.max(np.where(np.isnan(first[name]) & np.isnan(second[name]), 0, np.abs(first[name] - second[name])))
-        for name in first
-    ]
-    return float(np.max(differences))
-
-
-def _fixed_input(config):
-    """Makes two random sequences of different lengths, int32 [B, T], and masked positions, int32 [B, P]."""
-    random = np.random.default_rng(1)
-    num_tokens = min(16, config.max_position_embeddings)
-    input_mask = (np.arange(num_tokens) < [[num_tokens], [max(1, num_tokens // 2)]]).astype(np.int32)
-    shape = input_mask.shape
-    return {
-        "input_ids": random.integers(0, config.vocab_size, shape, dtype=np.int32) * input_mask,
-        "input_mask": input_mask,
-        "segment_ids": random.integers(0, config.type_vocab_size, shape, dtype=np.int32) * input_mask,
-        "masked_lm_positions": random.integers(0, num_tokens, (len(input_mask), 3), dtype=np.int32),
-    }
-
-
-def _is_of_some_head(name):
-    return is_tied(name) or any(fnmatch.fnmatchcase(weight_of(name), pattern) for pattern in HEAD_PATTERNS)
-
-
-def _is_of(head, name):
-    """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
-    if head == "masked_lm":
-        return is_tied(name) or name.startswith("cls/predictions/")
-    return name.startswith(LINEAR_HEADS[head][0])
-
-
-def _is_same(first, second):
-    return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
+def log_lost_facts(contents):
+    """Logs the facts that a TensorFlow checkpoint without a task.json cannot store."""
+    if contents.labels:
+        log.warning("a TensorFlow checkpoint cannot store the names of classes: %s", ",".join(contents.labels))
+    for head in {"token_classifier", "multiple_choice"} & set(contents.heads):
+        log.info("a TensorFlow checkpoint does not store the type of its head: convert it back with --head=%s", head)

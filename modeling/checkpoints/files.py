@@ -20,15 +20,7 @@ _PICKLED_MODEL = re.compile(r"pytorch_model(-\d+-of-\d+)?\.bin$")
 def find_in_folder(folder):
     """Finds the checkpoint named in a folder's `checkpoint` file, or the only checkpoint of the folder.
 
-    Args:
-        folder: str, local or remote.
-
-    Returns:
-        str: the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
-
-    Raises:
-        FileNotFoundError: the folder has no checkpoint, or only a shard without its index.
-        ValueError: the folder has several checkpoints and names none, or it has only pickles.
+    Returns the path of a safetensors file, of the index of its shards, or the prefix of a TensorFlow checkpoint.
     """
     prefixes = _prefixes(folder)
     newest = _named_by_state_file(folder)
@@ -46,7 +38,6 @@ def find_in_folder(folder):
 
 
 def _named_by_state_file(folder):
-    """Returns the name of the checkpoint in the `checkpoint` file of a folder, or None."""
     state_file = paths.join(folder, "checkpoint")
     if not paths.is_file(state_file):
         return None
@@ -80,7 +71,7 @@ def _prefixes(folder):
 
 
 def pickle_refusal(path):
-    """Makes the error for a PyTorch file, with a command that converts it and its other shards to safetensors."""
+    """Makes the error for a PyTorch file, with a command that converts it and its shards to safetensors."""
     name = paths.name(path)
     match = _PICKLED_MODEL.match(name)
     files = "glob.glob('pytorch_model-*-of-*.bin')" if match and match[1] else f"['{name}']"

@@ -37,10 +37,10 @@ _MARKS = ("model_type", "architectures", "transformers_version")
 
 
 def read_config(path):
-    """Reads the config of a model, local or remote, of the original BERT or of the Hugging Face layout.
+    """Reads the config of a model, of the original BERT or of the Hugging Face layout.
 
     Args:
-        path: a `bert_config.json`, a `config.json`, or a folder with one or both of them.
+        path: a `bert_config.json`, a `config.json`, or a folder with one or both of them, local or remote.
 
     Returns:
         BertConfig.
@@ -73,14 +73,7 @@ def read_config(path):
 
 
 def read_labels(json_file):
-    """Reads the class names from a `config.json`.
-
-    Returns:
-        list of str, in the order of the logits; None if the file has no `id2label`.
-
-    Raises:
-        ValueError: the file is not a JSON object, or the ids in `id2label` are not 0, 1, 2, ...
-    """
+    """Reads the class names from a `config.json`, a list of str in the order of the logits, or None."""
     labels = read_json_object(json_file).get("id2label")
     if labels is None:
         return None
@@ -96,16 +89,7 @@ def read_architecture(json_file):
 
 
 def to_hugging_face_config(config, architecture, labels=None):
-    """Makes the contents of a `config.json`.
-
-    Args:
-        config: BertConfig.
-        architecture: the Hugging Face class.
-        labels: class names of a classification head, or None.
-
-    Returns:
-        dict of JSON values.
-    """
+    """Makes the values of a `config.json` for a Hugging Face class and the class names of its head, if any."""
     activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
     values = config.to_dict() | {
         "architectures": [architecture],

@@ -1,8 +1,4 @@
-"""Opens checkpoints of any format and loads them into models.
-
-Entries have their original names in every format. `checkpoints.tensorflow_format` and `checkpoints.safetensors_format`
-read and write the files.
-"""
+"""Opens checkpoints of any format and loads them into models. Entries have their original names in every format."""
 
 import dataclasses
 import fnmatch
@@ -41,10 +37,6 @@ class IncompleteMatchError(ValueError):
 class Checkpoint:
     """An open checkpoint, made by `open_checkpoint`. It reads one entry at a time and keeps none in memory.
 
-    Args:
-        prefix: see the attribute.
-        reader: TensorFlowReader, SafetensorsReader, or an object with the same methods.
-
     Attributes:
         prefix: str, the path of a safetensors file or index, or of a TensorFlow checkpoint without the file endings.
         names: original names of the entries, a sorted list of str.
@@ -68,7 +60,7 @@ class Checkpoint:
         """Returns the value of an entry, a NumPy array; kernels are [in, out].
 
         Raises:
-            ValueError: the entry does not exist, or the data file is truncated or damaged.
+            ValueError: the entry does not exist or is damaged.
         """
         if name not in self.names:
             raise ValueError(f"{self.prefix} has no entry {name}; its {len(self.names)} entries are in `names`")
@@ -178,15 +170,14 @@ def weights_by_name(model):
 def check_config(config, checkpoint):
     """Compares a config with the config file in the folder of a checkpoint, if the folder has one.
 
-    It compares the fields that do not change the shapes of weights; `load_weights` checks the shapes.
+    It compares the activation, the epsilon and the number of heads; `load_weights` checks the shapes.
 
     Args:
         config: BertConfig to use with the weights.
         checkpoint: Checkpoint.
 
     Raises:
-        ValueError: the two differ in the activation, the epsilon or the number of heads; or the config file of the
-            checkpoint cannot be read, see `read_config`.
+        ValueError: the two differ, or the config file of the checkpoint cannot be read, see `read_config`.
     """
     beside = checkpoint.config
     if beside is None or beside is config:
@@ -223,8 +214,8 @@ def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed
 
     Raises:
         IncompleteMatchError: a weight is missing or unused, and that is not allowed. No weight is changed.
-        ValueError: no name matches, or a weight has another shape or no floating type. No weight is changed. Or a
-            damaged file makes an entry unreadable; the weights before it are then changed.
+        ValueError: no name matches, or a weight has another shape or no floating type. No weight is changed. Or an
+            entry is damaged; the weights before it are then changed.
     """
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = open_checkpoint(checkpoint)

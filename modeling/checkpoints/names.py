@@ -61,15 +61,14 @@ _STATE_OF_TRAINING = ("global_step", "loss_scale", "loss_scale_steps")
 HEAD_PATTERNS = ("cls/*", "output_weights", "output_bias")
 POOLER_PATTERNS = ("bert/pooler/*",)
 
-# A checkpoint has a head if it has this weight. Only the Hugging Face class tells the last three heads apart.
+# A checkpoint has a head if it has this weight.
 _HEAD_WEIGHTS = {
     "masked_lm": "cls/predictions/output_bias",
     "next_sentence": "cls/seq_relationship/output_weights",
     "squad": "cls/squad/output_weights",
-    "classifier": "output_weights",
-    "token_classifier": "output_weights",
-    "multiple_choice": "output_weights",
 }
+# The weights of these heads have the same names, so only the Hugging Face class tells them apart.
+TOP_LEVEL_HEADS = ("classifier", "token_classifier", "multiple_choice")
 _ARCHITECTURES = {
     (): "BertModel",
     ("masked_lm", "next_sentence"): "BertForPreTraining",
@@ -83,12 +82,12 @@ _ARCHITECTURES = {
 
 
 def is_training_state(name):
-    """Returns whether an entry of a checkpoint is training state and not a weight."""
+    """Returns whether an entry of a checkpoint is training state rather than a weight."""
     return name in _STATE_OF_TRAINING or bool(_SLOT.search(name))
 
 
 def weight_of(name):
-    """Returns the name of a weight from its name or the name of one of its slots."""
+    """Returns the name of a weight from its own name or that of one of its slots."""
     return _SLOT.sub("", name)
 
 
@@ -103,14 +102,10 @@ def is_tied(name):
 
 
 def to_hugging_face(name, is_encoder_only=False):
-    """Translates the original name of a weight or a slot. Other training state keeps its name.
+    """Translates the original name of a weight or a slot; None if the Hugging Face layout has no such weight.
 
-    Args:
-        name: the original name.
-        is_encoder_only: bool; True: leave out "bert.", as in the files of a Hugging Face `BertModel`.
-
-    Returns:
-        The name in the Hugging Face layout, or None if the layout has no such weight.
+    Other training state keeps its name. With `is_encoder_only`, "bert." is left out, as in the files of a Hugging Face
+    `BertModel`.
     """
     if name in _STATE_OF_TRAINING:
         return name
@@ -125,8 +120,7 @@ def to_hugging_face(name, is_encoder_only=False):
 def from_hugging_face(name):
     """Translates a Hugging Face name of a weight or a slot, with or without "bert.", in the old or new form.
 
-    Returns:
-        The original name, or the given name if the original BERT has no such weight.
+    Names that the original BERT does not have stay as they are.
     """
     weight, layer, slot = _split(name, r"\.layer\.(\d+)\.", ".layer.{i}.")
     for old, new in _OLD_ENDINGS.items():
@@ -139,34 +133,19 @@ def from_hugging_face(name):
 
 
 def find_heads(names, architecture=None):
-    """Returns the heads of a checkpoint.
+    """Returns the heads of a checkpoint, a tuple of str, from the original names of its entries.
 
-    Args:
-        names: the original names of its entries.
-        architecture: the Hugging Face class of the saved model. Without it, the head with the weight `output_weights`
-            counts as a "classifier".
-
-    Returns:
-        tuple of str: some of "masked_lm", "next_sentence" and "squad", and at most one of "classifier",
-        "token_classifier" and "multiple_choice".
+    Without the Hugging Face class of the saved model, a head with the weight `output_weights` is a "classifier".
     """
-    kinds = {architecture: heads[0] for heads, architecture in _ARCHITECTURES.items() if len(heads) == 1}
-    top_level = kinds.get(architecture)
-    if _HEAD_WEIGHTS.get(top_level) != "output_weights":
-        top_level = "classifier"
-    return tuple(
-        head
-        for head, weight in _HEAD_WEIGHTS.items()
-        if weight in names and (weight != "output_weights" or head == top_level)
-    )
+    heads = [head for head, weight in _HEAD_WEIGHTS.items() if weight in names]
+    if "output_weights" in names:
+        of_class = (head for head in TOP_LEVEL_HEADS if _ARCHITECTURES[head,] == architecture)
+        heads.append(next(of_class, "classifier"))
+    return tuple(heads)
 
 
 def architecture_of(heads):
-    """Returns the Hugging Face class that has exactly these heads.
-
-    Raises:
-        ValueError: no class has them.
-    """
+    """Returns the Hugging Face class that has exactly these heads; raises ValueError if there is none."""
     if tuple(heads) not in _ARCHITECTURES:
         raise ValueError(
             f"no class of the Hugging Face layout has the heads {', '.join(heads)} together; leave out all but one"
@@ -175,15 +154,11 @@ def architecture_of(heads):
 
 
 def heads_of(architecture):
-    """Returns the heads of a Hugging Face class, a tuple as from `find_heads`.
-
-    Raises:
-        ValueError: the class is not supported.
-    """
-    for heads, name in _ARCHITECTURES.items():
-        if name == architecture:
-            return heads
-    raise ValueError(f'the class "{architecture}" is not one of {", ".join(_ARCHITECTURES.values())}')
+    """Returns the heads of a Hugging Face class, a tuple of str; raises ValueError if the class is not supported."""
+    heads = {name: heads for heads, name in _ARCHITECTURES.items()}
+    if architecture not in heads:
+        raise ValueError(f'the class "{architecture}" is not one of {", ".join(heads)}')
+    return heads[architecture]
 
 
 def _split(name, layer_pattern, template):

@@ -38,20 +38,10 @@ _ROWS_COMPARED = 4096
 
 
 class SafetensorsReader:
-    """Reads a safetensors checkpoint, one entry at a time, with original names and orientation.
+    """Reads a safetensors checkpoint, a file or the index of its shards; see `loading.Checkpoint`.
 
     The tied projection of the masked-LM head is a second tensor for one weight. The reader skips it if it equals the
     first tensor. If not, the tensor keeps its name in the file, as do entries that the original BERT does not have.
-
-    Args:
-        path: str; an existing file, or the index of its shards.
-
-    Attributes:
-        names: original names of the entries, a sorted list of str.
-
-    Raises:
-        FileNotFoundError: a shard is missing.
-        ValueError: a file is damaged, or remote.
     """
 
     def __init__(self, path):
@@ -69,20 +59,16 @@ class SafetensorsReader:
         self.names = sorted(self._entries)
 
     def shape(self, name):
-        """Returns the shape of an entry, a tuple of ints."""
         shape = self._headers[name][1]
         return shape[::-1] if is_transposed(name) else shape
 
     def dtype(self, name):
-        """Returns the stored type of an entry, a str such as "float16"."""
-        return _dtype_name(self._headers[name][0])
+        stored = self._headers[name][0]
+        kinds = {"I": "int", "U": "uint"}
+        return kinds[stored[0]] + stored[1:] if stored[0] in kinds else _FLOATS.get(stored, stored.lower())
 
     def read(self, name):
-        """Returns the value of an entry, a NumPy array: floating types as float32, integer training state as stored.
-
-        Raises:
-            ValueError: the file was damaged since opening, or a weight is not of a floating type.
-        """
+        """Returns an entry: floating types as float32, integer training state as stored."""
         file, stored = self._entries[name]
         dtype, _ = self._headers[name]
         if dtype not in _FLOATS and not is_training_state(name):
@@ -138,22 +124,17 @@ def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=
         with writing.replace_file(paths.join(folder, HUGGING_FACE_FILE)) as config_file:
             config_file.write(f"{json.dumps(values, indent=2, sort_keys=True)}\n".encode())
             config_file.flush()
-            _save_file(arrays, unfinished, weights_file)
+            save_file(arrays, unfinished, metadata={"format": "pt"})
             # If the next step fails, old weights must not be left with the new config.
             paths.remove(weights_file)
         writing.publish(unfinished, weights_file)
-    finally:
-        paths.remove(unfinished)
-    return weights_file
-
-
-def _save_file(arrays, path, final_path):
-    try:
-        save_file(arrays, path, metadata={"format": "pt"})
     except SafetensorError as error:
         # The error of the system is in Rust syntax.
         reason = re.search(r'message: "([^"]*)"', str(error))
-        raise OSError(f"{final_path} cannot be written ({reason[1] if reason else error})") from None
+        raise OSError(f"{weights_file} cannot be written ({reason[1] if reason else error})") from None
+    finally:
+        paths.remove(unfinished)
+    return weights_file
 
 
 def _check_local(path):
@@ -162,14 +143,6 @@ def _check_local(path):
             f"{path} is remote, and a safetensors checkpoint is read and written on a local disk only; copy the folder "
             "to this machine"
         )
-
-
-def _dtype_name(stored):
-    """Returns the usual name of a safetensors type, such as "int8" for "I8"."""
-    for letter, kind in (("I", "int"), ("U", "uint")):
-        if stored[0] == letter:
-            return kind + stored[1:]
-    return _FLOATS.get(stored, stored.lower())
 
 
 def _checked_labels(labels, num_labels):
@@ -207,24 +180,18 @@ def _stored_tensors(path):
     for file, names in shards.items():
         with _opened(file) as tensors:
             held = list(tensors.keys())
-            lacking = sorted(set(names or ()) - set(held))
-            if lacking:
+            listed = held if names is None else names
+            if lacking := sorted(set(listed) - set(held)):
                 raise ValueError(
                     f"{path} lists {', '.join(lacking)} in {paths.name(file)}, which lacks it; get both again"
                 )
-            if names is not None and (
-                unlisted := sorted(name for name in set(held) - set(names) if not _is_computed(name))
-            ):
+            if unlisted := sorted(name for name in set(held) - set(listed) if not name.endswith(_COMPUTED)):
                 raise ValueError(f"{path} does not list {', '.join(unlisted)} of {paths.name(file)}; get both again")
-            for name in held if names is None else names:
-                header = tensors.get_slice(name)
-                headers[file, name] = (header.get_dtype(), tuple(header.get_shape()))
-    kept = {entry: header for entry, header in headers.items() if not _is_computed(entry[1])}
-    return dict(sorted(kept.items(), key=lambda item: is_tied(item[0][1])))
-
-
-def _is_computed(name):
-    return name.endswith(_COMPUTED)
+            for name in listed:
+                if not name.endswith(_COMPUTED):
+                    header = tensors.get_slice(name)
+                    headers[file, name] = (header.get_dtype(), tuple(header.get_shape()))
+    return dict(sorted(headers.items(), key=lambda item: is_tied(item[0][1])))
 
 
 def _read_index(path):

@@ -4,7 +4,6 @@ A checkpoint PREFIX has two files, `PREFIX.index` and `PREFIX.data-00000-of-0000
 The functions import TensorFlow when they need it, so that the rest of the package runs without it.
 """
 
-import contextlib
 import fnmatch
 import glob
 import os
@@ -40,18 +39,7 @@ def others_of(prefix):
 
 
 class TensorFlowReader:
-    """Reads a name-based checkpoint, one entry at a time.
-
-    Args:
-        prefix: str, the path without the file endings. The files must exist.
-
-    Attributes:
-        names: names of the entries, a sorted list of str.
-
-    Raises:
-        DamagedCheckpointError: the index is damaged.
-        ValueError: the path contains "[".
-    """
+    """Reads the name-based checkpoint of a prefix, see `loading.Checkpoint`; the files must exist."""
 
     def __init__(self, prefix):
         if "[" in prefix:
@@ -73,19 +61,13 @@ class TensorFlowReader:
         self.names = sorted(self._shapes)
 
     def shape(self, name):
-        """Returns the shape of an entry, a tuple of ints."""
         return tuple(self._shapes[name])
 
     def dtype(self, name):
-        """Returns the stored type of an entry, a str such as "float16"."""
         return self._dtypes[name].name
 
     def read(self, name):
-        """Returns the value of an entry, a NumPy array: floating types as float32, other types as stored.
-
-        Raises:
-            DamagedCheckpointError: the data file is truncated or damaged.
-        """
+        """Returns an entry: floating types as float32, other types as stored."""
         import tensorflow as tf
 
         try:
@@ -95,9 +77,8 @@ class TensorFlowReader:
             raise DamagedCheckpointError(self._prefix, damage) from None
         return value.astype(np.float32, copy=False) if self._dtypes[name].is_floating else value
 
-    @property
     def num_bytes(self):
-        """The total bytes of all values, an int: the smallest possible size of the data files."""
+        """Returns the total bytes of all values: the smallest possible size of the data files."""
         return sum(
             int(np.prod(self._shapes[name], dtype=np.int64)) * self._dtypes[name].size
             for name in self.names
@@ -106,22 +87,16 @@ class TensorFlowReader:
 
 
 def find_damage(prefix):
-    """Checks the sizes and checksums of a checkpoint.
+    """Checks the sizes and checksums of a checkpoint; returns a description of the damage, or None if it is intact.
 
     For a remote checkpoint it checks only the sizes, because object stores check the contents themselves.
-
-    Args:
-        prefix: str, as for `TensorFlowReader`. The index must exist.
-
-    Returns:
-        None for an intact checkpoint, else a str that describes the damage.
     """
     try:
         reader = TensorFlowReader(prefix)
         folder, pattern = paths.parent(prefix), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"
         size = sum(paths.size(paths.join(folder, name)) for name in fnmatch.filter(paths.list_dir(folder), pattern))
-        if size < reader.num_bytes:
-            return f"{prefix}.data-* has {size:,} bytes, and {reader.num_bytes:,} are needed"
+        if size < reader.num_bytes():
+            return f"{prefix}.data-* has {size:,} bytes, and {reader.num_bytes():,} are needed"
         if not paths.is_remote(prefix):
             for name in reader.names:
                 reader.read(name)  # compares checksums
@@ -145,37 +120,34 @@ def save_checkpoint(prefix, tensors_by_name):
     Raises:
         OSError: writing failed, for example because the disk is full.
     """
+    import tensorflow as tf
+
     prefix = os.fspath(prefix)
-    with _told_failures(prefix):
+    try:
         paths.make_dirs(paths.parent(prefix))
         if paths.is_remote(prefix):
             # A remote file appears only when complete, and TensorFlow writes the index last. A rename would copy.
             paths.remove(f"{prefix}{_INDEX}")
             _save(prefix, tensors_by_name)
-            return prefix
-        unfinished = writing.unfinished_name(prefix)
-        try:
-            _save(unfinished, tensors_by_name)
-            # An old index must not be used with new data.
-            paths.remove(f"{prefix}{_INDEX}")
-            for suffix in (_DATA, _INDEX):
-                writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
-        finally:
-            for suffix in (_DATA, _INDEX):
-                paths.remove(f"{unfinished}{suffix}")
-    return prefix
-
-
-@contextlib.contextmanager
-def _told_failures(prefix):
-    """Turns write errors of TensorFlow or the system into an OSError that names the final path."""
-    import tensorflow as tf
-
-    try:
-        yield
+        else:
+            _save_and_rename(prefix, tensors_by_name)
     except (OSError, tf.errors.OpError) as error:
         reason = paths.reason_of(error) if isinstance(error, tf.errors.OpError) else error.strerror or error
         raise OSError(f"the checkpoint {prefix} cannot be written ({reason})") from error
+    return prefix
+
+
+def _save_and_rename(prefix, tensors_by_name):
+    unfinished = writing.unfinished_name(prefix)
+    try:
+        _save(unfinished, tensors_by_name)
+        # An old index must not be used with new data.
+        paths.remove(f"{prefix}{_INDEX}")
+        for suffix in (_DATA, _INDEX):
+            writing.publish(f"{unfinished}{suffix}", f"{prefix}{suffix}")
+    finally:
+        for suffix in (_DATA, _INDEX):
+            paths.remove(f"{unfinished}{suffix}")
 
 
 def _save(prefix, tensors_by_name):

@@ -9,7 +9,7 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-# Special tokens such as [UNK], and the <S> of the Chinese vocabulary.
+# Special tokens such as [UNK], and the <S> of the Chinese vocabulary; they have capitals in every vocabulary.
 _MARKER = re.compile(r"\[.*\]|<.*>")
 # A vocabulary is cased if more than this share of its tokens has capitals or accents. Cased vocabularies have capitals
 # in a third of their tokens, or accents in a few percent. Uncased ones have them only in tokens that users added.
@@ -51,7 +51,7 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
             f"{vocab_file} is cased, and lower-cased text never contains its tokens with capitals or accents; "
             "give --do_lower_case=False (from Python: do_lower_case=False)"
         )
-    if do_lower_case is False and _has_lower_case_alone(lines):
+    if do_lower_case is False and _changes_many(str.upper, lines) and not _changes_many(str.lower, lines):
         log.warning(
             "%s has no tokens with capitals, but the text keeps its capitals, so capitalised words become [UNK]; if "
             "the model was trained on lower-cased text, give --do_lower_case (from Python: do_lower_case=True)",
@@ -67,25 +67,13 @@ def is_cased(pieces, strip_accents=None):
         strip_accents: bool or None. False: lower-casing keeps accents, so only capitals count. None or True:
             lower-casing strips accents, so tokens with accents count, too.
     """
-    return _is_usual(piece != _lower_cased(piece, strip_accents is not False) for piece in _without_markers(pieces))
+    return _changes_many(str.lower if strip_accents is False else _lower_cased, pieces)
 
 
-def _lower_cased(piece, strip_accents):
-    piece = piece.lower()
-    if not strip_accents:
-        return piece
-    return "".join(char for char in unicodedata.normalize("NFD", piece) if unicodedata.category(char) != "Mn")
+def _lower_cased(token):
+    return "".join(char for char in unicodedata.normalize("NFD", token.lower()) if unicodedata.category(char) != "Mn")
 
 
-def _has_lower_case_alone(pieces):
-    words = _without_markers(pieces)
-    return _is_usual(word != word.upper() for word in words) and not _is_usual(word != word.lower() for word in words)
-
-
-def _without_markers(pieces):
-    return [piece for piece in pieces if not _MARKER.fullmatch(piece.strip())]
-
-
-def _is_usual(are_so):
-    are_so = list(are_so)
-    return sum(are_so) > _CASED_SHARE * len(are_so)
+def _changes_many(change, tokens):
+    words = [token for token in tokens if not _MARKER.fullmatch(token.strip())]
+    return sum(word != change(word) for word in words) > _CASED_SHARE * len(words)

@@ -6,15 +6,13 @@ import re
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from keras import ops
 from reference_bert import ReferenceBert
 from tiny_bert import make_config, make_features, make_model
 
-from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, PretrainingTask, weights_by_name
-from bert_keras.modeling.config import released_names
+from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, weights_by_name
 
 
 def reference_of(model):
@@ -43,7 +41,7 @@ def assert_equal_to_reference(model, features):
     )
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(st.data())
 def test_any_small_model_equals_the_reference(data):
     heads = data.draw(st.integers(1, 4), "heads")
@@ -82,56 +80,11 @@ def test_a_row_that_is_all_padding_is_seen_as_one_without_any():
     np.testing.assert_allclose(hidden[1], expected[1], atol=2e-3)
 
 
-def test_padding_changes_nothing_for_the_tokens():
-    model = make_model(make_config())
-    ids = np.array([[2, 7, 9, 3]], np.int32)
-    padded_ids = np.array([[2, 7, 9, 3, 31, 32]], np.int32)
-    padded = model.bert(padded_ids, np.array([[1, 1, 1, 1, 0, 0]], np.int32))
-    np.testing.assert_allclose(padded["sequence_output"][:, :4], model.bert(ids)["sequence_output"], atol=1e-5)
-
-
 def test_without_mask_and_segments_all_are_tokens_of_the_first():
     model = make_model(make_config())
     ids = np.array([[2, 7, 9, 3]], np.int32)
     given = model.bert(ids, np.ones_like(ids), np.zeros_like(ids))
     np.testing.assert_array_equal(model.bert(ids)["sequence_output"], given["sequence_output"])
-
-
-def test_weights_are_named_as_in_the_released_checkpoints():
-    config = make_config(num_hidden_layers=1)
-    layer = "bert/encoder/layer_0"
-    assert {name: tuple(weight.shape) for name, weight in weights_by_name(PretrainingModel(config)).items()} == {
-        "bert/embeddings/word_embeddings": (40, 8),
-        "bert/embeddings/token_type_embeddings": (2, 8),
-        "bert/embeddings/position_embeddings": (16, 8),
-        "bert/embeddings/LayerNorm/gamma": (8,),
-        "bert/embeddings/LayerNorm/beta": (8,),
-        f"{layer}/attention/self/query/kernel": (8, 8),
-        f"{layer}/attention/self/query/bias": (8,),
-        f"{layer}/attention/self/key/kernel": (8, 8),
-        f"{layer}/attention/self/key/bias": (8,),
-        f"{layer}/attention/self/value/kernel": (8, 8),
-        f"{layer}/attention/self/value/bias": (8,),
-        f"{layer}/attention/output/dense/kernel": (8, 8),
-        f"{layer}/attention/output/dense/bias": (8,),
-        f"{layer}/attention/output/LayerNorm/gamma": (8,),
-        f"{layer}/attention/output/LayerNorm/beta": (8,),
-        f"{layer}/intermediate/dense/kernel": (8, 16),
-        f"{layer}/intermediate/dense/bias": (16,),
-        f"{layer}/output/dense/kernel": (16, 8),
-        f"{layer}/output/dense/bias": (8,),
-        f"{layer}/output/LayerNorm/gamma": (8,),
-        f"{layer}/output/LayerNorm/beta": (8,),
-        "bert/pooler/dense/kernel": (8, 8),
-        "bert/pooler/dense/bias": (8,),
-        "cls/predictions/transform/dense/kernel": (8, 8),
-        "cls/predictions/transform/dense/bias": (8,),
-        "cls/predictions/transform/LayerNorm/gamma": (8,),
-        "cls/predictions/transform/LayerNorm/beta": (8,),
-        "cls/predictions/output_bias": (40,),
-        "cls/seq_relationship/output_weights": (2, 8),
-        "cls/seq_relationship/output_bias": (2,),
-    }
 
 
 def test_another_name_replaces_the_first_part():
@@ -153,13 +106,12 @@ def shapes_only():
     ("name", "encoder", "with_heads"),
     [
         ("base", 109_482_240, 110_106_428),
-        ("cased_L-12_H-768_A-12", 108_310_272, 108_932_934),
         ("large", 335_141_888, 336_226_108),
-        ("cased_L-24_H-1024_A-16", 333_579_264, 334_661_958),
-        ("multilingual_L-12_H-768_A-12", 167_356_416, 168_055_961),
         ("multi_cased_L-12_H-768_A-12", 177_853_440, 178_566_653),
-        ("chinese_L-12_H-768_A-12", 102_267_648, 102_882_442),
         ("tiny", 4_385_920, 4_433_468),
+        ("uncased_L-4_H-128_A-2", 4_782_464, 4_830_012),
+        ("uncased_L-2_H-256_A-4", 9_591_040, 9_688_380),
+        ("uncased_L-2_H-512_A-8", 22_458_880, 22_754_108),
     ],
 )
 def test_released_models_have_their_parameter_counts(shapes_only, name, encoder, with_heads):
@@ -168,31 +120,15 @@ def test_released_models_have_their_parameter_counts(shapes_only, name, encoder,
     assert sum(math.prod(weight.shape) for weight in model.weights) == with_heads
 
 
-def test_miniatures_have_their_parameter_counts(shapes_only):
-    # Encoder and pooler, for 2, 4, ..., 12 layers.
-    expected = {
-        128: [4_385_920, 4_782_464, 5_179_008, 5_575_552, 5_972_096, 6_368_640],
-        256: [9_591_040, 11_170_560, 12_750_080, 14_329_600, 15_909_120, 17_488_640],
-        512: [22_458_880, 28_763_648, 35_068_416, 41_373_184, 47_677_952, 53_982_720],
-        768: [38_603_520, 52_779_264, 66_955_008, 81_130_752, 95_306_496, 109_482_240],
-    }
-    miniatures = [name for name in released_names() if re.fullmatch(r"uncased_L-\d+_H-(128|256|512|768)_A-\d+", name)]
-    counts = {}
-    for name in miniatures:
-        config = BertConfig.from_name(name)
-        count = sum(math.prod(weight.shape) for weight in BertModel(config).weights)
-        counts.setdefault(config.hidden_size, []).append(count)
-    assert counts == expected
-
-
 def test_a_seed_makes_the_initial_weights_reproducible():
     def build(seed):
         keras.utils.set_random_seed(seed)
-        return {name: np.asarray(weight) for name, weight in weights_by_name(PretrainingModel(make_config())).items()}
+        return {name: np.asarray(weight) for name, weight in weights_by_name(PretrainingModel(config)).items()}
 
+    config = make_config(num_hidden_layers=1)
     first, again, other = build(1), build(1), build(2)
     random_names = [name for name in first if re.search("kernel|embeddings$|output_weights", name)]
-    assert len(random_names) == 3 + 6 * 2 + 1 + 1 + 1
+    assert len(random_names) == 3 + 6 + 1 + 1 + 1
     for name in first:
         np.testing.assert_array_equal(first[name], again[name])
         assert (np.array_equal(first[name], other[name])) == (name not in random_names), name
@@ -204,7 +140,7 @@ def test_a_seed_makes_the_initial_weights_reproducible():
 
 
 def test_dropout_is_a_function_of_the_seed():
-    config = make_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3)
+    config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3)
     model = make_model(config)
     features = make_features(config)
 
@@ -219,67 +155,23 @@ def test_dropout_is_a_function_of_the_seed():
     assert np.abs(run((1, 2)) - run(None)).max() > 1e-3
 
 
-def test_sizes_may_be_unknown_in_a_graph():
-    config = make_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3)
-    model = make_model(config)
-    task = PretrainingTask(model)
-
-    def loss_and_gradients(features, seed):
-        with tf.GradientTape() as tape:
-            loss = task.loss(task.numerators(features, seed), task.denominators(features))
-        gradients = tape.gradient(loss, [weight.value for weight in model.weights])
-        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-    features, seed = make_features(config), tf.constant([1, 2])
-    unknown = {name: tf.TensorSpec([None] * values.ndim, values.dtype) for name, values in features.items()}
-    in_graph = tf.function(loss_and_gradients, input_signature=[unknown, tf.TensorSpec([2], tf.int32)])
-    loss, gradients = in_graph(features, seed)
-    expected_loss, expected_gradients = loss_and_gradients(features, seed)
-    np.testing.assert_allclose(loss, expected_loss, rtol=1e-6)
-    for gradient, expected in zip(gradients, expected_gradients, strict=True):
-        np.testing.assert_allclose(gradient, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize(("policy", "tolerance"), [("mixed_bfloat16", 0.1), ("mixed_float16", 0.02)])
-def test_mixed_precision_scores_in_float32(policy, tolerance):
-    config = make_config()
-    features = make_features(config)
-    expected = make_model(config)(features)
-    keras.config.set_dtype_policy(policy)
-    try:
-        model = make_model(config)
-        scores = model(features)
-    finally:
-        keras.config.set_dtype_policy("float32")
-    assert {weight.dtype for weight in model.weights} == {"float32"}
-    for name, values in scores.items():
-        assert keras.backend.standardize_dtype(values.dtype) == "float32"
-        np.testing.assert_allclose(values, expected[name], atol=tolerance)
-
-
 @pytest.mark.parametrize(
     ("inputs", "sentence"),
     [
-        (
-            {"input_ids": (2, 17)},
-            "bert got sequences of 17 tokens, but max_position_embeddings is 16; make the sequences shorter",
-        ),
-        ({"input_ids": (17,)}, "bert got input_ids of shape [17], but needs [batch, tokens]"),
+        ({"input_ids": (2, 17)}, "got sequences of 17 tokens, but max_position_embeddings is 16; make the sequences"),
+        ({"input_ids": (17,)}, "got input_ids of shape [17], but needs [batch, tokens]"),
         (
             {"input_ids": (2, 5), "input_mask": (2, 1, 5)},
-            "bert got input_mask of shape [2, 1, 5], but needs [batch, tokens]",
+            "got input_mask of shape [2, 1, 5], but needs [batch, tokens]",
         ),
         (
             {"input_ids": (2, 5), "segment_ids": (1, 5)},
-            "bert got segment_ids of shape [1, 5], but input_ids of shape [2, 5]; they must be equal",
-        ),
-        (
-            {"input_ids": (2, 5), "input_mask": (2, 4)},
-            "bert got input_mask of shape [2, 4], but input_ids of shape [2, 5]; they must be equal",
+            "got segment_ids of shape [1, 5], but input_ids of shape [2, 5]",
         ),
     ],
+    ids=["length", "rank of ids", "rank of mask", "shape of segments"],
 )
 def test_inputs_of_a_wrong_shape_are_refused(inputs, sentence):
-    model = BertModel(make_config())
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+    model = BertModel(make_config(num_hidden_layers=1))
+    with pytest.raises(ValueError, match=re.escape(f"bert {sentence}")):
         model(**{name: np.zeros(shape, np.int32) for name, shape in inputs.items()})

@@ -34,6 +34,7 @@ for path in (save_checkpoint(sys.argv[1] + "/model.ckpt", weights), save_safeten
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="measured as only Linux can")
 def test_loading_holds_a_few_tensors_at_a_time(tmp_path):
     done = subprocess.run(

@@ -27,11 +27,9 @@ def test_every_name_of_the_release_goes_there_and_back(golden_dir, name):
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        ("bert/embeddings/LayerNorm/beta", "bert.embeddings.LayerNorm.bias"),
         ("bert/encoder/layer_11/attention/self/key/kernel", "bert.encoder.layer.11.attention.self.key.weight"),
         ("bert/encoder/layer_0/output/LayerNorm/gamma", "bert.encoder.layer.0.output.LayerNorm.weight"),
         ("cls/predictions/output_bias", "cls.predictions.bias"),
-        ("cls/seq_relationship/output_weights", "cls.seq_relationship.weight"),
         ("cls/squad/output_bias", "qa_outputs.bias"),
         ("output_weights", "classifier.weight"),
         ("bert/pooler/dense/kernel/adam_v", "bert.pooler.dense.weight.adam_v"),
@@ -44,25 +42,17 @@ def test_names_are_those_of_both_layouts(ours, theirs):
     assert from_hugging_face(theirs) == ours
 
 
-def test_what_is_in_only_one_layout_is_told():
+def test_names_of_only_one_layout():
     assert to_hugging_face("resnet/kernel") is None
     assert to_hugging_face("bert/encoder/layer_x/output/dense/kernel") is None
     assert from_hugging_face("bert.encoder.layer.0.adapter.weight") == "bert.encoder.layer.0.adapter.weight"
 
 
-def test_only_kernels_are_turned_over_and_their_slots_with_them():
-    assert is_transposed("bert/pooler/dense/kernel")
-    assert is_transposed("bert/pooler/dense/kernel/adam_m")
-    assert not is_transposed("output_weights")
-    assert not is_transposed("bert/embeddings/word_embeddings")
-
-
-def test_what_training_adds_is_told_from_weights():
-    assert is_training_state("global_step")
-    assert is_training_state("loss_scale")
-    assert is_training_state("loss_scale_steps")
-    assert is_training_state("output_bias/adam_m")
-    assert not is_training_state("output_bias")
+def test_kinds_of_entries():
+    names = ["bert/pooler/dense/kernel", "bert/pooler/dense/kernel/adam_m", "output_weights", "output_bias/adam_m"]
+    assert [is_transposed(name) for name in names] == [True, True, False, False]
+    assert [is_training_state(name) for name in names] == [False, True, False, True]
+    assert all(map(is_training_state, ("global_step", "loss_scale", "loss_scale_steps")))
     assert not is_training_state("model/global_step_weight")
 
 

@@ -53,16 +53,13 @@ def test_extra_keys_of_released_files_are_kept(tmp_path):
     assert hash(config) == hash(BertConfig.from_dict(values))
 
 
-def test_a_file_without_segment_types_keeps_the_releases_sixteen(messages):
-    config = BertConfig.from_dict({"vocab_size": 7}, source="my.json")
-    assert config.type_vocab_size == 16
-    assert "my.json has no type_vocab_size; read as 16" in "\n".join(messages)
-
-
 def test_sizes_that_a_file_lacks_are_named(messages):
     values = BertConfig(vocab_size=7).to_dict()
     assert BertConfig.from_dict(values).hidden_size == 768
     assert messages == []
+    assert BertConfig.from_dict({"vocab_size": 7}, source="my.json").type_vocab_size == 16
+    assert messages.pop(0).startswith("my.json has no type_vocab_size; read as 16")
+    messages.clear()
     del values["num_hidden_layers"], values["hidden_size"]
     assert BertConfig.from_dict(values, source="my.json").num_hidden_layers == 12
     assert messages == [
@@ -71,20 +68,9 @@ def test_sizes_that_a_file_lacks_are_named(messages):
     ]
 
 
-def test_nested_brackets_and_endless_numbers_are_refused(tmp_path):
-    path = tmp_path / "bert_config.json"
-    for text, sentence in (("[" * 100_000, "is nested too"), ('{"vocab_size": ' + "1" * 5000 + "}", "4,300 digits")):
-        path.write_text(text)
-        with pytest.raises(ValueError, match=f"{path}.*{sentence}"):
-            BertConfig.from_json_file(path)
-
-
-@pytest.mark.parametrize("value", [None, "", "linear", "LINEAR"])
-def test_no_activation_is_linear(value):
-    assert BertConfig(vocab_size=7, hidden_act=value).hidden_act == "linear"
-
-
-def test_no_dropout_may_be_null():
+def test_no_activation_is_linear_and_no_dropout_may_be_null():
+    for value in (None, "", "linear", "LINEAR"):
+        assert BertConfig(vocab_size=7, hidden_act=value).hidden_act == "linear"
     config = BertConfig(vocab_size=7, hidden_dropout_prob=None, attention_probs_dropout_prob=0)
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.0, 0.0)
 
@@ -93,10 +79,7 @@ def test_no_dropout_may_be_null():
     ("name", "vocab_size", "layers", "width", "heads"),
     [
         ("tiny", 30522, 2, 128, 2),
-        ("mini", 30522, 4, 256, 4),
-        ("small", 30522, 4, 512, 8),
         ("medium", 30522, 8, 512, 8),
-        ("base", 30522, 12, 768, 12),
         ("large", 30522, 24, 1024, 16),
         ("uncased_L-10_H-256_A-4", 30522, 10, 256, 4),
         ("cased_L-12_H-768_A-12", 28996, 12, 768, 12),
@@ -165,13 +148,6 @@ def test_bad_files_are_refused_by_name(tmp_path, text, sentence):
     path = tmp_path / "bert_config.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=re.escape(sentence.format(path=path))):
-        BertConfig.from_json_file(path)
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "bert_config.json"
-    path.write_bytes(b'{"\xff')
-    with pytest.raises(ValueError, match=r"bert_config.json line 1: not UTF-8 \(byte 0xff\); save it as UTF-8"):
         BertConfig.from_json_file(path)
 
 

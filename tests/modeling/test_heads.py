@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from reference_bert import softmax
 from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import (
@@ -15,11 +16,6 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.heads import ClassifierHead, SquadHead
-
-
-def softmax(x):
-    exps = np.exp(x - x.max(axis=-1, keepdims=True))
-    return exps / exps.sum(axis=-1, keepdims=True)
 
 
 def load_golden(make_model, folder, name):
@@ -40,7 +36,6 @@ def test_the_classifier_equals_the_release(golden_dir):
     np.testing.assert_allclose(probabilities, golden["probabilities"], rtol=0, atol=1e-5)
     losses = -np.log(probabilities[np.arange(len(logits)), golden["labels"]])
     np.testing.assert_allclose(losses, golden["per_example_loss"], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(losses.mean(), golden["loss"], rtol=0, atol=1e-5)
 
 
 def test_question_answering_equals_the_release(golden_dir):
@@ -51,7 +46,7 @@ def test_question_answering_equals_the_release(golden_dir):
 
 
 def test_a_token_classifier_treats_every_token_as_a_row():
-    model = TokenClassifierModel(make_config(), 3)
+    model = TokenClassifierModel(make_config(num_hidden_layers=1), 3)
     features = make_features(model.config)
     sequence_output = model.bert(*(features[name] for name in ("input_ids", "input_mask", "segment_ids")))[
         "sequence_output"
@@ -64,7 +59,7 @@ def test_a_token_classifier_treats_every_token_as_a_row():
 
 
 def test_choices_are_scored_one_by_one():
-    config = make_config()
+    config = make_config(num_hidden_layers=1)
     choices, classifier = MultipleChoiceModel(config), ClassifierModel(config, 1)
     for source, target in zip(choices.weights, classifier.weights, strict=True):
         target.assign(source)
@@ -74,24 +69,9 @@ def test_choices_are_scored_one_by_one():
     np.testing.assert_allclose(np.asarray(logits), one_by_one.reshape(2, 3), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("make_model", "scope"),
-    [
-        (lambda config: ClassifierModel(config, 3), ""),
-        (lambda config: TokenClassifierModel(config, 3), ""),
-        (MultipleChoiceModel, ""),
-        (SquadModel, "cls/squad/"),
-    ],
-)
-def test_weights_have_the_names_of_the_release(make_model, scope):
-    names = list(weights_by_name(make_model(make_config())))
-    assert names[39:] == [f"{scope}output_weights", f"{scope}output_bias"]
-    assert all(name.startswith("bert/") for name in names[:39])
-
-
 def test_initial_weights_do_not_follow_the_config():
     keras.utils.set_random_seed(0)
-    config = make_config(hidden_size=1000, initializer_range=5.0)
+    config = make_config(hidden_size=1000, initializer_range=5.0)  # the heads ignore it
     for head in (ClassifierHead(config, 20), SquadHead(config)):
         # 0.02, truncated at two deviations, which leaves 0.8796 of it
         assert np.std(np.asarray(head.output_weights)) == pytest.approx(0.02 * 0.8796, rel=0.05)
@@ -100,7 +80,7 @@ def test_initial_weights_do_not_follow_the_config():
 
 def test_a_classifier_drops_a_tenth_only_in_training():
     # Without dropout in the encoder, the seed changes only the head.
-    config = make_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     head = ClassifierHead(config, 1)
     head.output_weights.assign(np.full((1, 8), 1.0))
     x = np.ones((2000, 8), np.float32)
@@ -117,8 +97,8 @@ def test_a_classifier_drops_a_tenth_only_in_training():
     )
 
 
-def test_the_head_of_a_classifier_does_not_share_a_mask_with_the_encoder():
-    config = make_config()
+def test_no_two_dropouts_share_a_mask():
+    config = make_config(num_hidden_layers=3)
     model = ClassifierModel(config, 2)
     dropouts = [model.bert.embeddings.dropout, model.head.dropout]
     for layer in model.bert.encoder_layers:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tiny_bert import make_config
 
-from bert_keras.modeling import BertConfig, BertModel, open_checkpoint, read_config, save_checkpoint, weights_by_name
-from bert_keras.modeling.checkpoints.hugging_face_config import read_architecture, read_labels, to_hugging_face_config
+from bert_keras.modeling import BertConfig, BertModel, open_checkpoint, read_config, save_checkpoint
+from bert_keras.modeling.checkpoints.hugging_face_config import read_labels, to_hugging_face_config
 
 
 @pytest.fixture
@@ -39,16 +39,14 @@ class TestReading:
     def test_the_form_of_gelu_is_told_apart(self, write, theirs, ours):
         assert read_config(write({"model_type": "bert", "hidden_act": theirs})).hidden_act == ours
 
-    def test_the_same_word_in_the_releases_file_is_the_tanh_form(self, write):
+    def test_the_same_word_in_the_file_of_the_original_is_the_tanh_form(self, write):
         values = {"vocab_size": 9, "hidden_act": "gelu", "type_vocab_size": 2}
         assert read_config(write(values, "bert_config.json")).hidden_act == "gelu"
         assert read_config(write(values, "config.json")).hidden_act == "gelu_erf"
         assert read_config(write(values | {"model_type": "bert"}, "bert_config.json")).hidden_act == "gelu_erf"
 
-    def test_what_is_left_out_is_as_those_libraries_have_it(self, write):
+    def test_sizes_and_epsilon_are_read_and_other_keys_are_skipped(self, write):
         assert read_config(write({})) == BertConfig(vocab_size=30522, hidden_act="gelu_erf")
-
-    def test_all_sizes_and_the_epsilon_are_taken_over_and_the_rest_is_passed_over(self, write):
         sizes = {
             "vocab_size": 31,
             "hidden_size": 12,
@@ -67,19 +65,16 @@ class TestReading:
 
     def test_the_epsilon_reaches_every_normalisation(self):
         x = np.array([[1e-3, -1e-3, 1e-3, -1e-3]], np.float32)
-        bert = BertModel(make_config(hidden_size=4, layer_norm_eps=1e-6))
+        bert = BertModel(make_config(hidden_size=4, num_hidden_layers=1, layer_norm_eps=1e-6))
         # Variance 1e-6, so that the epsilon halves it.
-        for layer in (bert.embeddings.layer_norm, bert.encoder_layers[1].feed_forward_output.layer_norm):
+        for layer in (bert.embeddings.layer_norm, bert.encoder_layers[0].feed_forward_output.layer_norm):
             np.testing.assert_allclose(np.asarray(layer(x)), np.sign(x) / np.sqrt(2), rtol=1e-4)
 
-    def test_a_folder_will_do(self, write, tmp_path):
-        write({"vocab_size": 9, "type_vocab_size": 2}, "bert_config.json")
+    def test_the_two_files_of_a_folder_must_agree(self, write, tmp_path):
+        write({"vocab_size": 9, "hidden_act": "gelu", "type_vocab_size": 2}, "bert_config.json")
         assert read_config(tmp_path) == BertConfig(vocab_size=9)
         write({"vocab_size": 9, "hidden_act": "gelu_new"})
         assert read_config(str(tmp_path)) == BertConfig(vocab_size=9)
-
-    def test_two_files_that_disagree_are_refused(self, write, tmp_path):
-        write({"vocab_size": 9, "hidden_act": "gelu", "type_vocab_size": 2}, "bert_config.json")
         write({"vocab_size": 9, "hidden_act": "gelu"})
         sentence = (
             f"{tmp_path}/bert_config.json and config.json disagree (hidden_act is 'gelu' in the first and "
@@ -91,10 +86,10 @@ class TestReading:
     @pytest.mark.parametrize(
         ("values", "sentence"),
         [
-            ({"model_type": "roberta"}, "is not a BERT config: model_type is 'roberta', but only 'bert' is supported"),
+            ({"model_type": "roberta"}, " is not a BERT config: model_type is 'roberta', but only 'bert' is supported"),
             ({"position_embedding_type": "relative_key"},
-             "is not a BERT config: position_embedding_type is 'relative_key', but only 'absolute' is supported"),
-            ({"is_decoder": True}, "is not a BERT config: is_decoder is True, but only False is supported"),
+             " is not a BERT config: position_embedding_type is 'relative_key', but only 'absolute' is supported"),
+            ({"is_decoder": True}, " is not a BERT config: is_decoder is True, but only False is supported"),
             ({"hidden_act": "silu"}, ': hidden_act is "silu", but must be one of gelu, gelu_python, gelu_new,'),
             ({"hidden_size": 10}, ": hidden_size 10 is not a multiple of num_attention_heads 12"),
             ({"layer_norm_eps": 0}, ": layer_norm_eps is 0, but must be a number above 0"),
@@ -102,9 +97,7 @@ class TestReading:
     )  # fmt: skip
     def test_other_networks_are_refused(self, write, values, sentence):
         path = write(values)
-        with pytest.raises(ValueError, match=re.escape(f"{path}{sentence}" if sentence[0] == ":" else f"{path} ")):
-            read_config(path)
-        with pytest.raises(ValueError, match=re.escape(sentence)):
+        with pytest.raises(ValueError, match=re.escape(f"{path}{sentence}")):
             read_config(path)
 
     def test_a_missing_file_is_refused(self, tmp_path):
@@ -115,7 +108,7 @@ class TestReading:
 
 
 class TestLabels:
-    def test_labels_come_in_the_order_of_their_numbers(self, write):
+    def test_labels_have_the_order_of_their_numbers(self, write):
         numbers = [str(i) for i in range(12)]
         path = write({"id2label": {i: f"label {i}" for i in sorted(numbers)}})
         assert read_labels(path) == [f"label {i}" for i in numbers]
@@ -125,10 +118,6 @@ class TestLabels:
     def test_gaps_are_refused(self, write, labels):
         with pytest.raises(ValueError, match=r'config\.json: id2label must name the classes "0", "1", \.\.\. without'):
             read_labels(write({"id2label": labels}))
-
-    def test_the_class_is_told(self, write):
-        assert read_architecture(write({"architectures": ["BertForMaskedLM"]})) == "BertForMaskedLM"
-        assert read_architecture(write({"architectures": None})) is None
 
 
 class TestWriting:
@@ -140,7 +129,7 @@ class TestWriting:
         values = to_hugging_face_config(config, "BertModel")
         assert read_config(write(values)) == config
 
-    def test_the_words_are_those_libraries_own(self):
+    def test_values_are_those_of_the_other_libraries(self):
         values = to_hugging_face_config(make_config(), "BertForMaskedLM", labels=["a"])
         assert values["hidden_act"] == "gelu_new"
         assert values["layer_norm_eps"] == 1e-12
@@ -172,9 +161,9 @@ class TestBesideACheckpoint:
         assert BertConfig.from_dict(config.to_dict()) == config
 
     def test_a_config_of_another_kind_does_not_hinder_reading(self, write, tmp_path):
-        save_checkpoint(tmp_path / "model.ckpt", weights_by_name(BertModel(make_config())))
-        write({"model_type": "roberta"})
+        save_checkpoint(tmp_path / "model.ckpt", {"x": np.float32(1)})
+        write({"model_type": "roberta", "architectures": None})
         checkpoint = open_checkpoint(tmp_path)
-        assert len(checkpoint.names) == 39
+        assert (checkpoint.names, checkpoint.heads) == (["x"], ())
         with pytest.raises(ValueError, match="is not a BERT config"):
             _ = checkpoint.config

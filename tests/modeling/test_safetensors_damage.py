@@ -17,7 +17,7 @@ from bert_keras.modeling import open_checkpoint, save_safetensors, weights_by_na
 
 @pytest.fixture(scope="module")
 def model():
-    return make_model(make_config())
+    return make_model(make_config(num_hidden_layers=1))
 
 
 class TestDamage:
@@ -25,11 +25,11 @@ class TestDamage:
     def path(self, tmp_path, model):
         return save_safetensors(tmp_path, weights_by_name(model), model.config)
 
-    @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
-    def test_a_file_cut_short_is_refused(self, path, share):
-        os.truncate(path, int(share * os.path.getsize(path)))
-        with pytest.raises(ValueError, match=r"model\.safetensors cannot be read \(.*\); the file is damaged or cut"):
-            open_checkpoint(path)
+    def test_a_file_cut_short_is_refused(self, path):
+        for share in (0.99, 0.5, 0.01, 0.0):
+            os.truncate(path, int(share * os.path.getsize(path)))
+            with pytest.raises(ValueError, match=r"model\.safetensors cannot be read \(.*\); the file is damaged or"):
+                open_checkpoint(path)
 
     @pytest.mark.parametrize(
         "header",

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from keras import ops
 from reference_bert import ReferenceBert, softmax
 from tiny_bert import make_config, make_features, make_model
 
@@ -10,7 +9,6 @@ from bert_keras.modeling import (
     ClassificationTask,
     ClassifierModel,
     MultiLabelTask,
-    MultipleChoiceModel,
     PretrainingTask,
     RegressionTask,
     SquadTask,
@@ -21,12 +19,12 @@ from bert_keras.modeling import (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
-    return make_model(make_config(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3))
+    return make_model(make_config(num_hidden_layers=1, hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def task(model):
     return PretrainingTask(model)
 
@@ -46,7 +44,7 @@ def rows(features, which):
 
 def test_losses_equal_the_reference(model, task, features):
     weights = {weight.path: np.asarray(weight) for weight in model.weights}
-    masked_lm, next_sentence = ReferenceBert(2, 2, "gelu", weights).losses(features)
+    masked_lm, next_sentence = ReferenceBert(1, 2, "gelu", weights).losses(features)
     numerators, denominators = task.numerators(features), task.denominators(features)
     assert float(task.loss(numerators, denominators)) == pytest.approx(masked_lm + next_sentence, abs=1e-5)
     metrics = numbers(task.metrics(numerators, denominators))
@@ -76,33 +74,11 @@ def test_accuracies_count_the_first_of_the_highest_scores(model, features):
     )
 
 
-def test_micro_batches_add_up_to_the_whole_batch(task, features):
-    parts = [rows(features, slice(0, 1)), rows(features, slice(1, 4)), rows(features, slice(4, 6))]
-    whole_numerators, whole_denominators = task.numerators(features), task.denominators(features)
-    numerators = [numbers(task.numerators(part)) for part in parts]
-    denominators = [numbers(task.denominators(part)) for part in parts]
-    for name, value in numbers(whole_numerators).items():
-        assert sum(part[name] for part in numerators) == pytest.approx(value, rel=1e-5, abs=1e-6)
-    for name, value in numbers(whole_denominators).items():
-        assert sum(part[name] for part in denominators) == value
-    losses = [float(task.loss(task.numerators(part), whole_denominators)) for part in parts]
-    assert sum(losses) == pytest.approx(float(task.loss(whole_numerators, whole_denominators)), rel=1e-5)
-
-
-def test_denominators_count_masked_pieces_and_examples(task, features):
-    num_masked = features["masked_lm_weights"].sum()
-    assert numbers(task.denominators(features)) == {
-        "masked_lm_loss": num_masked,
-        "masked_lm_accuracy": num_masked,
-        "next_sentence_loss": 6.0,
-        "next_sentence_accuracy": 6.0,
-    }
-
-
 def test_rows_that_only_fill_a_batch_count_for_nothing(task, features):
     real = rows(features, slice(0, 4))
     filled = features | {"is_real_example": np.array([1, 1, 1, 1, 0, 0], np.float32)}
-    assert numbers(task.denominators(filled)) == numbers(task.denominators(real))
+    num_masked = real["masked_lm_weights"].sum()
+    assert list(numbers(task.denominators(filled)).values()) == [num_masked, num_masked, 4.0, 4.0]
     assert numbers(task.numerators(filled)) == pytest.approx(numbers(task.numerators(real)), rel=1e-5)
 
 
@@ -126,40 +102,6 @@ def test_a_batch_that_is_all_filling_has_no_loss_and_no_metrics(task, features):
     numerators, denominators = task.numerators(filling), task.denominators(filling)
     assert float(task.loss(numerators, denominators)) == 0.0
     assert set(numbers(task.metrics(numerators, denominators)).values()) == {0.0}
-
-
-def test_dropout_reaches_the_losses(task, features):
-    seed = np.array([3, 4], np.int32)
-    plain = float(task.numerators(features)["masked_lm_loss"])
-    dropped = float(task.numerators(features, dropout_seed=seed)["masked_lm_loss"])
-    assert dropped == float(task.numerators(features, dropout_seed=seed)["masked_lm_loss"])
-    assert abs(dropped - plain) > 1e-3
-
-
-def test_padded_predictions_count_for_nothing(task, features):
-    changed = dict(features)
-    padding = features["masked_lm_weights"] == 0
-    changed["masked_lm_ids"] = np.where(padding, 17, features["masked_lm_ids"])
-    changed["masked_lm_positions"] = np.where(padding, 2, features["masked_lm_positions"])
-    assert numbers(task.numerators(changed)) == pytest.approx(numbers(task.numerators(features)), rel=1e-6)
-
-
-def test_the_table_is_shared_by_embeddings_and_projection(model, features):
-    table = model.bert.embedding_table
-    absent = np.setdiff1d(np.arange(40), features["input_ids"])[0]
-    present = features["input_ids"][0, 0]
-
-    def logits_after_moving(piece):
-        before = np.asarray(table)
-        table.assign(before + (np.arange(40) == piece)[:, None] * np.arange(8))
-        logits = ops.convert_to_numpy(model(features)["masked_lm_logits"])
-        table.assign(before)
-        return logits
-
-    plain = ops.convert_to_numpy(model(features)["masked_lm_logits"])
-    has_moved = np.abs(logits_after_moving(absent) - plain).max((0, 1)) > 1e-3
-    assert has_moved.nonzero()[0].tolist() == [absent]
-    assert (np.abs(logits_after_moving(present) - plain).max((0, 1)) > 1e-3).all()
 
 
 def told(features, dropout_seed=None):
@@ -255,14 +197,13 @@ def test_metrics_of_fine_tuning_equal_the_formulas(case):
     assert float(task.loss(numerators, denominators)) == pytest.approx(metrics["loss"], rel=1e-6)
 
 
-def test_parts_of_fine_tuning_add_up_to_the_whole_batch(case):
-    task, answers, _ = case
+def assert_parts_add_up(task, answers):
     parts = [rows(answers, slice(0, 1)), rows(answers, slice(1, 4)), rows(answers, slice(4, 6))]
     numerators = [numbers(task.numerators(part)) for part in parts]
     denominators = [numbers(task.denominators(part)) for part in parts]
     whole_denominators = task.denominators(answers)
     for name, value in numbers(task.numerators(answers)).items():
-        assert sum(part[name] for part in numerators) == pytest.approx(value, rel=1e-5)
+        assert sum(part[name] for part in numerators) == pytest.approx(value, rel=1e-5, abs=1e-6)
     for name, value in numbers(whole_denominators).items():
         assert sum(part[name] for part in denominators) == pytest.approx(value, rel=1e-6)
     losses = [float(task.loss(task.numerators(part), whole_denominators)) for part in parts]
@@ -270,6 +211,15 @@ def test_parts_of_fine_tuning_add_up_to_the_whole_batch(case):
     # The parts differ in size, so a mean of means would be another number.
     means = [float(task.loss(task.numerators(part), task.denominators(part))) for part in parts]
     assert np.mean(means) != pytest.approx(sum(losses), rel=1e-3)
+
+
+def test_parts_of_fine_tuning_add_up_to_the_whole_batch(case):
+    task, answers, _ = case
+    assert_parts_add_up(task, answers)
+
+
+def test_parts_of_pretraining_add_up_to_the_whole_batch(task, features):
+    assert_parts_add_up(task, features)
 
 
 def test_features_that_training_reads_are_those_that_the_loss_needs(case):
@@ -286,12 +236,6 @@ def test_classes_of_no_weight_and_tokens_of_no_tag_leave_a_batch_without_loss():
     empty = rows(answers, slice(2, 3))
     assert numbers(task.denominators(empty)) == {"loss": 0.0, "accuracy": 0.0}
     assert numbers(task.metrics(task.numerators(empty), task.denominators(empty))) == {"loss": 0.0, "accuracy": 0.0}
-
-
-def test_tokens_that_do_not_count_may_have_any_score():
-    task, answers, _ = CASES["tags"]
-    changed = answers | {"logits": np.where(TAGS[..., None] < 0, 1e4 * answers["logits"], answers["logits"])}
-    assert numbers(task.numerators(changed)) == numbers(task.numerators(answers))
 
 
 def test_losses_stay_finite_where_the_network_is_sure_and_wrong():
@@ -317,16 +261,3 @@ def test_the_loss_of_the_classifier_is_the_release_s(golden_dir):
     # Dropout reaches the head, only in training.
     seed = np.array([3, 4], np.int32)
     assert abs(float(task.numerators(features, dropout_seed=seed)["loss"]) - float(numerators["loss"])) > 1e-3
-
-
-def test_choices_are_classes(model):
-    choices = MultipleChoiceModel(model.config)
-    arrays = make_features(model.config, batch_size=6)
-    features = {name: arrays[name].reshape(3, 2, -1) for name in ("input_ids", "input_mask", "segment_ids")}
-    features["label_ids"] = np.array([1, 0, 1], np.int32)
-    logits = np.asarray(choices(features)["logits"])
-    assert np.ptp(logits) > 0
-    task = ClassificationTask(choices)
-    metrics = numbers(task.metrics(task.numerators(features), task.denominators(features)))
-    assert metrics["loss"] == pytest.approx(-log_softmax(logits)[range(3), [1, 0, 1]].mean(), rel=1e-5)
-    assert metrics["accuracy"] == pytest.approx((logits.argmax(-1) == [1, 0, 1]).mean())

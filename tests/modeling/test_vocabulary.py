@@ -21,17 +21,13 @@ def write(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("end", ["\n", ""])
-def test_a_piece_for_each_row_is_accepted(write, end):
-    for do_lower_case in (True, False, None):
-        check_vocabulary(write(UNCASED, end), make_config(), do_lower_case)
-
-
-@pytest.mark.parametrize("pieces", [UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, ""]])
-def test_another_number_of_pieces_is_refused(write, pieces):
-    sentence = f"vocab.txt has {len(pieces)} tokens, but the model has 40 rows of word embeddings; give the vocabulary"
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        check_vocabulary(write(pieces), make_config())
+def test_a_token_for_each_row_is_needed(write):
+    for end in ("\n", ""):
+        check_vocabulary(write(UNCASED, end), make_config())
+    for tokens in (UNCASED[:-1], [*UNCASED, "more"], [*UNCASED, ""]):
+        message = f"vocab.txt has {len(tokens)} tokens, but the model has 40 rows of word embeddings; give the vocabul"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            check_vocabulary(write(tokens), make_config())
 
 
 def test_a_cased_model_is_refused_under_lower_casing(write):

@@ -1,10 +1,9 @@
 """Packed rows, recomputed layers and 16-bit products give the same numbers as the plain computation."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_bert import make_config, make_features
+from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
     ClassificationTask,
@@ -18,8 +17,8 @@ from bert_keras.modeling import (
     SquadTask,
     TokenClassificationTask,
     TokenClassifierModel,
-    weights_by_name,
 )
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.input.packing import pack
 
 LENGTH, ROWS = 11, 6
@@ -38,7 +37,7 @@ PACKABLE = ("classes", "values", "several", "tokens", "pretraining")
 
 def make_task(kind, **changes):
     """Makes a task of a small model with random weights, always the same for a kind."""
-    config = make_config(**changes)
+    config = make_config(num_hidden_layers=1, **changes)
     model, make = {
         "classes": lambda: (ClassifierModel(config, 3), lambda model: ClassificationTask(model, [0.5, 4.0, 0.25])),
         "values": lambda: (ClassifierModel(config, 1), RegressionTask),
@@ -48,10 +47,7 @@ def make_task(kind, **changes):
         "choices": lambda: (MultipleChoiceModel(config), ClassificationTask),
         "pretraining": lambda: (PretrainingModel(config), PretrainingTask),
     }[kind]()
-    random = np.random.default_rng(1)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(0.3 * random.standard_normal(weight.shape) + name.endswith("gamma"))
-    return make(model)
+    return make(with_random_weights(model, seed=1))
 
 
 def features_of(kind):
@@ -93,18 +89,15 @@ def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(kind):
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_recomputed_layers_have_the_same_losses_and_gradients(policy):
-    keras.config.set_dtype_policy(policy)
-    try:
+    with dtype_policy(policy):
         task = make_task("pretraining", hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2)
         features, seed = features_of("pretraining"), tf.constant([3, 4])
         expected_metrics, expected_gradients = metrics_and_gradients(task, features, seed)
         calls = []
-        layer = task.model.bert.encoder_layers[1]
+        layer = task.model.bert.encoder_layers[0]
         layer.call = lambda *args, call=layer.call, **kwargs: calls.append(1) or call(*args, **kwargs)
         task.model.bert.is_recomputed = True
         metrics, gradients = metrics_and_gradients(task, features, seed)
-    finally:
-        keras.config.set_dtype_policy("float32")
     assert len(calls) == 2
     assert metrics == expected_metrics
     for name, gradient in gradients.items():
@@ -117,11 +110,8 @@ def test_products_in_16_bits_come_near_those_in_32(kind):
     expected_metrics, expected = metrics_and_gradients(make_task(kind), features)
     length = np.sqrt(sum(np.square(gradient).sum() for gradient in expected.values()))
     for policy, tolerance in (("mixed_bfloat16", 0.05), ("mixed_float16", 0.005)):
-        keras.config.set_dtype_policy(policy)
-        try:
+        with dtype_policy(policy):
             metrics, gradients = metrics_and_gradients(make_task(kind), features)
-        finally:
-            keras.config.set_dtype_policy("float32")
         assert {gradient.dtype for gradient in gradients.values()} == {tf.float32}
         for name in (name for name in metrics if name.endswith("loss")):
             assert metrics[name] == pytest.approx(expected_metrics[name], rel=tolerance / 2)

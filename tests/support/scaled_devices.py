@@ -13,7 +13,7 @@ from bert_keras.modeling import (
     PretrainingTask,
     weights_by_name,
 )
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.step import Evaluator, Trainer

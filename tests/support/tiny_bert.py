@@ -19,8 +19,12 @@ def make_config(**changes):
 
 
 def make_model(config, seed=0):
-    """Returns a pre-training model with random weights, biases and gammas included."""
-    model = PretrainingModel(config)
+    """Returns a pre-training model with random weights."""
+    return with_random_weights(PretrainingModel(config), seed)
+
+
+def with_random_weights(model, seed=0):
+    """Gives every weight of a model a random value, biases and gammas included. Returns the model."""
     rng = np.random.default_rng(seed)
     for name, weight in weights_by_name(model).items():
         weight.assign(0.3 * rng.standard_normal(weight.shape) + name.endswith("gamma"))

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.modeling import AdamWeightDecay, ClassificationTask, ClassifierModel, LearningRateSchedule
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.step import Trainer
 

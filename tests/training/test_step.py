@@ -25,7 +25,7 @@ from bert_keras.modeling import (
     open_checkpoint,
     weights_by_name,
 )
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.step import Evaluator, Trainer, dropout_seed
 from bert_keras.training.updates import choose_updates

@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_keras.cli.flags import PRECISIONS
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.modeling import layer_of
-from bert_keras.modeling.precision import dtype_policy
+from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Inference, length_step

@@ -1,0 +1,137 @@
+"""The check of a converted checkpoint: the same bits, and the same outputs of the network.
+
+Axes: B batch, T tokens, H hidden, P predictions.
+"""
+
+import logging
+
+import numpy as np
+
+from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents
+from bert_keras.modeling.checkpoints.loading import load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling.heads import MaskedLmHead
+
+log = logging.getLogger("bert_keras")
+
+_PARTS = ("weights", "bias")
+# Heads with a fixed number of classes.
+_NUM_CLASSES = {"next_sentence": 2, "squad": 2, "multiple_choice": 1}
+# Identical weights give identical outputs, except for the order in which threads add numbers.
+_TOLERANCE = 1e-5
+
+
+def check_copy(folder, contents, computed):
+    """Compares the files that `write_contents` wrote with the input; returns the largest difference of the outputs.
+
+    Raises:
+        ValueError: an entry does not have the same bits, the config differs, or the outputs differ by more than 1e-5
+            from `computed`, the result of `run_network` on the input.
+    """
+    checkpoint = open_checkpoint(folder)
+    # The heads of the input: a TensorFlow checkpoint does not tell top-level heads apart.
+    copy = Contents(checkpoint, contents.heads, checkpoint.config)
+    if differing := _differing_entries(contents.checkpoint, checkpoint):
+        raise ValueError(f"the written entries differ from the input in {', '.join(differing[:5])}; nothing is kept")
+    if copy.config != contents.config:
+        raise ValueError(f"the written config is {copy.config}, not {contents.config}; nothing is kept")
+    difference = largest_difference(computed, run_network(copy))
+    log.info(
+        "read back: all %d entries have the same bits; on a fixed input %s differ by at most %g",
+        len(checkpoint.names),
+        ", ".join(computed),
+        difference,
+    )
+    if not difference <= _TOLERANCE:  # so that NaN fails, too
+        raise ValueError(f"the outputs of the written network differ by {difference:g}; nothing is kept")
+    return difference
+
+
+def _differing_entries(first, second):
+    """Returns the sorted names of entries that are not in both checkpoints or not bit-identical."""
+    common = set(first.names) & set(second.names)
+    differing = [name for name in common if not _is_same(first.read(name), second.read(name))]
+    return sorted(differing + list(set(first.names) ^ set(second.names)))
+
+
+def _is_same(first, second):
+    return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
+
+
+def run_network(contents):
+    """Runs the network with all its heads on a fixed input, the same for all models of the same sizes.
+
+    Returns a dict of "sequence_output" float32 [B, T, H], "pooled_output" [B, H] if the checkpoint has a pooler, and
+    the logits of each head under its name. Raises ValueError if the weights do not match the config and the heads.
+    """
+    for head in contents.heads:
+        _check_head(head, contents)
+    bert = BertModel(contents.config)
+    weights = weights_by_name(bert)
+    has_pooler = any(name.startswith("bert/pooler/") for name in contents.checkpoint.names)
+    if not has_pooler:
+        # Models for masked words only are saved without the pooler.
+        weights = {name: weight for name, weight in weights.items() if not name.startswith("bert/pooler/")}
+    masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
+    if masked_lm is not None:
+        weights |= weights_by_name(masked_lm)
+    linear = [LINEAR_HEADS[head][0] + part for head in contents.heads if head in LINEAR_HEADS for part in _PARTS]
+    load_weights(weights, contents.checkpoint, ignored=linear)
+    inputs, positions = _fixed_input(contents.config)
+    encoded = bert(**inputs)
+    outputs = {"sequence_output": np.asarray(encoded["sequence_output"])}
+    if has_pooler:
+        outputs["pooled_output"] = np.asarray(encoded["pooled_output"])
+    if masked_lm is not None:
+        logits = masked_lm(encoded["sequence_output"], positions, bert.embedding_table)
+        outputs["masked_lm"] = np.asarray(logits)
+    for head in contents.heads:
+        if head in LINEAR_HEADS:
+            prefix, on = LINEAR_HEADS[head]
+            kernel, bias = (contents.checkpoint.read(prefix + part) for part in _PARTS)
+            outputs[head] = outputs[on] @ kernel.T + bias
+    return outputs
+
+
+def _check_head(head, contents):
+    """Rejects a linear head unless its weights are [C, H] and [C], with the C that the head needs."""
+    if head not in LINEAR_HEADS:
+        return
+    checkpoint = contents.checkpoint
+    names = [LINEAR_HEADS[head][0] + part for part in _PARTS]
+    shapes = [checkpoint.shape(name) if name in checkpoint.names else None for name in names]
+    num_classes = _NUM_CLASSES.get(head) or (shapes[0][0] if shapes[0] else "C")
+    needed = [(num_classes, contents.config.hidden_size), (num_classes,)]
+    if shapes != needed:
+        found = [f"{name} is {_in_words(shape)}" for name, shape in zip(names, shapes, strict=True)]
+        raise ValueError(
+            f"{checkpoint.prefix} has no head {head} that can be converted: {' and '.join(found)}, and they must be "
+            f"{' and '.join(_in_words(shape) for shape in needed)}; get the checkpoint again"
+        )
+
+
+def _in_words(shape):
+    return "missing" if shape is None else f"[{', '.join(map(str, shape))}]"
+
+
+def largest_difference(first, second):
+    """Returns the largest absolute difference of two results of `run_network`; two NaN count as equal."""
+    differences = [
+        np.max(np.where(np.isnan(first[name]) & np.isnan(second[name]), 0, np.abs(first[name] - second[name])))
+        for name in first
+    ]
+    return float(np.max(differences))
+
+
+def _fixed_input(config):
+    """Makes two random sequences of different lengths, int32 [B, T], and masked positions, int32 [B, P]."""
+    random = np.random.default_rng(1)
+    num_tokens = min(16, config.max_position_embeddings)
+    input_mask = (np.arange(num_tokens) < [[num_tokens], [max(1, num_tokens // 2)]]).astype(np.int32)
+    shape = input_mask.shape
+    inputs = {
+        "input_ids": random.integers(0, config.vocab_size, shape, dtype=np.int32) * input_mask,
+        "input_mask": input_mask,
+        "segment_ids": random.integers(0, config.type_vocab_size, shape, dtype=np.int32) * input_mask,
+    }
+    return inputs, random.integers(0, num_tokens, (len(input_mask), 3), dtype=np.int32)
