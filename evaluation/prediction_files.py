@@ -17,7 +17,7 @@ log = logging.getLogger("bert_keras")
 
 
 def align_predictions(rows, name, ids, sources, labels):
-    """Reads the prediction for each example.
+    """Returns the prediction for each example: a class name, or a float if there are no labels.
 
     Args:
         rows: list of (line, cells): the line number in the file, and a list of str.
@@ -25,13 +25,6 @@ def align_predictions(rows, name, ids, sources, labels):
         ids: list of N str, the ids of the examples. Predictions may use them or the numbers of the examples from 0.
         sources: list of N str, the places of the examples, for messages.
         labels: list of str, the class names; empty for regression.
-
-    Returns:
-        list of N class names, or of N floats without labels.
-
-    Raises:
-        ValueError: the file has another form, a prediction is not a label or not a finite number, or the predictions do
-            not match the examples; names file and line.
     """
     entries = _read_entries(rows, name, labels)
     values = [(line, id_, _read_value(text, f"{name} line {line}", labels)) for line, id_, text in entries]
@@ -50,7 +43,8 @@ def _read_entries(rows, name, labels):
         place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
     elif len(first) == len(labels) > 1 and all(_is_distribution(cells) for _, cells in rows):
         log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
-        return [(line, None, labels[_argmax(cells)]) for line, cells in rows]
+        places = [max(range(len(cells)), key=lambda place, cells=cells: float(cells[place])) for _, cells in rows]
+        return [(line, None, labels[place]) for (line, _), place in zip(rows, places, strict=True)]
     elif len(first) <= 2:
         has_ids, place = len(first) == 2, len(first) - 1
     else:
@@ -72,11 +66,6 @@ def _is_distribution(cells):
     except ValueError:
         return False
     return all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
-
-
-def _argmax(cells):
-    values = [float(cell) for cell in cells]
-    return values.index(max(values))
 
 
 def _read_value(text, place, labels):

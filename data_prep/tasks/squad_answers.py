@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.squad import Passage, PassagePieces, SquadExample
+from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample
 from bert_keras.data_prep.text.tokenization import BasicTokenizer
 
 log = logging.getLogger("bert_keras")
@@ -52,8 +52,8 @@ class Candidate:
         text: "" means no answer.
         probability: among the candidates of the question.
         start_logit, end_logit: of its first and its last token.
-        start: position in the passage where it starts; None if it is not from the passage.
-        end: position where it ends. passage[start:end] is the text, except for white space other than single spaces.
+        start, end: passage[start:end] is the text, except for white space other than single spaces; None if it is not
+            from the passage.
     """
 
     text: str
@@ -69,7 +69,7 @@ class Answer:
     """The answer to a question.
 
     Attributes:
-        question_id: str.
+        question_id: of the file.
         text: the answer; "" for no answer.
         candidates: list of Candidate, the most probable first.
         best: the best candidate from the passage, or None.
@@ -92,23 +92,11 @@ def find_answers(
     tokenizer,
     settings: AnswerSettings,
 ) -> list[Answer]:
-    """Chooses the answers to all questions.
+    """Chooses the answers to all questions from the logits of their windows, float [N, T].
 
     Differs from the original: if no window has a candidate, its version 2 mode ends with an error. Here the answer is
-    "" with null odds of 1000000. In version 1 the answer is "empty", as in the original.
-
-    Args:
-        examples: as given to `make_features`.
-        features: from `make_features`.
-        start_logits, end_logits: float [N, T].
-        tokenizer: FullTokenizer.
-        settings: see `AnswerSettings`.
-
-    Returns:
-        list of Answer, in the order of the examples.
-
-    Raises:
-        ValueError: a logit is not finite, or the shapes of logits and features differ.
+    "" with null odds of 1000000. In version 1 the answer is "empty", as in the original. Raises ValueError if a logit
+    is not finite.
     """
     if not start_logits.shape == end_logits.shape == features["input_ids"].shape:
         raise ValueError(
@@ -121,7 +109,12 @@ def find_answers(
         rows = {name: values[start:stop] for name, values in features.items()}
         # As in the original, logits are summed in double precision. [W, 2, T]
         logits = np.stack((start_logits[start:stop], end_logits[start:stop]), axis=1).astype(np.float64)
-        _check_finite(logits, example.question_id)
+        num_broken = np.count_nonzero(~np.isfinite(logits))
+        if num_broken:
+            raise ValueError(
+                f'{num_broken} of the {logits.size} logits of question "{example.question_id}" are not finite: the '
+                "weights of the model are broken; take an earlier checkpoint, or train with a lower learning rate"
+            )
         answers.append(_answer(example, rows, logits, tokenizer, settings))
     return answers
 
@@ -136,40 +129,31 @@ def report_unanswered(answers: Sequence[Answer]) -> None:
 
 def predictions_json(answers: Sequence[Answer]) -> str:
     """Returns the text of predictions.json: the answer to each question by its id."""
-    return _to_json({answer.question_id: answer.text for answer in answers})
+    return json.dumps({answer.question_id: answer.text for answer in answers}, indent=4) + "\n"
 
 
 def nbest_json(answers: Sequence[Answer]) -> str:
     """Returns the text of nbest_predictions.json: the candidates of each question by its id."""
     names = ("text", "probability", "start_logit", "end_logit")
-    return _to_json(
-        {
-            answer.question_id: [{name: getattr(candidate, name) for name in names} for candidate in answer.candidates]
-            for answer in answers
-        }
-    )
+    candidates = {
+        answer.question_id: [{name: getattr(candidate, name) for name in names} for candidate in answer.candidates]
+        for answer in answers
+    }
+    return json.dumps(candidates, indent=4) + "\n"
 
 
 def null_odds_json(answers: Sequence[Answer]) -> str:
     """Returns the text of null_odds.json: the no-answer odds of each question by its id."""
-    return _to_json({answer.question_id: answer.null_odds for answer in answers})
+    return json.dumps({answer.question_id: answer.null_odds for answer in answers}, indent=4) + "\n"
 
 
 def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> tuple[int, int] | None:
     """Finds the text of some tokens in their words, which have the original case, accents and spaces.
 
     If the text occurs several times, the first place counts. Positions are mapped by counting characters without
-    spaces.
+    spaces. In both texts, words are separated by single spaces. Returns (start, end) in `original`; None if the text is
+    not found, or the tokenizer changes the number of characters. The original BERT then takes all of `original`.
     Source: `get_final_text` of the original run_squad.py.
-
-    Args:
-        piece_text: the tokens joined to words, with single spaces between the words.
-        original: the words of the passage, with single spaces between them.
-        basic_tokenizer: BasicTokenizer with the model's casing.
-
-    Returns:
-        (start, end) in `original`; None if the text is not found, or the tokenizer changes the number of characters.
-        The original BERT then takes all of `original`.
     """
     tokenized = " ".join(basic_tokenizer.tokenize(original))
     start = tokenized.find(piece_text)
@@ -180,15 +164,6 @@ def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> 
         return None
     first = start - tokenized.count(" ", 0, start)
     return places[first], places[first + len(piece_text) - piece_text.count(" ") - 1] + 1
-
-
-def _check_finite(logits, question_id):
-    num_broken = np.count_nonzero(~np.isfinite(logits))
-    if num_broken:
-        raise ValueError(
-            f'{num_broken} of the {logits.size} logits of question "{question_id}" are not finite: the weights of the '
-            "model are broken; take an earlier checkpoint, or train with a lower learning rate"
-        )
 
 
 def _answer(example, rows, logits, tokenizer, settings):
@@ -307,13 +282,9 @@ class _Texts:
 
     @functools.cached_property
     def _pieces(self):
-        return PassagePieces(self._passage, self._tokenizer)
+        return PassageTokens(self._passage, self._tokenizer)
 
     def _by_offsets(self, window, start, end):
         first = self._rows["doc_start"][window] - int(np.argmax(self._rows["token_to_orig_map"][window] >= 0))
         place = int(self._pieces.starts[first + start]), int(self._pieces.ends[first + end])
         return self._passage.text[slice(*place)], *place
-
-
-def _to_json(values):
-    return json.dumps(values, indent=4) + "\n"

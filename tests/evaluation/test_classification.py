@@ -8,7 +8,6 @@ import pytest
 from bert_keras.evaluation.classification import (
     class_report,
     classification_metrics,
-    confusion_matrix,
     confusion_matrix_table,
     multi_label_metrics,
     regression_metrics,
@@ -33,7 +32,7 @@ def test_two_classes():
     assert all(type(value) is float for value in figures.values())
 
 
-def test_f1_is_that_of_class_1_alone():
+def test_f1_is_that_of_class_1():
     assert classification_metrics([0, 0, 1], [0, 0, 0], ["f1"]) == {"f1": 0}
     assert classification_metrics([1, 1, 0], [1, 1, 1], ["f1"]) == {"f1": pytest.approx(0.8)}
 
@@ -43,14 +42,14 @@ def test_matthews_of_one_class_is_0(truth, found):
     assert classification_metrics(truth, found, ["matthews"]) == {"matthews": 0}
 
 
-def test_macro_f1_is_over_the_classes_that_occur():
+def test_macro_f1_is_the_mean_of_the_classes_that_occur():
     # Class 1 has no example here and class 4 no prediction; classes 2 and 3 have neither.
     figures = classification_metrics([0, 0, 4], [0, 1, 0], ["f1_macro", "accuracy"])
     assert figures == pytest.approx({"f1_macro": (0.5 + 0 + 0) / 3, "accuracy": 1 / 3})
 
 
 @pytest.mark.parametrize(
-    ("truth", "found", "names", "sentence"),
+    ("truth", "found", "names", "message"),
     [
         ([], [], ["accuracy"], "^there are no examples; give at least one with its label$"),
         ([0, 1], [0], ["accuracy"], "^there are 2 labels, but 1 predictions; give one for each$"),
@@ -58,8 +57,8 @@ def test_macro_f1_is_over_the_classes_that_occur():
         ([0], [2], ["f1"], "^f1 is for classes 0 and 1, but there is a class 2; use f1_macro for more classes$"),
     ],
 )
-def test_what_cannot_be_judged(truth, found, names, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_mistakes(truth, found, names, message):
+    with pytest.raises(ValueError, match=message):
         classification_metrics(truth, found, names)
 
 
@@ -76,20 +75,20 @@ def test_correlations():
     assert regression_metrics([1, 2, 3], [9, 4, 1])["spearman"] == pytest.approx(-1)
 
 
-def test_predictions_that_are_all_the_same_have_correlation_0():
+def test_equal_predictions_have_correlation_0():
     assert regression_metrics([1, 2, 3], [2, 2, 2]) == {"pearson": 0, "spearman": 0}
     assert regression_metrics([1, 1], [2, 3]) == {"pearson": 0, "spearman": 0}
     assert regression_metrics([1], [2]) == {"pearson": 0, "spearman": 0}
 
 
-def test_predictions_that_hardly_differ_have_one():
+def test_predictions_that_hardly_differ_have_a_correlation():
     figures = regression_metrics([1, 2, 3], 1 + np.array([0, 1, 2]) * 2.0**-52)
     assert figures["spearman"] == pytest.approx(1)
     assert not math.isnan(figures["pearson"])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_numbers_that_are_none(value):
+def test_numbers_that_are_not_finite(value):
     with pytest.raises(ValueError, match=f"^prediction 2 of 3 is {value}, but numbers have to be finite$"):
         regression_metrics([1, 2, 3], [1, value, 3])
     with pytest.raises(ValueError, match=f"^label 1 of 2 is {value}"):
@@ -151,7 +150,6 @@ def test_the_report_of_several_labels():
 
 def test_the_confusion_matrix():
     truth, found = [0, 0, 0, 1, 1], [0, 0, 1, 1, 0]
-    assert confusion_matrix(truth, found, 3).tolist() == [[2, 1, 0], [1, 1, 0], [0, 0, 0]]
     assert confusion_matrix_table(truth, found, ["no", "tab\there", "c"]) == (
         "label, prediction:\tno\ttab\\there\tc\nno\t2\t1\t0\ntab\\there\t1\t1\t0\nc\t0\t0\t0\n"
     )
