@@ -14,20 +14,11 @@ REGRESSION_METRICS = ("pearson", "spearman")
 
 
 def classification_metrics(label_ids, predicted_ids, names=("accuracy",)):
-    """Computes metrics for examples with one class each.
+    """Computes metrics, a dict of float, for examples with one class each: int [N], the gold and the predicted classes.
 
-    Args:
-        label_ids, predicted_ids: int [N], the gold and the predicted classes.
-        names: names from CLASSIFICATION_METRICS. `f1` is the F1 of class 1 of two, as GLUE defines it for MRPC and QQP.
-            `f1_macro` is the mean F1 of the classes that occur in labels or predictions. `matthews` is the Matthews
-            correlation, 0 if all labels or all predictions are the same class.
-
-    Returns:
-        dict of float by name, in the order of the names. An undefined F1 is 0.
-
-    Raises:
-        ValueError: no example is given, the lengths differ, a name is unknown, or `f1` is requested for more than two
-            classes.
+    The names are those of CLASSIFICATION_METRICS. `f1` is the F1 of class 1 of two, as GLUE defines it for MRPC and
+    QQP. `f1_macro` is the mean F1 of the classes that occur in labels or predictions. `matthews` is the Matthews
+    correlation, 0 if all labels or all predictions are the same class. An undefined F1 is 0.
     """
     labels, predicted = _in_step(label_ids, predicted_ids)
     for name in names:
@@ -54,12 +45,8 @@ def _classification_metric(name, labels, predicted):
 def regression_metrics(labels, predicted):
     """Computes the correlations of GLUE's STS-B, of the gold and the predicted numbers, float [N].
 
-    Returns:
-        dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 if all labels, or all
-        predictions, are equal.
-
-    Raises:
-        ValueError: no example is given, the lengths differ, or a number is not finite.
+    Returns a dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 if all labels, or
+    all predictions, are equal.
     """
     labels, predicted = (values.astype(np.float64) for values in _in_step(labels, predicted))
     for what, values in (("label", labels), ("prediction", predicted)):
@@ -79,12 +66,8 @@ def regression_metrics(labels, predicted):
 def multi_label_metrics(labels, predicted):
     """Computes metrics for examples with any number of labels each, [N, C] of 1 (the example has the label) or 0.
 
-    Returns:
-        dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean F1 of the C labels; 0
-        for a label that never occurs) and `accuracy` (the share of examples with all labels right).
-
-    Raises:
-        ValueError: no example is given, the shapes differ, or a value is neither 0 nor 1.
+    Returns a dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean F1 of the C
+    labels; 0 for a label that never occurs) and `accuracy` (the share of examples with all labels right).
     """
     labels, predicted = _in_step(labels, predicted)
     labels, predicted = _indicators("labels", labels), _indicators("predictions", predicted)

@@ -17,14 +17,10 @@ _MOST_INCHES = 24
 
 
 def predictions_table(ids, texts, predictions, probabilities=None, labels=None):
-    """Formats all predictions with their texts as a tab-separated table.
+    """Formats all predictions (class names or numbers) with their texts as a tab-separated table.
 
-    Args:
-        ids: list of N str or int.
-        texts: list of N str, or of tuples of str for pairs (or a question and its choices); None in a tuple is ignored.
-        predictions: list of N str (class names) or numbers.
-        probabilities: float [N, C], or None.
-        labels: list of C str, the class names; needed with probabilities.
+    A text is a str, or a tuple of str for pairs (or a question and its choices); None in a tuple is ignored. The
+    probabilities are float [N, C], with the names of the C classes as labels.
     """
     _check_lengths(ids, texts=texts, predictions=predictions)
     columns, shares = [], [[]] * len(ids)

@@ -50,12 +50,7 @@ class Columns:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The rows of a file, without its header.
-
-    Attributes:
-        places: by column, the index of its cell in a row; only columns that the file has.
-        rows: all with the same number of cells; iterate over them only once.
-    """
+    """The rows of a file, all with the same number of cells, and the index of the cell of each column that it has."""
 
     places: dict[str, int]
     rows: Iterable[Row]
@@ -71,14 +66,7 @@ def find_columns(
 ) -> Columns:
     """Finds the columns of a user's file that the user did not name, if the names in its header are clear.
 
-    Args:
-        path: .csv, .tsv, .txt, .jsonl or .json.
-        text, pair, label, id: the column names that the user gave.
-        needs_label: whether to find a label column; prediction does not need one.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: no column, or more than one, could be the text or the label; lists the columns.
+    The log reports them. Raises ValueError if no column, or more than one, could be the text or the label.
     """
     return choose_columns(os.fspath(path), read_columns(path), Columns(text, pair, label, id), needs_label)
 
@@ -125,9 +113,6 @@ def read_table(
     - The cells of the needed columns are the numbers of these columns, or usual column names.
     - The first row's label is not a number, but all others are.
     - The first row's label occurs only once, but each of the others occurs in several rows.
-
-    Raises:
-        FileNotFoundError, ValueError: the file is unreadable, lacks a needed column, or has no row below its header.
     """
     name = os.fspath(path)
     if ending_of(path) in JSON_ENDINGS:

@@ -21,14 +21,11 @@ def special_ids(vocab: Mapping[str, int], tokens: Iterable[str] = ("[CLS]", "[SE
 
 
 def encode_pair(tokenizer, text_a: str, text_b: str | None, max_seq_length: int) -> tuple[list[int], list[int], int]:
-    """Encodes a text or a pair like the original BERT, and truncates it.
+    """Encodes a text or a pair like the original BERT; a pair too long loses tokens from the end of the longer text.
 
-    A second text without tokens is ignored. A pair loses tokens from the end of the longer text, or of the second if
-    both are equally long, until it fits.
+    If both are equally long, the second loses a token. A second text without tokens is ignored. Returns input_ids,
+    segment_ids (0 for [CLS] A [SEP], 1 for B [SEP]), not padded, and the number of removed tokens.
     Source: `_truncate_seq_pair` of the original run_classifier.py.
-
-    Returns:
-        input_ids and segment_ids (0 for [CLS] A [SEP], 1 for B [SEP]), not padded, and the number of removed tokens.
     """
     ids_a = tokenizer.encode(text_a)
     ids_b = tokenizer.encode(text_b) if text_b else []
@@ -61,31 +58,17 @@ def make_features(
     what: str = "the data",
     counts: collections.Counter | None = None,
 ) -> dict[str, np.ndarray]:
-    """Converts examples to the features of a model; the log reports the share of truncated examples.
+    """Converts examples to the features of a model; the log reports the share of truncated examples of `what`.
 
     With doc_stride, windows cover a first text that is too long; each is a row with the label of its example. Every
     window contains the second text, which is truncated to half the room, or to the room that the first text leaves if
-    that is larger. Differs from the original: it only truncates.
-
-    Args:
-        examples: at least one.
-        labels: in the order of their ids; () for regression.
-        kind: one of `examples.KINDS`.
-        tokenizer: `FullTokenizer`.
-        max_seq_length: T, the tokens of a row, including [CLS] and [SEP].
-        doc_stride: tokens between the starts of windows; None: texts are truncated.
-        what: the name of the examples in the log.
-        counts: if given, replaces the log line: "windows" grows by the number of examples with windows, "cut" by that
-            of truncated examples.
+    that is larger. Differs from the original: it only truncates. If `counts` is given, it replaces the log line:
+    "windows" grows by the number of examples with windows, "cut" by that of truncated examples.
 
     Returns:
         input_ids int32 [N, T], input_mask int8 [N, T], segment_ids int8 [N, T], padded with 0; example_index int32 [N],
         the index of each row's example. If all examples are labelled, also label_ids int32 [N], or label_values float32
         [N] (regression) or [N, C] (multi-label, 0 or 1). Multiple choice: [N, K, T] for K choices.
-
-    Raises:
-        ValueError: no example is given, a label is unknown, the numbers of choices differ, a length is invalid, or the
-            vocabulary lacks [CLS] or [SEP].
     """
     _check_lengths(max_seq_length, doc_stride, kind)
     special_ids(tokenizer.vocab)

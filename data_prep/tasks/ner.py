@@ -62,26 +62,15 @@ def make_features(
     """Converts sentences to windows of tokens: one for each sentence, or several that overlap for a long sentence.
 
     Windows begin and end between words. A word counts only in the window with the most context: the most tokens on the
-    side that has fewer. A word without tokens (only control characters) becomes one [UNK].
-
-    Args:
-        sentences: sentences without tags get no labels.
-        tags: names in the order of their ids.
-        tokenizer: gives the word pieces.
-        max_seq_length: T, including [CLS] and [SEP].
-        document_context: fills the remaining room with neighbouring sentences of the document, with as many tokens on
-            the left as on the right if possible (paper: "the maximal document context provided by the data").
-        counts: if given, replaces the log lines: "windows" grows by the number of sentences with several windows, "cut"
-            by that of distinct truncated words.
+    side that has fewer. A word without tokens (only control characters) becomes one [UNK]. `document_context` fills the
+    remaining room with neighbouring sentences, with as many tokens on the left as on the right if possible (paper: "the
+    maximal document context provided by the data"). If `counts` is given, it replaces the log lines: "windows" grows by
+    the number of sentences with several windows, "cut" by that of distinct truncated words.
 
     Returns:
         dict of int32 [N, T] "input_ids", int8 [N, T] "input_mask" and "segment_ids", int32 [N, T] "label_ids" (the tag
         at the first token of each word that counts, else -1), int32 [N] "sentence_index" and int32 [N, T] "word_index"
         (the index in its sentence of the word that counts here, else -1).
-
-    Raises:
-        ValueError: a tag is not in `tags`; max_seq_length has no room for a word; the vocabulary lacks [CLS], [SEP] or
-            [UNK].
     """
     room = max_seq_length - 2
     if room < 1:
@@ -124,11 +113,7 @@ def tags_from_logits(
 ) -> list[list[str]]:
     """Returns the best tag of each word, a list for each sentence; raises ValueError if a logit is not finite.
 
-    Args:
-        features: of these sentences, from `make_features`.
-        logits: float32 [N, T, C].
-        sentences: as given to `make_features`.
-        tags: names in the order of their ids.
+    The logits are float32 [N, T, C], of features from `make_features`; the tags are in the order of their ids.
     """
     best = _scores_of_words(features, logits, sentences).argmax(axis=-1)
     return _split([tags[number] for number in best], sentences)

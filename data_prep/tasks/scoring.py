@@ -6,10 +6,11 @@ Each function returns a dict of metrics, and the same as a table for people. Err
 import itertools
 import json
 import logging
+import math
 
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.conll import read_conll
-from bert_keras.data_prep.tasks.examples import check_labels
+from bert_keras.data_prep.tasks.examples import check_labels, to_number
 from bert_keras.data_prep.tasks.glue import read_glue_file
 from bert_keras.data_prep.tasks.squad_files import read_articles
 from bert_keras.data_prep.tasks.tables import iterate_rows
@@ -23,7 +24,6 @@ from bert_keras.evaluation.entities import (
     is_tag,
     to_bio,
 )
-from bert_keras.evaluation.prediction_files import align_predictions
 from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.evaluation.tables import text_table
 from bert_keras.storage import paths
@@ -76,13 +76,7 @@ def score_glue(task, data_file, predictions_file, xnli_language):
         raise ValueError(f"--task={task.name} has no file with labels; only GLUE's site can score it")
     examples = read_glue_file(task, data_file, "dev", xnli_language)
     check_labels(examples, task.labels, task.kind)
-    values = align_predictions(
-        list(iterate_rows(predictions_file, is_csv=False)),
-        paths.name(predictions_file),
-        [example.id for example in examples],
-        [example.source for example in examples],
-        task.labels,
-    )
+    values = _read_predictions(predictions_file, examples, task.labels)
     labels = [example.label for example in examples]
     if task.kind == "regression":
         metrics, report = regression_metrics(labels, values), ""
@@ -99,12 +93,8 @@ def score_glue(task, data_file, predictions_file, xnli_language):
 def score_entities(data_file, predictions_file, word_column, tag_column):
     """Scores tags like conlleval; the dict has the metrics of each type under `types`.
 
-    Args:
-        data_file: the sentences with gold tags, CoNLL columns or JSON lines; None: the other file also has these tags.
-        predictions_file: the same sentences with the predicted tags in the last column, or as "predicted_tags".
-        word_column: index of the column of the words; see `read_conll`.
-        tag_column: index of the column of the gold tags; None: the last of data_file, or the second to last of
-            predictions_file.
+    The predicted tags are in the last column of the predictions, or in "predicted_tags" of JSON lines. Without a
+    data_file, the same file has the gold tags, by default in the second to last column.
     """
     files = [file for file in (data_file, predictions_file) if file]
     if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
@@ -135,6 +125,107 @@ def _read_json_object(path, needed):
     if not isinstance(content, dict):
         raise ValueError(f"{path} is JSON, but not an object; {needed}")
     return content
+
+
+def _read_predictions(path, examples, labels):
+    """Returns the prediction for each example: a class name, or a float if there are no labels.
+
+    A file of any program is tab-separated and has one of these forms:
+
+    index <tab> prediction   with this header (or `id` for `index`, and any further columns): GLUE's submissions, and
+                             the predictions of this project; ids are those of the examples, or their numbers from 0
+    0 <tab> 1                two columns without a header: the same
+    1                        one column, with the header `prediction` or without: in the order of the examples
+    0.25 <tab> 0.75          as many columns as classes, without a header: their probabilities in the order of the
+                             examples, as the original BERT writes them
+    """
+    name = paths.name(path)
+    entries = [
+        (line, id_, _read_prediction(text, f"{name} line {line}", labels))
+        for line, id_, text in _read_entries(list(iterate_rows(path, is_csv=False)), name, labels)
+    ]
+    if any(id_ is not None for _, id_, _ in entries):
+        return _by_id(entries, name, examples)
+    if len(entries) > len(examples):
+        raise ValueError(
+            f"{name} line {entries[len(examples)][0]}: this is prediction {len(examples) + 1}, but there are only "
+            f"{len(examples)} examples; give one for each"
+        )
+    if len(entries) < len(examples):
+        raise ValueError(
+            f"{name} has {len(entries)} predictions, but there are {len(examples)} examples; the first without one is "
+            f"{examples[len(entries)].source}"
+        )
+    return [value for _, _, value in entries]
+
+
+def _read_entries(rows, name, labels):
+    """Returns (line, id or None, prediction as text) of each row."""
+    first = [cell.strip().lower() for cell in rows[0].cells]
+    has_ids = first[0] in ("index", "id")
+    if has_ids or "prediction" in first:
+        if "prediction" not in first and len(first) != 2:
+            raise ValueError(f'{name} line 1: no column "prediction" among {", ".join(first)}; rename the column')
+        place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
+    elif len(first) == len(labels) > 1 and all(_is_distribution(row.cells) for row in rows):
+        log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
+        best = [max(zip(map(float, row.cells), labels, strict=False), key=lambda pair: pair[0]) for row in rows]
+        return [(row.line, None, label) for row, (_, label) in zip(rows, best, strict=True)]
+    elif len(first) <= 2:
+        has_ids, place = len(first) == 2, len(first) - 1
+    else:
+        raise ValueError(
+            f"{name} line {rows[0].line} has {len(first)} columns, but a file of predictions without a header has one "
+            "or two (an id before the prediction), or the probability of each class; correct it"
+        )
+    for line, cells in rows:
+        if len(cells) <= place:
+            found = f"{len(cells)} columns, but {place + 1} are needed"
+            raise ValueError(f"{name} line {line} has {found}; restore the row")
+    return [(line, cells[0].strip() if has_ids else None, cells[place].strip()) for line, cells in rows]
+
+
+def _is_distribution(cells):
+    values = list(map(to_number, cells))
+    return None not in values and all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
+
+
+def _read_prediction(text, place, labels):
+    if labels:
+        if text not in labels:
+            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(labels)}')
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f'{place}: prediction "{text}" is not a number; this task needs numbers') from None
+    if not math.isfinite(number):
+        raise ValueError(f'{place}: prediction "{text}" is not finite; this task needs numbers')
+    return number
+
+
+def _by_id(entries, name, examples):
+    by_id = {}
+    for line, id_, value in entries:
+        if id_ in by_id:
+            raise ValueError(f'{name} line {line}: the id "{id_}" is also in line {by_id[id_][0]}; ids must be unique')
+        by_id[id_] = line, value
+    ids, numbers = [example.id for example in examples], list(map(str, range(len(examples))))
+    if ids != numbers and set(by_id) != set(ids) and set(by_id) == set(numbers):
+        log.info("%s: its ids are not those of the examples; reading them as example numbers from 0", name)
+        ids = numbers
+    known = set(ids)
+    for id_, (line, _) in by_id.items():
+        if id_ not in known:
+            raise ValueError(
+                f'{name} line {line}: there is no example with the id "{id_}"; give the file for this data'
+            )
+    for id_, example in zip(ids, examples, strict=True):
+        if id_ not in by_id:
+            raise ValueError(
+                f'{name} has no prediction with the id "{id_}", of {example.source}; give one for each example'
+            )
+    return [by_id[id_][1] for id_ in ids]
 
 
 def _squad_table(metrics):

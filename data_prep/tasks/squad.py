@@ -88,20 +88,12 @@ def make_features(
 ) -> dict[str, np.ndarray]:
     """Converts questions to the features of their windows: [CLS] question [SEP] window [SEP] and padding.
 
-    A training window without the whole answer is labelled with [CLS], as in the original BERT.
+    A training window without the whole answer is labelled with [CLS], as in the original BERT. If `counts` is given, it
+    replaces the log line: "windows" grows by the number of questions with several windows, "cut" by that of truncated
+    ones.
     Source: `convert_examples_to_features` of the original run_squad.py.
     Differs from the original: a context is tokenized once rather than for each question. One loop over the windows, not
     one for each token, finds the window with the most context.
-
-    Args:
-        examples: the questions.
-        tokenizer: FullTokenizer.
-        max_seq_length: T, the tokens of a row.
-        doc_stride: tokens from the start of one window to that of the next.
-        max_query_length: the maximum number of tokens of a question, which is truncated.
-        is_training: whether to add the labels.
-        counts: if given, replaces the log line: "windows" grows by the number of questions with several windows, "cut"
-            by that of truncated questions.
 
     Returns:
         dict of arrays, N windows in the order of the questions: `input_ids` int32 [N, T], `input_mask` and
@@ -109,9 +101,6 @@ def make_features(
         int32 [N] (the index in the passage of the window's first token), `token_to_orig_map` int32 [N, T] (the word of
         a passage token, else -1), `token_is_max_context` int8 [N, T] (1 if no other window has more context around the
         token). In training also `start_positions`, `end_positions` int32 [N] and `is_impossible` int8 [N].
-
-    Raises:
-        ValueError: max_seq_length leaves no room for the passage, or the vocabulary lacks a special token.
     """
     if max_seq_length <= max_query_length + 3:
         raise ValueError(

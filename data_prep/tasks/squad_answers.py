@@ -46,14 +46,10 @@ class AnswerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One of the n best answers to a question.
+    """One of the n best answers to a question; no answer has the text "" and no place.
 
-    Attributes:
-        text: "" means no answer.
-        probability: among the candidates of the question.
-        start_logit, end_logit: of its first and its last token.
-        start, end: passage[start:end] is the text, except for white space other than single spaces; None if it is not
-            from the passage.
+    `start_logit` and `end_logit` are those of its first and its last token. passage[start:end] is the text, except for
+    white space other than single spaces.
     """
 
     text: str

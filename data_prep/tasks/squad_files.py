@@ -18,13 +18,8 @@ _TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: 
 def read_articles(path: str) -> list[dict]:
     """Reads a SQuAD file of either version and checks that every question has the required values.
 
-    Returns:
-        The articles of its "data", with ids as str: `paragraphs`, each with `context` and `qas`, each of these with
-        `id`, `question` and optionally `answers` (`text`, `answer_start`) and `is_impossible`.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not JSON, has another structure, or has no question.
+    Returns the articles of its "data", with ids as str: `paragraphs`, each with `context` and `qas`, each of these with
+    `id`, `question` and optionally `answers` (`text`, `answer_start`) and `is_impossible`.
     """
     content = read_json(path, "give a file of SQuAD's JSON")
     articles = content.get("data") if isinstance(content, dict) else None
@@ -59,21 +54,11 @@ def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[
 def make_examples(
     articles: Sequence[dict], path: str, is_training: bool, version_2_with_negative: bool
 ) -> list[SquadExample]:
-    """Makes examples of the articles from `read_articles`, in the order of the file.
+    """Makes examples of the articles from `read_articles`, in the order of the file; raises ValueError for bad ones.
 
     In training, a question whose answer is not at its `answer_start` is left out, as in the original BERT; the log
     reports how many and lists up to five. Prediction ignores answers.
     Source: `read_squad_examples` of the original run_squad.py.
-
-    Args:
-        articles: list of dict.
-        path: the file of the articles, for messages.
-        is_training: whether to read the answers.
-        version_2_with_negative: whether questions may have no answer.
-
-    Raises:
-        ValueError: the file has the other version. In training: an answer is missing, empty or one of several, or no
-            answer is at its position. In prediction: an id occurs twice.
     """
     _check_ids(articles, path, is_training)
     examples, misplaced = [], []

@@ -86,16 +86,9 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
 
     In CSV, quoted cells may contain the delimiter, line ends, and doubled quotes. The delimiter is the comma,
     semicolon, tab or vertical bar that fits most rows, or that of a first line such as `sep=;`. In TSV, quotes are
-    ordinary characters, as in the files of GLUE. Differs from the original: it fails at a blank line, and at a cell of
-    more than 131,072 characters.
-
-    Args:
-        path: of the file.
-        is_csv: the format; None: a user's file, whose format depends on the ending of its name. If every quote of a
-            user's TSV file belongs to a quoted cell, the quotes are removed.
-
-    Raises:
-        FileNotFoundError, ValueError: the file is unreadable, has only empty cells, or a quote is not closed.
+    ordinary characters, as in the files of GLUE. `is_csv` is None for a user's file: the ending of its name decides,
+    and if every quote of a TSV file belongs to a quoted cell, the quotes are removed.
+    Differs from the original: it fails at a blank line, and at a cell of more than 131,072 characters.
     """
     name = paths.name(path)
     is_own = is_csv is None
@@ -116,11 +109,7 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
 def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[str, ...], list[Row]]:
     """Reads a file with a JSON object on each line; other lines are bad rows.
 
-    Returns:
-        All keys of the objects, and the objects as rows with a cell for each key.
-
-    Raises:
-        FileNotFoundError, ValueError: the file is unreadable, or a single list.
+    Returns all keys of the objects, and the objects as rows with a cell for each key.
     """
     name = paths.name(path)
     text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)

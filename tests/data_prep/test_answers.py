@@ -162,13 +162,6 @@ def test_the_worked_example_of_version_1(answer):
     assert [entry.probability for entry in found.candidates] == pytest.approx([0.7310586, 0.2689414], abs=1e-7)
 
 
-def test_no_answer_is_the_last_of_equal_scores(answer):
-    found = answer({0: 1, 3: 1}, {0: 1, 3: 1}, version_2_with_negative=True)
-    assert [(entry.text, entry.start_logit + entry.end_logit) for entry in found.candidates] == [("aa", 2), ("", 2)]
-    found = answer({0: 1.5, 3: 1}, {0: 1, 3: 1}, version_2_with_negative=True)
-    assert [entry.text for entry in found.candidates] == ["", "aa"]
-
-
 def test_the_worked_example_of_version_2(answer):
     found = answer(*WORKED, version_2_with_negative=True)
     assert found.text == "aa bb"
@@ -191,11 +184,6 @@ def test_the_files_have_the_form_of_the_original(answer):
         ]
     }
     assert nbest_json([found]).startswith('{\n    "q1": [\n        {\n            "text": "\\u00e9",\n')
-
-
-def test_a_long_span_is_not_an_answer(answer):
-    assert answer({3: 9}, {6: 9, 4: 1}, max_answer_length=4).text == "aa bb cc dd"
-    assert answer({3: 9}, {6: 9, 4: 1}, max_answer_length=3).text == "aa bb"
 
 
 # Cases in which the original BERT stops with an error.
@@ -221,27 +209,6 @@ def test_without_a_span_version_1_answers_empty(answer, messages):
     report_unanswered([found])
     told = [message for message in messages if "no valid span" in message]
     assert told == ['1 of 1 questions have no valid span; their answer is "empty", as in the original BERT']
-
-
-def test_a_context_without_words_has_no_answer(answer):
-    found = answer({}, {}, context=" \n", version_2_with_negative=True)
-    assert (found.text, found.best, found.null_odds) == ("", None, 1000000.0)
-    assert answer({}, {}, context="").text == "empty"
-
-
-def test_the_lowest_null_score_counts(words_tokenizer):
-    examples = [SquadExample(id_, "who", Passage("aa bb cc dd")) for id_ in ("q1", "q2")]
-    features = make_features(examples, words_tokenizer, 8, 2, 1, False)
-    assert features["example_index"].tolist() == [0, 1]
-    features = make_features(examples, words_tokenizer, 7, 2, 1, False)
-    assert features["example_index"].tolist() == [0, 0, 1, 1]
-    logits = np.zeros((2, 4, 7), np.float32)
-    logits[0, :, 0] = [3, 2, 7, 9]
-    logits[0, :, 3] = 4
-    settings = AnswerSettings(version_2_with_negative=True)
-    answers = find_answers(examples, features, *logits, words_tokenizer, settings)
-    assert [answer.null_odds for answer in answers] == [-2.0, 3.0]
-    assert [answer.text for answer in answers] == ["aa", ""]
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
