@@ -101,11 +101,9 @@ def entity_metrics(true_tags, predicted_tags):
 
 
 def entity_metrics_by_type(true_tags, predicted_tags):
-    """Computes the scores of each entity type; arguments and errors as in `entity_metrics`.
+    """Computes the scores of each entity type, a dict in alphabetical order; see `entity_metrics`.
 
-    Returns:
-        dict by type, in alphabetical order, of dict with `precision`, `recall`, `f1` (float, 0 to 1), `entities` and
-        `predicted` (int, the numbers of gold and predicted entities).
+    Each type has `precision`, `recall`, `f1`, `entities` and `predicted` (the numbers of gold and predicted entities).
     """
     counts = _count(true_tags, predicted_tags)
     return {

@@ -29,17 +29,14 @@ SUBMISSION_FILES = {task: name for task, (name, _, _) in _SITE.items()}
 
 
 def submission_text(task, predictions, labels=None):
-    """Formats predictions as the file that GLUE's site takes for a task.
+    """Formats predictions as the file that GLUE's site takes for a task, a tab-separated str.
 
     Args:
         task: str, a key of SUBMISSION_FILES.
-        predictions: for the examples of test.tsv, in their order: int [N], class ids; float [N] for sts-b.
+        predictions: for the examples of test.tsv, in their order: int [N], class ids; float [N] for sts-b, which are
+            clipped to 0 to 5. The log warns if test.tsv has another number of examples, because the site then rejects
+            the file.
         labels: list of str, the class names in the order of their ids; None for sts-b.
-
-    Returns:
-        str, tab-separated: the header `index`, `prediction`, then a row for each example. Classes have their names (0
-        and 1 in the numeric tasks); numbers are clipped to 0 to 5 and have three decimals. The log warns if test.tsv
-        has another number of examples, because the site then rejects the file.
 
     Raises:
         ValueError: the task is unknown, the labels are not those of the task, or a number is NaN.
@@ -64,17 +61,9 @@ def submission_text(task, predictions, labels=None):
 
 
 def submission_zip(texts):
-    """Packs files for GLUE's site into a zip archive.
+    """Returns files for GLUE's site, a dict of str by file name, as bytes of a zip archive.
 
-    Args:
-        texts: dict of str by file name (values of SUBMISSION_FILES). The log lists those of the eleven files that are
-            missing.
-
-    Returns:
-        bytes of the archive; the same texts give the same bytes.
-
-    Raises:
-        ValueError: a name is not in SUBMISSION_FILES.
+    The same texts give the same bytes. The log lists missing files; a name not in SUBMISSION_FILES is a ValueError.
     """
     names = list(SUBMISSION_FILES.values())
     unknown = sorted(set(texts) - set(names))

@@ -22,12 +22,10 @@ def predictions_table(ids, texts, predictions, probabilities=None, labels=None):
     A text is a str, or a tuple of str for pairs (or a question and its choices); None in a tuple is ignored. The
     probabilities are float [N, C], with the names of the C classes as labels.
     """
-    _check_lengths(ids, texts=texts, predictions=predictions)
     columns, shares = [], [[]] * len(ids)
     if probabilities is not None:
         columns = [f"probability of {label}" for label in labels]
         shares = [[f"{share:.6f}" for share in row] for row in probabilities]
-    _check_lengths(ids, probabilities=shares)
     texts, text_columns = _text_columns(texts)
     rows = [
         [id_, _shown(prediction), *shares_of_row, *text]
@@ -43,7 +41,6 @@ def errors_table(ids, sources, texts, labels, predictions, confidences, by="conf
     examples, such as "dev.tsv line 41". `by` is the header of `confidences`, float [N], by which rows are sorted; for
     regression these are the absolute errors.
     """
-    _check_lengths(ids, sources=sources, texts=texts, labels=labels, predictions=predictions, confidences=confidences)
     texts, text_columns = _text_columns(texts)
     order = np.argsort(-np.asarray(confidences, np.float64), kind="stable")
     rows = [
@@ -105,9 +102,3 @@ def _text_columns(texts):
 
 def _shown(value):
     return value if isinstance(value, str) else f"{value:.6g}"
-
-
-def _check_lengths(ids, **lists):
-    for name, values in lists.items():
-        if len(values) != len(ids):
-            raise ValueError(f"there are {len(ids)} ids, but {len(values)} {name}; give one for each")

@@ -32,19 +32,12 @@ _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u3
 def squad_v1_metrics(dataset, predictions, language=None):
     """Computes the scores of SQuAD 1.1, where every question has an answer.
 
-    Args:
-        dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
-        predictions: dict of answer texts by question id. A question without a prediction counts 0; the log reports how
-            many.
-        language: the rules for comparing texts, see `normalize_answer`.
+    A question without a prediction counts 0; the log reports how many. Arguments and errors are as in
+    `squad_v2_metrics`.
 
     Returns:
         dict with `exact_match` and `f1`, in percent: the best score over a question's gold answers, averaged over all
         questions.
-
-    Raises:
-        ValueError: the gold file has another form, a question has no answer, no question has a prediction, or a
-            prediction is not a str.
     """
     gold = _gold_answers(dataset)
     for id_, answers in gold.items():
@@ -60,12 +53,14 @@ def squad_v1_metrics(dataset, predictions, language=None):
 def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, language=None):
     """Computes the scores of SQuAD 2.0, where an empty text is the right prediction for a question without an answer.
 
+    Questions without a prediction are left out; the log reports how many. Differs from the official script: it ends
+    with a KeyError.
+
     Args:
         dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
-        predictions: dict of answer texts by question id. Questions without a prediction are left out; the log reports
-            how many.
-        na_probs: dict by question id of finite numbers, as in null_odds.json: the higher, the likelier that the
-            question has no answer. None: 0 for all, and no best thresholds.
+        predictions: dict of answer texts by question id.
+        na_probs: dict by question id of finite numbers, as in null_odds.json: the higher, the likelier is no answer.
+            None: 0 for all, and no best thresholds.
         na_prob_thresh: float; a question with a higher number counts as answered with an empty text.
         language: the rules for comparing texts, see `normalize_answer`.
 
@@ -75,12 +70,8 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, la
         `best_f1`, `best_f1_thresh`: the best score of any threshold, and that threshold. No threshold recovers a
         prediction that is already empty.
 
-        Differs from the official script: if predictions are missing, the script ends with a KeyError; here all metrics
-        cover the questions with a prediction.
-
     Raises:
-        ValueError: the gold file has another form, no question has a prediction, a prediction is not a str, or the
-            na_prob of a question is missing or not a finite number.
+        ValueError: a value has another form or is missing, or no question has a prediction.
     """
     gold = _gold_answers(dataset)
     answered = _answered(gold, predictions, "are left out")

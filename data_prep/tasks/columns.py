@@ -48,14 +48,6 @@ class Columns:
     choices: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The rows of a file, all with the same number of cells, and the index of the cell of each column that it has."""
-
-    places: dict[str, int]
-    rows: Iterable[Row]
-
-
 def find_columns(
     path: str | os.PathLike,
     text: str | None = None,
@@ -103,8 +95,8 @@ def read_table(
     bad_rows: BadRows,
     has_header: str,
     label: str | None,
-) -> Table:
-    """Reads a user's file in the format that the ending of its name indicates; it has no rows only if all are bad.
+) -> tuple[dict[str, int], Iterable[Row]]:
+    """Returns the index of the cell of each column that a user's file has, and its rows, none only if all are bad.
 
     The first row, the header, names the columns. If all needed columns are numbers, they count columns from 0, and
     `has_header` decides whether the first row is a header. "auto" takes it for a header in these cases; the log reports
@@ -122,7 +114,7 @@ def read_table(
             raise ValueError(f"{name} is JSON lines, which have no header; give --has_header=auto")
         if rows:
             _check_needed(name, needed, places, columns)
-        return Table(places, rows)
+        return places, rows
     if has_header == "false" and not all(map(str.isdecimal, [*needed, *optional])):
         raise ValueError(f"{name}: with --has_header=false columns have no names; give their numbers, counted from 0")
     is_counting = all(map(str.isdecimal, needed))
@@ -140,7 +132,7 @@ def read_table(
         first = next(rows, None)
         if first is None:
             raise ValueError(f"{name} has a header and no rows; give a file with at least one")
-    return Table(places, _of_same_length(itertools.chain([first], rows), len(columns), bad_rows))
+    return places, _of_same_length(itertools.chain([first], rows), len(columns), bad_rows)
 
 
 def list_columns(columns: Sequence[str]) -> str:

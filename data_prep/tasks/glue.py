@@ -186,14 +186,7 @@ def read_glue(
     xnli_language: str = "zh",
     skip_bad_rows: bool = False,
 ) -> list[Example]:
-    """Reads one split of a task from the folder with its distributed files.
-
-    Args:
-        task: a value of `GLUE_TASKS`.
-        data_dir: the folder.
-        split: "train", "dev" or "test".
-        xnli_language: for XNLI, the language to read.
-        skip_bad_rows: leaves out unreadable rows, and counts them in the log.
+    """Reads one split ("train", "dev" or "test") of a task from the folder with its distributed files.
 
     Raises:
         FileNotFoundError: the folder does not contain the file.

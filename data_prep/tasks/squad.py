@@ -8,13 +8,12 @@ import bisect
 import collections
 import dataclasses
 import logging
-import math
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.encoding import special_ids
+from bert_keras.data_prep.tasks.encoding import special_ids, window_starts
 
 log = logging.getLogger("bert_keras")
 
@@ -187,9 +186,7 @@ class _Windows:
         self.first = len(question) + 2  # the position in a row where the passage starts
         num_tokens = len(passage.ids)
         room = max_seq_length - len(question) - 3
-        step = min(room, doc_stride)
-        num_windows = 1 + max(0, math.ceil((num_tokens - room) / step)) if num_tokens else 0
-        self.starts = [window * step for window in range(num_windows)]
+        self.starts = window_starts(num_tokens, room, min(room, doc_stride)) if num_tokens else []
         self.lengths = [min(room, num_tokens - start) for start in self.starts]
 
     def fill(self, rows, vocab):

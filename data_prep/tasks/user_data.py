@@ -42,8 +42,7 @@ def iterate_own_file(
         keep_bad_rows: yields an unreadable row as a BadRow.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file or a row is unreadable (names file and line).
+        FileNotFoundError, ValueError: the file or a row is unreadable (names file and line).
     """
     if needs_label and columns.label is None:
         raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
@@ -52,13 +51,13 @@ def iterate_own_file(
     needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
     label = [] if columns.label is None else [columns.label]
     needed, optional = (needed + label, []) if needs_label else (needed, label)
-    table = read_table(path, needed, optional, bad_rows, has_header, columns.label)
-    _check_places(path, columns, table.places)
+    places, rows = read_table(path, needed, optional, bad_rows, has_header, columns.label)
+    _check_places(path, columns, places)
     lines_of_ids, label_lines, count = {}, {}, 0
-    for number, row in enumerate(table.rows):
+    for number, row in enumerate(rows):
         yield from bad_rows.take(before=row.line)
         try:
-            cells = {column: row.cells[place] for column, place in table.places.items()}
+            cells = {column: row.cells[place] for column, place in places.items()}
             _check_label_type(cells.get(columns.label), row.line, label_lines)
             example = _own_example(cells, number, columns, kind, needs_label, f"{name} line {row.line}")
             if columns.id is not None and example.id in lines_of_ids:

@@ -74,19 +74,6 @@ def test_errors_of_numbers_are_sorted_by_how_far_they_are_off():
     assert errors_table([0], ["s"], ["a"], ["x"], ["x"], [1.0]) == "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments", "message"),
-    [
-        (predictions_table, ([0, 1], ["a"], ["x", "y"]), "^there are 2 ids, but 1 texts; give one for each$"),
-        (predictions_table, ([0], ["a"], ["x"], [[1], [0]], ["x"]), "^there are 1 ids, but 2 probabilities"),
-        (errors_table, ([0], ["s"], ["a"], ["x"], ["y"], []), "^there are 1 ids, but 0 confidences"),
-    ],
-)
-def test_lists_of_different_lengths(function, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        function(*arguments)
-
-
 def pixels(picture):
     image = pytest.importorskip("matplotlib.image", reason="matplotlib, of the extra [plots], is not installed")
     return image.imread(io.BytesIO(picture), format="png")[..., :3]
