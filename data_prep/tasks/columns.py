@@ -40,7 +40,7 @@ class Columns:
         choices: columns of the second texts to choose from, for multiple choice.
     """
 
-    text: str
+    text: str | None = None
     pair: str | None = None
     label: str | None = None
     id: str | None = None
@@ -48,19 +48,15 @@ class Columns:
     choices: tuple[str, ...] = ()
 
 
-def find_columns(
-    path: str | os.PathLike,
-    text: str | None = None,
-    pair: str | None = None,
-    label: str | None = None,
-    id: str | None = None,
-    needs_label: bool = True,
-) -> Columns:
+NO_COLUMNS = Columns()
+
+
+def find_columns(path: str | os.PathLike, given: Columns = NO_COLUMNS, needs_label: bool = True) -> Columns:
     """Finds the columns of a user's file that the user did not name, if the names in its header are clear.
 
     The log reports them. Raises ValueError if no column, or more than one, could be the text or the label.
     """
-    return choose_columns(os.fspath(path), read_columns(path), Columns(text, pair, label, id), needs_label)
+    return choose_columns(os.fspath(path), read_columns(path), given, needs_label)
 
 
 def choose_columns(source: str, names: Sequence[str], given: Columns, needs_label: bool) -> Columns:

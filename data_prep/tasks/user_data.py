@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.columns import LABEL_NAMES, Columns, choose_columns, read_table
+from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, read_table
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
 from bert_keras.data_prep.tasks.tables import BadRow, BadRows
@@ -259,7 +259,7 @@ def _choose_features(name, task, features, given):
         columns = given
     else:
         has_label = any(feature.lower() in LABEL_NAMES for feature in features)
-        columns = choose_columns(name, sorted(features), given or Columns(None), needs_label=has_label)
+        columns = choose_columns(name, sorted(features), given or NO_COLUMNS, needs_label=has_label)
     for column in (columns.text, columns.pair, columns.label, columns.id):
         if column is not None and column not in features:
             raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(sorted(features))}')

@@ -79,7 +79,7 @@ def _columns(input_file, shape, given, trained):
             )
         return Columns(text, choices=tuple(choices))
     if not text:
-        found = find_columns(input_file, pair=pair, needs_label=False)
+        found = find_columns(input_file, Columns(pair=pair), needs_label=False)
         text, pair = found.text, found.pair if shape == "pair" else None
     if shape == "pair" and not pair:
         raise ValueError(

@@ -149,9 +149,9 @@ def test_columns_are_found_by_their_usual_names(write, messages, header, columns
 
 def test_given_columns_are_kept(write, messages):
     file = write("own.csv", "review,text,stars,label\na,b,c,d\n")
-    assert find_columns(file, text="review", label="stars") == Columns("review", None, "stars")
+    assert find_columns(file, Columns("review", label="stars")) == Columns("review", None, "stars")
     assert messages == []
-    assert find_columns(file, pair="text") == Columns("review", "text", "label")
+    assert find_columns(file, Columns(pair="text")) == Columns("review", "text", "label")
 
 
 def test_a_file_for_prediction_needs_no_label(write):
@@ -287,6 +287,6 @@ def test_bad_rows_can_be_left_out_and_are_counted(read, messages):
 
 def test_the_news_stories(shared_dir):
     file = shared_dir("data/bbc") / "bbc_news_train.csv"
-    examples = list(iterate_own_file(file, find_columns(file, id="ArticleId"), "single_label", needs_label=True))
+    examples = list(iterate_own_file(file, find_columns(file, Columns(id="ArticleId")), needs_label=True))
     assert len(examples) == 1490
     assert {example.label for example in examples} == {"business", "entertainment", "politics", "sport", "tech"}

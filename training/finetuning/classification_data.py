@@ -149,8 +149,7 @@ def _read_own(settings, flag):
     if columns.text is None or (needs_label and label is None):
         if has_header == "false":
             raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
-        found = find_columns(path, columns.text, columns.pair, label, columns.id, needs_label)
-        columns = dataclasses.replace(columns, text=found.text, pair=found.pair, label=found.label)
+        columns = find_columns(path, columns, needs_label)
     return list(iterate_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header))
 
 
