@@ -55,13 +55,12 @@ class TfdsSource:
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """One task.
+    """One task, with its `name` in lower case.
 
     Attributes:
-        name: in lower case.
-        files: GlueFile of "train", "dev" and "test"; some tasks lack some of them.
+        files: by "train", "dev" and "test"; some tasks lack some of them.
         labels: in the order of their ids; () for regression.
-        tfds: the task in TensorFlow Datasets; None: not available there in this form.
+        tfds: None: not available there in this form.
         kind: one of `examples.KINDS`.
         metrics: names as in `evaluation`; the first one is for choosing between runs.
         other_spellings: by another spelling of a label in files, the label.
@@ -192,14 +191,11 @@ def read_glue(
         FileNotFoundError: the folder does not contain the file.
         ValueError: the task has no such file, or a row is unreadable (names file and line).
     """
-    name = _file_of(task, split).name.format(language=xnli_language)
-    path = paths.join(data_dir, *name.split("/"))
+    path = paths.join(data_dir, *_file_of(task, split).name.format(language=xnli_language).split("/"))
     if not paths.is_file(path):
         names = ", ".join(other.name.format(language=xnli_language) for other in task.files.values())
-        raise FileNotFoundError(
-            f'there is no "{path}"; the task {task.name} needs the files {names}, named as distributed, in the data '
-            "folder"
-        )
+        needed = f"the task {task.name} needs the files {names}, named as distributed"
+        raise FileNotFoundError(f'there is no "{path}"; {needed}, in the data folder')
     return read_glue_file(task, path, split, xnli_language, skip_bad_rows)
 
 

@@ -39,14 +39,9 @@ class Passage:
 
 @dataclasses.dataclass(frozen=True)
 class SquadExample:
-    """A question about a passage; in training with its answer.
+    """A question about a passage, which is one object for all its questions; in training with its answer.
 
-    Attributes:
-        question_id, question: its id in the file, and its text.
-        passage: Passage; one object for all questions about it.
-        answer_text: the answer in the file; "" if missing or not read.
-        start_position, end_position: indices of the answer's first and last word; -1 if missing or not read.
-        is_impossible: whether the file says that the passage does not answer the question.
+    `start_position` and `end_position` are the indices of the answer's first and last word; -1 if missing or not read.
     """
 
     question_id: str
@@ -124,9 +119,8 @@ def make_features(
         of_rows = {name: values[rows] for name, values in features.items()}
         of_example.fill(of_rows, tokenizer.vocab)
         if is_training:
-            span = gold_span(example, of_example.passage, tokenizer)
-            num_outside += of_example.label(of_rows, span)
             of_rows["is_impossible"][:] = example.is_impossible
+            num_outside += of_example.label(of_rows, gold_span(example, of_example.passage, tokenizer))
         row = rows.stop
     if counts is None:
         cut = f"{num_cut} questions are cut to {max_query_length} tokens" if num_cut else ""
@@ -207,14 +201,13 @@ class _Windows:
 
     def label(self, rows, span):
         """Writes the answer's position into each window that contains all of it; returns how many windows do not."""
-        num_outside = 0
-        for row, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True)):
-            if span and span[0] >= start and span[1] < start + length:
-                rows["start_positions"][row] = span[0] - start + self.first
-                rows["end_positions"][row] = span[1] - start + self.first
-            elif span:
-                num_outside += 1
-        return num_outside
+        if span is None:
+            return 0
+        starts, ends = np.array(self.starts), np.array(self.starts) + self.lengths
+        is_inside = (span[0] >= starts) & (span[1] < ends)
+        rows["start_positions"][is_inside] = self.first + span[0] - starts[is_inside]
+        rows["end_positions"][is_inside] = self.first + span[1] - starts[is_inside]
+        return int(np.sum(~is_inside))
 
 
 def _empty_features(num_windows, max_seq_length, is_training):
@@ -230,10 +223,9 @@ def _empty_features(num_windows, max_seq_length, is_training):
         "token_to_orig_map": np.full(shape, -1, np.int32),
         "token_is_max_context": np.zeros(shape, np.int8),
     }
+    labels = {"start_positions": np.int32, "end_positions": np.int32, "is_impossible": np.int8}
     if is_training:
-        features["start_positions"] = np.zeros(num_windows, np.int32)
-        features["end_positions"] = np.zeros(num_windows, np.int32)
-        features["is_impossible"] = np.zeros(num_windows, np.int8)
+        features |= {name: np.zeros(num_windows, dtype) for name, dtype in labels.items()}
     return features
 
 

@@ -25,15 +25,10 @@ NO_ANSWER = 1_000_000.0
 
 @dataclasses.dataclass(frozen=True)
 class AnswerSettings:
-    """Settings for choosing answers.
+    """Settings for choosing answers: the flags of run_squad.py.
 
-    Attributes:
-        n_best_size: the number of answers to keep, and of start and end positions to consider in each window.
-        max_answer_length: the maximum number of tokens of an answer.
-        version_2_with_negative: whether questions may have no answer.
-        null_score_diff_threshold: a question with greater odds has no answer.
-        answer_text: "release" for the text that the original BERT projects, "offsets" for the text in the passage.
-        verbose_logging: whether to log each text that the projection does not find.
+    A question with null odds greater than `null_score_diff_threshold` has no answer. `answer_text` is "release" for the
+    text that the original BERT projects, "offsets" for the text in the passage.
     """
 
     n_best_size: int = 20
@@ -62,15 +57,10 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The answer to a question.
+    """The answer to a question, and its candidates, the most probable first; the text "" means no answer.
 
-    Attributes:
-        question_id: of the file.
-        text: the answer; "" for no answer.
-        candidates: list of Candidate, the most probable first.
-        best: the best candidate from the passage, or None.
-        null_odds: the summed logits of no answer minus those of the best candidate; the higher, the likelier is no
-            answer. None unless version_2_with_negative.
+    `best` is the best candidate from the passage. `null_odds` are the summed logits of no answer minus those of `best`:
+    the higher, the likelier is no answer; None unless version_2_with_negative.
     """
 
     question_id: str
