@@ -345,10 +345,7 @@ def test_mistakes_in_squad(score, write, arguments, predictions, message):
     ("predictions", "message"),
     [
         ("index\tprediction\n0\t1\n1\tyes\n", '^p.tsv line 3: prediction "yes" is not one of 0, 1$'),
-        (
-            "1\n1\n1\n",
-            "^p.tsv has 3 predictions, but there are 4 examples; the first without one is dev.tsv line 5$",
-        ),
+        ("1\n1\n1\n", "^p.tsv has 3 predictions, but there are 4 examples; the first without one is dev.tsv line 5$"),
         (
             "prediction\n1\n1\n1\n0\n0\n",
             "^p.tsv line 6: this is prediction 5, but there are only 4 examples; give one for each$",

@@ -167,9 +167,9 @@ def _read_entries(rows, name, labels):
         if "prediction" not in first and len(first) != 2:
             raise ValueError(f'{name} line 1: no column "prediction" among {", ".join(first)}; rename the column')
         place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
-    elif len(first) == len(labels) > 1 and all(_is_distribution(row.cells) for row in rows):
+    elif len(labels) > 1 and all(len(row.cells) == len(labels) and _is_distribution(row.cells) for row in rows):
         log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
-        best = [max(zip(map(float, row.cells), labels, strict=False), key=lambda pair: pair[0]) for row in rows]
+        best = [max(zip(map(float, row.cells), labels, strict=True), key=lambda pair: pair[0]) for row in rows]
         return [(row.line, None, label) for row, (_, label) in zip(rows, best, strict=True)]
     elif len(first) <= 2:
         has_ids, place = len(first) == 2, len(first) - 1

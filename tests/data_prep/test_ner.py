@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.conll import read_conll
-from bert_keras.data_prep.tasks.ner import (
-    collect_tags,
-    confidences_from_logits,
-    make_features,
-    tags_from_logits,
-)
+from bert_keras.data_prep.tasks.ner import collect_tags, confidences_from_logits, make_features, tags_from_logits
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 TAGS = ["O", "B-X", "I-X"]

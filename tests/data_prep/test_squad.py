@@ -15,14 +15,7 @@ from reference_squad import (
 )
 from reference_tokenizer import odd_text, write_odd_vocab
 
-from bert_keras.data_prep.tasks.squad import (
-    Passage,
-    PassageTokens,
-    SquadExample,
-    gold_span,
-    make_features,
-    max_context,
-)
+from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample, gold_span, make_features, max_context
 from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 

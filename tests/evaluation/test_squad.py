@@ -254,10 +254,7 @@ def plain_version_2(gold, predictions, na_probs):
         # Answer the questions up to a threshold, and try all thresholds.
         best = max(
             [-math.inf, *na_probs.values()],
-            key=lambda threshold: (
-                round(plain_sum(groups, na_probs, column, threshold), 9),
-                -threshold,
-            ),
+            key=lambda threshold: (round(plain_sum(groups, na_probs, column, threshold), 9), -threshold),
         )
         figures[f"best_{name}"] = 100 * plain_sum(groups, na_probs, column, best) / len(kept[""])
         figures[f"best_{name}_thresh"] = 0 if best == -math.inf else best
