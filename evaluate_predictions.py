@@ -23,8 +23,6 @@ from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.storage.checks import check_output_file
 from bert_keras.storage.writing import write_text
 
-PROGRAM = "evaluate_predictions"
-
 # Flags that apply to one task only.
 _FLAGS_OF_TASKS = {
     **dict.fromkeys(("na_prob_file", "na_prob_thresh", "version_2_with_negative", "answer_language"), "squad"),

@@ -83,9 +83,9 @@ def test_the_report_of_squad_2(score, write):
 def test_the_json_of_squad_has_the_official_keys(score, write):
     gold, predictions, odds = gold_file({"a": ["cat"], "b": []}), {"a": "cat", "b": ""}, {"a": 0.25, "b": 0.75}
     write(gold__json=gold, predictions__json=predictions, odds__json=odds)
-    figures = json.loads(score(*SQUAD, "--na_prob_file=odds.json", "--json"))
-    assert figures == squad_v2_metrics(gold, predictions, odds)
-    assert list(figures) == (
+    metrics = json.loads(score(*SQUAD, "--na_prob_file=odds.json", "--json"))
+    assert metrics == squad_v2_metrics(gold, predictions, odds)
+    assert list(metrics) == (
         ["exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total", "NoAns_exact", "NoAns_f1", "NoAns_total"]
         + ["best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"]
     )
@@ -221,11 +221,11 @@ def test_entities(score, write):
         "\n"
         "accuracy of the tags of 5 words: 0.6000\n"
     )
-    figures = json.loads(score("--task=ner", "--predictions_file=columns.txt", "--json"))
+    metrics = json.loads(score("--task=ner", "--predictions_file=columns.txt", "--json"))
     truth = [["B-ORG", "O", "B-PER", "I-PER"], ["I-PER"]]
     found = [["B-ORG", "O", "B-PER", "O"], ["B-PER"]]
-    assert figures.pop("types")["PER"] == ({"precision": 0.5, "recall": 0.5, "f1": 0.5, "entities": 2, "predicted": 2})
-    assert figures == {"task": "ner", "sentences": 2, "words": 5, **entity_metrics(truth, found)}
+    assert metrics.pop("types")["PER"] == ({"precision": 0.5, "recall": 0.5, "f1": 0.5, "entities": 2, "predicted": 2})
+    assert metrics == {"task": "ner", "sentences": 2, "words": 5, **entity_metrics(truth, found)}
 
 
 def test_entities_of_two_files_and_of_json_lines(score, write):
@@ -262,8 +262,8 @@ def test_entities_in_named_columns_and_other_schemes(score, write):
     )
     expected = entity_metrics([["B-PER", "O", "B-LOC", "I-LOC"]], [predictions])
     for arguments in (("--data_file=gold.txt", "--tag_column=2"), ("--tag_column=2",), ("--tag_column=-3",)):
-        figures = json.loads(score("--task=ner", "--predictions_file=found.txt", *arguments, "--json"))
-        assert {name: figures[name] for name in expected} == expected
+        metrics = json.loads(score("--task=ner", "--predictions_file=found.txt", *arguments, "--json"))
+        assert {name: metrics[name] for name in expected} == expected
         assert not any("also has tags" in line for line in score.log)  # tags are expected in predictions
 
 

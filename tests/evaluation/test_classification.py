@@ -19,9 +19,9 @@ FOUND = [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
 
 
 def test_two_classes():
-    figures = classification_metrics(TRUTH, FOUND, ["matthews", "accuracy", "f1", "f1_macro"])
-    assert list(figures) == ["matthews", "accuracy", "f1", "f1_macro"]
-    assert figures == pytest.approx(
+    scores = classification_metrics(TRUTH, FOUND, ["matthews", "accuracy", "f1", "f1_macro"])
+    assert list(scores) == ["matthews", "accuracy", "f1", "f1_macro"]
+    assert scores == pytest.approx(
         {
             "matthews": (3 * 4 - 1 * 2) / math.sqrt(4 * 5 * 5 * 6),
             "accuracy": 0.7,
@@ -29,7 +29,7 @@ def test_two_classes():
             "f1_macro": (6 / 9 + 8 / 11) / 2,
         }
     )
-    assert all(type(value) is float for value in figures.values())
+    assert all(type(value) is float for value in scores.values())
 
 
 def test_f1_is_that_of_class_1():
@@ -44,8 +44,8 @@ def test_matthews_of_one_class_is_0(truth, found):
 
 def test_macro_f1_is_the_mean_of_the_classes_that_occur():
     # Class 1 has no example here and class 4 no prediction; classes 2 and 3 have neither.
-    figures = classification_metrics([0, 0, 4], [0, 1, 0], ["f1_macro", "accuracy"])
-    assert figures == pytest.approx({"f1_macro": (0.5 + 0 + 0) / 3, "accuracy": 1 / 3})
+    scores = classification_metrics([0, 0, 4], [0, 1, 0], ["f1_macro", "accuracy"])
+    assert scores == pytest.approx({"f1_macro": (0.5 + 0 + 0) / 3, "accuracy": 1 / 3})
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_mistakes(truth, found, names, message):
 
 def test_correlations():
     # Deviations from the means: -1.5 -0.5 0.5 1.5 and -1 -1 2 0.
-    figures = regression_metrics([1, 2, 3, 4], [1, 1, 4, 2])
+    scores = regression_metrics([1, 2, 3, 4], [1, 1, 4, 2])
     ranks = np.array([-1, -1, 1.5, 0.5])
-    assert figures == pytest.approx(
+    assert scores == pytest.approx(
         {
             "pearson": (1.5 + 0.5 + 1 + 0) / math.sqrt(5 * 6),
             "spearman": (ranks @ [-1.5, -0.5, 0.5, 1.5]) / math.sqrt(5 * (ranks @ ranks)),
@@ -82,9 +82,9 @@ def test_equal_predictions_have_correlation_0():
 
 
 def test_predictions_that_hardly_differ_have_a_correlation():
-    figures = regression_metrics([1, 2, 3], 1 + np.array([0, 1, 2]) * 2.0**-52)
-    assert figures["spearman"] == pytest.approx(1)
-    assert not math.isnan(figures["pearson"])
+    scores = regression_metrics([1, 2, 3], 1 + np.array([0, 1, 2]) * 2.0**-52)
+    assert scores["spearman"] == pytest.approx(1)
+    assert not math.isnan(scores["pearson"])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -105,8 +105,8 @@ def test_several_labels():
 
 
 def test_one_label_of_several():
-    figures = multi_label_metrics([[1], [1], [0], [0]], [[1], [0], [1], [0]])
-    assert figures == {"f1_micro": 0.5, "f1_macro": 0.5, "accuracy": 0.5}
+    scores = multi_label_metrics([[1], [1], [0], [0]], [[1], [0], [1], [0]])
+    assert scores == {"f1_micro": 0.5, "f1_macro": 0.5, "accuracy": 0.5}
     assert class_report([[1], [1], [0], [0]], [[1], [0], [1], [0]], ["new"]).splitlines()[1].split() == (
         ["new", "0.5000", "0.5000", "0.5000", "2"]
     )

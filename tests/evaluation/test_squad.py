@@ -78,8 +78,8 @@ def test_a_partial_answer_in_chinese_counts_by_its_characters():
     assert squad_v1_metrics(gold, predictions) == {"exact_match": 0, "f1": 0}
     # Both predicted characters are correct, of four.
     assert squad_v1_metrics(gold, predictions, "zh") == pytest.approx({"exact_match": 0, "f1": 100 * 2 / 3})
-    figures = squad_v2_metrics(gold_file({"a": ["北京大学"], "b": ["。"]}), {"a": "北京", "b": ""}, language="zh")
-    assert figures["HasAns_f1"] == pytest.approx((200 / 3 + 100) / 2)
+    metrics = squad_v2_metrics(gold_file({"a": ["北京大学"], "b": ["。"]}), {"a": "北京", "b": ""}, language="zh")
+    assert metrics["HasAns_f1"] == pytest.approx((200 / 3 + 100) / 2)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_scores_of_version_2():
 
 def test_missing_and_superfluous_predictions(messages):
     gold = gold_file({"a": ["x"], "b": ["y"], "c": []})
-    figures = squad_v2_metrics(gold, {"a": "x", "z": "?"}, {"a": 0.0})
-    assert figures["exact"] == figures["best_exact"] == 100
-    assert figures["total"] == 1
+    metrics = squad_v2_metrics(gold, {"a": "x", "z": "?"}, {"a": 0.0})
+    assert metrics["exact"] == metrics["best_exact"] == 100
+    assert metrics["total"] == 1
     assert messages == [
         "2 of 3 questions have no prediction and are left out; the first is b",
         "1 predictions have ids that are not in the gold file",
@@ -246,19 +246,19 @@ def plain_version_2(gold, predictions, na_probs):
         for name, members in groups.items()
     }
     kept[""] = [scores for name in list(kept) for scores in kept[name]]
-    figures = {}
+    metrics = {}
     for name, scores in kept.items():
-        figures[f"{name}exact"], figures[f"{name}f1"] = 100 * np.mean(np.array(scores, float), axis=0)
-        figures[f"{name}total"] = len(scores)
+        metrics[f"{name}exact"], metrics[f"{name}f1"] = 100 * np.mean(np.array(scores, float), axis=0)
+        metrics[f"{name}total"] = len(scores)
     for column, name in ((1, "exact"), (2, "f1")):
         # Answer the questions up to a threshold, and try all thresholds.
         best = max(
             [-math.inf, *na_probs.values()],
             key=lambda threshold: (round(plain_sum(groups, na_probs, column, threshold), 9), -threshold),
         )
-        figures[f"best_{name}"] = 100 * plain_sum(groups, na_probs, column, best) / len(kept[""])
-        figures[f"best_{name}_thresh"] = 0 if best == -math.inf else best
-    return figures
+        metrics[f"best_{name}"] = 100 * plain_sum(groups, na_probs, column, best) / len(kept[""])
+        metrics[f"best_{name}_thresh"] = 0 if best == -math.inf else best
+    return metrics
 
 
 def plain_sum(groups, na_probs, column, threshold):
@@ -271,10 +271,10 @@ def test_a_plain_implementation_finds_the_same_for_version_2(shared_dir):
     folder = shared_dir("golden/squad") / "predict_v2"
     predictions = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
     null_odds = json.loads((folder / "null_odds.json").read_text(encoding="utf-8"))
-    figures = squad_v2_metrics(gold, predictions, null_odds)
-    assert figures["total"] == 208
-    assert figures["NoAns_total"] == 112
-    assert figures == pytest.approx(plain_version_2(gold, predictions, null_odds), abs=1e-9)
+    metrics = squad_v2_metrics(gold, predictions, null_odds)
+    assert metrics["total"] == 208
+    assert metrics["NoAns_total"] == 112
+    assert metrics == pytest.approx(plain_version_2(gold, predictions, null_odds), abs=1e-9)
 
 
 def test_a_plain_implementation_finds_the_same_for_version_1(shared_dir):
@@ -303,8 +303,8 @@ def test_a_plain_implementation_finds_the_same_on_anything(cases):
     gold = gold_file({str(number): golds for number, (golds, _, _) in enumerate(cases)})
     predictions = {str(number): text for number, (_, text, _) in enumerate(cases)}
     na_probs = {str(number): odds + number / 16 for number, (_, _, odds) in enumerate(cases)}
-    figures = squad_v2_metrics(gold, predictions, na_probs)
-    assert figures == pytest.approx(plain_version_2(gold, predictions, na_probs), abs=1e-9)
+    metrics = squad_v2_metrics(gold, predictions, na_probs)
+    assert metrics == pytest.approx(plain_version_2(gold, predictions, na_probs), abs=1e-9)
 
 
 def test_ties_of_odds_have_the_order_of_their_file():
