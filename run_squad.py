@@ -21,7 +21,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS, AnswerSettings
-from bert_keras.evaluation.answer_texts import LANGUAGES
+from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.flags import define_fine_tuning_flags
 from bert_keras.training.finetuning.open import open_fine_tuning

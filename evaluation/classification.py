@@ -11,33 +11,21 @@ from bert_keras.evaluation.tables import tab_separated, text_table
 
 CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "matthews")
 REGRESSION_METRICS = ("pearson", "spearman")
-MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 
 def classification_metrics(label_ids, predicted_ids, names=("accuracy",)):
-    """Computes metrics for examples with one class each.
+    """Computes metrics, a dict of float, for examples with one class each: int [N], the gold and the predicted classes.
 
-    Args:
-        label_ids, predicted_ids: int [N], the gold and the predicted classes.
-        names: names from CLASSIFICATION_METRICS. `f1` is the F1 of class 1 of two, as GLUE defines it for MRPC and QQP.
-            `f1_macro` is the mean F1 of the classes that occur in labels or predictions. `matthews` is the Matthews
-            correlation, 0 if all labels or all predictions are the same class.
-
-    Returns:
-        dict of float by name, in the order of the names. An undefined F1 is 0.
-
-    Raises:
-        ValueError: no example is given, the lengths differ, a name is unknown, or `f1` is requested for more than two
-            classes.
+    The names are those of CLASSIFICATION_METRICS. `f1` is the F1 of class 1 of two, as GLUE defines it for MRPC and
+    QQP. `f1_macro` is the mean F1 of the classes that occur in labels or predictions. `matthews` is the Matthews
+    correlation, 0 if all labels or all predictions are the same class. An undefined F1 is 0.
     """
     labels, predicted = _in_step(label_ids, predicted_ids)
     for name in names:
         if name not in CLASSIFICATION_METRICS:
-            raise ValueError(f'"{name}" is not a classification metric; choose from {", ".join(_QUOTED)}')
+            known = ", ".join(f'"{known}"' for known in CLASSIFICATION_METRICS)
+            raise ValueError(f'"{name}" is not a classification metric; choose from {known}')
     return {name: _classification_metric(name, labels, predicted) for name in names}
-
-
-_QUOTED = [f'"{name}"' for name in CLASSIFICATION_METRICS]
 
 
 def _classification_metric(name, labels, predicted):
@@ -55,17 +43,10 @@ def _classification_metric(name, labels, predicted):
 
 
 def regression_metrics(labels, predicted):
-    """Computes the correlations of GLUE's STS-B.
+    """Computes the correlations of GLUE's STS-B, of the gold and the predicted numbers, float [N].
 
-    Args:
-        labels, predicted: float [N], the gold and the predicted numbers.
-
-    Returns:
-        dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 if all labels, or all
-        predictions, are equal.
-
-    Raises:
-        ValueError: no example is given, the lengths differ, or a number is not finite.
+    Returns a dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 if all labels, or
+    all predictions, are equal.
     """
     labels, predicted = (values.astype(np.float64) for values in _in_step(labels, predicted))
     for what, values in (("label", labels), ("prediction", predicted)):
@@ -83,40 +64,26 @@ def regression_metrics(labels, predicted):
 
 
 def multi_label_metrics(labels, predicted):
-    """Computes metrics for examples with any number of labels each.
+    """Computes metrics for examples with any number of labels each, [N, C] of 1 (the example has the label) or 0.
 
-    Args:
-        labels, predicted: [N, C]; 1 (or True) if an example has a label, or its prediction has, else 0.
-
-    Returns:
-        dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean F1 of the C labels; 0
-        for a label that never occurs) and `accuracy` (the share of examples with all labels right).
-
-    Raises:
-        ValueError: no example is given, the shapes differ, or a value is neither 0 nor 1.
+    Returns a dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean F1 of the C
+    labels; 0 for a label that never occurs) and `accuracy` (the share of examples with all labels right).
     """
     labels, predicted = _in_step(labels, predicted)
     labels, predicted = _indicators("labels", labels), _indicators("predictions", predicted)
-    micro = metrics.f1_score(labels.ravel(), predicted.ravel(), zero_division=0)
-    macro = _figures_of_classes(labels, predicted, labels.shape[1])[2].mean()
-    accuracy = (labels == predicted).all(axis=1).mean()
-    return dict(zip(MULTI_LABEL_METRICS, (float(micro), float(macro), float(accuracy)), strict=True))
+    return {
+        "f1_micro": float(metrics.f1_score(labels.ravel(), predicted.ravel(), zero_division=0)),
+        "f1_macro": float(_scores_of_classes(labels, predicted, labels.shape[1])[2].mean()),
+        "accuracy": float((labels == predicted).all(axis=1).mean()),
+    }
 
 
 def class_report(label_ids, predicted_ids, labels):
-    """Formats precision, recall and F1 of every class as a table for people.
+    """Formats precision, recall and F1 of every class as a table for people, undefined values as 0.
 
-    Args:
-        label_ids, predicted_ids: int [N], the gold and the predicted classes; or [N, C] of 0 and 1 for several labels.
-        labels: list of str, the names of the C classes.
-
-    Returns:
-        str: a row for each class with its number of examples, then `macro` and `weighted`. `macro` is the mean over the
-        classes that occur (over all labels for [N, C]); `weighted` is the mean weighted by examples. Undefined values
-        are 0.
-
-    Raises:
-        ValueError: no example is given, the lengths differ, or a class has no name.
+    The ids are int [N]; or [N, C] of 0 and 1 for several labels. `labels` are the C names. A row for each class has its
+    number of examples. `macro` is the mean over the classes that occur (over all labels for [N, C]); `weighted` is the
+    mean weighted by examples.
     """
     truth, predicted = _in_step(label_ids, predicted_ids)
     is_counted = np.ones(len(labels), bool)
@@ -129,54 +96,31 @@ def class_report(label_ids, predicted_ids, labels):
     else:
         _check_ids(truth, predicted, labels)
         is_counted = np.isin(np.arange(len(labels)), [truth, predicted])
-    *figures, support = _figures_of_classes(truth, predicted, len(labels))
-    figures = np.stack(figures, axis=1)
-    rows = [_report_row(*row) for row in zip(labels, figures, support, strict=True)]
+    *scores, support = _scores_of_classes(truth, predicted, len(labels))
+    scores = np.stack(scores, axis=1)
+    rows = [_report_row(*row) for row in zip(labels, scores, support, strict=True)]
     weights = support if support.any() else None
     rows += [
         [],
-        _report_row("macro", figures[is_counted].mean(axis=0), support.sum()),
-        _report_row("weighted", np.average(figures, axis=0, weights=weights), support.sum()),
+        _report_row("macro", scores[is_counted].mean(axis=0), support.sum()),
+        _report_row("weighted", np.average(scores, axis=0, weights=weights), support.sum()),
     ]
     return text_table(["", "precision", "recall", "f1", "examples"], rows)
 
 
-def confusion_matrix(label_ids, predicted_ids, num_classes):
-    """Counts the examples of each gold class by predicted class.
-
-    Args:
-        label_ids, predicted_ids: int [N], the gold and the predicted classes.
-        num_classes: int, C.
-
-    Returns:
-        int [C, C]; row i, column j: the examples of class i predicted as class j.
-    """
-    labels, predicted = _in_step(label_ids, predicted_ids)
-    return metrics.confusion_matrix(labels, predicted, labels=range(num_classes))
-
-
 def confusion_matrix_table(label_ids, predicted_ids, labels):
-    """Formats the confusion matrix as a table for programs.
+    """Formats the confusion matrix as a table for programs: a row for each gold class, a column for each predicted one.
 
-    Args:
-        label_ids, predicted_ids: int [N], the gold and the predicted classes.
-        labels: list of str, the names of the C classes.
-
-    Returns:
-        str, tab-separated (`evaluation.tables.tab_separated`): a header with the predicted classes, then a row for each
-        gold class.
-
-    Raises:
-        ValueError: no example is given, the lengths differ, or a class has no name.
+    The ids are int [N], and `labels` the names of the classes.
     """
     truth, predicted = _in_step(label_ids, predicted_ids)
     _check_ids(truth, predicted, labels)
-    matrix = confusion_matrix(truth, predicted, len(labels))
+    matrix = metrics.confusion_matrix(truth, predicted, labels=range(len(labels)))
     rows = [[name, *counts] for name, counts in zip(labels, matrix, strict=True)]
     return tab_separated(["label, prediction:", *labels], rows)
 
 
-def _figures_of_classes(truth, predicted, num_classes):
+def _scores_of_classes(truth, predicted, num_classes):
     """Returns precision, recall, F1 and number of examples of each class, four arrays [C]."""
     wanted = range(num_classes)
     if truth.ndim == 2 and num_classes == 1:
@@ -185,22 +129,19 @@ def _figures_of_classes(truth, predicted, num_classes):
     return metrics.precision_recall_fscore_support(truth, predicted, labels=wanted, zero_division=0)
 
 
-def _report_row(name, figures, num_examples):
-    return [name, *(f"{figure:.4f}" for figure in figures), str(num_examples)]
+def _report_row(name, scores, num_examples):
+    return [name, *(f"{score:.4f}" for score in scores), str(num_examples)]
 
 
 def _in_step(labels, predicted):
     """Returns both as arrays and checks that their shapes match."""
     labels, predicted = np.asarray(labels), np.asarray(predicted)
     if labels.shape != predicted.shape:
-        raise ValueError(f"there are {_shape(labels)} labels, but {_shape(predicted)} predictions; give one for each")
+        shapes = [" x ".join(map(str, values.shape)) for values in (labels, predicted)]
+        raise ValueError(f"there are {shapes[0]} labels, but {shapes[1]} predictions; give one for each")
     if not labels.size:
         raise ValueError("there are no examples; give at least one with its label")
     return labels, predicted
-
-
-def _shape(values):
-    return " x ".join(str(length) for length in values.shape)
 
 
 def _indicators(what, values):

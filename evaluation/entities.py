@@ -1,8 +1,8 @@
-"""Finds entities in tags, and computes the scores of CoNLL's shared tasks (conlleval).
+"""Tags of words and their schemes, the entities in them, and the scores of CoNLL's shared tasks (conlleval).
 
 A tag is O, B-TYPE or I-TYPE. An entity begins at B-, or at I- after O, after another type or at the start of the
 sentence. It continues through the following I- tags of its type. This rule reads BIO, IOB1 (where B- only separates two
-entities of the same type), and any mixture of them.
+entities of the same type), and any mixture of them. IOBES and BILOU have more tags; `to_bio` converts them.
 """
 
 import collections
@@ -10,24 +10,65 @@ import re
 
 from bert_keras.evaluation.tables import text_table
 
+NEEDED_TAGS = "tags O, B-<type> and I-<type>"
+
+# A mark, then a hyphen and the type, which files with a single type of entity may leave out.
 _TAG = re.compile(r"O|[BI](-.*)?", re.DOTALL)
+_TAG_OF_ANY_SCHEME = re.compile(r"O|[BIELMSU](-.+)?", re.DOTALL)
+# The marks of the last word and of a single word: E and S in IOBES and BMES, L and U in BILOU.
+_LAST, _SINGLE = "EL", "SU"
+
+
+def is_tag(text):
+    """Returns whether a text is a tag of BIO, IOB1, IOBES or BILOU."""
+    return _TAG_OF_ANY_SCHEME.fullmatch(text) is not None
+
+
+def find_scheme(tag_lists):
+    """Returns the scheme of the tags of sentences.
+
+    It is "IOBES" or "BILOU" if a mark occurs only in that scheme. Otherwise it is "BIO", "IOB1", or "mixed" if entities
+    begin in both ways. If the tags fit BIO and IOB1, it is "BIO".
+    """
+    marks = {tag[0] for tags in tag_lists for tag in tags}
+    if marks & set("ESM"):
+        return "IOBES"
+    if marks & set("LU"):
+        return "BILOU"
+    # The marks of entity tags after O, after another type, or at the start.
+    beginnings = {
+        tag[0]
+        for tags in tag_lists
+        for previous, tag in zip(["O", *tags], tags, strict=False)
+        if tag != "O" and (previous == "O" or previous[2:] != tag[2:])
+    }
+    if "I" not in beginnings:
+        return "BIO"
+    return "mixed" if "B" in beginnings else "IOB1"
+
+
+def to_bio(tags):
+    """Returns the tags of a sentence as BIO, with the entities that conlleval finds."""
+    converted, previous = [], "O"
+    for tag in tags:
+        if tag == "O":
+            converted.append(tag)
+        else:
+            begins = tag[0] in "B" + _SINGLE or previous[0] in "O" + _LAST + _SINGLE or previous[2:] != tag[2:]
+            converted.append(("B" if begins else "I") + tag[1:])
+        previous = tag
+    return converted
 
 
 def entities(tags):
-    """Finds the entities of a sentence.
+    """Returns the entities of a sentence: (type, start, end) of the words start to end - 1, in their order.
 
-    Args:
-        tags: list of str, one for each word. `B` and `I` without a type are entities of a nameless type.
-
-    Returns:
-        list of (type, start, end) in the order of the words: str and two int, the words start to end - 1.
-
-    Raises:
-        ValueError: a tag is not O, B-TYPE or I-TYPE.
+    `B` and `I` without a type are entities of the type "". Raises ValueError for other tags.
     """
     spans, begun = [], None
     for place, tag in enumerate([*tags, "O"]):
-        check_tag(tag)
+        if not _TAG.fullmatch(tag):
+            raise ValueError(f'tag "{tag}" is not O, B-TYPE or I-TYPE; give the tags as BIO or IOB1')
         mark, type_ = tag[0], tag[2:]
         if begun and (mark != "I" or type_ != begun[0]):
             spans.append((*begun, place))
@@ -35,12 +76,6 @@ def entities(tags):
         if mark != "O" and begun is None:
             begun = type_, place
     return spans
-
-
-def check_tag(tag):
-    """Raises ValueError if a tag is not O, B-TYPE or I-TYPE."""
-    if not _TAG.fullmatch(tag):
-        raise ValueError(f'tag "{tag}" is not O, B-TYPE or I-TYPE; give the tags as BIO or IOB1')
 
 
 def entity_metrics(true_tags, predicted_tags):
@@ -56,85 +91,69 @@ def entity_metrics(true_tags, predicted_tags):
     Raises:
         ValueError: the numbers of sentences or words differ, no tag is given, or a tag is not O, B-TYPE or I-TYPE.
     """
-    tallies = _count(true_tags, predicted_tags)
-    pairs = [
-        (tag, predicted)
+    total = sum(_count(true_tags, predicted_tags).values(), collections.Counter())
+    is_right = [
+        tag == predicted
         for tags, others in zip(true_tags, predicted_tags, strict=True)
         for tag, predicted in zip(tags, others, strict=True)
     ]
-    accuracy = sum(tag == predicted for tag, predicted in pairs) / len(pairs)
-    return {**_figures(tallies), "accuracy": accuracy}
+    return {**_scores(total), "accuracy": sum(is_right) / len(is_right)}
 
 
 def entity_metrics_by_type(true_tags, predicted_tags):
-    """Computes the scores of each entity type; arguments and errors as in `entity_metrics`.
+    """Computes the scores of each entity type, a dict in alphabetical order; see `entity_metrics`.
 
-    Returns:
-        dict by type, in alphabetical order, of dict with `precision`, `recall`, `f1` (float, 0 to 1), `entities` and
-        `predicted` (int, the numbers of gold and predicted entities).
+    Each type has `precision`, `recall`, `f1`, `entities` and `predicted` (the numbers of gold and predicted entities).
     """
-    tallies = _count(true_tags, predicted_tags)
+    counts = _count(true_tags, predicted_tags)
     return {
-        type_: {
-            **_figures({type_: tally}),
-            "entities": tally["entities"],
-            "predicted": tally["predicted"],
-        }
-        for type_, tally in sorted(tallies.items())
+        type_: {**_scores(count), "entities": count["entities"], "predicted": count["predicted"]}
+        for type_, count in sorted(counts.items())
     }
 
 
 def entity_report(true_tags, predicted_tags):
-    """Formats the scores of each entity type and of all types as a table for people, a str.
-
-    Arguments and errors are as in `entity_metrics`.
-    """
+    """Formats the scores of each entity type and of all types as a table for people; see `entity_metrics`."""
     by_type = entity_metrics_by_type(true_tags, predicted_tags)
-    rows = [_report_row(type_ or "(no type)", figures) for type_, figures in by_type.items()]
-    total = {name: sum(figures[name] for figures in by_type.values()) for name in ("entities", "predicted")}
+    rows = [_report_row(type_ or "(no type)", scores) for type_, scores in by_type.items()]
+    total = {name: sum(scores[name] for scores in by_type.values()) for name in ("entities", "predicted")}
     rows += [[], _report_row("all", {**entity_metrics(true_tags, predicted_tags), **total})]
     return text_table(["", "precision", "recall", "f1", "entities", "predicted"], rows)
 
 
 def _count(true_tags, predicted_tags):
-    """Returns the numbers of gold, predicted and right entities of each type."""
+    """Returns a Counter of the gold, predicted and right entities of each type."""
     if len(true_tags) != len(predicted_tags):
         raise ValueError(
             f"there are {len(true_tags)} sentences with tags, but {len(predicted_tags)} with predictions; "
             "give the predictions of each sentence"
         )
-    tallies = collections.defaultdict(collections.Counter)
+    counts = collections.defaultdict(collections.Counter)
     for number, (tags, predicted) in enumerate(zip(true_tags, predicted_tags, strict=True), 1):
         if len(tags) != len(predicted):
             raise ValueError(
                 f"sentence {number} has {len(tags)} tags, but {len(predicted)} predicted ones; every word needs one"
             )
-        truth, found = set(_entities_of(number, tags)), set(_entities_of(number, predicted))
+        try:
+            truth, found = set(entities(tags)), set(entities(predicted))
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from None
         for name, spans in (("entities", truth), ("predicted", found), ("right", truth & found)):
             for type_, _, _ in spans:
-                tallies[type_][name] += 1
+                counts[type_][name] += 1
     if not any(map(len, true_tags)):
         raise ValueError("there are no tags; give at least one sentence")
-    return tallies
+    return counts
 
 
-def _entities_of(number, tags):
-    try:
-        return entities(tags)
-    except ValueError as error:
-        raise ValueError(f"sentence {number}: {error}") from None
-
-
-def _figures(tallies):
-    right, predicted, there = (
-        sum(tally[key] for tally in tallies.values()) for key in ("right", "predicted", "entities")
-    )
+def _scores(count):
+    right, predicted, there = count["right"], count["predicted"], count["entities"]
     precision = right / predicted if predicted else 0.0
     recall = right / there if there else 0.0
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
     return {"precision": precision, "recall": recall, "f1": f1}
 
 
-def _report_row(name, figures):
-    shares = [f"{figures[key]:.4f}" for key in ("precision", "recall", "f1")]
-    return [name, *shares, str(figures["entities"]), str(figures["predicted"])]
+def _report_row(name, scores):
+    shares = [f"{scores[key]:.4f}" for key in ("precision", "recall", "f1")]
+    return [name, *shares, str(scores["entities"]), str(scores["predicted"])]

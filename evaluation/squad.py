@@ -1,66 +1,68 @@
-"""Computes the official scores of SQuAD, to the last digit as in its two evaluation scripts."""
+"""Computes the official scores of SQuAD, to the last digit as in its two evaluation scripts, and those of MLQA."""
 
 import collections
-import dataclasses
 import logging
 import math
+import re
+import string
+import unicodedata
 
 import numpy as np
 
-from bert_keras.evaluation.answer_texts import are_without_spaces, normalize_answer
-
 log = logging.getLogger("bert_keras")
 
+# The languages of MLQA.
+LANGUAGES = ("ar", "de", "en", "es", "hi", "vi", "zh")
 
-@dataclasses.dataclass(frozen=True)
-class Question:
-    """A question of a gold file: its id, and the texts of its gold answers (tuple of str, empty if it has none)."""
-
-    id: str
-    answers: tuple
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ENGLISH_ARTICLES = re.compile(r"\b(a|an|the)\b")
+# Hindi and Chinese have none. The Arabic article is part of a word; like MLQA's script, this removes it everywhere.
+_ARTICLES = {
+    "ar": re.compile("ال"),
+    "de": re.compile(r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
+    "en": _ENGLISH_ARTICLES,
+    "es": re.compile(r"\b(un|una|unos|unas|el|la|los|las)\b"),
+    "vi": re.compile(r"\b(của|là|cái|chiếc|những)\b"),
+}
+_CHINESE_CHARACTER = re.compile("[\u4e00-\u9fa5]")
+# Chinese, Japanese, Thai, Lao, Burmese and Khmer.
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 def squad_v1_metrics(dataset, predictions, language=None):
     """Computes the scores of SQuAD 1.1, where every question has an answer.
 
-    Args:
-        dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
-        predictions: dict of answer texts by question id. A question without a prediction counts 0; the log reports how
-            many.
-        language: the rules for comparing texts, see `evaluation.answer_texts.normalize_answer`.
+    A question without a prediction counts 0; the log reports how many. Arguments and errors are as in
+    `squad_v2_metrics`.
 
     Returns:
         dict with `exact_match` and `f1`, in percent: the best score over a question's gold answers, averaged over all
         questions.
-
-    Raises:
-        ValueError: the gold file has another form, a question has no answer, no question has a prediction, or a
-            prediction is not a str.
     """
-    questions = read_questions(dataset)
-    for question in questions:
-        if not question.answers:
+    gold = _gold_answers(dataset)
+    for id_, answers in gold.items():
+        if not answers:
             raise ValueError(
-                f"question {question.id} of the gold file has no answer, as in SQuAD 2.0; "
-                "give --version_2_with_negative"
+                f"question {id_} of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative"
             )
-    answered = _answered(questions, predictions, "count 0")
-    gold = [question.answers for question in answered]
-    exact, f1 = _scores(gold, _texts(answered, predictions), 0, language)
-    return {"exact_match": 100.0 * sum(exact) / len(questions), "f1": 100.0 * sum(f1) / len(questions)}
+    answered = _answered(gold, predictions, "count 0")
+    exact, f1 = _scores([gold[id_] for id_ in answered], list(answered.values()), 0, language)
+    return {"exact_match": 100.0 * sum(exact) / len(gold), "f1": 100.0 * sum(f1) / len(gold)}
 
 
 def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, language=None):
     """Computes the scores of SQuAD 2.0, where an empty text is the right prediction for a question without an answer.
 
+    Questions without a prediction are left out; the log reports how many. Differs from the official script: it ends
+    with a KeyError.
+
     Args:
         dataset: the content of the gold file: a dict with `data`, or the list of articles in it.
-        predictions: dict of answer texts by question id. Questions without a prediction are left out; the log reports
-            how many.
-        na_probs: dict by question id of finite numbers, as in null_odds.json: the higher, the likelier that the
-            question has no answer. None: 0 for all, and no best thresholds.
+        predictions: dict of answer texts by question id.
+        na_probs: dict by question id of finite numbers, as in null_odds.json: the higher, the likelier is no answer.
+            None: 0 for all, and no best thresholds.
         na_prob_thresh: float; a question with a higher number counts as answered with an empty text.
-        language: the rules for comparing texts, see `evaluation.answer_texts.normalize_answer`.
+        language: the rules for comparing texts, see `normalize_answer`.
 
     Returns:
         dict with `exact`, `f1` (percent) and `total` (int). The prefixes `HasAns_` and `NoAns_` mark the same metrics
@@ -68,52 +70,66 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, la
         `best_f1`, `best_f1_thresh`: the best score of any threshold, and that threshold. No threshold recovers a
         prediction that is already empty.
 
-        Differs from the official script: if predictions are missing, the script ends with a KeyError; here all metrics
-        cover the questions with a prediction.
-
     Raises:
-        ValueError: the gold file has another form, no question has a prediction, a prediction is not a str, or the
-            na_prob of a question is missing or not a finite number.
+        ValueError: a value has another form or is missing, or no question has a prediction.
     """
-    answered = _answered(read_questions(dataset), predictions, "are left out")
-    texts = _texts(answered, predictions)
-    gold = [[text for text in question.answers if normalize_answer(text, language)] or [""] for question in answered]
-    exact, f1 = (np.array(scores, np.float64) for scores in _scores(gold, texts, 1, language))
-    has_answer = np.array([bool(question.answers) for question in answered])
+    gold = _gold_answers(dataset)
+    answered = _answered(gold, predictions, "are left out")
+    answers = [[text for text in gold[id_] if normalize_answer(text, language)] or [""] for id_ in answered]
+    scores = _scores(answers, list(answered.values()), 1, language)
+    exact, f1 = (np.array(values, np.float64) for values in scores)
+    has_answer = np.array([bool(gold[id_]) for id_ in answered])
     odds = np.zeros(len(answered)) if na_probs is None else _finite_odds(answered, na_probs)
-    exact_kept, f1_kept = (np.where(odds > na_prob_thresh, ~has_answer, scores) for scores in (exact, f1))
-    result = _means(exact_kept, f1_kept)
-    for name, is_member in (("HasAns", has_answer), ("NoAns", ~has_answer)):
-        if is_member.any():
-            means = _means(exact_kept[is_member], f1_kept[is_member])
-            result.update({f"{name}_{key}": value for key, value in means.items()})
+    exact_kept, f1_kept = (np.where(odds > na_prob_thresh, ~has_answer, values) for values in (exact, f1))
+    result = {}
+    for prefix, is_member in (("", np.full(len(odds), True)), ("HasAns_", has_answer), ("NoAns_", ~has_answer)):
+        total = int(is_member.sum())
+        if total:
+            # Added one by one, like the script: NumPy's sums differ in the last digits.
+            result[f"{prefix}exact"] = 100.0 * sum(exact_kept[is_member].tolist()) / total
+            result[f"{prefix}f1"] = 100.0 * sum(f1_kept[is_member].tolist()) / total
+            result[f"{prefix}total"] = total
     if na_probs is None:
         return result
-    is_empty = np.array([not text for text in texts])
-    order = _by_odds(answered, na_probs, odds)
-    for name, scores in (("exact", exact), ("f1", f1)):
-        gains = np.where(has_answer, scores, np.where(is_empty, 0, -1))[order]
+    is_empty = np.array([not text for text in answered.values()])
+    # By ascending odds; ties keep the order of `na_probs`.
+    places = {id_: place for place, id_ in enumerate(na_probs)}
+    order = np.lexsort(([places[id_] for id_ in answered], odds))
+    for name, values in (("exact", exact), ("f1", f1)):
+        gains = np.where(has_answer, values, np.where(is_empty, 0, -1))[order]
         result[f"best_{name}"], result[f"best_{name}_thresh"] = _best_threshold(gains, odds[order], sum(~has_answer))
     return result
 
 
-def is_version_2(dataset):
-    """Returns whether a gold file is SQuAD 2.0: a question has no answer, or has `is_impossible`.
+def normalize_answer(text, language=None):
+    """Normalizes a text for comparison: lower case, without punctuation, articles and extra white space.
 
-    Raises:
-        ValueError: the gold file has another form.
+    A language of LANGUAGES selects the rules of MLQA: they remove the punctuation of all scripts and the articles of
+    the language, and separate Chinese characters. None selects the rules of SQuAD's official scripts, with ASCII
+    punctuation and English articles.
     """
+    text = text.lower()
+    if language is None:
+        text = _ENGLISH_ARTICLES.sub(" ", text.translate(_PUNCTUATION))
+        return " ".join(text.split())
+    text = "".join(character for character in text if not _is_punctuation(character))
+    if language in _ARTICLES:
+        text = _ARTICLES[language].sub(" ", text)
+    if language == "zh":
+        text = _CHINESE_CHARACTER.sub(r" \g<0> ", text)
+    return " ".join(text.split())
+
+
+def is_version_2(dataset):
+    """Returns whether a gold file is SQuAD 2.0: a question has no answer, or has `is_impossible`."""
     return any("is_impossible" in entry or not entry.get("answers") for entry in _entries(dataset))
 
 
 def warn_of_words(dataset, name):
-    """Warns if most gold answers have no spaces between words, because the official scripts split answers at spaces.
-
-    Args:
-        dataset: as in `squad_v1_metrics`.
-        name: str, the gold file.
-    """
-    if are_without_spaces(text for question in read_questions(dataset) for text in question.answers):
+    """Warns if most gold answers of a file have no spaces, because the official scripts split answers at spaces."""
+    text = " ".join(answer for answers in _gold_answers(dataset).values() for answer in answers)
+    num_without = len(_WITHOUT_SPACES.findall(text))
+    if num_without > sum(map(str.isalpha, _WITHOUT_SPACES.sub("", text))):
         log.warning(
             "%s: F1 splits answers into words at spaces, as in the official script, but most of these answers have "
             "none, so a partly correct answer has F1 0; --answer_language=zh compares Chinese characters",
@@ -121,36 +137,30 @@ def warn_of_words(dataset, name):
         )
 
 
-def read_questions(dataset):
-    """Reads the questions of a gold file.
+def _is_punctuation(character):
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
-    Args:
-        dataset: the content of the file: a dict with `data`, or the list of articles in it.
 
-    Returns:
-        list of `Question`, in the file's order.
-
-    Raises:
-        ValueError: the file has another form or no questions, repeats an id, or lacks gold answers.
-    """
-    questions = {}
+def _gold_answers(dataset):
+    """Returns the texts of the gold answers of each question by its id, in the file's order; () if it has none."""
+    gold = {}
     for entry in _entries(dataset):
         id_, answers = entry.get("id"), entry.get("answers")
         if isinstance(id_, int) and not isinstance(id_, bool):
             id_ = str(id_)  # predictions have str keys
         if not isinstance(id_, str):
             raise ValueError(f'the gold file has a question without an id ("{entry.get("question")}"); give it one')
-        if id_ in questions:
+        if id_ in gold:
             raise ValueError(f"the gold file has two questions with the id {id_}; every question needs its own")
         if answers is None and entry.get("is_impossible") is True:
             answers = []
         is_list = isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers)
         if not is_list or not all(isinstance(answer.get("text"), str) for answer in answers):
             raise ValueError(f'question {id_} of the gold file has no "answers" with a "text"; give both keys')
-        questions[id_] = Question(id_, tuple(answer["text"] for answer in answers))
-    if not questions:
+        gold[id_] = tuple(answer["text"] for answer in answers)
+    if not gold:
         raise ValueError("the gold file has no questions; give one with questions")
-    return list(questions.values())
+    return gold
 
 
 def _entries(dataset):
@@ -169,29 +179,21 @@ def _members(parent, key, where):
     return members
 
 
-def _answered(questions, predictions, consequence):
-    """Returns the questions with a prediction; logs how many have none, and how many predictions match no question."""
-    answered = [question for question in questions if question.id in predictions]
+def _answered(gold, predictions, consequence):
+    """Returns the predictions of the questions of the gold file; logs those missing, and those for no question."""
+    answered = {id_: predictions[id_] for id_ in gold if id_ in predictions}
     if not answered:
         raise ValueError("no question of the gold file has a prediction; give the predictions for this file")
-    missing = [question.id for question in questions if question.id not in predictions]
+    missing = [id_ for id_ in gold if id_ not in predictions]
     if missing:
-        log.warning(
-            "%d of %d questions have no prediction and %s; the first is %s",
-            *(len(missing), len(questions), consequence, missing[0]),
-        )
+        count = f"{len(missing)} of {len(gold)} questions have no prediction"
+        log.warning("%s and %s; the first is %s", count, consequence, missing[0])
     if len(predictions) > len(answered):
         log.warning("%d predictions have ids that are not in the gold file", len(predictions) - len(answered))
+    for id_, text in answered.items():
+        if not isinstance(text, str):
+            raise ValueError(f"the prediction for question {id_} is {_shown(text)}, but has to be a text")
     return answered
-
-
-def _texts(questions, predictions):
-    for question in questions:
-        if not isinstance(predictions[question.id], str):
-            raise ValueError(
-                f"the prediction for question {question.id} is {_shown(predictions[question.id])}, but has to be a text"
-            )
-    return [predictions[question.id] for question in questions]
 
 
 def _shown(value):
@@ -223,29 +225,14 @@ def _f1(gold_words, predicted_words, f1_of_nothing):
     return 2 * precision * recall / (precision + recall)
 
 
-def _means(exact, f1):
-    # Added one by one, like the script: NumPy's sums differ in the last digits.
-    return {
-        "exact": 100.0 * sum(exact.tolist()) / len(exact),
-        "f1": 100.0 * sum(f1.tolist()) / len(f1),
-        "total": len(exact),
-    }
-
-
-def _finite_odds(questions, na_probs):
-    for question in questions:
-        value = na_probs.get(question.id)
+def _finite_odds(ids, na_probs):
+    for id_ in ids:
+        value = na_probs.get(id_)
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):
-            told = "missing" if question.id not in na_probs else str(value) if is_number else _shown(value)
-            raise ValueError(f"the na_prob of question {question.id} is {told}, but has to be a finite number")
-    return np.array([na_probs[question.id] for question in questions], np.float64)
-
-
-def _by_odds(questions, na_probs, odds):
-    """Returns the order of the questions by ascending odds; ties keep the order of `na_probs`."""
-    places = {id_: place for place, id_ in enumerate(na_probs)}
-    return np.lexsort(([places[question.id] for question in questions], odds))
+            told = "missing" if id_ not in na_probs else str(value) if is_number else _shown(value)
+            raise ValueError(f"the na_prob of question {id_} is {told}, but has to be a finite number")
+    return np.array([na_probs[id_] for id_ in ids], np.float64)
 
 
 def _best_threshold(gains, odds, num_without_answer):

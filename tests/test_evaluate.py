@@ -40,22 +40,12 @@ def write(tmp_path):
     return write_files
 
 
-def test_the_flags_are_these():
+def test_the_flags():
     flag_values = evaluate_predictions.define_flags()
-    assert {name: flag_values[name].default for name in flag_values} == {
-        "task": None,
-        "data_file": None,
-        "predictions_file": None,
-        "na_prob_file": None,
-        "na_prob_thresh": 1.0,
-        "version_2_with_negative": None,
-        "answer_language": None,
-        "word_column": None,
-        "tag_column": None,
-        "xnli_language": "zh",
-        "json": False,
-        "output_file": None,
-    }
+    names = ("task", "data_file", "predictions_file", "na_prob_file", "version_2_with_negative", "answer_language")
+    names += ("word_column", "tag_column", "output_file")
+    defaults = {**dict.fromkeys(names), "na_prob_thresh": 1.0, "xnli_language": "zh", "json": False}
+    assert {name: flag_values[name].default for name in flag_values} == defaults
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -73,7 +63,7 @@ def gold_file(answers):
 SQUAD = ("--task=squad", "--data_file=gold.json", "--predictions_file=predictions.json")
 
 
-def test_squad_2_for_people(score, write):
+def test_the_report_of_squad_2(score, write):
     write(gold__json=gold_file({"a": ["cat"], "b": ["dog"], "c": []}))
     write(predictions__json={"a": "the cat", "b": "dog house", "c": "x"}, odds__json={"a": -5, "b": -4, "c": 2.5})
     expected = (
@@ -90,12 +80,12 @@ def test_squad_2_for_people(score, write):
     assert "100.0000\n" in score(*SQUAD, "--na_prob_file=odds.json").splitlines(keepends=True)[1]
 
 
-def test_squad_for_programs_has_the_official_keys(score, write):
+def test_the_json_of_squad_has_the_official_keys(score, write):
     gold, predictions, odds = gold_file({"a": ["cat"], "b": []}), {"a": "cat", "b": ""}, {"a": 0.25, "b": 0.75}
     write(gold__json=gold, predictions__json=predictions, odds__json=odds)
-    figures = json.loads(score(*SQUAD, "--na_prob_file=odds.json", "--json"))
-    assert figures == squad_v2_metrics(gold, predictions, odds)
-    assert list(figures) == (
+    metrics = json.loads(score(*SQUAD, "--na_prob_file=odds.json", "--json"))
+    assert metrics == squad_v2_metrics(gold, predictions, odds)
+    assert list(metrics) == (
         ["exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total", "NoAns_exact", "NoAns_f1", "NoAns_total"]
         + ["best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"]
     )
@@ -185,41 +175,25 @@ def test_predictions_of_any_program(score, write, predictions):
     )
 
 
-def test_how_predictions_are_read_is_said(score, write):
-    write(dev__tsv=MRPC, p__tsv="0.1\t0.9\n0.75\t0.25\n1\t0\n0.4\t0.6\n")
-    score("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv")
-    assert "p.tsv: read as the probabilities of 0, 1, in this order" in score.log
-    write(rte__tsv=RTE, p__tsv="1\tnot_entailment\n0\tentailment\n")
-    assert json.loads(score("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json")) == (
-        {"task": "rte", "examples": 2, "accuracy": 1}
-    )
+RTE_FLAGS = ("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json")
+
+
+def test_ids_are_those_of_the_data_or_numbers(score, write):
+    write(rte__tsv=RTE, p__tsv="6\tnot_entailment\n4\tnot_entailment\n")
+    assert json.loads(score(*RTE_FLAGS))["accuracy"] == 0.5
+    write(p__tsv="1\tnot_entailment\n0\tentailment\n")
+    assert json.loads(score(*RTE_FLAGS)) == {"task": "rte", "examples": 2, "accuracy": 1}
     assert "p.tsv: its ids are not those of the examples; reading them as example numbers from 0" in score.log
 
 
-def test_ids_are_those_of_the_data(score, write):
-    write(rte__tsv=RTE, p__tsv="6\tnot_entailment\n4\tnot_entailment\n")
-    figures = json.loads(score("--task=rte", "--data_file=rte.tsv", "--predictions_file=p.tsv", "--json"))
-    assert figures["accuracy"] == 0.5
-
-
 def test_numbers(score, write):
-    row = "{}\tg\tf\ty\to\ts\ts\ta\tb\t{}\n"
     write(
-        dev__tsv="index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
-        + "".join(row.format(index, value) for index, value in enumerate([1.0, 2.0, 4.0])),
+        dev__tsv="index\tsentence1\tsentence2\tscore\n0\ta\tb\t1.0\n1\ta\tb\t2.0\n2\ta\tb\t4.0\n",
         p__tsv="index\tprediction\n0\t0.5\n1\t3\n2\t2.25\n",
     )
     assert score("--task=stsb", "--data_file=dev.tsv", "--predictions_file=p.tsv") == (
         "sts-b     3 examples\nspearman      0.5000\npearson       0.5316\n"
     )
-
-
-def test_real_files(shared_dir, score, write):
-    data_file = shared_dir("data/glue/RTE") / "dev.tsv"
-    labels = [line.split("\t")[3] for line in data_file.read_text(encoding="utf-8").splitlines()[1:]]
-    write(RTE__tsv="index\tprediction\n" + "".join(f"{index}\tentailment\n" for index in range(len(labels))))
-    figures = json.loads(score("--task=rte", f"--data_file={data_file}", "--predictions_file=RTE.tsv", "--json"))
-    assert figures == {"task": "rte", "examples": 277, "accuracy": labels.count("entailment") / 277}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -236,7 +210,7 @@ Peter NNP I-PER B-PER
 """
 
 
-def test_entities_for_people_and_programs(score, write):
+def test_entities(score, write):
     write(columns__txt=COLUMNS)
     assert score("--task=ner", "--predictions_file=columns.txt") == (
         "     precision  recall      f1  entities  predicted\n"
@@ -247,11 +221,11 @@ def test_entities_for_people_and_programs(score, write):
         "\n"
         "accuracy of the tags of 5 words: 0.6000\n"
     )
-    figures = json.loads(score("--task=ner", "--predictions_file=columns.txt", "--json"))
+    metrics = json.loads(score("--task=ner", "--predictions_file=columns.txt", "--json"))
     truth = [["B-ORG", "O", "B-PER", "I-PER"], ["I-PER"]]
     found = [["B-ORG", "O", "B-PER", "O"], ["B-PER"]]
-    assert figures.pop("types")["PER"] == ({"precision": 0.5, "recall": 0.5, "f1": 0.5, "entities": 2, "predicted": 2})
-    assert figures == {"task": "ner", "sentences": 2, "words": 5, **entity_metrics(truth, found)}
+    assert metrics.pop("types")["PER"] == ({"precision": 0.5, "recall": 0.5, "f1": 0.5, "entities": 2, "predicted": 2})
+    assert metrics == {"task": "ner", "sentences": 2, "words": 5, **entity_metrics(truth, found)}
 
 
 def test_entities_of_two_files_and_of_json_lines(score, write):
@@ -288,248 +262,183 @@ def test_entities_in_named_columns_and_other_schemes(score, write):
     )
     expected = entity_metrics([["B-PER", "O", "B-LOC", "I-LOC"]], [predictions])
     for arguments in (("--data_file=gold.txt", "--tag_column=2"), ("--tag_column=2",), ("--tag_column=-3",)):
-        figures = json.loads(score("--task=ner", "--predictions_file=found.txt", *arguments, "--json"))
-        assert {name: figures[name] for name in expected} == expected
+        metrics = json.loads(score("--task=ner", "--predictions_file=found.txt", *arguments, "--json"))
+        assert {name: metrics[name] for name in expected} == expected
         assert not any("also has tags" in line for line in score.log)  # tags are expected in predictions
-
-
-def test_predictions_that_are_words_alone_are_told(score, write):
-    write(p__txt="a\nb\n")
-    with pytest.raises(ValueError, match="^p.txt line 1 has only words; add a column of tags$"):
-        score("--task=ner", "--predictions_file=p.txt")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Output and mistakes
 
+MRPC_FLAGS = ("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv")
+NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
 
-def test_the_figures_are_written_to_a_file_too(score, write, tmp_path):
+
+def test_an_output_file(score, write, tmp_path):
     write(dev__tsv=MRPC, p__tsv="1\n1\n0\n1\n", out__json="old")
-    arguments = ("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv", "--json", "--output_file=out.json")
-    assert score(*arguments) == (tmp_path / "out.json").read_text()
+    assert score(*MRPC_FLAGS, "--json", "--output_file=out.json") == (tmp_path / "out.json").read_text()
     assert json.loads((tmp_path / "out.json").read_text())["accuracy"] == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.tsv", "out.json", "p.tsv"]
 
 
-def test_standard_output_is_the_answer_alone(write, tmp_path):
+def test_a_closed_pipe_ends_the_program_which_does_not_import_tensorflow(write, tmp_path):
     write(dev__tsv=MRPC, p__tsv="0.1\t0.9\n0.75\t0.25\n1\t0\n0.4\t0.6\n")
-    command = [
-        sys.executable,
-        evaluate_predictions.__file__,
-        "--task=mrpc",
-        "--data_file=dev.tsv",
-        "--predictions_file=p.tsv",
-    ]
-    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["accuracy"] == 0.75
-    assert "read as the probabilities" in done.stderr
-    # As if the reader of a pipe had closed it.
     reader, writer = os.pipe()
     os.close(reader)
-    left = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    command = [sys.executable, "-X", "importtime", evaluate_predictions.__file__, *MRPC_FLAGS]
+    done = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
-    assert (left.returncode, left.stderr) == (141, done.stderr)
-    folder = os.path.dirname(evaluate_predictions.__file__)
-    code = f"import sys; sys.path.insert(0, {folder!r}); import evaluate_predictions; "
-    code += "assert 'tensorflow' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
-
-
-SQUAD_FILES = {"gold__json": gold_file({"a": ["cat"], "b": ["dog"]})}
-MRPC_FLAGS = ("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv")
-STSB_FLAGS = ("--task=sts-b", "--data_file=dev.tsv", "--predictions_file=p.tsv")
-STSB = "index\tg\tf\ty\to\ts\tt\tsentence1\tsentence2\tscore\n0\tg\tf\ty\to\ts\ts\ta\tb\t1.0\n"
-NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+    assert (done.returncode, lines) == (141, ["p.tsv: read as the probabilities of 0, 1, in this order"])
+    assert "sklearn.metrics" in done.stderr  # the list of imports is there
+    assert "tensorflow" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "files", "sentence"),
+    ("arguments", "message"),
     [
-        (("--task=squad",), {}, "^missing: --data_file, --predictions_file "),
-        (("--task=ner",), {}, "^missing: --predictions_file "),
+        (("--task=squad",), "^missing: --data_file, --predictions_file "),
+        (("--task=ner",), "^missing: --predictions_file "),
+        (("--task=imdb", *MRPC_FLAGS[1:]), "^--task=imdb is not one of squad, ner, cola, sst-2, .*, wnli, xnli, swag$"),
+        ((*MRPC_FLAGS, "--xnli_language=de"), "^--xnli_language is for --task=xnli; leave it out for --task=mrpc$"),
+        ((*MRPC_FLAGS, "--na_prob_thresh=1"), "^--na_prob_thresh is for --task=squad; leave it out for --task=mrpc$"),
+        ((*MRPC_FLAGS, "--output_file=dev.tsv"), "^--output_file=dev.tsv is also --data_file, which would be lost"),
+        (("--task=ax", *MRPC_FLAGS[1:]), "^--task=ax has no file with labels; only GLUE's site can score it$"),
         (
-            ("--task=imdb", "--data_file=x", "--predictions_file=x"),
-            {},
-            "^--task=imdb is not one of squad, ner, cola, sst-2, .*, wnli, xnli, swag$",
+            ("--task=ner", "--predictions_file=p.jsonl", "--tag_column=1"),
+            r"^--word_column and --tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
         ),
-        ((*MRPC_FLAGS, "--xnli_language=de"), {}, "^--xnli_language is for --task=xnli; leave it out for --task=mrpc$"),
+        (("--task=mrpc", "gold.json", "p.json"), '^"gold.json" is not a flag; give only flags, or only the answer fil'),
+        (("gold.json",), '^"gold.json" is not a flag; give only flags, or only the answer file'),
+        (("gold.json", "p.json", "fr"), '^the third argument, "fr", is not one of MLQA\'s languages ar, de, en, es'),
+    ],
+)
+def test_mistakes_in_flags(score, write, arguments, message):
+    write(dev__tsv=MRPC)
+    with pytest.raises(ValueError, match=message):
+        score(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "predictions", "message"),
+    [
+        ((), "[]", "^predictions.json is JSON, but not an object; give the answer to each question by its id$"),
         (
-            (*NER_FLAGS, "--output_file=gold.txt"),
-            {"gold__txt": "a O\n"},
-            "^--output_file=gold.txt is also --data_file, which would be lost; give another file$",
-        ),
-        (("--task=ax", "--data_file=x", "--predictions_file=x"), {}, "^--task=ax has no file with labels; only GLUE's"),
-        (
-            (*MRPC_FLAGS, "--na_prob_thresh=1"),
-            {},
-            "^--na_prob_thresh is for --task=squad; leave it out for --task=mrpc$",
-        ),
-        (
-            (*MRPC_FLAGS, "--output_file=nowhere/out.json"),
-            {},
-            "^--output_file=nowhere/out.json: there is no folder nowhere; create it, or give another file$",
-        ),
-        (SQUAD, {}, '^there is no file "gold.json"'),
-        (SQUAD, SQUAD_FILES, '^there is no file "predictions.json"; check the path'),
-        (
-            SQUAD,
-            {**SQUAD_FILES, "predictions__json": '{"a": "cat",\n"b"}'},
-            r"^predictions.json line 2: not valid JSON \(Expecting .*\); give the answer to each question by its id$",
-        ),
-        (
-            SQUAD,
-            {**SQUAD_FILES, "predictions__json": "[]"},
-            "^predictions.json is JSON, but not an object; give the an",
-        ),
-        (
-            SQUAD,
-            {**SQUAD_FILES, "predictions__json": {"a": [{"text": "cat"}], "b": ""}},
-            "^the prediction for question a is .*, but has to be a text$",
-        ),
-        (
-            (*SQUAD, "--na_prob_file=odds.json"),
-            {**SQUAD_FILES, "predictions__json": {"a": "cat", "b": "dog"}, "odds__json": {}},
+            ("--na_prob_file=odds.json",),
+            {"a": "cat"},
             "^--na_prob_file and --na_prob_thresh are for SQuAD 2.0, but gold.json is scored as 1.1; leave them out,",
         ),
         (
-            (*SQUAD, "--na_prob_file=odds.json", "--version_2_with_negative"),
-            {**SQUAD_FILES, "predictions__json": {"a": "x", "b": "y"}, "odds__json": '{"a": 1.0, "b": NaN}'},
-            "^the na_prob of question b is nan, but has to be a finite number$",
+            ("--na_prob_file=odds.json", "--version_2_with_negative"),
+            {"a": "x"},
+            "^odds.json is JSON, but not an object",
         ),
+    ],
+)
+def test_mistakes_in_squad(score, write, arguments, predictions, message):
+    write(gold__json=gold_file({"a": ["cat"]}), predictions__json=predictions, odds__json="[]")
+    with pytest.raises(ValueError, match=message):
+        score(*SQUAD, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "message"),
+    [
+        ("index\tprediction\n0\t1\n1\tyes\n", '^p.tsv line 3: prediction "yes" is not one of 0, 1$'),
+        ("1\n1\n1\n", "^p.tsv has 3 predictions, but there are 4 examples; the first without one is dev.tsv line 5$"),
         (
-            (*SQUAD, "--noversion_2_with_negative"),
-            {"gold__json": gold_file({"a": []}), "predictions__json": {"a": ""}},
-            "^question a of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative$",
-        ),
-        (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC.replace("0\t1\t2", "5\t1\t2"), "p__tsv": "1\n1\n1\n1\n"},
-            '^dev.tsv line 4: label "5" is not one of 0, 1$',
-        ),
-        (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "index\tprediction\n0\t1\n1\tyes\n"},
-            '^p.tsv line 3: prediction "yes" is not one of 0, 1$',
-        ),
-        (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "1\n1\n1\n"},
-            "^p.tsv has 3 predictions, but there are 4 examples; the first without one is dev.tsv line 5$",
-        ),
-        (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "prediction\n1\n1\n1\n0\n0\n"},
+            "prediction\n1\n1\n1\n0\n0\n",
             "^p.tsv line 6: this is prediction 5, but there are only 4 examples; give one for each$",
         ),
         (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "index\tprediction\n0\t1\n1\t0\n2\t0\n"},
+            "index\tprediction\n0\t1\n1\t0\n2\t0\n",
             '^p.tsv has no prediction with the id "3", of dev.tsv line 5; give one for each example$',
         ),
         (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "0\t1\n1\t0\n7\t0\n3\t0\n"},
+            "0\t1\n1\t0\n7\t0\n3\t0\n",
             '^p.tsv line 3: there is no example with the id "7"; give the file for this data$',
         ),
+        ("0\t1\n1\t0\n1\t0\n3\t0\n", '^p.tsv line 3: the id "1" is also in line 2; ids must be unique$'),
+        ("index\tprediction\n0\t1\n1\n", "^p.tsv line 3 has 1 columns, but 2 are needed; restore the row$"),
+        ("0\ta\tb\n", "^p.tsv line 1 has 3 columns, but a file of predictions without a header has one or two"),
         (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "0\t1\n1\t0\n1\t0\n3\t0\n"},
-            '^p.tsv line 3: the id "1" is also in line 2; ids must be unique$',
-        ),
-        (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "index\tprediction\n0\t1\n1\n"},
-            "^p.tsv line 3 has 1 columns, but 2 are needed; restore the row$",
-        ),
-        (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "0\ta\tb\n"},
-            "^p.tsv line 1 has 3 columns, but a file of predictions without a header has one or two",
-        ),
-        (
-            MRPC_FLAGS,
-            {"dev__tsv": MRPC, "p__tsv": "id\ttext\tanswer\n0\ta\t1\n"},
+            "id\ttext\tanswer\n0\ta\t1\n",
             '^p.tsv line 1: no column "prediction" among id, text, answer; rename the column$',
         ),
-        (STSB_FLAGS, {"dev__tsv": STSB, "p__tsv": "x\n"}, '^p.tsv line 1: prediction "x" is not a number; this task'),
-        (STSB_FLAGS, {"dev__tsv": STSB, "p__tsv": "nan\n"}, '^p.tsv line 1: prediction "nan" is not finite; this task'),
+    ],
+)
+def test_mistakes_in_predictions(score, write, predictions, message):
+    write(dev__tsv=MRPC, p__tsv=predictions)
+    with pytest.raises(ValueError, match=message):
+        score(*MRPC_FLAGS)
+
+
+@pytest.mark.parametrize(("value", "problem"), [("x", "not a number"), ("nan", "not finite")])
+def test_predictions_that_are_not_numbers(score, write, value, problem):
+    write(dev__tsv="index\tsentence1\tsentence2\tscore\n0\ta\tb\t1.0\n", p__tsv=f"{value}\n")
+    with pytest.raises(ValueError, match=f'^p.tsv line 1: prediction "{value}" is {problem}; this task needs numbers$'):
+        score("--task=sts-b", *MRPC_FLAGS[1:])
+
+
+@pytest.mark.parametrize(
+    ("gold", "predictions", "message"),
+    [
         (
-            ("--task=ner", "--predictions_file=p.txt"),
-            {"p__txt": "EU B-ORG\nrejects O\n"},
+            None,
+            "EU B-ORG\n",
             "^p.txt has no column of correct tags before the predicted ones; give them in --data_file$",
         ),
         (
-            ("--task=ner", "--predictions_file=p.txt"),
-            {"p__txt": "EU O B-ORG\nrejects O VBZ\n"},
-            '^p.txt line 2: the tag "VBZ" is not one of BIO, IOB1, IOBES or BILOU',
-        ),
-        (
-            ("--task=ner", "--predictions_file=p.txt"),
-            {"p__txt": "EU x NNP B-ORG\n"},
-            '^p.txt line 1: the tag "NNP" is not one of BIO, .* or name the column of the tags with --tag_column$',
-        ),
-        (
-            ("--task=ner", "--predictions_file=p.jsonl", "--tag_column=1"),
-            {},
-            r"^--word_column and --tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
-        ),
-        (("--task=mrpc", "gold.json", "p.json"), {}, '^"gold.json" is not a flag; give only flags, or only the'),
-        (("gold.json",), {}, '^"gold.json" is not a flag; give only flags, or only the answer file'),
-        (
-            ("gold.json", "p.json", "fr"),
-            {},
-            '^the third argument, "fr", is not one of MLQA\'s languages ar, de, en, es',
-        ),
-        (
-            SQUAD,
-            {**SQUAD_FILES, "predictions__json": "[" * 100_000},
-            "^predictions.json: JSON is nested too deeply; give the answer",
-        ),
-        (
-            SQUAD,
-            {**SQUAD_FILES, "predictions__json": "7" * 5000},
-            "^predictions.json line 1: a number of more than 4,300 digits; give the answer",
-        ),
-        (
-            ("--task=ner", "--predictions_file=p.jsonl"),
-            {"p__jsonl": '{"words": ["EU"], "tags": ["O"]}'},
-            '^p.jsonl line 1 word 1: "predicted_tags" has to be a list of 1 tags$',
-        ),
-        (
-            ("--task=ner", "--predictions_file=p.jsonl"),
-            {"p__jsonl": '{"words": ["EU"], "tags": ["O"], "predicted_tags": [3]}'},
-            '^p.jsonl line 1 word 1: "3" in "predicted_tags" is not a tag; give tags O, B-<type> and I-<type>$',
-        ),
-        (
-            NER_FLAGS,
-            {"gold__txt": "EU O\nis O\n", "p__txt": "EU O\nwas O\n"},
+            "EU O\nis O\n",
+            "EU O\nwas O\n",
             '^p.txt line 2 has the word "was" where gold.txt line 2 has "is"; both files need the same words$',
         ),
         (
-            NER_FLAGS,
-            {"gold__txt": "EU O\nis O\n", "p__txt": "EU O\n\nis O\n"},
+            "EU O\nis O\n",
+            "EU O\n\nis O\n",
             "^p.txt line 1 begins a sentence of 1 words, which at gold.txt line 1 has 2; both files need the same sent",
         ),
         (
-            NER_FLAGS,
-            {"gold__txt": "EU O\n\nis O\n", "p__txt": "EU O\n"},
+            "EU O\n\nis O\n",
+            "EU O\n",
             "^gold.txt line 3 begins a sentence that p.txt lacks; give the predictions of this file$",
         ),
         (
-            NER_FLAGS,
-            {"gold__txt": "EU O\n", "p__txt": "EU O\n\nis O\n"},
+            "EU O\n",
+            "EU O\n\nis O\n",
             "^p.txt line 3 begins a sentence that gold.txt lacks; give the predictions of this file$",
         ),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence(score, write, arguments, files, sentence):
-    write(**files)
-    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
-        score(*arguments)
+def test_mistakes_in_files_of_entities(score, write, gold, predictions, message):
+    write(gold__txt=gold or "", p__txt=predictions)
+    with pytest.raises(ValueError, match=message):
+        score(*(NER_FLAGS if gold else NER_FLAGS[::2]))
 
 
-def test_mistakes_that_any_part_finds_are_told_without_a_traceback(write, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("", '^p.jsonl line 1 word 1: "predicted_tags" has to be a list of 1 tags$'),
+        (
+            ', "predicted_tags": [3]',
+            '^p.jsonl line 1 word 1: "3" in "predicted_tags" is not a tag; give tags O, B-<type> and I-<type>$',
+        ),
+    ],
+)
+def test_mistakes_in_predicted_tags(score, write, more, message):
+    write(p__jsonl='{"words": ["EU"], "tags": ["O"]' + more + "}")
+    with pytest.raises(ValueError, match=message):
+        score("--task=ner", "--predictions_file=p.jsonl")
+
+
+def test_a_mistake_prints_one_line_and_writes_nothing(write, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write(dev__tsv=MRPC, p__tsv="1\n1\n")
-    assert run_main(evaluate_predictions.main, ["evaluate_predictions.py", *MRPC_FLAGS]) == 1
-    assert capsys.readouterr().err.endswith("the first without one is dev.tsv line 4\n")
+    flags = [*MRPC_FLAGS, "--output_file=out.json"]
+    assert run_main(evaluate_predictions.main, ["evaluate_predictions.py", *flags]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.endswith("the first without one is dev.tsv line 4\n")
+    assert not (tmp_path / "out.json").exists()

@@ -8,15 +8,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from bert_keras.data_prep.tasks.examples import to_number
-from bert_keras.data_prep.tasks.tables import (
-    JSON_ENDINGS,
-    BadRows,
-    Row,
-    ending_of,
-    iterate_rows,
-    name_of,
-    read_json_rows,
-)
+from bert_keras.data_prep.tasks.tables import JSON_ENDINGS, BadRows, Row, ending_of, iterate_rows, read_json_rows
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -47,7 +40,7 @@ class Columns:
         choices: columns of the second texts to choose from, for multiple choice.
     """
 
-    text: str
+    text: str | None = None
     pair: str | None = None
     label: str | None = None
     id: str | None = None
@@ -55,43 +48,19 @@ class Columns:
     choices: tuple[str, ...] = ()
 
 
-def find_columns(
-    path: str | os.PathLike,
-    text: str | None = None,
-    pair: str | None = None,
-    label: str | None = None,
-    id: str | None = None,
-    needs_label: bool = True,
-) -> Columns:
+NO_COLUMNS = Columns()
+
+
+def find_columns(path: str | os.PathLike, given: Columns = NO_COLUMNS, needs_label: bool = True) -> Columns:
     """Finds the columns of a user's file that the user did not name, if the names in its header are clear.
 
-    Args:
-        path: .csv, .tsv, .txt, .jsonl or .json.
-        text, pair, label, id: the column names that the user gave.
-        needs_label: whether to find a label column; prediction does not need one.
-
-    Returns:
-        Columns; the log reports the columns that it found.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: no column, or more than one, could be the text or the label; lists the columns.
+    The log reports them. Raises ValueError if no column, or more than one, could be the text or the label.
     """
-    return choose_columns(os.fspath(path), read_columns(path), Columns(text, pair, label, id), needs_label)
+    return choose_columns(os.fspath(path), read_columns(path), given, needs_label)
 
 
-def choose_columns(
-    source: str, names: Sequence[str], given: Columns | None = None, needs_label: bool = True
-) -> Columns:
-    """Completes columns from the column names of a file or dataset; see `find_columns`.
-
-    Args:
-        source: the name of the file or dataset in messages.
-        names: of its columns.
-        given: the known columns; its text may be None.
-        needs_label: whether to find a label column.
-    """
-    given = given or Columns(None)
+def choose_columns(source: str, names: Sequence[str], given: Columns, needs_label: bool) -> Columns:
+    """Completes columns from the column names of a file or dataset, whose name is `source`; see `find_columns`."""
     found = {}
     if given.text is None:
         text, pair = _find_text(source, names, given)
@@ -105,32 +74,13 @@ def choose_columns(
     return dataclasses.replace(given, **found)
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The rows of a file, without its header.
-
-    Attributes:
-        name: the file name without its folder, for messages.
-        places: by column, the index of its cell in a row; only columns that the file has.
-        rows: all with the same number of cells; iterate over them only once.
-    """
-
-    name: str
-    places: dict[str, int]
-    rows: Iterable[Row]
-
-
 def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
-    """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file.
-
-    Raises:
-        FileNotFoundError, ValueError: the file is unreadable, or the ending of its name is not in ENDINGS.
-    """
+    """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file."""
     if ending_of(path) not in JSON_ENDINGS:
         return tuple(map(str.strip, next(iterate_rows(path)).cells))
-    keys, rows = read_json_rows(path, BadRows(name_of(path), is_skipping=True))
+    keys, rows = read_json_rows(path, BadRows(paths.name(path), is_skipping=True))
     if not rows:
-        read_json_rows(path, BadRows(name_of(path)))  # raises an error about the first row
+        read_json_rows(path, BadRows(paths.name(path)))  # raises an error about the first row
     return keys
 
 
@@ -139,10 +89,10 @@ def read_table(
     needed: Sequence[str],
     optional: Sequence[str],
     bad_rows: BadRows,
-    has_header: str = "auto",
-    label: str | None = None,
-) -> Table:
-    """Reads a user's file in the format that the ending of its name indicates.
+    has_header: str,
+    label: str | None,
+) -> tuple[dict[str, int], Iterable[Row]]:
+    """Returns the index of the cell of each column that a user's file has, and its rows, none only if all are bad.
 
     The first row, the header, names the columns. If all needed columns are numbers, they count columns from 0, and
     `has_header` decides whether the first row is a header. "auto" takes it for a header in these cases; the log reports
@@ -151,50 +101,34 @@ def read_table(
     - The cells of the needed columns are the numbers of these columns, or usual column names.
     - The first row's label is not a number, but all others are.
     - The first row's label occurs only once, but each of the others occurs in several rows.
-
-    Args:
-        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line); compressed files also end with .gz,
-            .bz2 or .xz.
-        needed: names of columns, or their numbers from 0.
-        optional: the same for columns that may be absent.
-        bad_rows: records rows with a wrong number of cells, and lines that are not a JSON object.
-        has_header: one of HEADERS.
-        label: the column of the labels, if any.
-
-    Returns:
-        Table; without rows only if all rows are bad.
-
-    Raises:
-        FileNotFoundError, ValueError: the file is unreadable, lacks a column, or has no row below its header.
     """
+    name = os.fspath(path)
     if ending_of(path) in JSON_ENDINGS:
         columns, rows = read_json_rows(path, bad_rows)
-        places = {name: place for place, name in enumerate(columns)}
+        places = {column: place for place, column in enumerate(columns)}
         if has_header != "auto":
-            raise ValueError(f"{os.fspath(path)} is JSON lines, which have no header; give --has_header=auto")
+            raise ValueError(f"{name} is JSON lines, which have no header; give --has_header=auto")
         if rows:
-            _check_needed(path, needed, places, columns)
-        return Table(name_of(path), places, rows)
+            _check_needed(name, needed, places, columns)
+        return places, rows
     if has_header == "false" and not all(map(str.isdecimal, [*needed, *optional])):
-        raise ValueError(
-            f"{os.fspath(path)}: with --has_header=false columns have no names; give their numbers, counted from 0"
-        )
+        raise ValueError(f"{name}: with --has_header=false columns have no names; give their numbers, counted from 0")
     is_counting = all(map(str.isdecimal, needed))
     rows = iterate_rows(path)
     first = next(rows)
     columns = list(map(str.strip, first.cells))
     places = _find_places([*needed, *optional], columns, is_counting)
-    _check_needed(path, needed, places, columns)
+    _check_needed(name, needed, places, columns)
     if has_header == "auto":
         if is_counting and label in places:
             rows = list(rows)  # to compare the first label with all others
-        has_header = "true" if _is_header(columns, rows, places, needed, label, name_of(path)) else "false"
+        has_header = "true" if _is_header(columns, rows, places, needed, label, paths.name(path)) else "false"
     rows = iter(rows)
     if has_header == "true":
         first = next(rows, None)
         if first is None:
-            raise ValueError(f"{os.fspath(path)} has a header and no rows; give a file with at least one")
-    return Table(name_of(path), places, _of_same_length(itertools.chain([first], rows), len(columns), bad_rows))
+            raise ValueError(f"{name} has a header and no rows; give a file with at least one")
+    return places, _of_same_length(itertools.chain([first], rows), len(columns), bad_rows)
 
 
 def list_columns(columns: Sequence[str]) -> str:
@@ -242,11 +176,11 @@ def _check_needed(path, needed, places, columns):
     for name in needed:
         if name not in places:
             raise ValueError(
-                f'{os.fspath(path)} has no column "{name}"; its columns are {list_columns(columns)} '
+                f'{path} has no column "{name}"; its columns are {list_columns(columns)} '
                 "(without a header, give the numbers of columns, counted from 0)"
             )
         if not name.isdecimal() and columns.count(name) > 1:
-            raise ValueError(f'{os.fspath(path)} has more than one column "{name}"; rename all but one of them')
+            raise ValueError(f'{path} has more than one column "{name}"; rename all but one of them')
 
 
 def _is_header(first, rows, places, needed, label, name):
@@ -261,19 +195,16 @@ def _is_header(first, rows, places, needed, label, name):
     if cells == list(needed) or all(cell.lower() in KNOWN_NAMES for cell in cells):
         log.info("%s; the first row names them: %s", counted, shown)
         return True
-    reason = _why_no_label(first[places[label]], _labels(rows, places[label])) if label in places else None
+    reason = None
+    if label in places:
+        place = places[label]
+        reason = _why_no_label(first[place], [row.cells[place].strip() for row in rows if len(row.cells) > place])
     if reason:
-        log.warning(
-            "%s; the first row is taken for the header, because %s: %s (--has_header=false reads it as data)",
-            *(counted, reason, shown),
-        )
+        message = "%s; the first row is taken for the header, because %s: %s (--has_header=false reads it as data)"
+        log.warning(message, counted, reason, shown)
         return True
     log.info("%s; there is no header, the first row is %s (--has_header=true skips it)", counted, shown)
     return False
-
-
-def _labels(rows, place):
-    return [row.cells[place].strip() for row in rows if len(row.cells) > place]
 
 
 def _why_no_label(first, labels):
@@ -294,7 +225,5 @@ def _of_same_length(rows, num_cells, bad_rows):
             yield row
         else:
             cells = f"{len(row.cells)} {'cell' if len(row.cells) == 1 else 'cells'}"
-            bad_rows.add(
-                row.line,
-                f"{cells}, but the first row has {num_cells}; look for a missing separator, or one that needs quotes",
-            )
+            advice = "look for a missing separator, or one that needs quotes"
+            bad_rows.add(row.line, f"{cells}, but the first row has {num_cells}; {advice}")

@@ -1,6 +1,7 @@
 """Reads sentences of words and tags from CoNLL columns or JSON lines, and formats predicted tags in the same way."""
 
 import dataclasses
+import itertools
 import json
 import logging
 import os
@@ -8,14 +9,19 @@ import re
 from collections.abc import Sequence
 
 from bert_keras.data_prep.corpus.sentences import Sentence, is_json_lines
-from bert_keras.data_prep.tasks.conll_columns import BLANKS, DOCUMENT_START, read_columns
-from bert_keras.data_prep.tasks.tag_schemes import NEEDED_TAGS, find_scheme, is_tag, to_bio
+from bert_keras.evaluation.entities import NEEDED_TAGS, find_scheme, is_tag, to_bio
 from bert_keras.storage import text_files
 from bert_keras.storage.json_files import parse_json
 
 log = logging.getLogger("bert_keras")
 
 _NEEDED_JSON = 'it needs {"words": [...], "tags": [...]}'
+_DOCUMENT_START = "-DOCSTART-"
+_NEW_DOCUMENT = re.compile(r"-DOCSTART-|#\s*newdoc\b")
+_BLANKS = " \t"
+_COMMENT = "#"
+# CoNLL-U: "1-2" numbers a token of several words, "5.1" a word that is not in the text.
+_NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 
 
 def read_conll(
@@ -54,13 +60,13 @@ def read_conll(
     """
     path = os.fspath(path)
     text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
-    text = re.sub("\r+\n|\r", "\n", text)
+    lines = re.sub("\r+\n|\r", "\n", text).split("\n")
     if is_json_lines(path):
         if word_column is not None or tag_column is not None:
             raise ValueError(f"{path} is JSON lines, which have no columns; leave out --word_column and --tag_column")
-        sentences = _read_json_lines(path, text)
+        sentences = _read_json_lines(path, lines)
     else:
-        sentences = read_columns(path, text, word_column, tag_column, needs_tags)
+        sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
     if not sentences:
         needed = "one object of words and tags on a line" if is_json_lines(path) else "one word and its tag on a line"
         raise ValueError(f"{path} has no sentence; it needs {needed}")
@@ -72,26 +78,18 @@ def read_conll(
         scheme = f"read without tags: {problem[0]}"
     else:
         sentences, scheme = _to_bio(sentences, is_bio)
-    log.info(
-        "%s: %s sentences, %s words, documents: %d; %s",
-        path,
-        f"{len(sentences):,}",
-        f"{sum(len(sentence.words) for sentence in sentences):,}",
-        len({sentence.document for sentence in sentences}),
-        scheme,
-    )
+    num_words = sum(len(sentence.words) for sentence in sentences)
+    num_documents = len({sentence.document for sentence in sentences})
+    counts = f"{len(sentences):,} sentences, {num_words:,} words, documents: {num_documents}"
+    log.info("%s: %s; %s", path, counts, scheme)
     return sentences
 
 
 def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]]) -> str:
-    """Returns the file of the sentences with the predicted tags as an additional last column.
+    """Returns the file of all its sentences, from `read_conll`, with the predicted tags as an additional last column.
 
     Blank lines and comments stay. To keep the number of columns equal, -DOCSTART- lines with several columns get the
     tag O, and skipped lines get `_`.
-
-    Args:
-        sentences: all sentences of one file, from `read_conll`.
-        predicted_tags: a tag for each word.
     """
     lines = []
     for sentence, tags in zip(sentences, predicted_tags, strict=True):
@@ -99,7 +97,7 @@ def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Seque
         lines += [_format_separator(line, blank) for line in sentence.before]
         for word, (line, tag) in enumerate(zip(sentence.lines, tags, strict=True)):
             lines += [f"{other}{blank}_" for other in sentence.skipped.get(word, ())]
-            lines.append(line.rstrip(BLANKS) + blank + tag)
+            lines.append(line.rstrip(_BLANKS) + blank + tag)
         lines += [f"{other}{blank}_" for other in sentence.skipped.get(len(sentence.lines), ())]
         lines += [_format_separator(line, blank) for line in sentence.after]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -108,13 +106,7 @@ def format_columns(sentences: Sequence[Sentence], predicted_tags: Sequence[Seque
 def format_json_lines(
     sentences: Sequence[Sentence], predicted_tags: Sequence[Sequence[str]], confidences: Sequence[Sequence[float]]
 ) -> str:
-    """Returns the JSON lines of the sentences with "predicted_tags" and "confidences" added.
-
-    Args:
-        sentences: all sentences of one file, from `read_conll`.
-        predicted_tags: a tag for each word.
-        confidences: the probability of each of these tags.
-    """
+    """Returns the JSON lines of the sentences with "predicted_tags" and "confidences" (their probabilities) added."""
     lines = []
     for sentence, tags, probabilities in zip(sentences, predicted_tags, confidences, strict=True):
         added = {"predicted_tags": list(tags), "confidences": [round(float(value), 6) for value in probabilities]}
@@ -122,18 +114,21 @@ def format_json_lines(
     return "".join(lines)
 
 
-def _read_json_lines(path, text):
+def _format_separator(line, blank):
+    is_row = line.startswith(_DOCUMENT_START) and len(line.split()) > 1
+    return line.rstrip(_BLANKS) + blank + "O" if is_row else line
+
+
+def _read_json_lines(path, lines):
     sentences, document, last_key = [], 0, None
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         values = _parse_json_line(path, number, line)
-        key = values.get("document")
+        words, key = values["words"], values.get("document")
         document += int(bool(sentences) and key != last_key)
         last_key = key
-        words = values["words"]
-        place = {"path": path, "line_numbers": [number] * len(words), "lines": [line]}
-        sentences.append(Sentence(words, values.get("tags"), document, **place))
+        sentences.append(Sentence(words, values.get("tags"), document, path, [number] * len(words), [line]))
     return sentences
 
 
@@ -148,26 +143,24 @@ def _parse_json_line(path, number, line):
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             raise ValueError(f'{place}: "{name}" is {json.dumps(texts)[:60]}, but must be a list of at least one text')
         if len(texts) != len(values["words"]):
-            raise ValueError(
-                f"{place} has {len(values['words'])} words but {len(texts)} tags; every word needs one tag"
-            )
+            found = f"{len(values['words'])} words but {len(texts)} tags"
+            raise ValueError(f"{place} has {found}; every word needs one tag")
     return values
 
 
 def _problem_with_tags(sentences):
     """Returns the problem of the first word without a usable tag, and advice; None if all words have one."""
+    is_json = is_json_lines(sentences[0].path)
     for sentence in sentences:
-        line = f"line {sentence.line_numbers[0]}"
         if sentence.tags is None:
-            needed = "a list of as many tags" if is_json_lines(sentence.path) else "a column of tags"
-            return f"{line} has only words", f"add {needed}"
+            needed = "a list of as many tags" if is_json else "a column of tags"
+            return f"line {sentence.line_numbers[0]} has only words", f"add {needed}"
         for word, tag in enumerate(sentence.tags):
             if not is_tag(tag):
                 line = sentence.place(word).removeprefix(f"{sentence.path} ")
-                advice = f"convert the file to {NEEDED_TAGS}"
-                if not is_json_lines(sentence.path):
-                    advice += ", or name the column of the tags with --tag_column"
-                return f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU', advice
+                advice = "" if is_json else ", or name the column of the tags with --tag_column"
+                problem = f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU'
+                return problem, f"convert the file to {NEEDED_TAGS}{advice}"
     return None
 
 
@@ -176,19 +169,157 @@ def _to_bio(sentences, is_bio):
     scheme = find_scheme([sentence.tags for sentence in sentences])
     if scheme == "BIO" or not is_bio:
         return sentences, "tags are BIO and IOB1 mixed" if scheme == "mixed" else f"tags are {scheme}"
-    converted, num_changed, first = [], 0, ""
-    for sentence in sentences:
-        tags = to_bio(sentence.tags)
-        for word, (old, new) in enumerate(zip(sentence.tags, tags, strict=True)):
-            if old != new:
-                num_changed += 1
-                first = first or f'{sentence.place(word)} has "{old}" where an entity begins'
-        converted.append(dataclasses.replace(sentence, tags=tags))
+    converted = [dataclasses.replace(sentence, tags=to_bio(sentence.tags)) for sentence in sentences]
     if scheme != "mixed":
         return converted, f"tags are {scheme}, converted to BIO"
-    return converted, f"tags are BIO and IOB1 mixed ({first}), converted to BIO at {num_changed:,} words"
+    changed = [
+        f'{old.place(word)} has "{tag}" where an entity begins'
+        for old, new in zip(sentences, converted, strict=True)
+        for word, tag in enumerate(old.tags)
+        if tag != new.tags[word]
+    ]
+    return converted, f"tags are BIO and IOB1 mixed ({changed[0]}), converted to BIO at {len(changed):,} words"
 
 
-def _format_separator(line, blank):
-    is_row = line.startswith(DOCUMENT_START) and len(line.split()) > 1
-    return line.rstrip(BLANKS) + blank + "O" if is_row else line
+@dataclasses.dataclass(frozen=True)
+class _Layout:
+    """The columns of a file; `word` and `tag` count them from 0.
+
+    `first_line` is the number of the line that determines `num_columns`. `is_numbered` is true if the first column
+    counts the words of each sentence from 1.
+    """
+
+    is_tabbed: bool
+    first_line: int
+    num_columns: int
+    is_numbered: bool = False
+    word: int = 0
+    tag: int | None = None
+
+
+def _read_columns(path, lines, word_column, tag_column, needs_tags):
+    is_row = [bool(line.strip(_BLANKS)) and not line.startswith(_DOCUMENT_START) for line in lines]
+    if not any(is_row):
+        return []
+    layout = _find_layout(path, lines, is_row, word_column, tag_column, needs_tags)
+    _leave_out_comments(path, lines, is_row, layout)
+    sentences, between, document, start = [], [], 0, 0
+    for is_sentence, group in itertools.groupby(is_row):
+        end = start + len(list(group))
+        if is_sentence:
+            sentences.append(_make_sentence(path, lines, start, end, layout, document, between))
+        else:
+            between = lines[start:end]
+            document += any(map(_NEW_DOCUMENT.match, between))
+        start = end
+    if sentences and not is_row[-1]:
+        sentences[-1] = dataclasses.replace(sentences[-1], after=between)
+    return [sentence for sentence in sentences if sentence.words]
+
+
+def _find_layout(path, lines, is_row, word_column, tag_column, needs_tags):
+    rows = [number for number, is_one in enumerate(is_row) if is_one]
+    rows = [number for number in rows if not lines[number].startswith(_COMMENT)] or rows
+    is_tabbed = all("\t" in lines[number] for number in rows)
+    num_columns = len(_split(lines[rows[0]], is_tabbed))
+    is_numbered = num_columns > 1 and _is_numbered(lines, is_row, is_tabbed)
+    layout = _Layout(is_tabbed, rows[0] + 1, num_columns, is_numbered)
+    word = _resolve(path, layout, "word_column", int(is_numbered) if word_column is None else word_column)
+    tag = -1 if tag_column is None else tag_column
+    if not needs_tags and not -num_columns <= tag < num_columns:
+        tag = None
+    else:
+        tag = _resolve(path, layout, "tag_column", tag)
+    if tag == word and tag_column is not None and needs_tags and num_columns > 1:
+        raise ValueError(f"{path}: --word_column and --tag_column are both column {word}; give each its own column")
+    layout = dataclasses.replace(layout, word=word, tag=None if tag == word else tag)
+    if is_numbered or word_column is not None or tag_column is not None:
+        _tell_layout(path, [lines[number] for number in rows], layout, tag_column)
+    return layout
+
+
+def _resolve(path, layout, flag, column):
+    """Returns the index of a column from 0."""
+    if not -layout.num_columns <= column < layout.num_columns:
+        columns = f"{_in_columns(layout.num_columns)}, counted from 0"
+        raise ValueError(f"{path} line {layout.first_line} has {columns}, so --{flag}={column} is not one of them")
+    return column % layout.num_columns
+
+
+def _is_numbered(lines, is_row, is_tabbed):
+    """Returns whether the first column counts the words of each sentence from 1, and the second has words."""
+    longest, are_all_tags = 0, True
+    for is_sentence, group in itertools.groupby(zip(lines, is_row, strict=True), lambda pair: pair[1]):
+        if not is_sentence:
+            continue
+        group = [line for line, _ in group]
+        rows = [_split(line, is_tabbed) for line in itertools.dropwhile(lambda line: line.startswith(_COMMENT), group)]
+        numbers = [row[0] for row in rows if not _NO_WORD.fullmatch(row[0])]
+        if numbers != [str(number) for number in range(1, len(numbers) + 1)]:
+            return False
+        longest = max(longest, len(numbers))
+        are_all_tags = are_all_tags and all(len(row) == 2 and is_tag(row[1]) for row in rows)
+    return longest > 1 and not are_all_tags
+
+
+def _tell_layout(path, rows, layout, tag_column):
+    tags = "" if layout.tag is None else f" and column {layout.tag} the tags"
+    message = "%s: %d columns, counted from 0; column %d has the words%s"
+    log.info(message, path, layout.num_columns, layout.word, tags)
+    other = None if layout.tag is None else layout.tag - 1
+    if tag_column is None and layout.is_numbered and other is not None and other > layout.word:
+        rows = [_split(line, layout.is_tabbed) for line in rows]
+        if all(len(row) == layout.num_columns and is_tag(row[other]) for row in rows):
+            log.warning("%s: column %d also has tags; --tag_column=%d reads these", path, other, other)
+
+
+def _leave_out_comments(path, lines, is_row, layout):
+    """Clears `is_row` for lines before a sentence that begin with # and do not look like a word."""
+    count = 0
+    usual = _split(lines[layout.first_line - 1], layout.is_tabbed)
+    has_tag = layout.tag is not None and is_tag(usual[layout.tag])
+    for number, line in enumerate(lines):
+        if is_row[number] and line.startswith(_COMMENT) and not (number and is_row[number - 1]):
+            row = _split(line, layout.is_tabbed)
+            if len(row) != layout.num_columns or (has_tag and not is_tag(row[layout.tag])):
+                is_row[number] = False
+                count += 1
+    if count:
+        log.info("%s: %s comment lines (#) are skipped", path, f"{count:,}")
+
+
+def _make_sentence(path, lines, start, end, layout, document, before):
+    rows, numbers, skipped = [], [], {}
+    for number in range(start, end):
+        row = _split(lines[number], layout.is_tabbed)
+        if layout.is_numbered and _NO_WORD.fullmatch(row[0]):
+            skipped.setdefault(len(rows), []).append(lines[number])
+            continue
+        place = f"{path} line {number + 1}"
+        if len(row) != layout.num_columns:
+            other = f"line {layout.first_line} has {_in_columns(layout.num_columns)}"
+            raise ValueError(f"{place} has {_in_columns(len(row))}, but {other}; all lines need as many")
+        if not row[layout.word]:
+            raise ValueError(f"{place} has no word in column {layout.word}, counted from 0; put the word there")
+        rows.append(row)
+        numbers.append(number)
+    return Sentence(
+        words=[row[layout.word] for row in rows],
+        tags=None if layout.tag is None else [row[layout.tag] for row in rows],
+        document=document,
+        path=path,
+        line_numbers=[number + 1 for number in numbers],
+        lines=[lines[number] for number in numbers],
+        before=before,
+        skipped=skipped,
+    )
+
+
+def _split(line, is_tabbed):
+    if is_tabbed:
+        return [column.strip(" ") for column in line.rstrip(_BLANKS).split("\t")]
+    return re.split(f"[{_BLANKS}]+", line.strip(_BLANKS))
+
+
+def _in_columns(count):
+    return f"{count} column{'s' * (count != 1)}"

@@ -35,18 +35,10 @@ class Example:
 
 
 def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
-    """Finds the labels of training examples.
+    """Returns the labels of training examples in the order of their ids: sorted, by value if all are integers.
 
-    Args:
-        examples: all labelled.
-        kind: one of KINDS.
-
-    Returns:
-        The labels in the order of their ids: sorted, by value if all are integers. For regression (); for multiple
-        choice the numbers of the choices.
-
-    Raises:
-        ValueError: an example has no label, or all examples have the same class.
+    For regression (); for multiple choice the numbers of the choices. Raises ValueError if an example has no label, or
+    all examples have the same class.
     """
     if kind == "regression":
         return ()
@@ -57,7 +49,7 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
         if example.label is None:
             raise ValueError(f"{example.source}: no label, but labels are learnt from this file; add it")
         counts.update(example.label if kind == "multi_label" else [example.label])
-    name = _file_of(examples[0])
+    name = _PLACE.sub("", examples[0].source) or "the training data"
     if not counts:
         raise ValueError(f"{name} has no example with a label; check the column of the labels")
     if len(counts) == 1 and kind == "single_label":
@@ -71,15 +63,9 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
 
 
 def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) -> None:
-    """Checks that every label is known; examples without a label are accepted.
+    """Raises ValueError, with file and line, for a label that is not in `labels`, or for regression not a number.
 
-    Args:
-        examples: from a file for training or evaluation.
-        labels: in the order of their ids; () for regression.
-        kind: one of KINDS.
-
-    Raises:
-        ValueError: a label is not in `labels`, or for regression is not a finite number (names file and line).
+    Examples without a label are accepted.
     """
     known = set(labels)
     for example in examples:
@@ -92,7 +78,8 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) 
             continue
         for name in label if kind == "multi_label" else [label]:
             if name not in known:
-                raise ValueError(f'{example.source}: label "{name}" is not one of {_list_names(labels)}')
+                rest = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
+                raise ValueError(f'{example.source}: label "{name}" is not one of {", ".join(labels[:20])}{rest}')
 
 
 def to_number(text: str | float) -> float | None:
@@ -102,13 +89,3 @@ def to_number(text: str | float) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _file_of(example):
-    return _PLACE.sub("", example.source) or "the training data"
-
-
-def _list_names(labels):
-    """Returns the labels for a message, at most 20."""
-    shown = ", ".join(labels[:20])
-    return shown if len(labels) <= 20 else f"{shown} and {len(labels) - 20} more"

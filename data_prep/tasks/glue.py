@@ -1,10 +1,19 @@
-"""Describes the tasks of GLUE, XNLI and SWAG: their files, columns, labels and metrics.
+"""The tasks of GLUE, XNLI and SWAG, and a reader of their files.
 
 `GLUE_TASKS` has one entry for each task and alias.
 """
 
 import dataclasses
+import logging
+import os
 from collections.abc import Mapping
+
+from bert_keras.data_prep.tasks.columns import list_columns
+from bert_keras.data_prep.tasks.examples import Example, to_number
+from bert_keras.data_prep.tasks.tables import BadRows, iterate_rows
+from bert_keras.storage import paths
+
+log = logging.getLogger("bert_keras")
 
 # A column is a number from 0 (if negative, from the end of the header), or a name in the header.
 Column = int | str
@@ -46,58 +55,42 @@ class TfdsSource:
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """One task.
+    """One task, with its `name` in lower case.
 
     Attributes:
-        name: in lower case.
-        kind: "single_label", "regression", "multi_label" or "multiple_choice".
-        files: GlueFile of "train", "dev" and "test"; some tasks lack some of them.
+        files: by "train", "dev" and "test"; some tasks lack some of them.
         labels: in the order of their ids; () for regression.
+        tfds: None: not available there in this form.
+        kind: one of `examples.KINDS`.
         metrics: names as in `evaluation`; the first one is for choosing between runs.
-        tfds: the task in TensorFlow Datasets; None: not available there in this form.
-        other_spellings: pairs of another spelling of a label in files, and the label.
+        other_spellings: by another spelling of a label in files, the label.
     """
 
     name: str
-    kind: str
     files: Mapping[str, GlueFile]
     labels: tuple[str, ...]
-    metrics: tuple[str, ...] = ("accuracy",)
     tfds: TfdsSource | None = None
-    other_spellings: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def metric(self) -> str:
-        """The metric for comparing runs; higher is better."""
-        return self.metrics[0]
-
-    @property
-    def is_pair(self) -> bool:
-        """True if examples have a second text."""
-        return any(file.text_b is not None for file in self.files.values())
+    kind: str = "single_label"
+    metrics: tuple[str, ...] = ("accuracy",)
+    other_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def _files(train=None, dev=None, test=None):
-    return {split: file for split, file in (("train", train), ("dev", dev), ("test", test)) if file is not None}
+def _indexed_task(name, text_a, text_b, labels, label="label", id="index", **options):
+    """Returns a task whose files have the same named columns; the test file has no label."""
+    files = {split: GlueFile(f"{split}.tsv", text_a, text_b, label, id) for split in ("train", "dev")}
+    files["test"] = GlueFile("test.tsv", text_a, text_b, None, id or "index")
+    tfds = TfdsSource(f"glue/{name.replace('-', '')}", text_a, text_b)
+    return GlueTask(name, files, labels, tfds, **options)
 
 
-def _indexed(text_a, text_b, label, id="index"):
-    """Returns files with the same named columns; the test file has no label."""
-    labelled = {name: GlueFile(f"{name}.tsv", text_a, text_b, label, id) for name in ("train", "dev")}
-    return _files(**labelled, test=GlueFile("test.tsv", text_a, text_b, None, id if id else "index"))
-
-
-def _mnli_files(kind):
-    return _files(
-        train=GlueFile("train.tsv", 8, 9, label=-1, id=0),
-        dev=GlueFile(f"dev_{kind}.tsv", 8, 9, label=-1, id=0),
-        test=GlueFile(f"test_{kind}.tsv", 8, 9, id=0),
-    )
-
-
-def _mnli_tfds(kind):
-    splits = (("train", "train"), ("dev", f"validation_{kind}"), ("test", f"test_{kind}"))
-    return TfdsSource("glue/mnli", "premise", "hypothesis", splits)
+def _mnli_task(name, genres):
+    files = {
+        "train": GlueFile("train.tsv", 8, 9, label=-1, id=0),
+        "dev": GlueFile(f"dev_{genres}.tsv", 8, 9, label=-1, id=0),
+        "test": GlueFile(f"test_{genres}.tsv", 8, 9, id=0),
+    }
+    splits = (("train", "train"), ("dev", f"validation_{genres}"), ("test", f"test_{genres}"))
+    return GlueTask(name, files, _THREE_WAY, TfdsSource("glue/mnli", "premise", "hypothesis", splits))
 
 
 def _swag_file(name, label=None):
@@ -112,106 +105,66 @@ _TWO_WAY = ("entailment", "not_entailment")
 _TASKS = (
     GlueTask(
         name="cola",
-        kind="single_label",
-        files=_files(
-            train=GlueFile("train.tsv", 3, label=1, has_header=False),
-            dev=GlueFile("dev.tsv", 3, label=1, has_header=False),
-            test=GlueFile("test.tsv", 1, id=0),
-        ),
+        files={
+            "train": GlueFile("train.tsv", 3, label=1, has_header=False),
+            "dev": GlueFile("dev.tsv", 3, label=1, has_header=False),
+            "test": GlueFile("test.tsv", 1, id=0),
+        },
         labels=_BINARY,
-        metrics=("matthews", "accuracy"),
         tfds=TfdsSource("glue/cola", "sentence"),
+        metrics=("matthews", "accuracy"),
     ),
-    GlueTask(
-        name="sst-2",
-        kind="single_label",
-        files=_indexed("sentence", None, "label", id=None),
-        labels=_BINARY,
-        tfds=TfdsSource("glue/sst2", "sentence"),
-    ),
+    _indexed_task("sst-2", "sentence", None, _BINARY, id=None),
     GlueTask(
         name="mrpc",
-        kind="single_label",
-        files=_files(
-            train=GlueFile("train.tsv", 3, 4, label=0),
-            dev=GlueFile("dev.tsv", 3, 4, label=0),
-            test=GlueFile("test.tsv", 3, 4, id=0),
-        ),
+        files={
+            "train": GlueFile("train.tsv", 3, 4, label=0),
+            "dev": GlueFile("dev.tsv", 3, 4, label=0),
+            "test": GlueFile("test.tsv", 3, 4, id=0),
+        },
         labels=_BINARY,
-        metrics=("f1", "accuracy"),
         tfds=TfdsSource("glue/mrpc", "sentence1", "sentence2"),
-    ),
-    GlueTask(
-        name="sts-b",
-        kind="regression",
-        files=_indexed("sentence1", "sentence2", "score"),
-        labels=(),
-        metrics=("spearman", "pearson"),
-        tfds=TfdsSource("glue/stsb", "sentence1", "sentence2"),
-    ),
-    GlueTask(
-        name="qqp",
-        kind="single_label",
-        files=_indexed("question1", "question2", "is_duplicate", id="id"),
-        labels=_BINARY,
         metrics=("f1", "accuracy"),
-        tfds=TfdsSource("glue/qqp", "question1", "question2"),
     ),
-    GlueTask("mnli", "single_label", _mnli_files("matched"), _THREE_WAY, tfds=_mnli_tfds("matched")),
-    GlueTask("mnli-mm", "single_label", _mnli_files("mismatched"), _THREE_WAY, tfds=_mnli_tfds("mismatched")),
-    GlueTask(
-        name="qnli",
-        kind="single_label",
-        files=_indexed("question", "sentence", "label"),
-        labels=_TWO_WAY,
-        tfds=TfdsSource("glue/qnli", "question", "sentence"),
-    ),
-    GlueTask(
-        name="rte",
-        kind="single_label",
-        files=_indexed("sentence1", "sentence2", "label"),
-        labels=_TWO_WAY,
-        tfds=TfdsSource("glue/rte", "sentence1", "sentence2"),
-    ),
-    GlueTask(
-        name="wnli",
-        kind="single_label",
-        files=_indexed("sentence1", "sentence2", "label"),
-        labels=_BINARY,
-        tfds=TfdsSource("glue/wnli", "sentence1", "sentence2"),
-    ),
+    _indexed_task("sts-b", "sentence1", "sentence2", (), "score", kind="regression", metrics=("spearman", "pearson")),
+    _indexed_task("qqp", "question1", "question2", _BINARY, "is_duplicate", "id", metrics=("f1", "accuracy")),
+    _mnli_task("mnli", "matched"),
+    _mnli_task("mnli-mm", "mismatched"),
+    _indexed_task("qnli", "question", "sentence", _TWO_WAY),
+    _indexed_task("rte", "sentence1", "sentence2", _TWO_WAY),
+    _indexed_task("wnli", "sentence1", "sentence2", _BINARY),
     GlueTask(
         name="ax",
-        kind="single_label",
-        files=_files(test=GlueFile("diagnostic.tsv", "sentence1", "sentence2", id="index")),
+        files={"test": GlueFile("diagnostic.tsv", "sentence1", "sentence2", id="index")},
         labels=_THREE_WAY,
-        metrics=("matthews", "accuracy"),
         tfds=TfdsSource("glue/ax", "premise", "hypothesis", (("test", "test"),)),
+        metrics=("matthews", "accuracy"),
     ),
     GlueTask(
         name="xnli",
-        kind="single_label",
-        files=_files(
-            train=GlueFile("multinli/multinli.train.{language}.tsv", 0, 1, label=2),
-            dev=GlueFile("xnli.dev.tsv", 6, 7, label=1, language=0),
-            test=GlueFile("xnli.test.tsv", 6, 7, label=1, language=0),
-        ),
+        files={
+            "train": GlueFile("multinli/multinli.train.{language}.tsv", 0, 1, label=2),
+            "dev": GlueFile("xnli.dev.tsv", 6, 7, label=1, language=0),
+            "test": GlueFile("xnli.test.tsv", 6, 7, label=1, language=0),
+        },
         labels=_THREE_WAY,
-        other_spellings=(("contradictory", "contradiction"),),
+        other_spellings={"contradictory": "contradiction"},
     ),
     GlueTask(
         name="swag",
-        kind="multiple_choice",
-        files=_files(_swag_file("train.csv", "label"), _swag_file("val.csv", "label"), _swag_file("test.csv")),
+        files={
+            "train": _swag_file("train.csv", "label"),
+            "dev": _swag_file("val.csv", "label"),
+            "test": _swag_file("test.csv"),
+        },
         labels=("0", "1", "2", "3"),
+        kind="multiple_choice",
     ),
 )
-
-# Alternative names of tasks.
-ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "diagnostic": "ax", "mnli-m": "mnli"}
+_ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "diagnostic": "ax", "mnli-m": "mnli"}
 
 GLUE_TASKS: dict[str, GlueTask] = {task.name: task for task in _TASKS}
-GLUE_TASKS |= {alias: GLUE_TASKS[name] for alias, name in ALIASES.items()}
+GLUE_TASKS |= {alias: GLUE_TASKS[name] for alias, name in _ALIASES.items()}
 
 
 def find_task(name: str) -> GlueTask:
@@ -223,3 +176,108 @@ def find_task(name: str) -> GlueTask:
             "(for other data, give your own files)"
         )
     return task
+
+
+def read_glue(
+    task: GlueTask, data_dir: str | os.PathLike, split: str, xnli_language: str = "zh", skip_bad_rows: bool = False
+) -> list[Example]:
+    """Reads one split ("train", "dev" or "test") of a task from the folder with its distributed files.
+
+    Raises:
+        FileNotFoundError: the folder does not contain the file.
+        ValueError: the task has no such file, or a row is unreadable (names file and line).
+    """
+    path = paths.join(data_dir, *_file_of(task, split).name.format(language=xnli_language).split("/"))
+    if not paths.is_file(path):
+        names = ", ".join(other.name.format(language=xnli_language) for other in task.files.values())
+        needed = f"the task {task.name} needs the files {names}, named as distributed"
+        raise FileNotFoundError(f'there is no "{path}"; {needed}, in the data folder')
+    return read_glue_file(task, path, split, xnli_language, skip_bad_rows)
+
+
+def read_glue_file(
+    task: GlueTask, path: str | os.PathLike, split: str, xnli_language: str = "zh", skip_bad_rows: bool = False
+) -> list[Example]:
+    """Reads a file in the format of one split of a task; see `read_glue`.
+
+    Differs from the original: a short row causes an error that names it, and examples of test files have no label (in
+    the original they have the first label).
+    """
+    file = _file_of(task, split)
+    name = paths.name(path)
+    rows = list(iterate_rows(path, file.is_csv))
+    places = _find_places(file, rows[0], name)
+    if file.has_header:
+        header, *rows = rows
+        if file.label is not None and header.cells[places[file.label]] in task.labels:
+            raise ValueError(
+                f"{name} line {header.line}: this is an example, but the first line of this file of {task.name} names "
+                "the columns; put the header back"
+            )
+    if file.language is not None:
+        rows = _rows_of_language(rows, places[file.language], xnli_language, name)
+    bad_rows, examples = BadRows(name, skip_bad_rows), []
+    for number, row in enumerate(rows):
+        try:
+            examples.append(_make_example(task, file, places, row.cells, number, f"{name} line {row.line}"))
+        except ValueError as error:
+            bad_rows.add(row.line, str(error))
+    bad_rows.report()
+    if not examples:
+        raise ValueError(f"{os.fspath(path)} has no example; give a file with at least one")
+    return examples
+
+
+def _file_of(task, split):
+    if split not in task.files:
+        raise ValueError(f"the task {task.name} has no {split} file, only {', '.join(task.files)}; leave this step out")
+    return task.files[split]
+
+
+def _find_places(file, first, name):
+    """Returns the index of each column of a file, given its first row."""
+    columns = [file.text_a, file.text_b, file.label, file.id, file.language, *file.choices]
+    places, advice = {}, "give the file as distributed"
+    for column in (column for column in columns if column is not None):
+        if isinstance(column, int):
+            places[column] = column % len(first.cells) if column < 0 else column
+        elif column in first.cells:
+            places[column] = first.cells.index(column)
+        else:
+            names = list_columns(first.cells)
+            raise ValueError(f'{name} line {first.line}: no column "{column}" among {names}; {advice}')
+    num_cells = max(places.values()) + 1
+    if len(first.cells) < num_cells:
+        found = f"{len(first.cells)} cells, but this file has at least {num_cells}"
+        raise ValueError(f"{name} line {first.line}: {found}; {advice}")
+    return places
+
+
+def _make_example(task, file, places, cells, number, source):
+    """Returns the example of a row; the caller adds file and line to a ValueError."""
+    num_cells = max(places.values()) + 1
+    if len(cells) < num_cells:
+        raise ValueError(f"{len(cells)} of at least {num_cells} cells; restore the row")
+    values = {column: cells[place] for column, place in places.items()}
+    label, text_b = values.get(file.label), values.get(file.text_b)
+    if label is not None and task.kind == "regression":
+        label = to_number(label)
+        if label is None:
+            raise ValueError(f'the label "{values[file.label]}" is not a finite number; correct it')
+    return Example(
+        id=str(number) if file.id is None else values[file.id],
+        text_a=values[file.text_a],
+        text_b=None if file.choices else text_b,
+        label=task.other_spellings.get(label, label),
+        choices=tuple(f"{text_b} {values[ending]}" for ending in file.choices),
+        source=source,
+    )
+
+
+def _rows_of_language(rows, place, language, name):
+    languages = sorted({row.cells[place] for row in rows if len(row.cells) > place})
+    if language not in languages:
+        raise ValueError(f'{name} has no rows of the language "{language}"; it has {", ".join(languages)}')
+    chosen = [row for row in rows if len(row.cells) <= place or row.cells[place] == language]
+    log.info("%s: %s of %s rows are of the language %s", name, f"{len(chosen):,}", f"{len(rows):,}", language)
+    return chosen

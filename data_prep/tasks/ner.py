@@ -11,28 +11,24 @@ import collections
 import dataclasses
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.special
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.text.tokenization import FullTokenizer, convert_tokens_to_ids
+from bert_keras.data_prep.tasks.encoding import special_ids
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 log = logging.getLogger("bert_keras")
 
 NOT_COUNTED = -1
 
-_SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[UNK]")
-
 
 def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
     """Returns the tags to learn: O first, then sorted B- and I- of every type that occurs, or B and I without types.
 
-    Every type gets both tags. A type with only one-word entities in a small file may have longer entities in another.
-
-    Raises:
-        ValueError: the sentences contain no entity.
+    Every type gets both tags: one with only one-word entities in a small file may have longer entities in another.
     """
     types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"})
     if not types:
@@ -44,7 +40,7 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
 
 
 def check_tags(sentences: Sequence[Sentence], tags: Sequence[str]) -> None:
-    """Raises ValueError if a tag is not in `tags`, those of training; names file and line of the first such word."""
+    """Raises ValueError, with file and line, if a tag is not in `tags`, those of training."""
     known = set(tags)
     for sentence in sentences:
         for word, tag in enumerate(sentence.tags or ()):
@@ -66,40 +62,30 @@ def make_features(
     """Converts sentences to windows of tokens: one for each sentence, or several that overlap for a long sentence.
 
     Windows begin and end between words. A word counts only in the window with the most context: the most tokens on the
-    side that has fewer. A word without tokens (only control characters) becomes one [UNK].
-
-    Args:
-        sentences: sentences without tags get no labels.
-        tags: names in the order of their ids.
-        max_seq_length: T, including [CLS] and [SEP].
-        document_context: fills the remaining room with neighbouring sentences of the document, with as many tokens on
-            the left as on the right if possible (paper: "the maximal document context provided by the data").
-        counts: if given, replaces the log lines: "windows" grows by the number of sentences with several windows, "cut"
-            by that of distinct truncated words.
+    side that has fewer. A word without tokens (only control characters) becomes one [UNK]. `document_context` fills the
+    remaining room with neighbouring sentences, with as many tokens on the left as on the right if possible (paper: "the
+    maximal document context provided by the data"). If `counts` is given, it replaces the log lines: "windows" grows by
+    the number of sentences with several windows, "cut" by that of distinct truncated words.
 
     Returns:
         dict of int32 [N, T] "input_ids", int8 [N, T] "input_mask" and "segment_ids", int32 [N, T] "label_ids" (the tag
         at the first token of each word that counts, else -1), int32 [N] "sentence_index" and int32 [N, T] "word_index"
         (the index in its sentence of the word that counts here, else -1).
-
-    Raises:
-        ValueError: a tag is not in `tags`; max_seq_length has no room for a word; the vocabulary lacks [CLS], [SEP] or
-            [UNK].
     """
     room = max_seq_length - 2
     if room < 1:
         raise ValueError(f"--max_seq_length is {max_seq_length}, but must be 3 or more: [CLS], a token and [SEP]")
     check_tags(sentences, tags)
-    cls_id, sep_id, unk_id = convert_tokens_to_ids(tokenizer.vocab, _SPECIAL_TOKENS)
-    pieces = _Pieces(tokenizer, unk_id, room)
+    cls_id, sep_id, unk_id = special_ids(tokenizer.vocab, ("[CLS]", "[SEP]", "[UNK]"))
+    ids_of_words, cut_words = _encode_words(sentences, tokenizer, unk_id, room)
     windows = []
-    for first, document in _texts(sentences, document_context):
-        windows += _windows_of_text(first, document, pieces, room, document_context)
+    for first, text in _texts(sentences, document_context):
+        windows += _windows_of_text(first, text, ids_of_words, room, document_context)
     if counts is None:
-        _report(sentences, windows, pieces, room, document_context)
+        _report(sentences, windows, cut_words, room, document_context)
     else:
         num_windows = np.bincount([window.sentence for window in windows], minlength=1)
-        counts.update(windows=int((num_windows > 1).sum()), cut=len(pieces.cut_words))
+        counts.update(windows=int((num_windows > 1).sum()), cut=len(cut_words))
 
     shape = (len(windows), max_seq_length)
     features = {
@@ -125,16 +111,9 @@ def make_features(
 def tags_from_logits(
     features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence], tags: Sequence[str]
 ) -> list[list[str]]:
-    """Returns the best tag of each word, a list for each sentence.
+    """Returns the best tag of each word, a list for each sentence; raises ValueError if a logit is not finite.
 
-    Args:
-        features: of these sentences, from `make_features`.
-        logits: float32 [N, T, C].
-        sentences: as given to `make_features`.
-        tags: names in the order of their ids.
-
-    Raises:
-        ValueError: a logit is not finite.
+    The logits are float32 [N, T, C], of features from `make_features`; the tags are in the order of their ids.
     """
     best = _scores_of_words(features, logits, sentences).argmax(axis=-1)
     return _split([tags[number] for number in best], sentences)
@@ -143,7 +122,7 @@ def tags_from_logits(
 def confidences_from_logits(
     features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence]
 ) -> list[list[float]]:
-    """Returns the probability of each word's best tag; arguments and errors as in `tags_from_logits`."""
+    """Returns the probability of each word's best tag; see `tags_from_logits`."""
     scores = _scores_of_words(features, logits, sentences).astype(np.float64)
     return _split(scipy.special.softmax(scores, axis=-1).max(axis=-1).tolist(), sentences)
 
@@ -170,20 +149,16 @@ def _split(values, sentences):
     return [list(itertools.islice(iterator, len(sentence.words))) for sentence in sentences]
 
 
-class _Pieces(dict):
-    """The token ids of each distinct word: at least one, and at most `room`."""
-
-    def __init__(self, tokenizer, unk_id, room):
-        super().__init__()
-        self._tokenizer, self._unk_id, self._room = tokenizer, unk_id, room
-        self.cut_words = set()
-
-    def __missing__(self, word):
-        ids = self._tokenizer.encode(word) or [self._unk_id]
-        if len(ids) > self._room:
-            self.cut_words.add(word)
-        self[word] = ids[: self._room]
-        return self[word]
+def _encode_words(sentences, tokenizer, unk_id, room):
+    """Returns the token ids of each distinct word, at least one and at most `room`, and the set of truncated words."""
+    ids_of_words, cut_words = {}, set()
+    for word in itertools.chain.from_iterable(sentence.words for sentence in sentences):
+        if word not in ids_of_words:
+            ids = tokenizer.encode(word) or [unk_id]
+            ids_of_words[word] = ids[:room]
+            if len(ids) > room:
+                cut_words.add(word)
+    return ids_of_words, cut_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,17 +171,20 @@ class _Window:
     columns: list[int]
 
 
-def _texts(sentences, document_context) -> Iterator[tuple[int, Sequence[Sentence]]]:
+def _texts(sentences, document_context):
     """Yields documents or single sentences, each with the index of its first sentence."""
-    numbers = range(len(sentences))
-    of_text = (lambda number: sentences[number].document) if document_context else None
-    for _, group in itertools.groupby(numbers, of_text):
-        group = list(group)
-        yield group[0], sentences[group[0] : group[-1] + 1]
+    if not document_context:
+        yield from ((number, [sentence]) for number, sentence in enumerate(sentences))
+        return
+    first = 0
+    for _, group in itertools.groupby(sentences, lambda sentence: sentence.document):
+        text = list(group)
+        yield first, text
+        first += len(text)
 
 
-def _windows_of_text(first, sentences, pieces, room, document_context):
-    ids = [pieces[word] for sentence in sentences for word in sentence.words]
+def _windows_of_text(first, sentences, ids_of_words, room, document_context):
+    ids = [ids_of_words[word] for sentence in sentences for word in sentence.words]
     offsets = [0, *itertools.accumulate(map(len, ids))]
     windows, start = [], 0
     for number, sentence in enumerate(sentences, first):
@@ -257,25 +235,18 @@ def _widen(offsets, left, right, room):
     return wide_left, min(wide_right, len(offsets) - 1)
 
 
-def _report(sentences, windows, pieces, room, document_context):
+def _report(sentences, windows, cut_words, room, document_context):
     """Logs a missing division into documents, the sentences with several windows, and the truncated words."""
-    path = sentences[0].path
-    where = f"{path}: " if path else ""
+    where = f"{sentences[0].path}: " if sentences[0].path else ""
     if document_context and len({sentence.document for sentence in sentences}) == 1:
-        log.info(
-            "%sall %d sentences are treated as one document, because nothing marks the start of another",
-            *(where, len(sentences)),
-        )
+        treated = f"all {len(sentences)} sentences are treated as one document"
+        log.info("%s%s, because nothing marks the start of another", where, treated)
     num_windows = np.bincount([window.sentence for window in windows], minlength=1)
     num_windows = num_windows[num_windows > 1]
     if len(num_windows):
-        share = 100 * len(num_windows) / len(sentences)
-        log.info(
-            "%s%d of %d sentences (%.1f %%) are longer than %d tokens and read in %d overlapping windows",
-            *(where, len(num_windows), len(sentences), share, room, num_windows.sum()),
-        )
-    if pieces.cut_words:
-        log.warning(
-            '%s%d words have more than %d tokens, for example "%s"; only the first %d tokens are used',
-            *(where, len(pieces.cut_words), room, min(pieces.cut_words)[:40], room),
-        )
+        share = f"{100 * len(num_windows) / len(sentences):.1f} %"
+        long = f"{len(num_windows)} of {len(sentences)} sentences ({share}) are longer than {room} tokens"
+        log.info("%s%s and read in %d overlapping windows", where, long, num_windows.sum())
+    if cut_words:
+        long = f'{len(cut_words)} words have more than {room} tokens, for example "{min(cut_words)[:40]}"'
+        log.warning("%s%s; only the first %d tokens are used", where, long, room)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.squad import Passage, PassagePieces, SquadExample
+from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample
 from bert_keras.data_prep.text.tokenization import BasicTokenizer
 
 log = logging.getLogger("bert_keras")
@@ -25,15 +25,10 @@ NO_ANSWER = 1_000_000.0
 
 @dataclasses.dataclass(frozen=True)
 class AnswerSettings:
-    """Settings for choosing answers.
+    """Settings for choosing answers: the flags of run_squad.py.
 
-    Attributes:
-        n_best_size: the number of answers to keep, and of start and end positions to consider in each window.
-        max_answer_length: the maximum number of tokens of an answer.
-        version_2_with_negative: whether questions may have no answer.
-        null_score_diff_threshold: a question with greater odds has no answer.
-        answer_text: "release" for the text that the original BERT projects, "offsets" for the text in the passage.
-        verbose_logging: whether to log each text that the projection does not find.
+    A question with null odds greater than `null_score_diff_threshold` has no answer. `answer_text` is "release" for the
+    text that the original BERT projects, "offsets" for the text in the passage.
     """
 
     n_best_size: int = 20
@@ -46,14 +41,10 @@ class AnswerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One of the n best answers to a question.
+    """One of the n best answers to a question; no answer has the text "" and no place.
 
-    Attributes:
-        text: "" means no answer.
-        probability: among the candidates of the question.
-        start_logit, end_logit: of its first and its last token.
-        start: position in the passage where it starts; None if it is not from the passage.
-        end: position where it ends. passage[start:end] is the text, except for white space other than single spaces.
+    `start_logit` and `end_logit` are those of its first and its last token. passage[start:end] is the text, except for
+    white space other than single spaces.
     """
 
     text: str
@@ -66,15 +57,10 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The answer to a question.
+    """The answer to a question, and its candidates, the most probable first; the text "" means no answer.
 
-    Attributes:
-        question_id: str.
-        text: the answer; "" for no answer.
-        candidates: list of Candidate, the most probable first.
-        best: the best candidate from the passage, or None.
-        null_odds: the summed logits of no answer minus those of the best candidate; the higher, the likelier is no
-            answer. None unless version_2_with_negative.
+    `best` is the best candidate from the passage. `null_odds` are the summed logits of no answer minus those of `best`:
+    the higher, the likelier is no answer; None unless version_2_with_negative.
     """
 
     question_id: str
@@ -92,23 +78,11 @@ def find_answers(
     tokenizer,
     settings: AnswerSettings,
 ) -> list[Answer]:
-    """Chooses the answers to all questions.
+    """Chooses the answers to all questions from the logits of their windows, float [N, T].
 
     Differs from the original: if no window has a candidate, its version 2 mode ends with an error. Here the answer is
-    "" with null odds of 1000000. In version 1 the answer is "empty", as in the original.
-
-    Args:
-        examples: as given to `make_features`.
-        features: from `make_features`.
-        start_logits, end_logits: float [N, T].
-        tokenizer: FullTokenizer.
-        settings: see `AnswerSettings`.
-
-    Returns:
-        list of Answer, in the order of the examples.
-
-    Raises:
-        ValueError: a logit is not finite, or the shapes of logits and features differ.
+    "" with null odds of 1000000. In version 1 the answer is "empty", as in the original. Raises ValueError if a logit
+    is not finite.
     """
     if not start_logits.shape == end_logits.shape == features["input_ids"].shape:
         raise ValueError(
@@ -121,7 +95,12 @@ def find_answers(
         rows = {name: values[start:stop] for name, values in features.items()}
         # As in the original, logits are summed in double precision. [W, 2, T]
         logits = np.stack((start_logits[start:stop], end_logits[start:stop]), axis=1).astype(np.float64)
-        _check_finite(logits, example.question_id)
+        num_broken = np.count_nonzero(~np.isfinite(logits))
+        if num_broken:
+            raise ValueError(
+                f'{num_broken} of the {logits.size} logits of question "{example.question_id}" are not finite: the '
+                "weights of the model are broken; take an earlier checkpoint, or train with a lower learning rate"
+            )
         answers.append(_answer(example, rows, logits, tokenizer, settings))
     return answers
 
@@ -136,40 +115,31 @@ def report_unanswered(answers: Sequence[Answer]) -> None:
 
 def predictions_json(answers: Sequence[Answer]) -> str:
     """Returns the text of predictions.json: the answer to each question by its id."""
-    return _to_json({answer.question_id: answer.text for answer in answers})
+    return json.dumps({answer.question_id: answer.text for answer in answers}, indent=4) + "\n"
 
 
 def nbest_json(answers: Sequence[Answer]) -> str:
     """Returns the text of nbest_predictions.json: the candidates of each question by its id."""
     names = ("text", "probability", "start_logit", "end_logit")
-    return _to_json(
-        {
-            answer.question_id: [{name: getattr(candidate, name) for name in names} for candidate in answer.candidates]
-            for answer in answers
-        }
-    )
+    candidates = {
+        answer.question_id: [{name: getattr(candidate, name) for name in names} for candidate in answer.candidates]
+        for answer in answers
+    }
+    return json.dumps(candidates, indent=4) + "\n"
 
 
 def null_odds_json(answers: Sequence[Answer]) -> str:
     """Returns the text of null_odds.json: the no-answer odds of each question by its id."""
-    return _to_json({answer.question_id: answer.null_odds for answer in answers})
+    return json.dumps({answer.question_id: answer.null_odds for answer in answers}, indent=4) + "\n"
 
 
 def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> tuple[int, int] | None:
     """Finds the text of some tokens in their words, which have the original case, accents and spaces.
 
     If the text occurs several times, the first place counts. Positions are mapped by counting characters without
-    spaces.
+    spaces. In both texts, words are separated by single spaces. Returns (start, end) in `original`; None if the text is
+    not found, or the tokenizer changes the number of characters. The original BERT then takes all of `original`.
     Source: `get_final_text` of the original run_squad.py.
-
-    Args:
-        piece_text: the tokens joined to words, with single spaces between the words.
-        original: the words of the passage, with single spaces between them.
-        basic_tokenizer: BasicTokenizer with the model's casing.
-
-    Returns:
-        (start, end) in `original`; None if the text is not found, or the tokenizer changes the number of characters.
-        The original BERT then takes all of `original`.
     """
     tokenized = " ".join(basic_tokenizer.tokenize(original))
     start = tokenized.find(piece_text)
@@ -180,15 +150,6 @@ def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> 
         return None
     first = start - tokenized.count(" ", 0, start)
     return places[first], places[first + len(piece_text) - piece_text.count(" ") - 1] + 1
-
-
-def _check_finite(logits, question_id):
-    num_broken = np.count_nonzero(~np.isfinite(logits))
-    if num_broken:
-        raise ValueError(
-            f'{num_broken} of the {logits.size} logits of question "{question_id}" are not finite: the weights of the '
-            "model are broken; take an earlier checkpoint, or train with a lower learning rate"
-        )
 
 
 def _answer(example, rows, logits, tokenizer, settings):
@@ -307,13 +268,9 @@ class _Texts:
 
     @functools.cached_property
     def _pieces(self):
-        return PassagePieces(self._passage, self._tokenizer)
+        return PassageTokens(self._passage, self._tokenizer)
 
     def _by_offsets(self, window, start, end):
         first = self._rows["doc_start"][window] - int(np.argmax(self._rows["token_to_orig_map"][window] >= 0))
         place = int(self._pieces.starts[first + start]), int(self._pieces.ends[first + end])
         return self._passage.text[slice(*place)], *place
-
-
-def _to_json(values):
-    return json.dumps(values, indent=4) + "\n"

@@ -1,27 +1,25 @@
-"""Reads the JSON of SQuAD 1.1 and 2.0, and reports where it is invalid."""
+"""Reads the JSON of SQuAD 1.1 and 2.0 into questions, and reports where it is invalid."""
 
 import collections
+import dataclasses
 import json
+import logging
+from collections.abc import Sequence
 
+from bert_keras.data_prep.tasks.squad import Passage, SquadExample
 from bert_keras.storage.json_files import read_json
 
+log = logging.getLogger("bert_keras")
+
 _SHAPE = 'SQuAD is {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ...}]}]}]}'
+_TYPE_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
 
 def read_articles(path: str) -> list[dict]:
     """Reads a SQuAD file of either version and checks that every question has the required values.
 
-    Args:
-        path: a JSON file.
-
-    Returns:
-        The articles of its "data", with ids as str: `paragraphs`, each with `context` and `qas`, each of these with
-        `id`, `question` and optionally `answers` (`text`, `answer_start`) and `is_impossible`.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not JSON (see `storage.json_files.read_json`), has another structure, or has no
-            question.
+    Returns the articles of its "data", with ids as str: `paragraphs`, each with `context` and `qas`, each of these with
+    `id`, `question` and optionally `answers` (`text`, `answer_start`) and `is_impossible`.
     """
     content = read_json(path, "give a file of SQuAD's JSON")
     articles = content.get("data") if isinstance(content, dict) else None
@@ -40,19 +38,10 @@ def read_articles(path: str) -> list[dict]:
     return articles
 
 
-def repeated_ids(articles: list[dict]) -> list[str]:
-    """Returns the ids that several questions of articles from `read_articles` have, each once."""
-    counts = collections.Counter(question["id"] for question in _questions(articles))
-    return [id_ for id_, count in counts.items() if count > 1]
-
-
 def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[str]:
     """Returns the ids of questions that cannot be scored, because the file lacks their answers.
 
-    Args:
-        articles: from `read_articles`.
-        version_2_with_negative: whether an empty list of answers, or is_impossible, means that the question has no
-            answer.
+    With `version_2_with_negative`, an empty list of answers, or is_impossible, means that the question has no answer.
     """
     return [
         question["id"]
@@ -62,10 +51,94 @@ def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[
     ]
 
 
+def make_examples(
+    articles: Sequence[dict], path: str, is_training: bool, version_2_with_negative: bool
+) -> list[SquadExample]:
+    """Makes examples of the articles from `read_articles`, in the order of the file; raises ValueError for bad ones.
+
+    In training, a question whose answer is not at its `answer_start` is left out, as in the original BERT; the log
+    reports how many and lists up to five. Prediction ignores answers.
+    Source: `read_squad_examples` of the original run_squad.py.
+    """
+    _check_ids(articles, path, is_training)
+    examples, misplaced = [], []
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            passage = Passage(paragraph["context"])
+            for question in paragraph["qas"]:
+                example = SquadExample(question["id"], question["question"], passage)
+                if is_training:
+                    example = _with_answer(example, question, path, version_2_with_negative)
+                if example is None:
+                    misplaced.append(question["id"])
+                else:
+                    examples.append(example)
+    if misplaced:
+        shown = ", ".join(misplaced[:5]) + (", ..." if len(misplaced) > 5 else "")
+        if not examples:
+            raise ValueError(
+                f"{path}: no answer is at its answer_start ({shown}), so no question is left to train on; "
+                "answer_start counts the characters of the context from 0"
+            )
+        count = f"{len(misplaced)} of {len(misplaced) + len(examples)} questions are left out"
+        log.warning("%s: %s, because their answer is not at its answer_start: %s", path, count, shown)
+    return examples
+
+
 def _questions(articles):
     for article in articles:
         for paragraph in article["paragraphs"]:
             yield from paragraph["qas"]
+
+
+def _check_ids(articles, path, is_training):
+    counts = collections.Counter(question["id"] for question in _questions(articles))
+    repeated = [id_ for id_, count in counts.items() if count > 1]
+    if repeated and not is_training:
+        raise ValueError(
+            f'{path} has more than one question with the id "{repeated[0]}", but predictions need unique ids; '
+            "give each question its own id"
+        )
+    if repeated:
+        log.warning("%s: %d ids occur more than once; training uses all their questions", path, len(repeated))
+
+
+def _with_answer(example, question, path, version_2_with_negative):
+    """Returns the example with the answer of its question in the file; None if the answer is not at its position."""
+    name = f'{path} question "{question["id"]}"'
+    answers = question.get("answers", [])
+    if version_2_with_negative:
+        if "is_impossible" not in question:
+            raise ValueError(
+                f'{name} lacks "is_impossible", which every question of SQuAD 2.0 has; '
+                "add it, or leave out --version_2_with_negative for SQuAD 1.1"
+            )
+        if question["is_impossible"]:
+            return dataclasses.replace(example, is_impossible=True)
+    elif question.get("is_impossible"):
+        raise ValueError(f"{name} is marked is_impossible, as in SQuAD 2.0; give --version_2_with_negative")
+    if not answers:
+        advice = "give --version_2_with_negative for SQuAD 2.0"
+        if version_2_with_negative:
+            advice = 'set its "is_impossible" to true'
+        raise ValueError(f"{name} has no answer; to train on it, {advice}, or take it out")
+    if len(answers) > 1:
+        raise ValueError(
+            f"{name} has {len(answers)} answers, but training needs exactly one; train on a training file, "
+            "as those for evaluation have several, or keep one of them"
+        )
+    text, offset = answers[0]["text"], answers[0]["answer_start"]
+    if not text.strip():
+        raise ValueError(f"{name} has an answer without text; give its text, or take the question out")
+    passage = example.passage
+    if not 0 <= offset <= offset + len(text) <= len(passage.text):
+        return None
+    start, end = passage.word_at(offset), passage.word_at(offset + len(text) - 1)
+    # The answer is split at all Unicode white space, the passage only at five characters. So an answer with a no-break
+    # space is not found.
+    if " ".join(text.split()) not in " ".join(passage.words[start : end + 1]):
+        return None
+    return dataclasses.replace(example, answer_text=text, start_position=start, end_position=end)
 
 
 def _check_paragraph(paragraph, path, where):
@@ -73,34 +146,24 @@ def _check_paragraph(paragraph, path, where):
     _value(paragraph, "context", str, where)
     questions = _value(paragraph, "qas", list, where)
     for number, question in enumerate(questions, 1):
-        id_ = _text_id(question, f"{where} question {number}")
-        name = f'{path} question "{id_}"'
+        _use_whole_number(question, "id")
+        if isinstance(question, dict) and type(question.get("id")) is int:
+            question["id"] = str(question["id"])  # predictions have it as a JSON key
+        name = f'{path} question "{_value(question, "id", str, f"{where} question {number}")}"'
         _value(question, "question", str, name)
         for answer in _value(question, "answers", list, name) if "answers" in question else []:
             _value(answer, "text", str, f"{name}, in its answers,")
-            _whole_number(answer, "answer_start")
+            _use_whole_number(answer, "answer_start")
             _value(answer, "answer_start", int, f"{name}, in its answers,")
         if "is_impossible" in question:
             _value(question, "is_impossible", bool, name)
     return len(questions)
 
 
-def _text_id(question, where):
-    """Returns the id of a question; a number becomes a str, because predictions have it as a JSON key."""
-    if isinstance(question, dict):
-        _whole_number(question, "id")
-        if isinstance(question.get("id"), int) and not isinstance(question["id"], bool):
-            question["id"] = str(question["id"])
-    return _value(question, "id", str, where)
-
-
-def _whole_number(holder, key):
+def _use_whole_number(holder, key):
     """Converts a value such as 3.0 to 3 in place."""
     if isinstance(holder, dict) and isinstance(holder.get(key), float) and holder[key].is_integer():
         holder[key] = int(holder[key])
-
-
-_NAMES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
 
 def _value(holder, key, kind, where):
@@ -111,7 +174,7 @@ def _value(holder, key, kind, where):
         raise ValueError(f'{where} lacks "{key}"; {_SHAPE}')
     value = holder[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ValueError(f'{where} has {_shown(value)} for "{key}", which must be {_NAMES[kind]}')
+        raise ValueError(f'{where} has {_shown(value)} for "{key}", which must be {_TYPE_NAMES[kind]}')
     return value
 
 

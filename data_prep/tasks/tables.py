@@ -1,21 +1,17 @@
 """Reads the rows of CSV, TSV and JSON lines, each with the number of its first line."""
 
+import collections
 import csv
 import heapq
 import io
+import itertools
 import logging
 import math
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from bert_keras.data_prep.tasks.table_format import (
-    find_delimiter,
-    is_quoted_tsv,
-    next_row,
-    separator_line,
-    unify_line_ends,
-)
 from bert_keras.storage import paths, text_files
 from bert_keras.storage.json_files import parse_json
 
@@ -24,6 +20,17 @@ log = logging.getLogger("bert_keras")
 TSV_ENDINGS = (".tsv", ".txt")
 JSON_ENDINGS = (".jsonl", ".json")
 ENDINGS = (".csv", *TSV_ENDINGS, *JSON_ENDINGS)
+
+_NEEDED = "give a file with rows"
+_LARGEST_CELL = 2**31 - 1
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_ROWS_LOOKED_AT = 1000
+_CHARACTERS_LOOKED_AT = 1 << 20
+# Excel takes the delimiter from a first line such as sep=; in every country.
+_SEPARATOR_LINE = re.compile(r'"?sep=([^\r\n"])"?\r*(?:\n|$)', re.IGNORECASE)
+_COMMA_OUTSIDE_NUMBER = re.compile(r"(?<!\d),|,(?!\d)")
+# A quoted cell of a TSV file; quotes in it are doubled.
+_QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\r\n])')
 
 
 class Row(NamedTuple):
@@ -41,32 +48,26 @@ class BadRow(NamedTuple):
 
 
 class BadRows:
-    """Unusable rows: the first raises an error, or all are left out and counted, or kept for `take`.
-
-    Args:
-        name: of the file.
-        is_skipping: leaves them out.
-        is_keeping: keeps them for `take`.
-    """
+    """Unusable rows of a file: the first is an error, or all are left out and counted, or kept for `take`."""
 
     def __init__(self, name: str, is_skipping: bool = False, is_keeping: bool = False):
         self.name = name
-        self.is_skipping = is_skipping
-        self.is_keeping = is_keeping
+        self._is_skipping = is_skipping
+        self._is_keeping = is_keeping
         self._kept = []  # a heap of (line, message)
-        self.count = 0
+        self._count = 0
         self._first = ""
 
     def add(self, line: int, problem: str) -> None:
-        """Records a row; raises ValueError with file, line and problem if rows are neither skipped nor kept."""
+        """Records a row; raises ValueError with file, line and problem if rows are neither left out nor kept."""
         sentence = f"{self.name} line {line}: {problem}"
-        if self.is_keeping:
+        if self._is_keeping:
             heapq.heappush(self._kept, (line, sentence))
             return
-        if not self.is_skipping:
+        if not self._is_skipping:
             raise ValueError(f"{sentence} (--skip_bad_rows leaves such rows out)")
         self._first = self._first or sentence
-        self.count += 1
+        self._count += 1
 
     def take(self, before: float = math.inf) -> Iterator[BadRow]:
         """Yields the kept rows before a line in their order, and forgets them."""
@@ -76,94 +77,61 @@ class BadRows:
 
     def report(self) -> None:
         """Logs how many rows were left out."""
-        if self.count:
-            log.warning("%s: %s bad rows are left out; the first: %s", self.name, f"{self.count:,}", self._first)
+        if self._count:
+            log.warning("%s: %s bad rows are left out; the first: %s", self.name, f"{self._count:,}", self._first)
 
 
-def read_text(path: str | os.PathLike) -> str:
-    """Reads the text of a table; see `storage.text_files.read_text`."""
-    return text_files.read_text(path, "give a file with rows")
+def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterator[Row]:
+    """Yields the rows of a CSV or TSV file. The call reads the whole file; the iterator splits rows one by one.
 
-
-def read_tsv_rows(path: str | os.PathLike) -> list[Row]:
-    """Reads rows of cells separated by tabs, with quotes as ordinary characters, like the files of GLUE.
-
-    Blank lines are skipped; the log reports how many. Differs from the original: it fails at a blank line, and at a
-    cell of more than 131,072 characters.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_text`.
+    In CSV, quoted cells may contain the delimiter, line ends, and doubled quotes. The delimiter is the comma,
+    semicolon, tab or vertical bar that fits most rows, or that of a first line such as `sep=;`. In TSV, quotes are
+    ordinary characters, as in the files of GLUE. `is_csv` is None for a user's file: the ending of its name decides,
+    and if every quote of a TSV file belongs to a quoted cell, the quotes are removed.
+    Differs from the original: it fails at a blank line, and at a cell of more than 131,072 characters.
     """
-    name = name_of(path)
-    return list(_split_tsv(unify_line_ends(read_text(path), name), name))
-
-
-def read_csv_rows(path: str | os.PathLike) -> list[Row]:
-    """Reads rows of a CSV file: quoted cells may contain the delimiter, line ends, and doubled quotes.
-
-    The delimiter is the comma, semicolon, tab or vertical bar that fits most rows, or the delimiter in a first line
-    such as `sep=;`. The log reports it, except a detected comma.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_text`; or all cells are empty, or a quote is not closed or closed too
-            early.
-    """
-    name = name_of(path)
-    return list(_split_csv(unify_line_ends(read_text(path), name), name))
-
-
-def iterate_rows(path: str | os.PathLike) -> Iterator[Row]:
-    """Yields the rows of a user's CSV or TSV file, depending on the ending of its name.
-
-    In a TSV file quotes are ordinary characters, unless every quote belongs to a quoted cell; then they are removed,
-    and the log reports this. The call reads the whole file; the iterator splits rows one by one.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_csv_rows`.
-    """
-    ending, name = ending_of(path), name_of(path)
-    text = unify_line_ends(read_text(path), name)
-    if ending not in TSV_ENDINGS or separator_line(text)[0]:
-        return _split_csv(text, name)
-    if not is_quoted_tsv(text):
-        return _split_tsv(text, name)
-    log.info("%s: cells are quoted; the quotes are removed", name)
-    return _split_quoted(text, name, "\t")
+    name = paths.name(path)
+    is_own = is_csv is None
+    is_tsv = ending_of(path) in TSV_ENDINGS if is_own else not is_csv
+    text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)
+    separator = _SEPARATOR_LINE.match(text)
+    if is_tsv and not (is_own and separator):
+        if not (is_own and _is_quoted_tsv(text)):
+            return _split_tsv(text, name)
+        log.info("%s: cells are quoted; the quotes are removed", name)
+        return _split_quoted(text, name, "\t")
+    if not separator:
+        return _split_quoted(text, name, _find_delimiter(text, name))
+    log.info('%s: cells are separated by "%s" (set in its first line)', name, separator[1])
+    return _split_quoted(text[separator.end() :], name, separator[1], lines_before=1)
 
 
 def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[str, ...], list[Row]]:
-    """Reads a file with a JSON object on each line.
+    """Reads a file with a JSON object on each line; other lines are bad rows.
 
-    Args:
-        path: of the file.
-        bad_rows: records lines with something else.
-
-    Returns:
-        All keys of the objects, and the objects as rows with a cell for each key.
-
-    Raises:
-        FileNotFoundError, ValueError: see `read_text`; or the file is a single list.
+    Returns all keys of the objects, and the objects as rows with a cell for each key.
     """
-    text = unify_line_ends(read_text(path), name_of(path))
+    name = paths.name(path)
+    text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)
     if text.lstrip().startswith("["):
-        raise ValueError(f"{name_of(path)} is a JSON list; write one object on each line, for example with jq -c .[]")
-    lines = text.removesuffix("\n").split("\n")
-    objects, num_blank = [], 0
-    for number, line in enumerate(lines, 1):
+        raise ValueError(f"{name} is a JSON list; write one object on each line, for example with jq -c .[]")
+    objects, num_blank = {}, 0
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         if not line.strip():
             num_blank += 1
             continue
-        value = _read_json_line(line, number, bad_rows)
-        if value is not None:
-            objects.append((number, value))
-    _tell_blank_lines(name_of(path), num_blank)
-    keys = tuple(dict.fromkeys(key for _, value in objects for key in value))
-    return keys, [Row(number, [value.get(key) for key in keys]) for number, value in objects]
-
-
-def name_of(path: str | os.PathLike) -> str:
-    """Returns the name of a file without its folder."""
-    return paths.name(path)
+        try:
+            value = parse_json(line, bad_rows.name, "write one object in a line", number)
+        except ValueError as error:
+            bad_rows.add(number, str(error).removeprefix(f"{bad_rows.name} line {number}: "))
+            continue
+        if isinstance(value, dict):
+            objects[number] = value
+        else:
+            bad_rows.add(number, f"a JSON {type(value).__name__}, but one object in each line is needed")
+    _tell_blank_lines(name, num_blank)
+    keys = tuple(dict.fromkeys(itertools.chain.from_iterable(objects.values())))
+    return keys, [Row(number, [value.get(key) for key in keys]) for number, value in objects.items()]
 
 
 def ending_of(path: str | os.PathLike) -> str:
@@ -174,9 +142,74 @@ def ending_of(path: str | os.PathLike) -> str:
     ending = os.path.splitext(name)[1].lower()
     if ending not in ENDINGS:
         if paths.is_file(path):
-            read_text(path)  # raises an error with the format, such as an Excel workbook
+            text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
         raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
     return ending
+
+
+def _unify_line_ends(text, name):
+    """Returns a text whose lines end with a line feed, with or without a carriage return before it.
+
+    Programs of old Macs end lines with only a carriage return. A file whose line ends were converted twice has two
+    carriage returns before each line feed, which would look like blank lines.
+    """
+    if "\r" not in text:
+        return text
+    lines = text.rstrip("\r\n")
+    if "\r" in lines and "\n" not in lines:
+        log.info("%s: lines end with carriage returns only", name)
+        return text.replace("\r", "\n")
+    if "\n" in lines and text.count("\n") == text.count("\r\r\n"):
+        return text.replace("\r\r\n", "\r\n")
+    return text
+
+
+def _is_quoted_tsv(text):
+    """Returns whether quotes in a TSV file enclose cells: every quote belongs to a quoted cell.
+
+    If a quoted cell contains a line end and a tab, the result is False: it is probably two cells with one quote each.
+    """
+    if '"' not in text or "\t" not in text or '"' in _QUOTED_CELL.sub("", text):
+        return False
+    return not any("\n" in cell and "\t" in cell for cell in _QUOTED_CELL.findall(text))
+
+
+def _find_delimiter(text, name):
+    """Returns the delimiter that gives the most rows as many cells as the first row, at least two.
+
+    The default, and the winner of ties, is the comma. If every comma is in a number, another delimiter that occurs
+    wins.
+    """
+    sample = text[:_CHARACTERS_LOOKED_AT]
+    shares = {delimiter: _share_of_same_length(sample, delimiter) for delimiter in _DELIMITERS if delimiter in sample}
+    if not any(shares.values()):
+        return ","
+    if len(shares) > 1 and not _COMMA_OUTSIDE_NUMBER.search(sample):
+        shares.pop(",", None)
+    delimiter = max(shares, key=shares.get)
+    if delimiter != ",":
+        log.info("%s: cells are separated by %s", name, _DELIMITERS[delimiter])
+    return delimiter
+
+
+def _share_of_same_length(sample, delimiter):
+    """Returns the share of rows with the most frequent number of cells; 0 if it is one or not that of the first row."""
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
+    rows = itertools.takewhile(lambda row: row is not None, (_next_row(reader) for _ in range(_ROWS_LOOKED_AT)))
+    lengths = [len(row) for row in rows if any(map(str.strip, row))]
+    if not lengths:
+        return 0
+    [(most_frequent, count)] = collections.Counter(lengths).most_common(1)
+    return count / len(lengths) if lengths[0] == most_frequent > 1 else 0
+
+
+def _next_row(reader):
+    """Returns the next row of a `csv.reader`, or None after the last; cells may have any length."""
+    limit = csv.field_size_limit(_LARGEST_CELL)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _split_tsv(text, name):
@@ -190,25 +223,12 @@ def _split_tsv(text, name):
     _tell_blank_lines(name, num_blank)
 
 
-def _open_text(text, newline):
-    """Returns a file object of a text; `io.StringIO` would use four bytes for each character."""
-    return io.TextIOWrapper(io.BytesIO(text.encode("utf-8")), "utf-8", newline=newline)
-
-
-def _split_csv(text, name):
-    delimiter, length = separator_line(text)
-    if delimiter is None:
-        return _split_quoted(text, name, find_delimiter(text, name))
-    log.info('%s: cells are separated by "%s" (set in its first line)', name, delimiter)
-    return _split_quoted(text[length:], name, delimiter, lines_before=1)
-
-
 def _split_quoted(text, name, delimiter, lines_before=0):
     reader = csv.reader(_open_text(text, newline=""), delimiter=delimiter, strict=True)
     del text
     start, num_rows, num_blank = 1 + lines_before, 0, 0
     try:
-        while (cells := next_row(reader)) is not None:
+        while (cells := _next_row(reader)) is not None:
             if any(map(str.strip, cells)):
                 num_rows += 1
                 yield Row(start, cells)
@@ -216,31 +236,20 @@ def _split_quoted(text, name, delimiter, lines_before=0):
                 num_blank += 1
             start = reader.line_num + 1 + lines_before
     except csv.Error as error:
+        problem = 'text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c"'
         if "end of data" in str(error):
-            raise ValueError(
-                f"{name} line {start}: a quote is opened and never closed; close it, or double quotes that are text"
-            ) from None
-        raise ValueError(
-            f'{name} line {start}: text follows a closing quote; double the quotes inside a cell, as in "a ""b"" c"'
-        ) from None
+            problem = "a quote is opened and never closed; close it, or double quotes that are text"
+        raise ValueError(f"{name} line {start}: {problem}") from None
     if not num_rows:
         raise ValueError(f"{name} has only empty cells; check how it was made")
     _tell_blank_lines(name, num_blank)
 
 
+def _open_text(text, newline):
+    """Returns a file object of a text; `io.StringIO` would use four bytes for each character."""
+    return io.TextIOWrapper(io.BytesIO(text.encode("utf-8")), "utf-8", newline=newline)
+
+
 def _tell_blank_lines(name, count):
     if count:
         log.info("%s: %s blank %s skipped", name, f"{count:,}", "line is" if count == 1 else "lines are")
-
-
-def _read_json_line(line, number, bad_rows):
-    needed = "write one object in a line"
-    try:
-        value = parse_json(line, bad_rows.name, needed, number)
-    except ValueError as error:
-        bad_rows.add(number, str(error).removeprefix(f"{bad_rows.name} line {number}: "))
-        return None
-    if not isinstance(value, dict):
-        bad_rows.add(number, f"a JSON {type(value).__name__}, but one object in each line is needed")
-        return None
-    return value

@@ -301,7 +301,7 @@ def _matchable_tokens(vocab, vocab_name):
 
 
 def _fit_pair(num_a, num_b, max_seq_length):
-    """Returns the numbers of tokens of both texts to keep, int32 [B] each; see `encoding.fit_pair`."""
+    """Returns the numbers of tokens of both texts to keep, int32 [B] each; see `encoding.share_room`."""
     room = max_seq_length - 3
     half = tf.maximum(room // 2, room - num_a)
     kept_b = tf.where(num_a + num_b <= room, num_b, tf.minimum(num_b, half))

@@ -6,7 +6,7 @@ from typing import Any
 
 from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, read_columns
 from bert_keras.data_prep.tasks.tables import BadRow
-from bert_keras.data_prep.tasks.user_files import iterate_own_file
+from bert_keras.data_prep.tasks.user_data import iterate_own_file
 from bert_keras.prediction.files.input_texts import Text, begun
 from bert_keras.storage import paths, text_files
 
@@ -79,7 +79,7 @@ def _columns(input_file, shape, given, trained):
             )
         return Columns(text, choices=tuple(choices))
     if not text:
-        found = find_columns(input_file, pair=pair, needs_label=False)
+        found = find_columns(input_file, Columns(pair=pair), needs_label=False)
         text, pair = found.text, found.pair if shape == "pair" else None
     if shape == "pair" and not pair:
         raise ValueError(

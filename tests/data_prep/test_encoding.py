@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data_prep.tasks.classification import Example, read_glue
-from bert_keras.data_prep.tasks.encoding import encode_pair, fit_pair, make_features, window_starts
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.data_prep.tasks.encoding import encode_pair, make_features, share_room, window_starts
+from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS, read_glue
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 
 @pytest.mark.parametrize(
-    ("name", "folder", "golden", "length"),
-    [("mrpc", "MRPC", "mrpc_dev_seq48", 48), ("cola", "CoLA", "cola_dev_seq16", 16)],
+    ("name", "folder", "golden", "length", "share"),
+    [("mrpc", "MRPC", "mrpc_dev_seq48", 48, 61.5), ("cola", "CoLA", "cola_dev_seq16", 16, 16.0)],
 )
-def test_features_are_those_of_the_release(shared_dir, messages, name, folder, golden, length):
+def test_features_equal_those_of_the_original(shared_dir, messages, name, folder, golden, length, share):
     task = GLUE_TASKS[name]
     tokenizer = FullTokenizer(shared_dir("data/vocab") / "uncased.txt")
     examples = read_glue(task, shared_dir(f"data/glue/{folder}"), "dev")[:200]
@@ -27,11 +27,10 @@ def test_features_are_those_of_the_release(shared_dir, messages, name, folder, g
         for key, values in expected.items():
             assert features[key].dtype == values.dtype
             np.testing.assert_array_equal(features[key], values)
-    share = {"mrpc": "61.5", "cola": "16.0"}[name]
     assert messages == [f"{share} % of the 200 examples of dev are longer than {length} tokens and are cut"]
 
 
-def pop_as_the_release(num_a, num_b, room):
+def pop_like_the_original(num_a, num_b, room):
     while num_a + num_b > room:
         if num_a > num_b:
             num_a -= 1
@@ -40,9 +39,9 @@ def pop_as_the_release(num_a, num_b, room):
     return num_a, num_b
 
 
-@given(st.integers(0, 40), st.integers(1, 40), st.integers(5, 60))
-def test_pairs_are_cut_as_by_popping_from_the_longer(num_a, num_b, length):
-    assert fit_pair(num_a, num_b, length) == pop_as_the_release(num_a, num_b, length - 3)
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 57))
+def test_the_longer_text_loses_tokens(num_a, num_b, room):
+    assert share_room(num_a, num_b, room) == pop_like_the_original(num_a, num_b, room)
 
 
 @given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 20))
@@ -151,44 +150,25 @@ def test_labels_of_every_kind(letters_tokenizer, messages):
 
 
 @pytest.mark.parametrize(
-    ("example", "kind", "options", "sentence"),
+    ("values", "kind", "options", "message"),
     [
         (None, "single_label", {}, "dev has no examples; give at least one"),
-        (
-            Example("0", "a"),
-            "single_label",
-            {"max_seq_length": 4},
-            "--max_seq_length is 4, but [CLS], [SEP] and a token of",
-        ),
-        (Example("0", "a"), "single_label", {"doc_stride": 0}, "--doc_stride is 0, but must be from 1 to 6"),
-        (
-            Example("0", "a"),
-            "single_label",
-            {"doc_stride": 7},
-            "--doc_stride is 7, but must be from 1 to 6, the room for",
-        ),
-        (Example("0", "a"), "multiple_choice", {"doc_stride": 2}, "--doc_stride is not for multiple choice"),
-        (
-            Example("0", "a", choices=("b",), source="dev.csv line 2"),
-            "multiple_choice",
-            {},
-            "dev.csv line 2: 1 choices; all examples need the same number, at least two (the first example has 1)",
-        ),
-        (
-            Example("0", "a", label="x", source="dev.csv line 2"),
-            "single_label",
-            {},
-            'dev.csv line 2: label "x" is not one of n, y',
-        ),
+        ({}, "single_label", {"max_seq_length": 4}, "--max_seq_length is 4, but [CLS], [SEP] and a token of"),
+        ({}, "single_label", {"doc_stride": 0}, "--doc_stride is 0, but must be from 1 to 6, the room for a text"),
+        ({}, "single_label", {"doc_stride": 7}, "--doc_stride is 7, but must be from 1 to 6"),
+        ({}, "multiple_choice", {"doc_stride": 2}, "--doc_stride is not for multiple choice"),
+        ({"choices": ("b",)}, "multiple_choice", {}, "dev.csv line 2: 1 choices; all examples need the same number"),
+        ({"label": "x"}, "single_label", {}, 'dev.csv line 2: label "x" is not one of n, y'),
     ],
 )
-def test_what_has_no_features_is_refused(letters_tokenizer, example, kind, options, sentence):
+def test_mistakes(letters_tokenizer, values, kind, options, message):
+    examples = [] if values is None else [Example("0", "a", source="dev.csv line 2", **values)]
     options = {"max_seq_length": 8, **options}
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        make_features([example] if example else [], ("n", "y"), kind, letters_tokenizer, what="dev", **options)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_features(examples, ("n", "y"), kind, letters_tokenizer, what="dev", **options)
 
 
-def test_a_vocabulary_without_special_tokens_is_refused(tmp_path):
+def test_a_vocabulary_without_special_tokens(tmp_path):
     file = tmp_path / "vocab.txt"
     file.write_text("[UNK]\n[CLS]\na\n")
     with pytest.raises(ValueError, match=r"the vocabulary lacks \[SEP\]; give that of the model"):

@@ -33,40 +33,34 @@ def test_the_labels_of_choices_are_their_numbers():
 
 
 @pytest.mark.parametrize(
-    ("kind", "labels", "sentence"),
+    ("kind", "labels", "message"),
     [
         ("single_label", ["a", "a"], 'train.csv has one class only, "a" in all 2 examples; training needs examples of'),
         ("single_label", ["a", None], "train.csv line 3: no label, but labels are learnt from this file; add it"),
         ("multi_label", [(), ()], "train.csv has no example with a label; check the column of the labels"),
     ],
 )
-def test_labels_that_teach_nothing_are_refused(kind, labels, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+def test_useless_labels(kind, labels, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         learn_labels(examples_of(*labels), kind)
 
 
 @pytest.mark.parametrize(
-    ("kind", "labels", "known", "sentence"),
+    ("kind", "labels", "known", "message"),
     [
-        (
-            "single_label",
-            ["neutral", "2"],
-            ("contradiction", "entailment", "neutral"),
-            'train.csv line 3: label "2" is not one of contradiction, entailment, neutral',
-        ),
+        ("single_label", ["no", "2"], ("no", "yes"), 'train.csv line 3: label "2" is not one of no, yes'),
         ("multi_label", [("a",), ("a", "c")], ("a", "b"), 'train.csv line 3: label "c" is not one of a, b'),
-        ("multiple_choice", ["2"], ("0", "1"), 'train.csv line 2: label "2" is not one of 0, 1'),
         ("regression", [1.0, float("nan")], (), 'train.csv line 3: label "nan" is not a finite number, as regression'),
         ("regression", ["high"], (), 'train.csv line 2: label "high" is not a finite number, as regression needs'),
         ("single_label", ["x"], tuple(map(str, range(25))), "17, 18, 19 and 5 more"),
     ],
 )
-def test_unknown_labels_are_refused_with_file_and_line(kind, labels, known, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+def test_unknown_labels(kind, labels, known, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         check_labels(examples_of(*labels), known, kind)
 
 
-def test_known_labels_and_missing_ones_pass():
+def test_known_and_missing_labels():
     check_labels(examples_of("a", None, "b"), ("a", "b"), "single_label")
     check_labels(examples_of(("a", "b"), ()), ("a", "b"), "multi_label")
     check_labels(examples_of(1.5, 2), (), "regression")

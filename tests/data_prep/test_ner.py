@@ -2,18 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.conll import read_conll
-from bert_keras.data_prep.tasks.ner import (
-    check_tags,
-    collect_tags,
-    confidences_from_logits,
-    make_features,
-    tags_from_logits,
-)
+from bert_keras.data_prep.tasks.ner import collect_tags, confidences_from_logits, make_features, tags_from_logits
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 TAGS = ["O", "B-X", "I-X"]
@@ -43,7 +37,7 @@ def one_hot(features, num_tags=3):
     return np.eye(num_tags, dtype=np.float32)[np.maximum(features["label_ids"], 0)]
 
 
-def test_the_first_piece_of_a_word_has_its_tag(letters_tokenizer):
+def test_the_first_token_of_a_word_has_its_tag(letters_tokenizer):
     features = make_features(tagged("ab x cd"), TAGS, letters_tokenizer, 8)
     assert features["input_ids"].tolist() == [[CLS, *ids("a"), *more("b"), *ids("xc"), *more("d"), SEP, 0]]
     assert features["input_mask"].tolist() == [[1, 1, 1, 1, 1, 1, 1, 0]]
@@ -61,15 +55,14 @@ def test_the_first_piece_of_a_word_has_its_tag(letters_tokenizer):
     }
 
 
-def test_a_word_without_pieces_is_unknown(letters_tokenizer):
-    features = make_features(
-        [Sentence(["a", "\u200b\x00", "", "b"], ["O", "B-X", "O", "O"])], TAGS, letters_tokenizer, 8
-    )
+def test_a_word_without_tokens_is_unknown(letters_tokenizer):
+    sentence = Sentence(["a", "\u200b\x00", "", "b"], ["O", "B-X", "O", "O"])
+    features = make_features([sentence], TAGS, letters_tokenizer, 8)
     assert features["input_ids"][0, :6].tolist() == [CLS, *ids("a"), UNK, UNK, *ids("b"), SEP]
     assert features["label_ids"][0, :6].tolist() == [-1, 0, 1, 0, 0, -1]
 
 
-def test_a_long_sentence_is_looked_at_in_windows_that_overlap(letters_tokenizer, messages):
+def test_a_long_sentence_has_overlapping_windows(letters_tokenizer, messages):
     features = make_features(tagged("a b c d e f g h", "x"), TAGS, letters_tokenizer, 6)
     assert features["sentence_index"].tolist() == [0, 0, 0, 1]
     assert features["input_ids"][:3, 1:5].tolist() == [ids("abcd"), ids("cdef"), ids("efgh")]
@@ -88,7 +81,7 @@ def test_windows_begin_and_end_between_words(letters_tokenizer):
     assert [row[row >= 0].tolist() for row in features["word_index"]] == [[0], [1, 2], [3, 4]]
 
 
-def test_a_word_longer_than_the_room_is_cut_and_that_is_said(letters_tokenizer, messages):
+def test_a_word_longer_than_the_room_is_cut(letters_tokenizer, messages):
     features = make_features(tagged("a xbcdefg h"), TAGS, letters_tokenizer, 6)
     rows, columns = np.nonzero(features["label_ids"] == 1)
     assert features["input_ids"][rows[0], columns[0] :].tolist() == [*ids("x"), *more("bcd"), SEP]
@@ -96,7 +89,7 @@ def test_a_word_longer_than_the_room_is_cut_and_that_is_said(letters_tokenizer, 
     assert tags_from_logits(features, one_hot(features), tagged("a xbcdefg h"), TAGS) == [["O", "B-X", "O"]]
 
 
-def test_neighbours_in_the_document_fill_the_room_on_both_sides(letters_tokenizer):
+def test_neighbouring_sentences_fill_the_room_on_both_sides(letters_tokenizer):
     sentences = tagged("a b c", "x", "d e", "f", documents=[0, 0, 0, 1])
     features = make_features(sentences, TAGS, letters_tokenizer, 7, document_context=True)
     # Five tokens: as many on the left as on the right, more on one side if the other side is shorter.
@@ -124,11 +117,12 @@ def test_words_of_the_context_are_whole(letters_tokenizer):
     ]
 
 
-def test_without_marks_of_documents_the_file_is_one_and_that_is_said(letters_tokenizer, messages):
+def test_a_file_without_marks_is_one_document(letters_tokenizer, messages):
     make_features(tagged("a", "b"), TAGS, letters_tokenizer, 6, document_context=True)
     assert messages == ["all 2 sentences are treated as one document, because nothing marks the start of another"]
 
 
+@settings(max_examples=60)
 @given(
     texts=st.lists(st.lists(st.text("abx", min_size=1, max_size=9), min_size=1, max_size=20), min_size=1, max_size=6),
     length=st.integers(3, 16),
@@ -174,40 +168,30 @@ def test_confidences_are_probabilities_of_the_best_tag(letters_tokenizer):
     assert second == pytest.approx([0.5])
 
 
-def test_tags_to_learn_are_both_of_every_type():
-    sentences = [Sentence(["a", "b", "c"], ["I-Y", "O", "B-X"])]
-    assert collect_tags(sentences) == ["O", "B-X", "B-Y", "I-X", "I-Y"]
+def test_tags_to_learn():
+    assert collect_tags([Sentence(["a", "b", "c"], ["I-Y", "O", "B-X"])]) == ["O", "B-X", "B-Y", "I-X", "I-Y"]
+    assert collect_tags([Sentence(["a", "b"], ["B", "O"])]) == ["O", "B", "I"]
+    assert collect_tags([Sentence(["a", "b"], ["B", "B-X"])]) == ["O", "B", "B-X", "I", "I-X"]
     with pytest.raises(ValueError, match=r"^train.txt has no entity: the tag of every word is O.*--tag_column"):
         collect_tags([Sentence(["a"], ["O"], path="train.txt")])
 
 
-def test_tags_without_types_are_learnt_as_they_are():
-    assert collect_tags([Sentence(["a", "b"], ["B", "O"])]) == ["O", "B", "I"]
-    assert collect_tags([Sentence(["a", "b"], ["B", "B-X"])]) == ["O", "B", "B-X", "I", "I-X"]
-
-
-def test_a_tag_that_training_does_not_know_is_named_by_line(letters_tokenizer, tmp_path):
+def test_an_unknown_tag(letters_tokenizer, tmp_path):
     (tmp_path / "dev.txt").write_text("a O\n\nb B-X\nc B-Z\n")
-    sentences = read_conll(tmp_path / "dev.txt")
     message = r'dev.txt line 4: the tag "B-Z" is not one of those of training \(O, B-X, I-X\); correct it, or train on'
     with pytest.raises(ValueError, match=message):
-        check_tags(sentences, TAGS)
-    with pytest.raises(ValueError, match=message):
-        make_features(sentences, TAGS, letters_tokenizer, 8)
+        make_features(read_conll(tmp_path / "dev.txt"), TAGS, letters_tokenizer, 8)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_scores_that_are_no_numbers_are_refused(letters_tokenizer, tmp_path, value):
+def test_scores_that_are_not_finite(letters_tokenizer, tmp_path, value):
     (tmp_path / "dev.txt").write_text("a O\n\nb B-X\nc O\n")
     sentences = read_conll(tmp_path / "dev.txt")
     features = make_features(sentences, TAGS, letters_tokenizer, 5)
     logits = np.zeros((2, 5, 3), np.float32)
     logits[1, 2, 0] = value
-    message = r"dev.txt line 4: the model's scores are not finite; give a model whose"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"dev.txt line 4: the model's scores are not finite; give a model whose"):
         tags_from_logits(features, logits, sentences, TAGS)
-    with pytest.raises(ValueError, match=message):
-        confidences_from_logits(features, logits, sentences)
 
 
 def test_a_length_without_room_is_refused(letters_tokenizer):
@@ -221,8 +205,7 @@ def test_sentences_without_tags_have_no_labels(letters_tokenizer):
     assert features["word_index"].tolist() == [[-1, 0, 1, -1, -1]]
 
 
-@pytest.mark.parametrize("document_context", [False, True])
-@pytest.mark.parametrize("length", [32, 128])
+@pytest.mark.parametrize(("length", "document_context"), [(32, False), (128, True)])
 def test_conll_2003_gets_back_its_tags(shared_dir, length, document_context):
     sentences = read_conll(shared_dir("data/conll2003") / "dev.txt")
     tokenizer = FullTokenizer(shared_dir("data/vocab") / "uncased.txt")

@@ -6,8 +6,10 @@ import warnings
 
 import pytest
 
-from bert_keras.data_prep.tasks.classification import Columns, check_labels, learn_labels, read_tfds
+from bert_keras.data_prep.tasks.columns import Columns
+from bert_keras.data_prep.tasks.examples import check_labels
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.data_prep.tasks.user_data import read_tfds
 
 
 @pytest.fixture(scope="module")
@@ -34,49 +36,30 @@ def read(tfds, monkeypatch):
     return read
 
 
-def test_a_task_of_glue_has_its_own_labels(read):
-    examples, labels = read("glue/mrpc", "dev")
-    assert labels == ("0", "1")
-    assert {example.label for example in examples} == {"0", "1"}
-    assert all(example.text_a and example.text_b and example.id.isdecimal() for example in examples)
-    assert examples[3].source == "glue/mrpc validation example 3"
-    check_labels(examples, labels, "single_label")
+@pytest.mark.parametrize("task", [task for name, task in GLUE_TASKS.items() if task.tfds and task.name == name])
+def test_tasks_of_glue(read, task):
+    split, tfds_split = task.tfds.splits[-2:][0]
+    examples, labels = read(task.tfds.name, tfds_split if task.name == "mnli-mm" else split)
+    assert labels == task.labels
+    assert examples[0].source == f"{task.tfds.name} {tfds_split} example 0"
+    assert {example.label is None for example in examples} == {split == "test"}
+    assert {example.text_b is None for example in examples} == {task.name in ("cola", "sst-2")}
+    check_labels(examples, labels, task.kind)
 
 
-@pytest.mark.parametrize("name", [name for name, task in GLUE_TASKS.items() if task.tfds is not None])
-def test_every_task_of_glue_names_features_that_are_there(read, name):
-    task = GLUE_TASKS[name]
-    for split, tfds_split in task.tfds.splits:
-        examples, labels = read(task.tfds.name, tfds_split if name == "mnli-mm" else split)
-        assert labels == task.labels
-        assert examples[0].source == f"{task.tfds.name} {tfds_split} example 0"
-        assert {example.label is None for example in examples} == {split == "test"}
-        assert {example.text_b is None for example in examples} == {not task.is_pair}
-        check_labels(examples, labels, task.kind)
-
-
-def test_examples_of_glue_are_in_the_order_of_its_files(read):
+def test_examples_of_glue_have_the_order_of_its_files(read):
     """TensorFlow Datasets shuffles the examples; GLUE's site expects answers in file order."""
     examples, _ = read("glue/mrpc", "test")
     ids = [int(example.id) for example in examples]
     assert len(set(ids)) > 1
     assert ids == sorted(ids)
-
-
-def test_a_split_that_is_not_there_is_named(read, tfds, monkeypatch):
-    def load(name, split, data_dir):
-        raise ValueError(f"Unknown split {split!r}. Should be one of ['test', 'train'].")
-
-    monkeypatch.setattr(tfds, "load", load)
-    sentence = 'cannot read the split "validation" of imdb_reviews; choose another (Unknown split'
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        read("imdb_reviews", "validation")
+    assert {example.label for example in examples} == {None}
 
 
 def test_classes_become_their_names(read, messages):
     examples, labels = read("imdb_reviews", "train")
     assert labels == ("neg", "pos")
-    assert learn_labels(examples, "single_label") == ("neg", "pos")
+    assert {example.label for example in examples} == set(labels)
     assert [example.id for example in examples] == ["0", "1", "2", "3"]
     assert messages == ['imdb_reviews: columns label, text; using "text" as the text, "label" as the label']
 
@@ -89,40 +72,40 @@ def test_features_can_be_named(read):
     unlabelled, labels = read("ag_news_subset", "test", Columns("title", label="description"))
     assert labels is None
     assert [example.label for example in unlabelled] == [example.text_b for example in examples]
-
-
-def test_what_is_not_named_is_found(read):
     examples, labels = read("ag_news_subset", "test", Columns(None, "title", id="title"))
     assert labels == ("World", "Sports", "Business", "Sci/Tech")
     assert all(example.text_b == example.id != example.text_a for example in examples)
-    check_labels(examples, labels, "single_label")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
-        (
-            ("imdb_reviews", "train", Columns("review")),
-            'imdb_reviews has no feature "review"; its features are label, text',
-        ),
+        (("imdb_reviews", "train", Columns("review")), 'has no feature "review"; its features are label, text'),
         (("no_such_data_set", "train"), 'TensorFlow Datasets has no data set "no_such_data_set"; look the name up'),
         (("glue/ax", "train"), "glue/ax has no train split, only test; leave this step out"),
         (("mnist", "train", Columns("image")), 'mnist train example 0: the feature "image" is not one text'),
+        (
+            ("imdb_reviews", "train", Columns("text", label="text")),
+            "imdb_reviews: text, pair and label are the features text, text; give each its own feature",
+        ),
     ],
 )
-def test_what_cannot_be_read_is_refused(read, arguments, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+def test_mistakes(read, arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         read(*arguments)
 
 
-def test_a_feature_has_one_part(read):
-    with pytest.raises(
-        ValueError, match="^imdb_reviews: text, pair and label are the features text, text; give each its"
-    ):
-        read("imdb_reviews", "train", Columns("text", label="text"))
+def test_a_missing_split(read, tfds, monkeypatch):
+    def load(name, split, data_dir):
+        raise ValueError(f"Unknown split {split!r}. Should be one of ['test', 'train'].")
+
+    monkeypatch.setattr(tfds, "load", load)
+    message = 'cannot read the split "validation" of imdb_reviews; choose another (Unknown split'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read("imdb_reviews", "validation")
 
 
-def test_the_package_that_is_missing_is_named(monkeypatch):
+def test_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(ImportError, match=r"reading glue/mrpc needs .* not installed: pip install tensorflow-datasets"):
         read_tfds("glue/mrpc", "train")

@@ -8,11 +8,17 @@ import string
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.evaluation.answer_texts import normalize_answer
-from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics
+from bert_keras.evaluation.squad import (
+    LANGUAGES,
+    is_version_2,
+    normalize_answer,
+    squad_v1_metrics,
+    squad_v2_metrics,
+    warn_of_words,
+)
 
 
 def gold_file(answers, version="v2.0"):
@@ -36,8 +42,60 @@ def gold_file(answers, version="v2.0"):
         ("the-end", "theend"),
     ],
 )
-def test_what_does_not_count_in_an_answer(text, normalized):
+def test_normalized_answers(text, normalized):
     assert normalize_answer(text) == normalized
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "normalized"),
+    [
+        ("en", "The “Cat”, and\ta — DOG!", "cat and dog"),
+        ("de", "Die Stadt des Königs", "stadt königs"),
+        ("de", "Deren Einer", "deren"),
+        ("es", "¿Los Andes? El país", "andes país"),
+        ("vi", "Những cái tên của tôi", "tên tôi"),
+        ("hi", "दिल्ली। में", "दिल्ली में"),
+        ("ar", "الكتاب، والكتاب", "كتاب و كتاب"),
+        ("zh", "《北京大学》 NBA 2008年", "北 京 大 学 nba 2008 年"),
+        ("zh", "the NBA冠军", "the nba 冠 军"),
+        ("zh", "。", ""),
+        # Only characters of MLQA's ranges are separated.
+        ("zh", "かな㐀㐁", "かな㐀㐁"),
+    ],
+)
+def test_normalized_answers_of_mlqa(language, text, normalized):
+    assert normalize_answer(text, language) == normalized
+
+
+def test_only_mlqa_removes_other_punctuation_than_ascii():
+    assert normalize_answer("“end”。") == "“end”。"
+    for language in LANGUAGES:
+        assert normalize_answer("“end”。", language) == "end"
+
+
+def test_a_partial_answer_in_chinese_counts_by_its_characters():
+    gold, predictions = gold_file({"a": ["北京大学"]}), {"a": "北京"}
+    assert squad_v1_metrics(gold, predictions) == {"exact_match": 0, "f1": 0}
+    # Both predicted characters are correct, of four.
+    assert squad_v1_metrics(gold, predictions, "zh") == pytest.approx({"exact_match": 0, "f1": 100 * 2 / 3})
+    metrics = squad_v2_metrics(gold_file({"a": ["北京大学"], "b": ["。"]}), {"a": "北京", "b": ""}, language="zh")
+    assert metrics["HasAns_f1"] == pytest.approx((200 / 3 + 100) / 2)
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_told"),
+    [
+        (["北京", "2008年"], True),
+        (["ไทย"], True),
+        (["かな と カナ"], True),
+        (["Peking (北京)"], False),
+        (["한국 사람"], False),
+        (["", " "], False),
+    ],
+)
+def test_answers_without_spaces(messages, texts, is_told):
+    warn_of_words(gold_file({"a": texts}), "gold.json")
+    assert len(messages) == is_told
 
 
 def test_scores_of_version_1():
@@ -49,12 +107,7 @@ def test_scores_of_version_1():
     )
 
 
-def test_a_word_counts_as_often_as_it_stands_in_both():
-    gold = gold_file({"a": ["b b c"]})
-    assert squad_v1_metrics(gold, {"a": "b b b d"})["f1"] == pytest.approx(100 * 2 * (2 / 4) * (2 / 3) / (7 / 6))
-
-
-def test_the_two_versions_differ_on_answers_of_which_nothing_counts():
+def test_the_two_versions_differ_if_nothing_is_left_of_an_answer():
     gold, predictions = gold_file({"a": ["the"]}), {"a": "an"}
     assert squad_v1_metrics(gold, predictions) == {"exact_match": 100, "f1": 0}
     assert squad_v2_metrics(gold, predictions)["f1"] == 100
@@ -81,46 +134,11 @@ def test_scores_of_version_2():
     )
 
 
-def test_questions_above_the_threshold_are_blanked():
-    na_probs = {"a": 0.9, "b": 0.1, "c": 0.9, "d": 0.8, "e": 0.1}
-    figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs, na_prob_thresh=0.8)
-    # The threshold blanks a, which makes it wrong, and c, which was empty already; d is at the threshold, not above it.
-    assert figures["exact"] == pytest.approx(100 * 1 / 5)
-    assert figures["HasAns_f1"] == pytest.approx(100 * (2 / 3) / 3)
-    assert figures["NoAns_exact"] == 50
-    assert squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs, na_prob_thresh=0.7)["NoAns_exact"] == 100
-
-
-def test_the_best_thresholds():
-    na_probs = {"e": -3, "b": -2.5, "a": -1, "d": 0.5, "c": 4}
-    figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, na_probs)
-    # No answers: c and d are correct. A threshold of -1 adds a and, for F1, two thirds of b; d would then be wrong.
-    assert figures["best_exact"] == pytest.approx(100 * 3 / 5)
-    assert figures["best_exact_thresh"] == -1
-    assert figures["best_f1"] == pytest.approx(100 * (2 + 2 / 3 + 1) / 5)
-    assert figures["best_f1_thresh"] == -1
-
-
-def test_the_first_of_equal_thresholds_is_the_best():
-    # The empty prediction c changes nothing, and no answers score the same as answers to d and a.
-    figures = squad_v2_metrics(gold_file(QUESTIONS), ANSWERS, {"d": 0, "a": 1, "c": 2, "b": 3, "e": 4})
-    assert (figures["best_exact"], figures["best_exact_thresh"]) == (40, 0)
-    assert figures["best_f1_thresh"] == 3
-
-
-def test_files_without_one_sort_of_question():
-    answerable = squad_v2_metrics(gold_file({"a": ["x"]}), {"a": "x"})
-    assert answerable == {"exact": 100, "f1": 100, "total": 1, "HasAns_exact": 100, "HasAns_f1": 100, "HasAns_total": 1}
-    others = squad_v2_metrics(gold_file({"a": []}), {"a": "x"}, {"a": 0.0})
-    assert others["NoAns_exact"] == 0
-    assert (others["best_exact"], others["best_exact_thresh"]) == (100, 0)
-
-
-def test_missing_and_superfluous_predictions_are_said(messages):
+def test_missing_and_superfluous_predictions(messages):
     gold = gold_file({"a": ["x"], "b": ["y"], "c": []})
-    figures = squad_v2_metrics(gold, {"a": "x", "z": "?"}, {"a": 0.0})
-    assert figures["exact"] == figures["best_exact"] == 100
-    assert figures["total"] == 1
+    metrics = squad_v2_metrics(gold, {"a": "x", "z": "?"}, {"a": 0.0})
+    assert metrics["exact"] == metrics["best_exact"] == 100
+    assert metrics["total"] == 1
     assert messages == [
         "2 of 3 questions have no prediction and are left out; the first is b",
         "1 predictions have ids that are not in the gold file",
@@ -130,12 +148,7 @@ def test_missing_and_superfluous_predictions_are_said(messages):
     assert messages == ["1 of 2 questions have no prediction and count 0; the first is a"]
 
 
-def test_the_articles_alone_are_taken_too():
-    gold = gold_file({"a": ["x"]})
-    assert squad_v1_metrics(gold["data"], {"a": "x"}) == squad_v1_metrics(gold, {"a": "x"})
-
-
-def test_which_version_a_file_is_of():
+def test_the_version_of_a_file():
     assert not is_version_2(gold_file({"a": ["x"]}, version="1.1"))
     assert is_version_2(gold_file({"a": ["x"], "b": []}))
     gold = gold_file({"a": ["x"]})
@@ -152,17 +165,14 @@ def test_impossible_questions_may_lack_answers():
 
 
 @pytest.mark.parametrize(
-    ("gold", "sentence"),
+    ("gold", "message"),
     [
         ({"version": "1.1"}, '^the gold file has no list "data"; a SQuAD file has data, paragraphs and qas$'),
         ([{"title": "T"}], r'^an article of the gold file \("T"\) has no list "paragraphs"'),
         ([{"paragraphs": [{"context": "x"}]}], '^a paragraph of the gold file has no list "qas"'),
         ([{"paragraphs": [{"qas": [3]}]}], '^a paragraph of the gold file has no list "qas"'),
         ([{"paragraphs": []}], "^the gold file has no questions; give one with questions$"),
-        (
-            [{"paragraphs": [{"qas": [{"question": "Who?"}]}]}],
-            r'^the gold file has a question without an id \("Who\?"\)',
-        ),
+        ([{"paragraphs": [{"qas": [{"question": "W"}]}]}], r'^the gold file has a question without an id \("W"\)'),
         ([{"paragraphs": [{"qas": [{"id": "q"}]}]}], '^question q of the gold file has no "answers" with a "text"'),
         ([{"paragraphs": [{"qas": [{"id": "q", "answers": [{"text": 3}]}]}]}], "^question q of the gold file has no "),
         (
@@ -171,14 +181,13 @@ def test_impossible_questions_may_lack_answers():
         ),
     ],
 )
-def test_gold_files_that_are_none(gold, sentence):
-    for metrics in (squad_v1_metrics, squad_v2_metrics):
-        with pytest.raises(ValueError, match=sentence):
-            metrics(gold, {})
+def test_mistakes_in_gold_files(gold, message):
+    with pytest.raises(ValueError, match=message):
+        squad_v2_metrics(gold, {})
 
 
 @pytest.mark.parametrize(
-    ("predictions", "na_probs", "sentence"),
+    ("predictions", "na_probs", "message"),
     [
         ({"a": 3}, None, "^the prediction for question a is 3, but has to be a text$"),
         ({"a": ["x" * 60]}, None, r"^the prediction for question a is \['x{38}\.\.\., but has to be a text$"),
@@ -187,24 +196,17 @@ def test_gold_files_that_are_none(gold, sentence):
         ({"a": "x"}, {"a": np.float64("inf")}, "^the na_prob of question a is inf, but"),
         ({"a": "x"}, {"a": "0.5"}, "^the na_prob of question a is '0.5', but"),
         ({"a": "x"}, {"a": True}, "^the na_prob of question a is True, but"),
+        ({"z": "x"}, None, "^no question of the gold file has a prediction; give the predictions for this file$"),
     ],
 )
-def test_predictions_that_are_none(predictions, na_probs, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_mistakes_in_predictions(predictions, na_probs, message):
+    with pytest.raises(ValueError, match=message):
         squad_v2_metrics(gold_file({"a": ["x"], "b": []}), predictions, na_probs)
 
 
-def test_predictions_for_another_file():
-    for metrics in (squad_v1_metrics, squad_v2_metrics):
-        with pytest.raises(
-            ValueError, match="^no question of the gold file has a prediction; give the predictions for"
-        ):
-            metrics(gold_file({"a": ["x"]}), {"z": "x"})
-
-
-def test_version_1_has_an_answer_to_every_question():
-    sentence = "^question b of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative$"
-    with pytest.raises(ValueError, match=sentence):
+def test_version_1_needs_an_answer_to_every_question():
+    message = "^question b of the gold file has no answer, as in SQuAD 2.0; give --version_2_with_negative$"
+    with pytest.raises(ValueError, match=message):
         squad_v1_metrics(gold_file({"a": ["x"], "b": []}), {"a": "x", "b": "y"})
 
 
@@ -244,22 +246,19 @@ def plain_version_2(gold, predictions, na_probs):
         for name, members in groups.items()
     }
     kept[""] = [scores for name in list(kept) for scores in kept[name]]
-    figures = {}
+    metrics = {}
     for name, scores in kept.items():
-        figures[f"{name}exact"], figures[f"{name}f1"] = 100 * np.mean(np.array(scores, float), axis=0)
-        figures[f"{name}total"] = len(scores)
+        metrics[f"{name}exact"], metrics[f"{name}f1"] = 100 * np.mean(np.array(scores, float), axis=0)
+        metrics[f"{name}total"] = len(scores)
     for column, name in ((1, "exact"), (2, "f1")):
         # Answer the questions up to a threshold, and try all thresholds.
         best = max(
             [-math.inf, *na_probs.values()],
-            key=lambda threshold: (
-                round(plain_sum(groups, na_probs, column, threshold), 9),
-                -threshold,
-            ),
+            key=lambda threshold: (round(plain_sum(groups, na_probs, column, threshold), 9), -threshold),
         )
-        figures[f"best_{name}"] = 100 * plain_sum(groups, na_probs, column, best) / len(kept[""])
-        figures[f"best_{name}_thresh"] = 0 if best == -math.inf else best
-    return figures
+        metrics[f"best_{name}"] = 100 * plain_sum(groups, na_probs, column, best) / len(kept[""])
+        metrics[f"best_{name}_thresh"] = 0 if best == -math.inf else best
+    return metrics
 
 
 def plain_sum(groups, na_probs, column, threshold):
@@ -267,15 +266,15 @@ def plain_sum(groups, na_probs, column, threshold):
     return answerable + sum(na_probs[member[0]] > threshold or not member[3] for member in groups["NoAns_"])
 
 
-def test_a_plain_implementation_finds_the_same_on_real_predictions(shared_dir):
+def test_a_plain_implementation_finds_the_same_for_version_2(shared_dir):
     gold = json.loads((shared_dir("data/squad") / "dev_v2_normans.json").read_text(encoding="utf-8"))
     folder = shared_dir("golden/squad") / "predict_v2"
     predictions = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
     null_odds = json.loads((folder / "null_odds.json").read_text(encoding="utf-8"))
-    figures = squad_v2_metrics(gold, predictions, null_odds)
-    assert figures["total"] == 208
-    assert figures["NoAns_total"] == 112
-    assert figures == pytest.approx(plain_version_2(gold, predictions, null_odds), abs=1e-9)
+    metrics = squad_v2_metrics(gold, predictions, null_odds)
+    assert metrics["total"] == 208
+    assert metrics["NoAns_total"] == 112
+    assert metrics == pytest.approx(plain_version_2(gold, predictions, null_odds), abs=1e-9)
 
 
 def test_a_plain_implementation_finds_the_same_for_version_1(shared_dir):
@@ -297,17 +296,18 @@ WORDS = st.lists(st.sampled_from(["a", "the", "cat", "Cat.", "dog", "!"]), max_s
 CASES = st.lists(st.tuples(st.lists(WORDS, max_size=2), WORDS, st.integers(-3, 3)), min_size=1, max_size=8)
 
 
+@settings(max_examples=60)
 @given(CASES)
 def test_a_plain_implementation_finds_the_same_on_anything(cases):
     # The official script processes questions with equal odds one by one; here all odds differ.
     gold = gold_file({str(number): golds for number, (golds, _, _) in enumerate(cases)})
     predictions = {str(number): text for number, (_, text, _) in enumerate(cases)}
     na_probs = {str(number): odds + number / 16 for number, (_, _, odds) in enumerate(cases)}
-    figures = squad_v2_metrics(gold, predictions, na_probs)
-    assert figures == pytest.approx(plain_version_2(gold, predictions, na_probs), abs=1e-9)
+    metrics = squad_v2_metrics(gold, predictions, na_probs)
+    assert metrics == pytest.approx(plain_version_2(gold, predictions, na_probs), abs=1e-9)
 
 
-def test_questions_of_the_same_odds_are_answered_in_the_order_of_their_file():
+def test_ties_of_odds_have_the_order_of_their_file():
     gold, predictions = gold_file({"a": ["x"], "b": []}), {"a": "x", "b": "y"}
     assert squad_v2_metrics(gold, predictions, {"a": 0.5, "b": 0.5})["best_exact"] == 100
     assert squad_v2_metrics(gold, predictions, {"b": 0.5, "a": 0.5})["best_exact"] == 50

@@ -5,7 +5,7 @@ import logging
 
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.feature_cache import cached_features
-from bert_keras.data_prep.tasks.squad import SquadExample, make_examples, make_features
+from bert_keras.data_prep.tasks.squad import SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
     find_answers,
     nbest_json,
@@ -13,7 +13,7 @@ from bert_keras.data_prep.tasks.squad_answers import (
     predictions_json,
     report_unanswered,
 )
-from bert_keras.data_prep.tasks.squad_files import read_articles, unanswered_ids
+from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.modeling import SquadModel, SquadTask
 from bert_keras.storage import paths
@@ -67,11 +67,11 @@ class QuestionAnswering(FineTuning):
         is_threshold_given: bool; whether to use and store the threshold of `answers` instead of the one found.
         is_evaluated: bool; whether the run has an evaluation already, which a predict_file with answers must not
             replace.
-        answer_language: str; rules to compare texts, see `evaluation.answer_texts.normalize_answer`.
+        answer_language: str; rules to compare texts, see `evaluation.squad.normalize_answer`.
 
     Raises:
         FileNotFoundError: a file does not exist.
-        ValueError: a file is not valid, see `data_prep.tasks.squad.read_squad`, or the eval_file lacks answers.
+        ValueError: a file is not valid, see `make_examples`, or the eval_file lacks answers.
     """
 
     program = "run_squad"

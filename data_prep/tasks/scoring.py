@@ -1,0 +1,284 @@
+"""Scores files of predictions against files with the correct answers: SQuAD, GLUE and entities.
+
+Each function returns a dict of metrics, and the same as a table for people. Errors name file and line.
+"""
+
+import itertools
+import json
+import logging
+import math
+
+from bert_keras.data_prep.corpus.sentences import is_json_lines
+from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.data_prep.tasks.examples import check_labels, to_number
+from bert_keras.data_prep.tasks.glue import read_glue_file
+from bert_keras.data_prep.tasks.squad_files import read_articles
+from bert_keras.data_prep.tasks.tables import iterate_rows
+from bert_keras.evaluation.classification import class_report, classification_metrics, regression_metrics
+from bert_keras.evaluation.entities import (
+    NEEDED_TAGS,
+    entity_metrics,
+    entity_metrics_by_type,
+    entity_report,
+    find_scheme,
+    is_tag,
+    to_bio,
+)
+from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
+from bert_keras.evaluation.tables import text_table
+from bert_keras.storage import paths
+from bert_keras.storage.json_files import read_json
+
+log = logging.getLogger("bert_keras")
+
+
+def score_squad(data_file, predictions_file, version_2_with_negative, na_prob_file, na_prob_thresh, language):
+    """Scores a predictions.json as the official scripts do.
+
+    `version_2_with_negative` is None to detect the version of the data; `na_prob_thresh` is None for the default.
+    """
+    articles = read_articles(data_file)
+    predictions = _read_json_object(predictions_file, "give the answer to each question by its id")
+    is_v2, reason = version_2_with_negative, "set by the flag"
+    if is_v2 is None:
+        is_v2 = is_version_2(articles)
+        reason = "some questions may have no answer" if is_v2 else "every question has an answer"
+    log.info("%s: scored as SQuAD %s (%s)", data_file, "2.0" if is_v2 else "1.1", reason)
+    if language is None:
+        warn_of_words(articles, data_file)
+    if not is_v2:
+        if na_prob_file is not None or na_prob_thresh is not None:
+            raise ValueError(
+                f"--na_prob_file and --na_prob_thresh are for SQuAD 2.0, but {data_file} is scored as 1.1; "
+                "leave them out, or give --version_2_with_negative"
+            )
+        metrics = squad_v1_metrics(articles, predictions, language)
+        return metrics, text_table(["", "percent"], [[name, f"{value:.4f}"] for name, value in metrics.items()])
+    na_probs = None
+    if na_prob_file:
+        na_probs = _read_json_object(na_prob_file, "give the odds of having no answer by each question's id")
+        num_empty = sum(text == "" for text in predictions.values())
+        if num_empty:
+            log.warning(
+                "%d of %d predictions are already empty, and no threshold can restore them; to find the best "
+                "thresholds, give predictions made without a threshold",
+                num_empty,
+                len(predictions),
+            )
+    threshold = 1.0 if na_prob_thresh is None else na_prob_thresh
+    metrics = squad_v2_metrics(articles, predictions, na_probs, threshold, language)
+    return metrics, _squad_table(metrics)
+
+
+def score_glue(task, data_file, predictions_file, xnli_language):
+    """Scores the predictions for the dev file of a GLUE task, XNLI or SWAG; the report has a row for each class."""
+    if "dev" not in task.files:
+        raise ValueError(f"--task={task.name} has no file with labels; only GLUE's site can score it")
+    examples = read_glue_file(task, data_file, "dev", xnli_language)
+    check_labels(examples, task.labels, task.kind)
+    values = _read_predictions(predictions_file, examples, task.labels)
+    labels = [example.label for example in examples]
+    if task.kind == "regression":
+        metrics, report = regression_metrics(labels, values), ""
+        metrics = {name: metrics[name] for name in task.metrics}
+    else:
+        label_ids, predicted_ids = ([task.labels.index(name) for name in names] for names in (labels, values))
+        metrics = classification_metrics(label_ids, predicted_ids, task.metrics)
+        report = "\n" + class_report(label_ids, predicted_ids, task.labels)
+    header = [task.name, f"{len(examples):,} examples"]
+    table = text_table(header, [[name, f"{value:.4f}"] for name, value in metrics.items()])
+    return {"task": task.name, "examples": len(examples), **metrics}, table + report
+
+
+def score_entities(data_file, predictions_file, word_column, tag_column):
+    """Scores tags like conlleval; the dict has the metrics of each type under `types`.
+
+    The predicted tags are in the last column of the predictions, or in "predicted_tags" of JSON lines. Without a
+    data_file, the same file has the gold tags, by default in the second to last column.
+    """
+    files = [file for file in (data_file, predictions_file) if file]
+    if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
+        raise ValueError(f"--word_column and --tag_column are for files of columns, not for JSON lines ({files[0]})")
+    needs_tags = not (data_file and is_json_lines(predictions_file))
+    predicted = _read_sentences(predictions_file, word_column, -1, needs_tags)
+    if data_file:
+        gold = _read_sentences(data_file, word_column, tag_column)
+        _check_same_words(gold, predicted)
+    elif is_json_lines(predictions_file):
+        gold = predicted
+    else:
+        if len(predicted[0].lines[0].split()) < 3:
+            raise ValueError(
+                f"{predictions_file} has no column of correct tags before the predicted ones; give them in --data_file"
+            )
+        gold = _read_sentences(predictions_file, word_column, -2 if tag_column is None else tag_column)
+    keys = ["predicted_tags", "tags"] if data_file else ["predicted_tags"]
+    truth, found = _tag_lists(gold, ["tags"]), _tag_lists(predicted, keys)
+    metrics, types = entity_metrics(truth, found), entity_metrics_by_type(truth, found)
+    num_words = sum(map(len, truth))
+    report = f"{entity_report(truth, found)}\naccuracy of the tags of {num_words:,} words: {metrics['accuracy']:.4f}\n"
+    return {"task": "ner", "sentences": len(truth), "words": num_words, **metrics, "types": types}, report
+
+
+def _read_json_object(path, needed):
+    content = read_json(path, needed)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is JSON, but not an object; {needed}")
+    return content
+
+
+def _read_predictions(path, examples, labels):
+    """Returns the prediction for each example: a class name, or a float if there are no labels.
+
+    A file of any program is tab-separated and has one of these forms:
+
+    index <tab> prediction   with this header (or `id` for `index`, and any further columns): GLUE's submissions, and
+                             the predictions of this project; ids are those of the examples, or their numbers from 0
+    0 <tab> 1                two columns without a header: the same
+    1                        one column, with the header `prediction` or without: in the order of the examples
+    0.25 <tab> 0.75          as many columns as classes, without a header: their probabilities in the order of the
+                             examples, as the original BERT writes them
+    """
+    name = paths.name(path)
+    entries = [
+        (line, id_, _read_prediction(text, f"{name} line {line}", labels))
+        for line, id_, text in _read_entries(list(iterate_rows(path, is_csv=False)), name, labels)
+    ]
+    if any(id_ is not None for _, id_, _ in entries):
+        return _by_id(entries, name, examples)
+    if len(entries) > len(examples):
+        raise ValueError(
+            f"{name} line {entries[len(examples)][0]}: this is prediction {len(examples) + 1}, but there are only "
+            f"{len(examples)} examples; give one for each"
+        )
+    if len(entries) < len(examples):
+        raise ValueError(
+            f"{name} has {len(entries)} predictions, but there are {len(examples)} examples; the first without one is "
+            f"{examples[len(entries)].source}"
+        )
+    return [value for _, _, value in entries]
+
+
+def _read_entries(rows, name, labels):
+    """Returns (line, id or None, prediction as text) of each row."""
+    first = [cell.strip().lower() for cell in rows[0].cells]
+    has_ids = first[0] in ("index", "id")
+    if has_ids or "prediction" in first:
+        if "prediction" not in first and len(first) != 2:
+            raise ValueError(f'{name} line 1: no column "prediction" among {", ".join(first)}; rename the column')
+        place, rows = first.index("prediction") if "prediction" in first else 1, rows[1:]
+    elif len(labels) > 1 and all(len(row.cells) == len(labels) and _is_distribution(row.cells) for row in rows):
+        log.info("%s: read as the probabilities of %s, in this order", name, ", ".join(labels))
+        best = [max(zip(map(float, row.cells), labels, strict=True), key=lambda pair: pair[0]) for row in rows]
+        return [(row.line, None, label) for row, (_, label) in zip(rows, best, strict=True)]
+    elif len(first) <= 2:
+        has_ids, place = len(first) == 2, len(first) - 1
+    else:
+        raise ValueError(
+            f"{name} line {rows[0].line} has {len(first)} columns, but a file of predictions without a header has one "
+            "or two (an id before the prediction), or the probability of each class; correct it"
+        )
+    for line, cells in rows:
+        if len(cells) <= place:
+            found = f"{len(cells)} columns, but {place + 1} are needed"
+            raise ValueError(f"{name} line {line} has {found}; restore the row")
+    return [(line, cells[0].strip() if has_ids else None, cells[place].strip()) for line, cells in rows]
+
+
+def _is_distribution(cells):
+    values = list(map(to_number, cells))
+    return None not in values and all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
+
+
+def _read_prediction(text, place, labels):
+    if labels:
+        if text not in labels:
+            raise ValueError(f'{place}: prediction "{text}" is not one of {", ".join(labels)}')
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f'{place}: prediction "{text}" is not a number; this task needs numbers') from None
+    if not math.isfinite(number):
+        raise ValueError(f'{place}: prediction "{text}" is not finite; this task needs numbers')
+    return number
+
+
+def _by_id(entries, name, examples):
+    by_id = {}
+    for line, id_, value in entries:
+        if id_ in by_id:
+            raise ValueError(f'{name} line {line}: the id "{id_}" is also in line {by_id[id_][0]}; ids must be unique')
+        by_id[id_] = line, value
+    ids, numbers = [example.id for example in examples], list(map(str, range(len(examples))))
+    if ids != numbers and set(by_id) != set(ids) and set(by_id) == set(numbers):
+        log.info("%s: its ids are not those of the examples; reading them as example numbers from 0", name)
+        ids = numbers
+    known = set(ids)
+    for id_, (line, _) in by_id.items():
+        if id_ not in known:
+            raise ValueError(
+                f'{name} line {line}: there is no example with the id "{id_}"; give the file for this data'
+            )
+    for id_, example in zip(ids, examples, strict=True):
+        if id_ not in by_id:
+            raise ValueError(
+                f'{name} has no prediction with the id "{id_}", of {example.source}; give one for each example'
+            )
+    return [by_id[id_][1] for id_ in ids]
+
+
+def _squad_table(metrics):
+    names = {"": "all", "HasAns_": "with answer", "NoAns_": "without"}
+    groups = [name for name in names if f"{name}total" in metrics]
+    rows = [[key, *(f"{metrics[name + key]:.4f}" for name in groups)] for key in ("exact", "f1")]
+    rows.append(["questions", *(str(metrics[f"{name}total"]) for name in groups)])
+    table = text_table(["", *(names[name] for name in groups)], rows)
+    if "best_f1" not in metrics:
+        return table
+    best = [[key, f"{metrics[f'best_{key}']:.4f}", f"{metrics[f'best_{key}_thresh']:.6g}"] for key in ("exact", "f1")]
+    return table + "\n" + text_table(["", "at best", "threshold"], best)
+
+
+def _read_sentences(path, word_column, tag_column, needs_tags=True):
+    if is_json_lines(path):
+        word_column = tag_column = None
+    return read_conll(path, needs_tags, word_column, tag_column, is_bio=False)
+
+
+def _check_same_words(gold, predicted):
+    for right, other in itertools.zip_longest(gold, predicted):
+        if right is None or other is None:
+            more, fewer = (right, predicted[0]) if other is None else (other, gold[0])
+            raise ValueError(
+                f"{more.place()} begins a sentence that {fewer.path} lacks; give the predictions of this file"
+            )
+        for word, (expected, found) in enumerate(zip(right.words, other.words, strict=False)):
+            if expected != found:
+                raise ValueError(
+                    f'{other.place(word)} has the word "{found}" where {right.place(word)} has "{expected}"; '
+                    "both files need the same words"
+                )
+        if len(right.words) != len(other.words):
+            raise ValueError(
+                f"{other.place()} begins a sentence of {len(other.words)} words, which at {right.place()} has "
+                f"{len(right.words)}; both files need the same sentences"
+            )
+
+
+def _tag_lists(sentences, keys):
+    """Returns the tags of sentences for conlleval: IOBES and BILOU become BIO, others stay."""
+    is_json = is_json_lines(sentences[0].path)
+    tag_lists = [_json_tags(sentence, keys) if is_json else sentence.tags for sentence in sentences]
+    return list(map(to_bio, tag_lists)) if find_scheme(tag_lists) in ("IOBES", "BILOU") else tag_lists
+
+
+def _json_tags(sentence, keys):
+    values = json.loads(sentence.lines[0])
+    tags = next((values[key] for key in keys if key in values), None)
+    if not isinstance(tags, list) or len(tags) != len(sentence.words):
+        raise ValueError(f'{sentence.place()}: "{keys[0]}" has to be a list of {len(sentence.words)} tags')
+    for word, tag in enumerate(tags):
+        if not is_tag(str(tag)):
+            raise ValueError(f'{sentence.place(word)}: "{tag}" in "{keys[0]}" is not a tag; give {NEEDED_TAGS}')
+    return tags

@@ -1,0 +1,292 @@
+"""Reads a user's examples: CSV, TSV and JSON lines files, and datasets of TensorFlow Datasets.
+
+TensorFlow is imported only when a dataset is read.
+"""
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, read_table
+from bert_keras.data_prep.tasks.examples import Example, to_number
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.data_prep.tasks.tables import BadRow, BadRows
+from bert_keras.storage import paths
+
+
+def iterate_own_file(
+    path: str | os.PathLike,
+    columns: Columns,
+    kind: str = "single_label",
+    needs_label: bool = False,
+    skip_bad_rows: bool = False,
+    has_header: str = "auto",
+    keep_bad_rows: bool = False,
+) -> Iterator[Example | BadRow]:
+    """Yields the examples of a user's file of texts one by one, in the order of the file.
+
+    To save memory, the rows of CSV and TSV files are usually split one by one. `Example.source` names file and line.
+
+    Args:
+        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line); compressed files also end with .gz,
+            .bz2 or .xz.
+        columns: the columns of the file.
+        kind: one of `examples.KINDS`.
+        needs_label: whether every row must have a label; otherwise an absent column or an empty cell means no label.
+        skip_bad_rows: leaves out unreadable rows, and counts them in the log.
+        has_header: one of `columns.HEADERS`.
+        keep_bad_rows: yields an unreadable row as a BadRow.
+
+    Raises:
+        FileNotFoundError, ValueError: the file or a row is unreadable (names file and line).
+    """
+    if needs_label and columns.label is None:
+        raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
+    name = paths.name(path)
+    bad_rows = BadRows(name, skip_bad_rows, keep_bad_rows)
+    needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
+    label = [] if columns.label is None else [columns.label]
+    needed, optional = (needed + label, []) if needs_label else (needed, label)
+    places, rows = read_table(path, needed, optional, bad_rows, has_header, columns.label)
+    _check_places(path, columns, places)
+    lines_of_ids, label_lines, count = {}, {}, 0
+    for number, row in enumerate(rows):
+        yield from bad_rows.take(before=row.line)
+        try:
+            cells = {column: row.cells[place] for column, place in places.items()}
+            _check_label_type(cells.get(columns.label), row.line, label_lines)
+            example = _own_example(cells, number, columns, kind, needs_label, f"{name} line {row.line}")
+            if columns.id is not None and example.id in lines_of_ids:
+                other = lines_of_ids[example.id]
+                raise ValueError(f'the id "{example.id}" is also in line {other}; ids must be unique')
+        except ValueError as error:
+            bad_rows.add(row.line, str(error))
+            continue
+        if columns.id is not None:
+            lines_of_ids[example.id] = row.line
+        count += 1
+        yield example
+    yield from bad_rows.take()
+    bad_rows.report()
+    if not count and not keep_bad_rows:
+        raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
+
+
+def read_tfds(
+    name: str, split: str, columns: Columns | None = None, data_dir: str | os.PathLike | None = None
+) -> tuple[list[Example], tuple[str, ...] | None]:
+    """Reads one split of a dataset from TensorFlow Datasets, which downloads it if `data_dir` lacks it.
+
+    Args:
+        name: such as "glue/mrpc" or "imdb_reviews".
+        split: the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test". In "glue/mnli" these are
+            the matched genres; the others are "validation_mismatched" and "test_mismatched".
+        columns: the names of the features; None: those of the GLUE task. Missing names (also that of the text) are
+            found as in a user's file.
+        data_dir: the folder of datasets; None: the default of TensorFlow Datasets.
+
+    Returns:
+        The examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
+        become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels
+        of their files, in the same order, and no labels in a test split.
+
+    Raises:
+        ImportError: tensorflow-datasets is not installed.
+        ValueError: the dataset, split or feature does not exist, a feature is not usable, or the split is empty.
+    """
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise ImportError(
+            f"reading {name} needs TensorFlow Datasets, which is not installed: pip install tensorflow-datasets"
+        ) from error
+    task = next((task for task in GLUE_TASKS.values() if task.tfds is not None and task.tfds.name == name), None)
+    if task is not None:
+        split = _split_name(task, split)
+    try:
+        features = tfds.builder(name, data_dir=data_dir).info.features
+    except tfds.core.DatasetNotFoundError:
+        raise ValueError(f'TensorFlow Datasets has no data set "{name}"; look the name up in its catalog') from None
+    columns = _choose_features(name, task, features, columns)
+    names = getattr(features[columns.label], "names", None) if columns.label else None
+    has_label = columns.label is not None and not (task is not None and split.startswith("test"))
+    examples = []
+    for number, record in enumerate(_records(tfds, name, split, data_dir, task)):
+        source = f"{name} {split} example {number}"
+        examples.append(
+            Example(
+                id=str(number) if columns.id is None else _feature_text(record, columns.id, source),
+                text_a=_feature_text(record, columns.text, source),
+                text_b=None if columns.pair is None else _feature_text(record, columns.pair, source),
+                label=_feature_label(record[columns.label], names, task, source) if has_label else None,
+                source=source,
+            )
+        )
+    if not examples:
+        raise ValueError(f'the split "{split}" of {name} is empty; choose another')
+    return examples, task.labels if task else names and tuple(names)
+
+
+def _check_places(path, columns, places):
+    """Rejects a column with two roles: a model that reads the label learns nothing else."""
+    roles = {"text": columns.text, "text_pair": columns.pair, "label": columns.label}
+    roles |= {f"choice {number}": choice for number, choice in enumerate(columns.choices)}
+    taken = {}
+    for role, column in roles.items():
+        other = taken.setdefault(places[column], role) if column in places else role
+        if other != role:
+            raise ValueError(
+                f'{os.fspath(path)}: the column "{column}" is both the {other} and the {role}; give each its own column'
+            )
+
+
+def _check_label_type(value, line, label_lines):
+    """Rejects a file whose labels are both booleans and numbers of JSON, which is a mistake in the data.
+
+    `label_lines` keeps the first label of each type and its line.
+    """
+    for each in value if isinstance(value, list) else [value]:
+        if not isinstance(each, (bool, int, float)):
+            continue
+        is_boolean = isinstance(each, bool)
+        if (not is_boolean) in label_lines:
+            other, other_line = label_lines[not is_boolean]
+            raise ValueError(
+                f"the label is {json.dumps(each)}, but that of line {other_line} is {json.dumps(other)}; "
+                "write all labels as numbers, or all as true and false"
+            )
+        label_lines.setdefault(is_boolean, (each, line))
+
+
+def _own_example(cells, number, columns, kind, needs_label, source):
+    """Returns the example of a row, whose `cells` are by column; the caller adds file and line to a ValueError."""
+    text_b = None if columns.pair is None else _to_text(cells, columns.pair, may_be_empty=True)
+    label = _to_label(cells[columns.label], columns, kind) if columns.label in cells else None
+    if label == () and not needs_label:
+        label = None
+    if label is None and needs_label:
+        raise ValueError(f'the column "{columns.label}" is empty; every example needs a label here')
+    return Example(
+        id=str(number) if columns.id is None else _to_name(cells[columns.id], columns.id),
+        text_a=_to_text(cells, columns.text),
+        text_b=text_b,
+        label=label,
+        choices=tuple(_to_text(cells, choice) for choice in columns.choices),
+        source=source,
+    )
+
+
+def _to_text(cells, column, may_be_empty=False):
+    value = cells[column]
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f'the column "{column}" is {json.dumps(value)[:40]}, but a text is needed')
+    if value is None or not (may_be_empty or value.strip()):
+        raise ValueError(f'the column "{column}" is empty; give a text, or remove the row')
+    return value
+
+
+def _to_name(value, column):
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if value is None or isinstance(value, str):
+        raise ValueError(f'the column "{column}" is empty; every row needs one')
+    if isinstance(value, (list, dict)):
+        raise ValueError(f'the column "{column}" is {json.dumps(value)[:40]}, but a name or a number is needed')
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f'the column "{column}" is {json.dumps(value)}, but a name or a finite number is needed')
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)  # JSON has one number type: 1 and 1.0 are the same
+    return json.dumps(value)
+
+
+def _to_label(value, columns, kind):
+    if kind == "multi_label":
+        return _to_labels(value, columns)
+    if value is None or isinstance(value, str) and not value.strip():
+        return None
+    if kind != "regression":
+        return _to_name(value, columns.label)
+    number = None if isinstance(value, bool) else to_number(value)
+    if number is None:
+        has_comma = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9.]*[0-9],[0-9]+", value.strip())
+        hint = "; write a decimal point instead of the comma" if has_comma else ""
+        raise ValueError(f'the label "{value}" is not a finite number, as regression needs{hint}')
+    return number
+
+
+def _to_labels(value, columns):
+    """Returns the labels in a multi-label cell: () if it is blank, None for a JSON null or a missing key."""
+    if value is None:
+        return None
+    names = value if isinstance(value, list) else [value]
+    if isinstance(value, str):
+        if not value.strip():
+            return ()
+        names = value.split(columns.label_separator) if columns.label_separator else names
+        if not all(map(str.strip, names)):
+            raise ValueError(f'the labels "{value}" include an empty label; remove it')
+    return tuple(dict.fromkeys(_to_name(name, columns.label) for name in names))
+
+
+def _records(tfds, name, split, data_dir, task):
+    """Returns the records of a split, an iterable of dicts."""
+    try:
+        records = tfds.as_numpy(tfds.load(name, split=split, data_dir=data_dir))
+    except ValueError as error:
+        raise ValueError(
+            f'TensorFlow Datasets cannot read the split "{split}" of {name}; choose another ({error})'
+        ) from error
+    # TensorFlow Datasets shuffles records. In GLUE, `idx` gives the order of the files, which GLUE's site expects.
+    return records if task is None else sorted(records, key=lambda record: int(record["idx"]))
+
+
+def _split_name(task, split):
+    names = dict(task.tfds.splits)
+    if split in ("train", "dev", "test") and split not in names:
+        raise ValueError(f"{task.tfds.name} has no {split} split, only {', '.join(names)}; leave this step out")
+    return names.get(split, split)
+
+
+def _choose_features(name, task, features, given):
+    """Returns the columns of a dataset after checking that it has them and each has one role."""
+    if given is None and task is not None:
+        columns = Columns(task.tfds.text_a, task.tfds.text_b, "label", "idx")
+    elif given is not None and given.text is not None and given.label is not None:
+        columns = given
+    else:
+        has_label = any(feature.lower() in LABEL_NAMES for feature in features)
+        columns = choose_columns(name, sorted(features), given or NO_COLUMNS, needs_label=has_label)
+    for column in (columns.text, columns.pair, columns.label, columns.id):
+        if column is not None and column not in features:
+            raise ValueError(f'{name} has no feature "{column}"; its features are {", ".join(sorted(features))}')
+    parts = [column for column in (columns.text, columns.pair, columns.label) if column is not None]
+    if len(set(parts)) < len(parts):
+        raise ValueError(f"{name}: text, pair and label are the features {', '.join(parts)}; give each its own feature")
+    return columns
+
+
+def _feature_text(record, column, source):
+    value = record[column]
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if np.ndim(value) or isinstance(value, dict):
+        raise ValueError(f'{source}: the feature "{column}" is not one text; choose another')
+    return str(value)
+
+
+def _feature_label(value, names, task, source):
+    """Returns the label of a record; None for -1, an unknown class."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if np.ndim(value) or isinstance(value, dict):
+        raise ValueError(f"{source}: the label is not one name or number; choose another feature")
+    if names is None:
+        return str(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else float(value)
+    if value < 0:
+        return None
+    # For some tasks, the class names differ from those in the files; their order is the same.
+    return names[value] if task is None or names[value] in task.labels else task.labels[value]
