@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_keras.modeling import PretrainingModel, load_weights, read_config, weights_by_name
 from bert_keras.prediction.network import Network, lengths_up_to
-from bert_keras.prediction.sequences import Question
+from bert_keras.prediction.network import Question
 
 LENGTHS = lengths_up_to(48)
 
