@@ -78,10 +78,7 @@ TASKS = {
         purpose="assigns {texts} to one of {num_labels} classes",
     ),
     "regression": Task(
-        predictor="TextClassifier",
-        head="classifier",
-        settings=_OF_TEXTS,
-        purpose="predicts a number for {texts}",
+        predictor="TextClassifier", head="classifier", settings=_OF_TEXTS, purpose="predicts a number for {texts}"
     ),
     "multi_label": Task(
         predictor="TextClassifier",
@@ -119,16 +116,9 @@ TASKS = {
         inputs=(*_IDS, "masked_lm_positions"),
     ),
     "next_sentence": Task(
-        predictor="NextSentence",
-        head="next_sentence",
-        is_fine_tuned=False,
-        texts=("text_a", "text_b"),
+        predictor="NextSentence", head="next_sentence", is_fine_tuned=False, texts=("text_a", "text_b")
     ),
-    "score": Task(
-        predictor="SentenceScorer",
-        head="masked_lm",
-        is_fine_tuned=False,
-    ),
+    "score": Task(predictor="SentenceScorer", head="masked_lm", is_fine_tuned=False),
     "vectors": Task(
         predictor="Vectorizer",
         head=None,
