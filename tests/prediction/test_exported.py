@@ -77,6 +77,15 @@ def flat(answer):
     return [pytest.approx(answer, rel=1e-4, abs=1e-4) if isinstance(answer, float) else answer]
 
 
+def export_without_files(folder, model_folder, **settings):
+    """Copies a model to an export whose network is not in a file. Returns the folder."""
+    shutil.copytree(model_folder, folder)
+    (folder / "export.json").write_text('{"formats": {}}')
+    if settings:
+        (folder / "task.json").write_text(json.dumps(settings))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Runs and exports of all tasks. Only "classification" has files of a network, in every format.
@@ -87,17 +96,16 @@ def folder(tmp_path_factory):
     for task, (make, settings) in MODELS.items():
         model = make()
         run = write_fine_tuned(folder / "runs" / task, model, task, **settings)
-        formats = tuple(PLACES) if task == "classification" else ()
-        write_export(folder / task, run / "model", model, formats)
-        networks[folder / task] = None if formats else IdsNetwork(model, task)
+        if task == "classification":
+            write_export(folder / task, run / "model", model, tuple(PLACES))
+        else:
+            networks[export_without_files(folder / task, run / "model")] = IdsNetwork(model, task)
     model = random_model(seed=3, **ONE_LAYER)
     pretrained = write_model(folder / "pretrained", model)
-    settings = {"task": "fill_mask", "max_seq_length": 20, "top_k": 3}
-    networks[write_export(folder / "fill_mask", pretrained, model, (), **settings)] = IdsNetwork(model, "fill_mask")
-    settings = {"task": "vectors", "max_seq_length": 20, "pooling": "mean", "layer": 0}
-    networks[write_export(folder / "vectors", pretrained, model.bert, (), **settings)] = IdsNetwork(
-        model.bert, "vectors", layer=0
-    )
+    masks = export_without_files(folder / "fill_mask", pretrained, task="fill_mask", max_seq_length=20, top_k=3)
+    vectors = {"task": "vectors", "max_seq_length": 20, "pooling": "mean", "layer": 0}
+    networks[masks] = IdsNetwork(model, "fill_mask")
+    networks[export_without_files(folder / "vectors", pretrained, **vectors)] = IdsNetwork(model.bert, "vectors", 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictor, "open_exported", lambda path: networks.get(path) or open_exported(path))
         yield folder
