@@ -98,11 +98,11 @@ def _extract(values, console):
     output_format = values.output_format or format_of(values.output_file)
     with (
         ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress,
-        open_feature_file(values.output_file, output_format, extractor.layers, values.pooling) as writer,
+        open_feature_file(values.output_file, output_format, extractor.layers, values.pooling) as write,
     ):
         progress.start("extracting", num_lines, "lines")
         for features in extractor.features(read_lines(values.input_file), progress.advance):
-            writer.write(features)
+            write(features)
         progress.finish()
     log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)
 

@@ -81,8 +81,7 @@ def main(argv):
         _check_pretrained(values)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
-    # These load TensorFlow.
-    from bert_keras.prediction.formatting import answer_lines
+    from bert_keras.prediction.formatting import answer_lines  # both load TensorFlow
     from bert_keras.prediction.loading.model_files import read_settings
 
     with told_with_flags():

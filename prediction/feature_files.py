@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -59,114 +60,92 @@ def format_of(output_file):
 
 @contextlib.contextmanager
 def open_feature_file(output_file, output_format, layers, pooling):
-    """Opens a file of vectors as a writer with the method `write(features)`; an existing file is replaced.
+    """Opens a file of vectors as a function that writes the Features of a text; an existing file is replaced.
 
     The file gets its name only when the block ends without an error. JSON and HDF5 are written text by text; npz stays
     in memory until the end. In npz and HDF5, `values` holds the rows of all texts one after the other. Without pooling,
     text n has the rows `values[starts[n]:starts[n + 1]]`; with pooling, it has row n.
     """
-    with replace_file(output_file) as file, _WRITERS[output_format](file, layers, pooling) as writer:
-        yield writer
-        writer.finish()
+    with replace_file(output_file) as file, _WRITERS[output_format](file, list(layers), pooling) as write:
+        yield write
 
 
-class _Writer:
-    """Base class of the writers."""
-
-    def __init__(self, file, layers, pooling):
-        self._layers = list(layers)
-        self._pooling = pooling
-        self._file = file
-        self._num_written = 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        """Does nothing: `open_feature_file` closes the file."""
-
-    def finish(self):
-        """Writes the rest of the file."""
-
-
-class _JsonLines(_Writer):
+@contextlib.contextmanager
+def _json_lines(file, layers, pooling):
     """The original BERT's format: one ASCII object per text; with pooling, `layers` replaces `features`."""
+    numbers = itertools.count()
 
-    def write(self, features):
+    def entries(values):
+        return [{"index": layer, "values": row} for layer, row in zip(layers, values, strict=True)]
+
+    def write(features):
         # Equals Python's round for every number: a float32 times 10^6 is exact in a float64, and so are ties.
         values = np.round(features.values.astype(np.float64), 6).tolist()
-        line = {"linex_index": self._num_written}
-        if self._pooling == "none":
-            line["features"] = [
-                {"token": token, "layers": self._entries(layers)}
-                for token, layers in zip(features.tokens, values, strict=True)
-            ]
+        line = {"linex_index": next(numbers)}
+        if pooling == "none":
+            tokens = zip(features.tokens, values, strict=True)
+            line["features"] = [{"token": token, "layers": entries(of_token)} for token, of_token in tokens]
         else:
-            line["layers"] = self._entries(values)
-        self._file.write(json.dumps(line).encode("ascii") + b"\n")
-        self._num_written += 1
+            line["layers"] = entries(values)
+        file.write(json.dumps(line).encode("ascii") + b"\n")
 
-    def _entries(self, values):
-        return [{"index": layer, "values": row} for layer, row in zip(self._layers, values, strict=True)]
+    yield write
 
 
-class _Npz(_Writer):
+@contextlib.contextmanager
+def _npz(file, layers, pooling):
     """Arrays in one file; see `open_feature_file`."""
+    values, tokens, starts = [], [], [0]
 
-    def __init__(self, file, layers, pooling):
-        super().__init__(file, layers, pooling)
-        self._values, self._tokens, self._starts = [], [], [0]
+    def write(features):
+        values.append(_rows(features, pooling))
+        tokens.extend(features.tokens)
+        starts.append(starts[-1] + len(values[-1]))
 
-    def write(self, features):
-        self._values.append(features.values if self._pooling == "none" else features.values[None])
-        self._tokens += features.tokens
-        self._starts.append(self._starts[-1] + len(self._values[-1]))
-
-    def finish(self):
-        arrays = {"layers": np.array([str(layer) for layer in self._layers]), "pooling": np.array(self._pooling)}
-        if self._pooling == "none":
-            arrays |= {"tokens": np.array(self._tokens), "starts": np.array(self._starts, np.int64)}
-        np.savez(self._file, values=np.concatenate(self._values), **arrays)
+    yield write
+    arrays = {"layers": np.array([str(layer) for layer in layers]), "pooling": np.array(pooling)}
+    if pooling == "none":
+        arrays |= {"tokens": np.array(tokens), "starts": np.array(starts, np.int64)}
+    np.savez(file, values=np.concatenate(values), **arrays)
 
 
-class _Hdf5(_Writer):
+@contextlib.contextmanager
+def _hdf5(file, layers, pooling):
     """The same arrays as datasets that grow; see `open_feature_file`."""
+    import h5py
 
-    def __init__(self, file, layers, pooling):
-        import h5py
+    with contextlib.ExitStack() as stack:
+        local = file.name if isinstance(getattr(file, "name", None), str) else None
+        if local is None:
+            # HDF5 needs random access, which object stores do not allow: write a local file and copy it at the end.
+            local = stack.enter_context(tempfile.TemporaryFile())
+        datasets = stack.enter_context(h5py.File(local, "w"))
+        datasets.attrs["layers"] = [str(layer) for layer in layers]
+        datasets.attrs["pooling"] = pooling
+        if pooling == "none":
+            datasets.create_dataset("starts", data=[0], maxshape=(None,), dtype=np.int64, chunks=(1 << 12,))
+            datasets.create_dataset("tokens", (0,), maxshape=(None,), dtype=h5py.string_dtype(), chunks=(1 << 12,))
 
-        super().__init__(file, layers, pooling)
-        # HDF5 needs random access, which object stores do not allow: write a local file and copy it at the end.
-        self._copied_to = None if isinstance(getattr(file, "name", None), str) else file
-        self._local = tempfile.TemporaryFile() if self._copied_to else None  # noqa: SIM115 (closed in __exit__)
-        self._file = file = h5py.File(self._local or file.name, "w")
-        file.attrs["layers"] = [str(layer) for layer in self._layers]
-        file.attrs["pooling"] = self._pooling
-        if self._pooling == "none":
-            file.create_dataset("starts", data=[0], maxshape=(None,), dtype=np.int64, chunks=(1 << 12,))
-            file.create_dataset("tokens", (0,), maxshape=(None,), dtype=h5py.string_dtype(), chunks=(1 << 12,))
+        def write(features):
+            rows = _rows(features, pooling)
+            if "values" not in datasets:
+                shape = rows.shape[1:]
+                chunk = (max(1, _CHUNK_BYTES // rows[0].nbytes), *shape)
+                datasets.create_dataset("values", (0, *shape), np.float32, maxshape=(None, *shape), chunks=chunk)
+            end = _append(datasets["values"], rows)
+            if pooling == "none":
+                _append(datasets["tokens"], features.tokens)
+                _append(datasets["starts"], [end])
 
-    def finish(self):
-        self._file.close()
-        if self._local:
-            self._local.seek(0)
-            shutil.copyfileobj(self._local, self._copied_to, 1 << 20)
+        yield write
+        datasets.close()
+        if not isinstance(local, str):
+            local.seek(0)
+            shutil.copyfileobj(local, file, 1 << 20)
 
-    def __exit__(self, *exception):
-        self._file.close()
-        if self._local:
-            self._local.close()
 
-    def write(self, features):
-        rows = features.values if self._pooling == "none" else features.values[None]
-        if "values" not in self._file:
-            shape = rows.shape[1:]
-            chunk = (max(1, _CHUNK_BYTES // rows[0].nbytes), *shape)
-            self._file.create_dataset("values", (0, *shape), np.float32, maxshape=(None, *shape), chunks=chunk)
-        end = _append(self._file["values"], rows)
-        if self._pooling == "none":
-            _append(self._file["tokens"], features.tokens)
-            _append(self._file["starts"], [end])
+def _rows(features, pooling):
+    return features.values if pooling == "none" else features.values[None]
 
 
 def _append(dataset, rows):
@@ -177,4 +156,4 @@ def _append(dataset, rows):
     return end
 
 
-_WRITERS = {"jsonl": _JsonLines, "npz": _Npz, "hdf5": _Hdf5}
+_WRITERS = {"jsonl": _json_lines, "npz": _npz, "hdf5": _hdf5}

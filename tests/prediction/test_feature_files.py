@@ -21,9 +21,9 @@ POOLED = [Features(features.tokens, features.values[0]) for features in (FIRST, 
 
 
 def write(path, features, pooling="none"):
-    with open_feature_file(path, format_of(path), [-1, "embeddings"], pooling) as writer:
+    with open_feature_file(path, format_of(path), [-1, "embeddings"], pooling) as write_text:
         for of_text in features:
-            writer.write(of_text)
+            write_text(of_text)
     return path
 
 
