@@ -143,6 +143,13 @@ def test_mistakes_in_the_input_are_found_before_the_model_is_opened(extract, cap
     assert "loaded" not in capsys.readouterr().err
 
 
+def test_several_workers_are_refused(extract, monkeypatch):
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    with pytest.raises(ValueError, match="^the environment variable TF_CONFIG names 2 workers, but vectors are extr"):
+        extract("he\n", "out.jsonl")
+
+
 def test_the_output_is_checked_first(extract, tmp_path):
     (tmp_path / "sub").mkdir()
     with pytest.raises(ValueError, match=rf"^--output_file={tmp_path}/sub is a folder; give the file to write, for"):

@@ -105,7 +105,7 @@ def test_missing_and_empty_input(tmp_path):
         read_texts(None, [], terminal, "text", "--task=x", Limits())
 
 
-def test_tables_are_told_by_their_endings():
+def test_the_ending_decides_what_is_a_table():
     for name in ("a.csv", "a.TSV", "a.jsonl", "a.json", "a.csv.gz"):
         assert is_table(name)
     for name in ("a.txt", "csv", "a.txt.gz"):
