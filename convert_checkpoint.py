@@ -25,11 +25,12 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.new_folder import check_new_folder, folder_that_appears_when_done
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
-from bert_keras.export.converted_task import HEADS, choose_labels, read_task, write_task
+from bert_keras.export.converted_task import choose_labels, read_task, write_task
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, find_preparation, preparation_text
+from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -92,7 +93,7 @@ def main(argv):
             log.warning("no vocab.txt next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             _write_vocabulary(folder, vocab_file, tokens, preparation)
-        if settings and HEADS[settings["task"]] in contents.heads:
+        if settings and TASKS[settings["task"]].head in contents.heads:
             write_task(folder, settings, contents.labels)
         elif values.format == "tensorflow":
             conversion.log_lost_facts(contents)
@@ -119,7 +120,7 @@ def _find_input(path, keep_optimizer):
 def _select(checkpoint, settings, values):
     """Returns the parts of the input to write, with the names of the classes."""
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
-    trained_for = {"task": settings["task"], "head_of_task": HEADS[settings["task"]]} if settings else {}
+    trained_for = {"task": settings["task"], "head_of_task": TASKS[settings["task"]].head} if settings else {}
     contents = conversion.select(checkpoint, config, values.format, values.head, values.keep_optimizer, **trained_for)
     # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
     if {"classifier", "token_classifier"} & set(contents.heads):

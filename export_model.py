@@ -30,9 +30,8 @@ from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.export.source import Source
 from bert_keras.export.writing import write_export
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
-from bert_keras.prediction.argument_error import ArgumentError
+from bert_keras.prediction.arguments import POOLINGS, ArgumentError, parse_layers
 from bert_keras.prediction.loading.model_files import find_task, is_export
-from bert_keras.prediction.tasks.feature_choices import POOLINGS, parse_layers
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")

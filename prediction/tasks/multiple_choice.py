@@ -5,23 +5,15 @@ import dataclasses
 import numpy as np
 import scipy.special
 
-from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import ClassifierModel
-from bert_keras.prediction.limits import shown
+from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The continuation that fits a text best.
-
-    Attributes:
-        text: the given text.
-        choices: the given choices.
-        index: index of the best choice, from 0.
-        probabilities: probability of each choice; they sum to 1.
-    """
+    """The `index` of the choice that fits a text best, from 0, and the probability of each choice; they sum to 1."""
 
     text: str
     choices: list[str]
@@ -34,27 +26,15 @@ class ChoicePicker(FineTunedPredictor):
 
     `ChoicePicker("output")(("She opened the hood.", ["Then she looked in.", "Then she sang."])).index`
 
-    Args:
-        path: see `FineTunedPredictor`, also for the other arguments.
+    A call takes a tuple of a text and a list of two or more choices, and returns a Choice. Given a list of such tuples,
+    it returns a list.
+
+    The arguments are those of `FineTunedPredictor`.
     """
 
-    tasks = ("multiple_choice",)
+    head = "multiple_choice"
     num_classes = 1
     cut_parts = "choices, each with its text,"
-
-    def __call__(self, questions):
-        """Answers a question, or each question of a list.
-
-        Args:
-            questions: a tuple of a text and a list of two or more choices; or a list of such tuples.
-
-        Returns:
-            Choice, or a list of them.
-
-        Raises:
-            ValueError: a text is empty, or a question has fewer than two choices.
-        """
-        return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
 
     def _make_model(self, config):
         # A MultipleChoiceModel has the same weights. They score choices one by one, so any number is possible.
@@ -73,7 +53,7 @@ class ChoicePicker(FineTunedPredictor):
 
     def _features(self, examples, counts):
         pairs = [Example("", text, choice) for text, choices in examples for choice in choices]
-        features = make_features(pairs, (), "single_label", self.tokenizer, self.max_seq_length, counts=counts)
+        features, _ = super()._features(pairs, counts)
         num_choices = [len(choices) for _, choices in examples]
         return features, np.repeat(np.arange(len(examples)), num_choices)
 

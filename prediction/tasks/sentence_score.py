@@ -7,20 +7,23 @@ import sys
 
 import tensorflow as tf
 
-from bert_keras.prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
-from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
+from bert_keras.prediction.network import Question
+from bert_keras.prediction.tasks.pretrained import (
+    MASK,
+    UNKNOWN,
+    PretrainedPredictor,
+    encode_with_masks,
+    fit_text,
+    surround,
+    window_start,
+)
 
 log = logging.getLogger("bert_keras")
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenScore:
-    """The score of one token.
-
-    Attributes:
-        token: as in the vocabulary.
-        log_probability: natural logarithm of its probability when it is masked and all other tokens are visible.
-    """
+    """A token, and the natural logarithm of its probability when it is masked and all other tokens are visible."""
 
     token: str
     log_probability: float
@@ -31,11 +34,9 @@ class SentenceScore:
     """The score of a text.
 
     Attributes:
-        text: the given text.
         log_probability: the sum over its tokens. Values near 0 are more natural; longer texts have lower values.
         perplexity: exp(-log_probability / number of tokens), comparable between lengths; lower is more natural. At most
             the largest float, 1.8e308.
-        tokens: list of TokenScore, in order.
     """
 
     text: str
@@ -47,39 +48,26 @@ class SentenceScore:
 class SentenceScorer(PretrainedPredictor):
     """Scores texts by masking one token at a time ("Masked Language Model Scoring", Salazar et al. 2020).
 
+    A call takes a str and returns a SentenceScore; given a list of texts, it returns a list.
+
     A text of n tokens needs n sequences, which are batched. For a text longer than the model takes, `long="window"`
     scores each token in a window with as much context on both sides as fits; `long="truncate"` scores the beginning.
 
-    Args:
-        path: see `PretrainedPredictor`, also for the other arguments.
+    The arguments are those of `PretrainedPredictor`.
     """
 
     head = "masked_lm"
 
-    def __call__(self, texts):
-        """Scores a text, or each text of a list.
-
-        Args:
-            texts: str, or a list of str.
-
-        Returns:
-            SentenceScore, or a list of them.
-
-        Raises:
-            ValueError: a text is empty, contains a mask, or is too long for the model.
-        """
-        return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
-
     def _encode(self, text, source):
         self.limits.check_text(text, source)
-        ids = encode_with_masks(self.tokenizer, text, source)
+        ids = encode_with_masks(self.tokenizer, text)
         if not ids:
             raise ValueError(f"{source} has no word; give a text to score")
         if self.tokenizer.vocab[MASK] in ids:
             raise ValueError(f"{source} has a {MASK}, but only complete texts can be scored; replace it with a word")
         ids = fit_text(ids, self.room, self.long, source)
         self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
-        num_unknown = ids.count(self.tokenizer.vocab["[UNK]"])
+        num_unknown = ids.count(self.tokenizer.vocab[UNKNOWN])
         if num_unknown:
             log.warning("%s: %d of its %d tokens are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
         return ids

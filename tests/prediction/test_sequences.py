@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.prediction.sequences import encode_with_masks, fit_pair, fit_text, surround, window_start
+from bert_keras.prediction.tasks.pretrained import encode_with_masks, fit_pair, fit_text, surround, window_start
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "[", "]", "mask", "sep"]
 
@@ -33,76 +33,59 @@ def tokenizer(tmp_path_factory):
     ],
 )
 def test_the_mask_is_found_before_the_text_is_split(tokenizer, text, tokens):
-    assert encode_with_masks(tokenizer, text, "text 1") == [VOCAB.index(token) for token in tokens.split()]
+    assert encode_with_masks(tokenizer, text) == [VOCAB.index(token) for token in tokens.split()]
 
 
-@pytest.mark.parametrize("text", [None, b"a [MASK]", 3])
-def test_what_is_no_text_is_refused(tokenizer, text):
-    with pytest.raises(ValueError, match=rf"^text 7 is of type {type(text).__name__}, but a str is needed$"):
-        encode_with_masks(tokenizer, text, "text 7")
-
-
-def test_the_release_s_special_tokens_surround_the_segments(tokenizer):
+def test_special_tokens_surround_the_segments(tokenizer):
     assert surround(tokenizer, [5, 6]) == ([2, 5, 6, 3], [0, 0, 0, 0])
     assert surround(tokenizer, [5, 6], [7]) == ([2, 5, 6, 3, 7, 3], [0, 0, 0, 0, 1, 1])
 
 
-def test_a_text_that_fits_is_left_as_it_is(messages):
-    for long in ("error", "truncate", "window"):
-        assert fit_text([1, 2, 3], 3, long, "text 1") == [1, 2, 3]
-        assert fit_pair([1, 2], [3], 3, long, "text 1") == ([1, 2], [3])
+@pytest.mark.parametrize("long", ["error", "truncate", "window"])
+def test_texts_that_fit_stay_as_they_are(long, messages):
+    assert fit_text([1, 2, 3], 3, long, "text 1") == [1, 2, 3]
+    assert fit_pair([1, 2], [3], 3, long, "text 1") == ([1, 2], [3])
     assert messages == []
 
 
-def test_a_long_text_is_refused_and_told_by_how_much():
-    message = (
-        r"^line 4 has 5 tokens, 2 more than the 3 that the model takes; "
-        r"make it shorter, or choose long=truncate or long=window$"
-    )
+def test_long_texts_are_refused_or_cut_or_read_through_windows(messages):
+    told = "line 4 has 5 tokens, 2 more than the 3 that the model takes; "
+    message = f"^{told}make it shorter, or choose long=truncate or long=window$"
     with pytest.raises(ValueError, match=message):
         fit_text([1, 2, 3, 4, 5], 3, "error", "line 4")
     with pytest.raises(ValueError, match=message):
         fit_pair([1, 2, 3], [4, 5], 3, "error", "line 4")
-
-
-def test_a_long_text_is_cut_and_said(messages):
     assert fit_text([1, 2, 3, 4, 5], 3, "truncate", "line 4") == [1, 2, 3]
-    assert messages == [
-        "line 4 has 5 tokens, 2 more than the 3 that the model takes; only the first 3 are used",
-    ]
-
-
-def test_windows_keep_the_whole_text_and_say_so(messages):
     assert fit_text([1, 2, 3, 4, 5], 3, "window", "line 4") == [1, 2, 3, 4, 5]
-    assert messages == ["line 4 has 5 tokens, 2 more than the 3 that the model takes; it is read through windows"]
+    assert messages == [f"{told}only the first 3 are used", f"{told}it is read through windows"]
 
 
 @pytest.mark.parametrize(
-    ("place", "num_pieces", "room", "start"),
+    ("place", "num_tokens", "room", "start"),
     [(0, 3, 5, 0), (2, 3, 5, 0), (0, 9, 5, 0), (2, 9, 5, 0), (3, 9, 5, 1), (6, 9, 5, 4), (8, 9, 5, 4), (4, 9, 4, 2)],
 )
-def test_a_window_has_the_place_in_its_middle_or_ends_with_the_text(place, num_pieces, room, start):
-    assert window_start(place, num_pieces, room) == start
+def test_a_window_has_the_place_in_its_middle_or_ends_with_the_text(place, num_tokens, room, start):
+    assert window_start(place, num_tokens, room) == start
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.data())
-def test_a_window_holds_its_place_and_wastes_no_room(num_pieces, room, data):
-    place = data.draw(st.integers(0, num_pieces - 1))
-    start = window_start(place, num_pieces, room)
+def test_a_window_holds_its_place_and_wastes_no_room(num_tokens, room, data):
+    place = data.draw(st.integers(0, num_tokens - 1))
+    start = window_start(place, num_tokens, room)
     assert start <= place < start + room
-    assert 0 <= start <= max(0, num_pieces - room)
+    assert 0 <= start <= max(0, num_tokens - room)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "kept_first", "kept_second"),
     [("abcdef", "uvwxyz", "def", "uv"), ("ab", "uvwxyz", "ab", "uvw"), ("abcdef", "u", "cdef", "u")],
 )
-def test_a_window_on_a_pair_is_where_the_two_meet(first, second, kept_first, kept_second, messages):
+def test_a_window_on_a_pair_is_around_its_boundary(first, second, kept_first, kept_second, messages):
     assert fit_pair(first, second, 5, "window", "pair 1") == (kept_first, kept_second)
     assert messages[0].endswith("it is read through windows")
 
 
-def truncate_as_the_release(first, second, room):
+def truncate_as_the_original(first, second, room):
     first, second = list(first), list(second)
     while len(first) + len(second) > room:
         (first if len(first) > len(second) else second).pop()
@@ -110,9 +93,9 @@ def truncate_as_the_release(first, second, room):
 
 
 @given(st.lists(st.integers(), min_size=1, max_size=12), st.lists(st.integers(), min_size=1, max_size=12), st.data())
-def test_a_pair_is_cut_as_in_the_release(first, second, data):
+def test_a_pair_is_cut_as_in_the_original(first, second, data):
     room = data.draw(st.integers(2, 24))
-    assert fit_pair(first, second, room, "truncate", "pair 1") == truncate_as_the_release(first, second, room)
+    assert fit_pair(first, second, room, "truncate", "pair 1") == truncate_as_the_original(first, second, room)
     kept_first, kept_second = fit_pair(first, second, room, "window", "pair 1")
     assert first[len(first) - len(kept_first) :] == kept_first
     assert second[: len(kept_second)] == kept_second
