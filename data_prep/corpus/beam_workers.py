@@ -22,9 +22,6 @@ class BeamWorkers:
     Args:
         options: the runner's options, such as ["--runner=FlinkRunner", "--flink_master=host:8081"].
         context: first argument of every function that runs a task.
-
-    Raises:
-        ValueError: Apache Beam is not installed, or rejects its options.
     """
 
     def __init__(self, options: Sequence[str], context: Any):
@@ -46,14 +43,7 @@ class BeamWorkers:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks.
-
-        Args, yields: see `Workers.run`; the results come after all tasks are done.
-
-        Raises:
-            RuntimeError: a task failed; contains the runner's message.
-            OSError: this machine does not see the result of a task.
-        """
+        """Runs the unfinished tasks like `Workers.run`; the results come after all tasks are done."""
         import apache_beam as beam
 
         # NFS caches failed lookups: checking for a missing file could hide it later. Listing the folder avoids this.

@@ -24,9 +24,6 @@ class Documents:
     A token takes two bytes, or four if the vocabulary has more than 65,536 entries. A sentence takes 8 bytes, a
     document 16 (8 on disk). The total is about 0.6 times the size of English text.
 
-    Args:
-        vocab_size: int; every id is below it.
-
     Attributes:
         tokens: array of all ids, in the order of the sentences.
         sentence_starts: array of the index in `tokens` where each sentence starts; ends with the length of `tokens`.
@@ -43,7 +40,7 @@ class Documents:
 
     @classmethod
     def open(cls, files: Sequence[str], vocab_size: int) -> "Documents":
-        """Returns the documents of three files, one for each attribute; memory-maps the files."""
+        """Memory-maps documents from three files, one for each attribute."""
         documents = cls(vocab_size)
         views = []
         for file, typecode in zip(files, (_typecode(vocab_size), "Q", "Q"), strict=True):
@@ -69,27 +66,24 @@ class Documents:
                 content.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
-        """Returns the number of ended documents."""
         return len(self._order)
 
     @property
     def num_sentences(self) -> int:
-        """int; the number of sentences in all documents."""
         return len(self.sentence_starts) - 1
 
     @property
     def is_open(self) -> bool:
-        """bool; True if the current document has sentences but has not ended."""
+        """bool; whether the current document has sentences but has not ended."""
         return self.num_sentences > self.document_starts[-1]
 
     def add_sentence(self, ids: list[int]) -> None:
-        """Adds a sentence to the current document; ignores a sentence without tokens."""
+        """Adds a sentence to the current document; ignores one without tokens."""
         if ids:
             self.tokens.fromlist(ids)
             self.sentence_starts.append(len(self.tokens))
 
     def end_document(self) -> None:
-        """Ends the current document if it has a sentence."""
         if self.is_open:
             self._order.append(len(self))
             self.document_starts.append(self.num_sentences)
@@ -105,16 +99,9 @@ class Documents:
 
 
 def find_text_files(patterns: str) -> list[str]:
-    """Finds the files of a comma-separated list of globs, local or remote.
+    """Finds the files of a comma-separated list of globs, local or remote; a glob without a match is an error.
 
     Differs from the original BERT: the files of a glob are sorted, not in file system order; `*` skips hidden files.
-
-    Returns:
-        The files, in the order of the globs.
-
-    Raises:
-        FileNotFoundError: a glob matches nothing.
-        ValueError: an empty name next to a comma.
     """
     files = []
     for pattern in patterns.split(","):
@@ -130,12 +117,7 @@ def find_text_files(patterns: str) -> list[str]:
 
 
 def check_text_files(files: list[str]) -> None:
-    """Checks that every file is readable text; warns about files given more than once.
-
-    Raises:
-        FileNotFoundError: a file does not exist.
-        ValueError: the list is empty, or a file is a folder, pipe or device, unreadable, empty, or not text.
-    """
+    """Raises an error unless every file is readable text; warns about files given more than once."""
     if not files:
         raise ValueError("no input file is given; name at least one text file")
     for file in files:
@@ -171,9 +153,6 @@ def read_documents(
         tokenizer: a `FullTokenizer`.
         strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes.
         progress: reports the bytes read.
-
-    Returns:
-        The documents in the order of the files.
 
     Raises:
         UnusableTextError: text that is not UTF-8, with `strict_utf8` (names file and line).

@@ -43,7 +43,7 @@ class Sentence:
 
 
 def is_json_lines(path: str) -> bool:
-    """Returns whether a file has JSON lines, judged by its name."""
+    """Returns whether a file has JSON lines, judged by its name without the ending of a compression."""
     path = path.lower()
     for compressed in COMPRESSED_ENDINGS:
         path = path.removesuffix(compressed)

@@ -29,6 +29,10 @@ class Chunk:
     end: int
     is_last: bool
 
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
 
 def tokenize_corpus(
     files: Sequence[str],
@@ -51,22 +55,19 @@ def tokenize_corpus(
 
     Returns:
         The documents in the order of the files; the number of `[UNK]` tokens.
-
-    Raises:
-        UnusableTextError: text that is not UTF-8, with `strict_utf8` (names file and line); or a damaged file.
-        OSError: a file cannot be read, or the folder is not writable.
     """
     progress = progress or Progress()
     vocab_size = max(tokenizer.vocab.values()) + 1
     if folder.result("corpus") is None:
         chunks = cut(local_texts(files, folder, workers.run, progress), chunk_bytes)
         results = {}
-        progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
-        for name, result in workers.run(_tokenize_chunk, folder, {k: (c, strict_utf8) for k, c in chunks.items()}):
+        tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
+        progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
+        for name, result in workers.run(_tokenize_chunk, folder, tasks):
             if strict_utf8:
                 Dropped(**result["dropped"]).refuse_invalid()
             results[name] = result
-            progress.advance(chunks[name].end - chunks[name].start)
+            progress.advance(chunks[name].size)
         progress.finish()
         _join(chunks, results, folder)
     corpus = folder.result("corpus")
@@ -80,7 +81,7 @@ def tokenize_corpus(
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
-    """Returns the documents that `tokenize_corpus` wrote to a folder; for worker processes."""
+    """Returns the documents that `tokenize_corpus` wrote to a folder."""
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 

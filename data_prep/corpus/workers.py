@@ -24,17 +24,7 @@ _LINES_AT_ONCE = 1024
 
 
 class NotedFile:
-    """File whose size and checksum are tracked while writing; it gets its final name only when complete.
-
-    Args:
-        folder: path of a local folder.
-        name: final name in the folder, or an absolute path.
-
-    Attributes:
-        name: the final name.
-        num_bytes: size so far.
-        checksum: CRC-32 so far.
-    """
+    """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete."""
 
     def __init__(self, folder: str, name: str):
         self.name, self._path = name, os.path.join(folder, name)
@@ -55,18 +45,15 @@ class NotedFile:
         finally:
             paths.remove(self._partial)
 
-    def write(self, data) -> int:
-        """Writes bytes or an array of numbers; returns the number of bytes."""
-        if not len(data):
-            return 0  # an empty array cannot be cast
-        view = memoryview(data).cast("B")
-        self._file.write(view)
-        self.num_bytes += view.nbytes
-        self.checksum = zlib.crc32(view, self.checksum)
-        return view.nbytes
+    def write(self, data) -> None:
+        """Writes bytes or an array of numbers."""
+        if len(data):  # an empty array cannot be cast
+            view = memoryview(data).cast("B")
+            self._file.write(view)
+            self.num_bytes += view.nbytes
+            self.checksum = zlib.crc32(view, self.checksum)
 
     def writelines(self, lines: Iterable[bytes]) -> None:
-        """Writes several bytes objects."""
         lines = iter(lines)
         while batch := list(itertools.islice(lines, _LINES_AT_ONCE)):
             self.write(b"".join(batch))
@@ -76,16 +63,8 @@ class WorkFolder:
     """Local folder of unfinished work, with a JSON note for each finished task.
 
     A note holds the task's result, and the size and checksum of each file that the task wrote. Entering the folder
-    checks these files. Tasks with missing or damaged files run again.
-
-    A folder belongs to one build and one main process. Use it as a context manager: exiting unlocks the folder and
-    keeps its content.
-
-    Args:
-        path: the folder; entering creates it if necessary.
-
-    Raises:
-        ValueError: on entering, if another process uses the folder.
+    locks it for one process and checks these files: tasks with missing or damaged files run again. Exiting keeps the
+    content.
     """
 
     def __init__(self, path: str):
@@ -111,7 +90,6 @@ class WorkFolder:
 
     @property
     def has_results(self) -> bool:
-        """bool; True if a task is finished."""
         return any(name.endswith(".json") for name in os.listdir(self.path))
 
     def file(self, name: str) -> str:
@@ -147,7 +125,6 @@ class WorkFolder:
         return result
 
     def forget(self, task: str) -> None:
-        """Marks a task as unfinished."""
         paths.remove(self.file(f"{task}.json"))
 
     def remove(self, prefix: str) -> None:
@@ -202,11 +179,7 @@ def _is_whole(file: str, num_bytes: int, checksum: int) -> bool:
 
 
 class ThisProcess:
-    """Drop-in replacement for `Workers` that runs the tasks in this process, in order.
-
-    Args:
-        context: first argument of every function that runs a task.
-    """
+    """Drop-in replacement for `Workers` that runs the tasks in this process, in order."""
 
     def __init__(self, context: Any):
         self._context = context
@@ -218,22 +191,16 @@ class ThisProcess:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks; for arguments and yields see `Workers.run`."""
         for name, task in tasks.items():
             result = folder.result(name)
             yield name, function(self._context, folder, name, task) if result is None else result
 
 
 class Workers:
-    """Pool of worker processes.
+    """Pool of worker processes; exiting stops them, after an error without waiting for their tasks.
 
-    Use it as a context manager: exiting stops the processes, after an error without waiting for their tasks. The
-    processes are spawned, not forked, and import only what their functions need. They exit with the main process, even
-    if it crashes.
-
-    Args:
-        number: number of processes.
-        context: first argument of every function that runs a task; sent to each process once.
+    The processes are spawned, not forked, and import only what their functions need. They exit with the main process,
+    even if it crashes. Each receives the context once: the first argument of every function that runs a task.
     """
 
     def __init__(self, number: int, context: Any):
@@ -253,16 +220,13 @@ class Workers:
         self._alive.close()
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks.
+        """Runs the unfinished tasks; yields name and result of each, in order of completion.
 
         Args:
             function: module-level function of context, folder, task name and task. It must write its result to the
                 folder (`WorkFolder.finish`) and return it.
             folder: work folder with the notes of finished tasks.
             tasks: tasks by name.
-
-        Yields:
-            Name and result of each task, in order of completion.
 
         Raises:
             ChildProcessError: a process died.

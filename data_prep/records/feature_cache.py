@@ -30,12 +30,6 @@ def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.nda
         path: the record file, such as OUT/train.tf_record.
         facts: JSON values that determine the features: digests of the data and the vocabulary, lengths.
         build: function that returns the features: integer or float32 arrays with the examples as first axis.
-
-    Returns:
-        The arrays by name.
-
-    Raises:
-        OSError, ValueError: the file cannot be written.
     """
     # Compare in the form that JSON returns: it has no tuples.
     wanted = json.loads(json.dumps({"kind": _KIND, "format_version": _VERSION, "made_from": facts}))

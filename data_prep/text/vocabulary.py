@@ -44,14 +44,7 @@ class ExtendedVocabulary:
 
 
 def read_words(words_file):
-    """Reads a file with one word per line and skips blank lines.
-
-    Returns:
-        dict of stripped word to the number of its first line, from 1.
-
-    Raises:
-        FileNotFoundError, ValueError: see `storage.text_files.read_text`.
-    """
+    """Returns the stripped words of a file with one word per line, each with the number of its first line, from 1."""
     needed = "give a file with one word per line"
     try:
         text = text_files.read_text(words_file, needed)
@@ -67,16 +60,13 @@ def read_words(words_file):
 def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None):
     """Adds words to a vocabulary: replaces its `[unusedN]` tokens first, then appends at the end.
 
-    No other token changes its id. Reads the file as the tokenizer does (`read_tokens`) and does not write it.
+    No other token changes its id. Does not write the file.
 
     Args:
         vocab_file: path of the vocabulary.
         words_file: path of the words, one per line.
         do_lower_case: whether the tokenizer lower-cases; applies to the words too.
         strip_accents: whether the tokenizer strips accents; None: same as `do_lower_case`.
-
-    Returns:
-        ExtendedVocabulary.
 
     Raises:
         FileNotFoundError, ValueError: a file cannot be read, the tokenizer never produces one of the words, or a word

@@ -14,7 +14,7 @@ from bert_keras.data_prep.corpus.documents import Documents, read_documents
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, parallel_build, shuffling
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
-from bert_keras.data_prep.pretraining.build_steps import BuildingTools, draw_document
+from bert_keras.data_prep.pretraining.build_steps import Tools, draw_document
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
 from bert_keras.data_prep.records.reading import open_records
@@ -66,7 +66,7 @@ def test_the_files_are_the_same_for_every_number_of_workers(text, letters_tokeni
 def test_examples_are_those_of_each_document_in_a_new_order(text, letters_tokenizer, tmp_path):
     build(text, letters_tokenizer, tmp_path, ["out"], 2)
     documents = read_documents([text], letters_tokenizer)
-    tools = BuildingTools(letters_tokenizer, MaskingVocabulary.from_vocab(letters_tokenizer.vocab), SETTINGS)
+    tools = Tools(letters_tokenizer, MaskingVocabulary.from_vocab(letters_tokenizer.vocab), SETTINGS)
     drawn = [
         pair
         for number_of_pass in range(2)
@@ -88,7 +88,7 @@ def test_random_next_sentences_come_from_the_whole_corpus():
         documents.end_document()
     settings = PretrainingDataSettings(8, 1)
 
-    tools = BuildingTools(None, MaskingVocabulary.from_vocab(vocab), settings)
+    tools = Tools(None, MaskingVocabulary.from_vocab(vocab), settings)
     seconds = []
     for number_of_pass in range(400):
         [(_, instance)] = draw_document(documents, 7, number_of_pass, tools)

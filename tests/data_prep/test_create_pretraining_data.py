@@ -125,7 +125,7 @@ def test_the_summary_is_returned_shown_and_stored(arguments, tmp_path, capsys):
         ("--output_file=a,", "an output file has no name; give at least one, and remove extra commas"),
         ("--output_file=text.txt/a", 'text.txt" is not a folder'),
         ("--vocab_file=none", 'there is no vocabulary file "none"'),
-        ("--vocab_file=text.txt", "the vocabulary of 7 tokens has no [UNK], [CLS], [SEP], [MASK], which pre-training"),
+        ("--vocab_file=text.txt", "the vocabulary of 7 tokens lacks [UNK], [CLS], [SEP], [MASK]; pre-training"),
         ("--max_seq_length=4", "--max_seq_length=4 is too short"),
         ("--max_predictions_per_seq=17", "--max_predictions_per_seq=17 is not valid with --max_seq_length=16"),
         ("--masked_lm_prob=1.5", "--masked_lm_prob=1.5 is not a valid probability"),

@@ -175,7 +175,7 @@ def test_a_word_goes_on_across_sep_and_words_too_long_for_the_rest_are_passed_ov
 
 
 def test_a_vocabulary_without_special_tokens_is_refused_with_all_their_names():
-    with pytest.raises(ValueError, match=r"the vocabulary of 2 tokens has no \[UNK\], \[SEP\], \[MASK\], which"):
+    with pytest.raises(ValueError, match=r"the vocabulary of 2 tokens lacks \[UNK\], \[SEP\], \[MASK\]; pre-training"):
         MaskingVocabulary.from_vocab({"[CLS]": 0, "a": 1})
 
 

@@ -30,25 +30,25 @@ def test_instances_come_back_in_the_order_of_pythons_shuffle(instances, largest,
         for instance in instances:
             spill.append(instance)
         assert len(spill) == len(instances)
-        assert list(spill) == instances
+        assert list(spill.every()) == instances
         spill.shuffle(random.Random(seed))
         expected = instances.copy()
         random.Random(seed).shuffle(expected)
-        assert list(spill) == expected
+        assert list(spill.every()) == expected
 
 
 @pytest.mark.parametrize(("largest", "num_bytes"), [(65535, 2), (65536, 4)])
 def test_an_instance_takes_two_bytes_a_number_where_the_vocabulary_allows(tmp_path, largest, num_bytes):
     with InstanceSpill(str(tmp_path), largest) as spill:
         spill.append(Instance([1] * 100, 50, True, [2] * 10, [3] * 10))
-        list(spill)
+        list(spill.every())
         assert os.fstat(spill._file.fileno()).st_size == num_bytes * (4 + 100 + 20)
 
 
 def test_the_file_has_no_name(tmp_path):
     with InstanceSpill(str(tmp_path), 10) as spill:
         spill.append(Instance([1], 1, False, [0], [1]))
-        assert list(spill) == [Instance([1], 1, False, [0], [1])]
+        assert list(spill.every()) == [Instance([1], 1, False, [0], [1])]
         assert list(tmp_path.iterdir()) == []
 
 
@@ -66,4 +66,4 @@ def test_a_full_disk_is_told(monkeypatch, num_instances):
 def fill_and_read(spill, num_instances):
     for _ in range(num_instances):
         spill.append(Instance([1] * 100, 50, True, [2], [3]))
-    return list(spill)
+    return list(spill.every())

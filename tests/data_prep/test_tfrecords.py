@@ -34,7 +34,7 @@ def test_tensorflow_reads_what_is_written(tmp_path, kind):
     records = [b"", b"a", b"abc", b"abcd", b"x" * 5000, *(b"%d" % number * (number % 97) for number in range(2100))]
     write(tmp_path / "records", records, kind == "GZIP")
     assert list(tf.data.TFRecordDataset(str(tmp_path / "records"), kind).as_numpy_iterator()) == records
-    assert is_gzip_file((tmp_path / "records").read_bytes()[:3]) == (kind == "GZIP")
+    assert is_gzip_file(str(tmp_path / "records")) == (kind == "GZIP")
 
 
 def test_tensorflow_writes_the_same_bytes(tmp_path):

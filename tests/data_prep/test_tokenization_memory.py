@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference_tokenizer import MODES, odd_text, pieces_as_described, words_as_described, write_odd_vocab
 
-from bert_keras.data_prep.text.piece_memo import PieceMemo
-from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, PieceMemo, WordpieceTokenizer
 
 
 @settings(max_examples=300)

@@ -16,7 +16,6 @@ from bert_keras.data_prep.text.vocabulary_learning import (
     cover,
     learn_vocabulary,
     reserved_tokens,
-    write_vocabulary,
 )
 
 ODD = "Don't stop\x1cit\u00a0now, Stop\tÉté 力加!\n\nstop \x85stop\r\n don't"
@@ -114,17 +113,6 @@ def test_coverage_counts_words_as_often_as_they_occur():
         unknown_share=3 / 12,
         unknown_characters="é",
     )
-
-
-def test_a_failure_leaves_no_file(tmp_path):
-    with pytest.raises(TypeError):
-        write_vocabulary(_failing(), tmp_path / "v")
-    assert os.listdir(tmp_path) == []
-
-
-def _failing():
-    yield "a"
-    raise TypeError
 
 
 @pytest.fixture
