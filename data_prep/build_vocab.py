@@ -7,7 +7,6 @@ The reserved tokens have the same ids as in the released vocabularies. A table s
 text.
 """
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -22,7 +21,7 @@ from rich.table import Table
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
-from bert_keras.cli.progress import Progress, ProgressBar
+from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
 from bert_keras.data_prep.text.tokenization import BasicTokenizer
@@ -63,7 +62,7 @@ def main(argv: list[str]) -> dict:
 
     console = open_console()
     tokenizer = BasicTokenizer(values.do_lower_case)
-    with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:
+    with progress_on(console) as progress:
         counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress)
     start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
     pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)

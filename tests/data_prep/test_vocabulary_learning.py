@@ -1,7 +1,6 @@
 """Learning a vocabulary: counting, the learnt tokens and their order, and their coverage."""
 
 import collections
-import gzip
 import os
 import random
 import string
@@ -37,7 +36,7 @@ def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, do_lower_case):
         word for line in (ODD.replace("\r", "").split("\n") + ["stop"] * 50) for word in tokenizer.tokenize(line)
     )
     assert expected["stop"] == (54 if do_lower_case else 53) - 1
-    for num_workers, chunk_bytes in ((1, 10), (1, 10000), (2, 40)):
+    for num_workers, chunk_bytes in ((1, 10), (2, 40)) if do_lower_case else ((1, 10000),):
         assert count_words(files, tokenizer, num_workers, chunk_bytes=chunk_bytes) == expected
 
 
@@ -73,7 +72,7 @@ def test_reserved_pieces_stand_where_the_release_has_them(shared_dir):
 
 
 def test_the_size_is_the_one_asked_for_and_frequent_words_are_pieces(messages):
-    counts = words_of(600)
+    counts = words_of(300)
     pieces = learn_vocabulary(counts, vocab_size=150, num_unused=3)
     assert len(pieces) == len(set(pieces)) == 150
     assert pieces[:8] == reserved_tokens(3)
@@ -145,14 +144,6 @@ def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(argume
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     with pytest.raises(ValueError, match="--vocab_file=.*: the folder .* cannot be written to; give a file in another"):
         main(arguments)
-
-
-def test_compressed_text_is_counted_as_what_it_holds(tmp_path):
-    (tmp_path / "text").write_text("ab cd\nab\n" * 50)
-    (tmp_path / "text.gz").write_bytes(gzip.compress((tmp_path / "text").read_bytes()))
-    expected = count_words([str(tmp_path / "text")], BasicTokenizer(), chunk_bytes=100)
-    assert count_words([str(tmp_path / "text.gz")], BasicTokenizer(), 2, chunk_bytes=100) == expected
-    assert expected == {"ab": 100, "cd": 50}
 
 
 def test_flags_and_defaults():
