@@ -1,14 +1,16 @@
 """Benchmarks record facts of the machine, and keep the texts of two runs apart."""
 
 import platform
+import subprocess
 import sys
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from reference_tokenizer import write_vocab
 
-from benchmarks import machine
+from benchmarks import machine, tokenization
 
 
 def test_the_processor_is_named_or_else_the_kind_of_machine(tmp_path, monkeypatch):
@@ -82,16 +84,16 @@ def test_records_of_another_text_are_not_trained_on(tmp_path):
     assert (tmp_path / "train.txt").read_text().startswith("one 1\n\none 2\n")
 
 
-def test_the_comparison_of_checkpoints_deletes_nothing_of_others(tmp_path, monkeypatch):
-    for name in ("keras_hub", "torch", "transformers"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    from benchmarks import checkpoints
-
+def test_folders_of_others_are_not_used(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     for path in (tmp_path, tmp_path / "thesis.txt"):
-        with pytest.raises(ValueError, match=f"--work_dir={path} is not an empty folder; give one that is new or"):
-            checkpoints.main(["checkpoints.py", f"--work_dir={path}"])
-    assert (tmp_path / "thesis.txt").read_text() == "mine"
+        with pytest.raises(ValueError, match=f"^--work_dir={path} is not an empty folder; give one that is new or"):
+            machine.make_work_dir(path)
+    assert machine.make_work_dir(tmp_path / "new").is_dir()
+
+
+def test_median_comes_with_its_range():
+    assert machine.spread([0.5, 3.0, 2.0], 1) == "2.0 (0.5 to 3.0)"
 
 
 def test_operations_are_those_of_the_products():
@@ -130,17 +132,6 @@ def test_programs_take_turns_and_are_set_beside_the_fastest_peer(capsys):
         "| one float32 | 4 | 4 to 4 | 0.45 | 0% |",
         "| two float32 | 8.89 | 8 to 10 | 1.00 | 1% |",
     ]
-
-
-def test_the_comparison_of_formats_deletes_nothing_of_others(tmp_path):
-    from benchmarks import inference_formats
-
-    (tmp_path / "thesis.txt").write_text("mine")
-    for path in (tmp_path, tmp_path / "thesis.txt"):
-        with pytest.raises(ValueError, match=f"^--work_dir={path} is not an empty folder; give one that is new or"):
-            inference_formats.main(["inference_formats.py", "--init_checkpoint=model", f"--work_dir={path}"])
-    assert (tmp_path / "thesis.txt").read_text() == "mine"
-    assert inference_formats.spread([0.5, 3.0, 2.0], 1) == "2.0 (0.5 to 3.0)"
 
 
 def test_sizes_and_lengths_each_have_a_table(capsys, monkeypatch):
@@ -199,3 +190,33 @@ def test_fine_tuning_is_set_beside_the_trainer(capsys, tmp_path):
     turn = fine_tuning_speed.run_once([str(program), "--seed=2", f"--output_dir={tmp_path}"])
     assert (turn.examples_per_second, turn.f1, turn.accuracy) == (40, 0.5, 0.25)
     assert 0 < turn.cpu_seconds < 60
+
+
+def test_differences_are_counted_by_sentence():
+    lines = [str(number) for number in range(100)]
+    encoders = {"first": lambda line: [int(line)], "second": lambda line: [min(int(line), 90)]}
+    speeds, differences = tokenization.measure(lines, encoders)
+    assert differences == {"first": 0, "second": 9}
+    assert all(speed > 0 for speed in speeds.values())
+
+
+def test_repeated_text_has_the_requested_size():
+    lines = [f"sentence {number}" for number in range(100)]
+    repeated = tokenization.repeat_and_shuffle(lines, megabytes=0.01)
+    assert 10_000 <= tokenization.num_bytes(repeated) < 10_013
+    assert set(repeated) == set(lines)
+    assert [len(chunk) for chunk in tokenization.in_chunks(["four"] * 7, size=15)] == [3, 3, 1]
+
+
+def test_tokenizers_are_compared_in_a_table(tmp_path):
+    vocab_file = write_vocab(tmp_path / "vocab.txt", "[UNK]", "un", "##want", "##ed")
+    (tmp_path / "text.txt").write_text("unwanted\n\nun wanted\n", encoding="utf-8")
+    command = [sys.executable, tokenization.__file__, f"--vocab={vocab_file}", "--megabytes=0.001", "--repeats=1"]
+    done = subprocess.run([*command, f"--corpus={tmp_path}/t*.txt"], capture_output=True, text=True, check=True)
+    rows = [row for row in done.stdout.splitlines() if "FullTokenizer.encode" in row]
+    assert [row.split("|")[1].strip() for row in rows] == [
+        "the corpus, 0.0 MB, from cold",
+        "the corpus, 0.0 MB, again",
+        "0.0 MB, its sentences repeated and shuffled, from cold",
+    ]
+    assert all(row.endswith("| 0 |") for row in rows)
