@@ -1,5 +1,6 @@
 """Runs tasks on the machines of an Apache Beam runner, instead of the processes of one machine."""
 
+import contextlib
 import logging
 import os
 import time
@@ -13,7 +14,7 @@ log = logging.getLogger("bert_keras")
 _SECONDS_UNTIL_VISIBLE = 120.0  # NFS may hide a new file from other machines for a minute
 
 
-class BeamWorkers:
+class BeamWorkers(contextlib.AbstractContextManager):
     """Drop-in replacement for `data_prep.corpus.workers.Workers`: each round of tasks is a pipeline.
 
     Tasks and results pass through the work folder. All machines must see this folder and the input files of the tasks
@@ -35,9 +36,6 @@ class BeamWorkers:
             beam.Pipeline(options=self._options)
         except (ValueError, ImportError) as error:
             raise ValueError(f"Apache Beam rejects {' '.join(options)}: {error}") from error
-
-    def __enter__(self) -> "BeamWorkers":
-        return self
 
     def __exit__(self, *exception) -> None:
         pass

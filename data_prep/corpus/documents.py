@@ -23,18 +23,12 @@ class Documents:
 
     A token takes two bytes, or four if the vocabulary has more than 65,536 entries. A sentence takes 8 bytes, a
     document 16 (8 on disk). The total is about 0.6 times the size of English text.
-
-    Attributes:
-        tokens: array of all ids, in the order of the sentences.
-        sentence_starts: array of the index in `tokens` where each sentence starts; ends with the length of `tokens`.
-        document_starts: array of the index in `sentence_starts` where each document starts; ends with the number of
-            sentences.
     """
 
     def __init__(self, vocab_size: int):
         self.tokens = array(_typecode(vocab_size))
-        self.sentence_starts = array("Q", [0])
-        self.document_starts = array("Q", [0])
+        self.sentence_starts = array("Q", [0])  # indices in `tokens`; ends with the length of `tokens`
+        self.document_starts = array("Q", [0])  # indices in `sentence_starts`; ends with the number of sentences
         self._order = array("Q")
         self._maps = []
 
@@ -89,7 +83,6 @@ class Documents:
             self.document_starts.append(self.num_sentences)
 
     def shuffle(self, rng: random.Random) -> None:
-        """Shuffles the documents with the random draws of the original BERT."""
         shuffle(self._order, rng)
 
     def sentences(self, index: int) -> tuple[int, int]:

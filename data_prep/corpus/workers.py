@@ -23,7 +23,7 @@ _UNFINISHED = ".part"
 _LINES_AT_ONCE = 1024
 
 
-class NotedFile:
+class NotedFile(contextlib.AbstractContextManager):
     """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete."""
 
     def __init__(self, folder: str, name: str):
@@ -32,9 +32,6 @@ class NotedFile:
         # Two machines may run the same task at the same time. Each writes a separate file with the same content.
         self._partial = f"{self._path}.{secrets.token_hex(4)}{_UNFINISHED}"
         self._file = open(self._partial, "wb")  # noqa: SIM115 (closed by __exit__)
-
-    def __enter__(self) -> "NotedFile":
-        return self
 
     def __exit__(self, kind, *exception) -> None:
         try:
@@ -178,14 +175,11 @@ def _is_whole(file: str, num_bytes: int, checksum: int) -> bool:
         return False
 
 
-class ThisProcess:
+class ThisProcess(contextlib.AbstractContextManager):
     """Drop-in replacement for `Workers` that runs the tasks in this process, in order."""
 
     def __init__(self, context: Any):
         self._context = context
-
-    def __enter__(self) -> "ThisProcess":
-        return self
 
     def __exit__(self, *exception) -> None:
         pass
@@ -196,7 +190,7 @@ class ThisProcess:
             yield name, function(self._context, folder, name, task) if result is None else result
 
 
-class Workers:
+class Workers(contextlib.AbstractContextManager):
     """Pool of worker processes; exiting stops them, after an error without waiting for their tasks.
 
     The processes are spawned, not forked, and import only what their functions need. They exit with the main process,
@@ -209,9 +203,6 @@ class Workers:
         # Nothing is ever sent. The workers exit when this process closes the other end or exits.
         leaves, self._alive = method.Pipe(duplex=False)
         self._executor = concurrent.futures.ProcessPoolExecutor(number, method, _start, (context, leaves))
-
-    def __enter__(self) -> "Workers":
-        return self
 
     def __exit__(self, kind, *exception) -> None:
         if kind is not None:

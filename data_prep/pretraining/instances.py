@@ -96,21 +96,13 @@ class PretrainingDataSettings:
 
 
 class Instance(NamedTuple):
-    """Unpadded masked sequence: `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` with one segment.
+    """Unpadded masked sequence: `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` with one segment."""
 
-    Attributes:
-        tokens: ids after masking.
-        first_length: number of tokens with segment id 0: `[CLS]`, the first segment and its `[SEP]`.
-        is_random_next: whether the second segment is random; for "sentence_order", whether the two were exchanged.
-        masked_lm_positions: positions of the masked tokens, ascending.
-        masked_lm_ids: original ids at these positions.
-    """
-
-    tokens: list[int]
-    first_length: int
-    is_random_next: bool
-    masked_lm_positions: list[int]
-    masked_lm_ids: list[int]
+    tokens: list[int]  # ids after masking
+    first_length: int  # number of tokens with segment id 0: `[CLS]`, the first segment and its `[SEP]`
+    is_random_next: bool  # for the task "sentence_order": whether the segments were exchanged
+    masked_lm_positions: list[int]  # ascending
+    masked_lm_ids: list[int]  # original ids at these positions
 
     def features(self, settings: PretrainingDataSettings) -> dict[str, list]:
         """Returns the padded features under the names of the original BERT, as lists of int or float.

@@ -34,16 +34,10 @@ def write_run(folder: WorkFolder, name: str, parts: Iterable[tuple[np.ndarray, l
 
 
 class RunWriter:
-    """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on, of at least `run_bytes` each.
-
-    Attributes:
-        runs: names of the written runs.
-        sizes: bytes of the records in each run.
-        files: files of the runs.
-    """
+    """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on, of at least `run_bytes` each."""
 
     def __init__(self, folder: WorkFolder, prefix: str, run_bytes: int = RUN_BYTES):
-        self.runs, self.sizes, self.files = [], [], []
+        self.runs, self.sizes, self.files = [], [], []  # names, bytes of the records, and files of the runs
         self._folder, self._prefix, self._run_bytes = folder, prefix, run_bytes
         self._keys, self._records, self._size = [], [], 0
 
@@ -105,13 +99,10 @@ def files_of_run(run: str) -> list[str]:
     return [f"{run}.records", f"{run}.index"]
 
 
-class _Run:
+class _Run(contextlib.AbstractContextManager):
     def __init__(self, path: str):
         self._index = np.memmap(f"{path}.index", np.uint64, "r").reshape(-1, 2)
         self._file = open(f"{path}.records", "rb")  # noqa: SIM115 (closed by __exit__)
-
-    def __enter__(self) -> "_Run":
-        return self
 
     def __exit__(self, *exception) -> None:
         self._index = None  # closes the memory map, because this is the only reference

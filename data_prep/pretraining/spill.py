@@ -14,7 +14,7 @@ from bert_keras.data_prep.records.writing import cannot_write
 _HEADER = 4
 
 
-class InstanceSpill:
+class InstanceSpill(contextlib.AbstractContextManager):
     """Sequence of instances on disk, with eight bytes of memory for each. A context manager.
 
     The file has no name, so it disappears when the process ends, even after a crash. An instance of 128 tokens takes
@@ -27,9 +27,6 @@ class InstanceSpill:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 (closed by __exit__)
         self._places = array("Q")
         self._size = self._longest = 0
-
-    def __enter__(self) -> "InstanceSpill":
-        return self
 
     def __exit__(self, *exception) -> None:
         # Closing flushes the buffer, which fails again on a full disk. Nothing needs the data any more.

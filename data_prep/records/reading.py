@@ -26,27 +26,17 @@ PLACE_PREFIX = "record-"
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
-    """TFRecord files of pre-training examples, checked by `open_records`.
-
-    Attributes:
-        files: the paths.
-        num_examples: the number of examples in each file.
-        compression_types: "GZIP" or "" for each file, as in `tf.data.TFRecordDataset`.
-        max_seq_length: T of every example.
-        max_predictions_per_seq: P of every example.
-        vocab_size: every token id is below it.
-        metadata: the first metadata that the builder stored next to a file; empty without any.
-        has_sentence_task: False if all files were built with `--sentence_task=none`.
-    """
+    """TFRecord files of pre-training examples, checked by `open_records`."""
 
     files: tuple
-    num_examples: tuple
-    compression_types: tuple
+    num_examples: tuple  # of each file
+    compression_types: tuple  # "GZIP" or "" for each file, as in `tf.data.TFRecordDataset`
     max_seq_length: int
     max_predictions_per_seq: int
-    vocab_size: int
+    vocab_size: int  # every token id is below it
+    # The first metadata that the builder stored next to a file; empty without any.
     metadata: dict = dataclasses.field(default_factory=dict, compare=False, hash=False)
-    has_sentence_task: bool = True
+    has_sentence_task: bool = True  # False if all files were built with `--sentence_task=none`
 
     @property
     def total_examples(self):

@@ -141,18 +141,11 @@ def _check_folder(folder: str) -> None:
 class RecordWriter:
     """Writes TFRecord files one after the other; they get their names only when all are complete.
 
-    Until `commit` the records are in hidden files, and existing files with the final names do not change. Without a
-    commit, exiting removes the hidden files, and the folders that entering created.
+    Until `commit` the records are in hidden files, and existing files with the final names do not change. The hidden
+    files of remote outputs are in `work_dir`. Without a commit, exiting removes them, and the folders that entering
+    created.
     Differs from the original BERT, which writes under the final names, so an interrupted run leaves files that look
     complete.
-
-    Args:
-        files: the record files, local or remote.
-        is_gzip: compresses the files.
-        work_dir: local folder for the hidden files of remote outputs; those of local outputs are next to the output.
-
-    Attributes:
-        num_records: list of int; the number of records in each file written so far.
     """
 
     def __init__(self, files: Sequence[str], is_gzip: bool = False, work_dir: str = "."):
@@ -201,13 +194,10 @@ class RecordWriter:
 
 
 def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict) -> None:
-    """Gives complete files their final names and writes their metadata; replaces existing files.
+    """Gives complete local files their final names, and writes the metadata, with "num_examples" and "num_bytes".
 
-    Args:
-        files: final paths without symbolic links. Files are copied to remote paths.
-        partials: current paths of the local files; on the same file system as a local final path.
-        num_records: number of records in each file.
-        metadata: written next to every file, with "num_examples" and "num_bytes" of that file added.
+    The final paths have no symbolic links, and may be remote. A local final path is on the file system of its partial
+    file. Replaces existing files.
     """
     for partial in partials:
         writing.flush(partial)

@@ -13,30 +13,17 @@ _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
 
 @dataclasses.dataclass(frozen=True)
 class AddedWord:
-    """Word that was added to a vocabulary.
-
-    Attributes:
-        word: the word after the tokenizer's lower-casing and accent stripping.
-        id: id of the word.
-        slot: the token that the word replaced, such as "[unused17]"; None for a new id.
-        piece_ids: ids of the word pieces that the word was split into before.
-    """
+    """Word that was added to a vocabulary, after the tokenizer's lower-casing and accent stripping."""
 
     word: str
     id: int
-    slot: str | None
-    piece_ids: tuple[int, ...]
+    slot: str | None  # the token that the word replaced, such as "[unused17]"; None for a new id
+    piece_ids: tuple[int, ...]  # of the word pieces that the word was split into before
 
 
 @dataclasses.dataclass(frozen=True)
 class ExtendedVocabulary:
-    """Result of `extend_vocabulary`.
-
-    Attributes:
-        tokens: all tokens in the order of their ids.
-        added: the new words.
-        present: the words that the vocabulary already had.
-    """
+    """Result of `extend_vocabulary`: all tokens in the order of their ids, the new words, and those that were there."""
 
     tokens: list[str]
     added: list[AddedWord]
@@ -89,7 +76,6 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None)
 
 
 def _normalised(words, words_file, tokenizer):
-    """Returns the words after the tokenizer's normalization, without duplicates."""
     normalised, refused = {}, []
     for word, line in words.items():
         parts = tokenizer.tokenize(word)

@@ -62,10 +62,6 @@ def count_words(
         progress: reports the bytes read.
         most_words: maximum number of different words to keep; rare words beyond it are dropped with a warning.
         chunk_bytes: bytes of text per task.
-
-    Raises:
-        ValueError: text that is not UTF-8, with `strict_utf8` (names file and line); or the text has no words.
-        OSError: a file cannot be read.
     """
     progress = progress or Progress()
     counts, dropped, rare = collections.Counter(), Dropped(), 0
@@ -147,9 +143,6 @@ def learn_vocabulary(
 
     Returns:
         The tokens in the order of their ids: reserved tokens, the alphabet, then the others by decreasing use.
-
-    Raises:
-        ValueError: the reserved tokens and the alphabet exceed `vocab_size`.
     """
     reserved = reserved_tokens(num_unused)
     frequent = [item for item in counts.items() if len(item[0]) <= _LONGEST_WORD]

@@ -11,7 +11,7 @@ import random
 import pytest
 from tiny_data import examples_of
 
-from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining import build_steps, parallel_build, shuffling
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
@@ -72,20 +72,6 @@ def test_number_of_workers_changes_nothing(text, letters_tokenizer, folder):
     assert abs(counts[0] - counts[1]) < 4 * sum(counts) ** 0.5
     num_random = sum(example["next_sentence_labels"][0] for name in "ab" for example in examples[name])
     assert summary["random_next_share"] * sum(counts) == pytest.approx(num_random)
-
-
-def test_examples_are_those_of_each_document_in_a_new_order(text, letters_tokenizer, folder):
-    build_here(text, letters_tokenizer, folder, ["out"])
-    documents = read_documents([text], letters_tokenizer)
-    tools = Tools(letters_tokenizer, MaskingVocabulary.from_vocab(letters_tokenizer.vocab), SETTINGS)
-    drawn = [
-        pair
-        for duplicate in range(2)
-        for index in range(len(documents))
-        for pair in draw_document(documents, index, duplicate, tools)
-    ]
-    expected = [instance.features(SETTINGS) for _, instance in sorted(drawn, key=lambda pair: pair[0])]
-    assert examples_of(folder / "out") == expected
 
 
 def test_random_next_sentences_come_from_the_whole_corpus():

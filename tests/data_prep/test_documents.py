@@ -1,7 +1,6 @@
 """Reading text: documents and sentences as the original BERT splits them, and the characters it drops."""
 
 import os
-import random
 
 import pytest
 
@@ -69,16 +68,6 @@ def test_carriage_returns_vanish_and_inside_a_line_that_is_told(tmp_path, letter
     assert messages == []
     assert read(tmp_path, letters_tokenizer, b"a\rb\n") == [["a ##b"]]
     assert f"{tmp_path}/0.txt line 1: a carriage return inside the line is dropped and joins the words" in messages[0]
-
-
-def test_shuffling_moves_documents_as_the_release_moves_its_list(tmp_path, letters_tokenizer):
-    file = tmp_path / "text"
-    file.write_text("\n\n".join("abcdefghij"))
-    documents = read_documents([str(file)], letters_tokenizer)
-    documents.shuffle(random.Random(12345))
-    expected = list("abcdefghij")
-    random.Random(12345).shuffle(expected)
-    assert sentences_of(documents, letters_tokenizer) == [[letter] for letter in expected]
 
 
 def test_tokens_take_two_bytes_until_the_vocabulary_outgrows_them():

@@ -27,11 +27,6 @@ def test_remembered_pieces_equal_the_plain_composition(odd_tokenizers, text, mod
     assert tokenizer.encode(text) == [tokenizer.vocab[piece] for piece in pieces]
 
 
-def test_wordpiece_tries_pieces_of_every_length():
-    assert WordpieceTokenizer({"abcdef": 0, "##g": 1}).tokenize("abcdefg") == ["abcdef", "##g"]
-    assert WordpieceTokenizer({"a": 0, "##bcdefg": 1}).tokenize("abcdefg") == ["a", "##bcdefg"]
-
-
 @given(st.data())
 def test_wordpiece_takes_the_longest_match_whatever_the_vocabulary(data):
     tokens = data.draw(st.lists(st.from_regex("(##)?[ab#]{1,6}", fullmatch=True), min_size=1))
@@ -66,16 +61,6 @@ def test_memo_leaves_out_long_pieces_and_long_results():
     memo = PieceMemo(lambda piece: (len(piece),), max_pieces=10)
     assert [memo["x" * 32], memo["x" * 33]] == [(32,), (33,)]
     assert list(memo) == ["x" * 32]
-
-
-def test_results_do_not_depend_on_what_came_before(tmp_path):
-    vocab_file = write_odd_vocab(tmp_path / "vocab.txt")
-    used, texts = FullTokenizer(vocab_file), ["unrunn running un", "running.", "İun ΑΣ un", "unrunn İun"]
-    used._ids.max_pieces = used._alignments.max_pieces = 2
-    for text in texts * 3:
-        fresh = FullTokenizer(vocab_file)
-        assert used.encode(text) == fresh.encode(text)
-        assert used.tokenize_with_offsets(text) == fresh.tokenize_with_offsets(text)
 
 
 def test_threads_may_share_a_tokenizer(tmp_path):
