@@ -9,13 +9,8 @@ from bert_keras.storage import paths, writing
 def check_output_file(path, flag, inputs=None):
     """Raises ValueError for an output file that cannot be written or would replace an input. Creates nothing.
 
-    A missing folder is an error, because programs create folders only for flags such as `--output_dir`.
-
-    Args:
-        path: the file to write, local or remote.
-        flag: the user's name for it, such as "--output_file".
-        inputs: dict from the user's name for an input, such as "--vocab_file", to a file or a list of files. None and
-            empty values are ignored.
+    A missing folder is an error, because programs create folders only for flags such as `--output_dir`. `inputs` has a
+    file, a list of files or None by flag; `flag` is the user's name for the file, such as "--output_file".
     """
     if not path:
         raise ValueError(f"{flag} is empty; give the file to write")
@@ -47,10 +42,7 @@ def is_same_file(path, other):
 def check_new_folder(path, flag, file_endings=()):
     """Raises ValueError for a folder that cannot be written, would be overwritten, or cannot be read by TensorFlow.
 
-    Args:
-        path: str.
-        flag: name of the flag that gave it, without dashes.
-        file_endings: tuple of str; endings that show that the path is a file, not a folder.
+    `flag` has no dashes. `file_endings` show that the path is a file, not a folder.
     """
     if paths.is_remote(path):
         raise ValueError(f"--{flag}={path} is a remote path; give a local folder, and copy it when it is complete")

@@ -16,15 +16,10 @@ def read_json(path, needed="give a JSON file"):
 
 
 def parse_json(text, name, needed="write valid JSON", line=None):
-    """Parses JSON and raises ValueError for every defect.
+    """Parses JSON and raises ValueError with the name of the file and the line for every defect.
 
-    NaN and Infinity become floats: they are not JSON, but many programs write them.
-
-    Args:
-        text: str.
-        name: str; the name of the file or other source, for messages.
-        needed: str; the advice at the end of messages.
-        line: int; the line number if the text is a single line of the file. None: the text is the whole file.
+    `line` is the line number if the text is a single line of the file. NaN and Infinity become floats: they are not
+    JSON, but many programs write them.
     """
     try:
         value = json.loads(text)

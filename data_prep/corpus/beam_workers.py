@@ -18,11 +18,7 @@ class BeamWorkers(contextlib.AbstractContextManager):
     """Drop-in replacement for `data_prep.corpus.workers.Workers`: each round of tasks is a pipeline.
 
     Tasks and results pass through the work folder. All machines must see this folder and the input files of the tasks
-    under the same paths, and must have this project installed.
-
-    Args:
-        options: the runner's options, such as ["--runner=FlinkRunner", "--flink_master=host:8081"].
-        context: first argument of every function that runs a task.
+    under the same paths, and must have this project installed. `options` are those of the runner.
     """
 
     def __init__(self, options: Sequence[str], context: Any):

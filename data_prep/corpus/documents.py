@@ -136,20 +136,11 @@ def check_text_files(files: list[str]) -> None:
 def read_documents(
     files: Sequence[str | TextFile], tokenizer, strict_utf8: bool = False, progress: Progress | None = None
 ) -> Documents:
-    """Reads and tokenizes text files with one sentence per line and a blank line after each document.
+    """Reads and tokenizes local UTF-8 files with one sentence per line and a blank line after each document.
 
     As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
-    file continues in the next file, with a warning in the log.
-
-    Args:
-        files: local UTF-8 files, in reading order.
-        tokenizer: a `FullTokenizer`.
-        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes.
-        progress: reports the bytes read.
-
-    Raises:
-        UnusableTextError: text that is not UTF-8, with `strict_utf8` (names file and line).
-        OSError: a file cannot be read.
+    file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
+    they raise UnusableTextError, which names file and line.
     """
     progress = progress or Progress()
     documents = Documents(max(tokenizer.vocab.values()) + 1)

@@ -63,13 +63,10 @@ def as_text_file(file: str | TextFile) -> TextFile:
 def read_lines(
     file: str | TextFile, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Yields the size in bytes and the stripped text of each line, read like the original BERT.
+    """Yields the size in bytes and the stripped text of each line that starts in the bytes [start, end).
 
-    Args:
-        file: local UTF-8 file.
-        dropped: updated with what is dropped.
-        strict_utf8: stops before the first line that is not UTF-8; `dropped.refuse_invalid` then names it.
-        start, end: reads only lines that start in the bytes [start, end); None: up to the end of the file.
+    Updates `dropped` with what is dropped, like the original BERT. With `strict_utf8` it stops before the first line
+    that is not UTF-8; `dropped.refuse_invalid` then names it.
     """
     name, path = as_text_file(file)
     for offset, line in _read_bytes(name, path, start, end):

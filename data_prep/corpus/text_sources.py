@@ -61,19 +61,9 @@ def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Pr
 def local_texts(
     files: Sequence[str], folder: WorkFolder, run: Callable, progress: Progress | None = None
 ) -> list[TextFile]:
-    """Copies compressed, remote and non-UTF-8 texts into a folder as UTF-8; keeps the lines.
+    """Copies compressed, remote and non-UTF-8 texts into a folder as UTF-8, with the `run` method of workers.
 
-    Args:
-        files: local or remote paths that `form_of` accepts.
-        folder: work folder for the copies; their names start with "source-".
-        run: the `run` method of the workers that copy.
-        progress: reports the bytes copied.
-
-    Returns:
-        The readable text of each file; local UTF-8 files are not copied.
-
-    Raises:
-        UnusableTextError: a file is damaged.
+    Returns the readable text of each file; local UTF-8 files are not copied. The names of copies start with "source-".
     """
     progress = progress or Progress()
     tasks = {f"source-{number:06}": file for number, file in enumerate(files) if not _is_local_utf8(file)}

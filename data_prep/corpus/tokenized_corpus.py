@@ -45,16 +45,9 @@ def tokenize_corpus(
 ) -> tuple[Documents, int]:
     """Reads and tokenizes text files like `read_documents`, with several processes and onto disk.
 
-    Args:
-        files: local or remote paths, compressed or not; see `local_texts`.
-        tokenizer: must also be the first element of the workers' context.
-        strict_utf8, progress: see `read_documents`.
-        workers: worker processes.
-        folder: work folder for the arrays; may hold results of an interrupted build.
-        chunk_bytes: bytes of text per task; does not change the result.
-
-    Returns:
-        The documents in the order of the files; the number of `[UNK]` tokens.
+    The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
+    build. `chunk_bytes`, the bytes of text per task, does not change the result. Returns the documents in the order of
+    the files, and the number of `[UNK]` tokens.
     """
     progress = progress or Progress()
     vocab_size = max(tokenizer.vocab.values()) + 1

@@ -103,13 +103,9 @@ class WorkFolder:
         return note and note["result"]
 
     def finish(self, task: str, result: dict, files: Sequence[NotedFile] = (), replaces: Sequence[str] = ()) -> dict:
-        """Writes the note of a finished task and returns the result.
+        """Writes the note of a finished task with a result of JSON values and complete files; returns the result.
 
-        Args:
-            task: name of the task.
-            result: JSON values.
-            files: complete files that the task wrote.
-            replaces: names of files in the folder that are no longer needed, because this task is finished.
+        The files of the folder that it replaces are no longer needed, because this task is finished.
         """
         note = {
             "result": result,
@@ -213,14 +209,8 @@ class Workers(contextlib.AbstractContextManager):
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
         """Runs the unfinished tasks; yields name and result of each, in order of completion.
 
-        Args:
-            function: module-level function of context, folder, task name and task. It must write its result to the
-                folder (`WorkFolder.finish`) and return it.
-            folder: work folder with the notes of finished tasks.
-            tasks: tasks by name.
-
-        Raises:
-            ChildProcessError: a process died.
+        The module-level function takes context, folder, task name and task. It must write its result to the folder
+        (`WorkFolder.finish`) and return it. Raises ChildProcessError if a process dies.
         """
         try:
             yield from self._run(function, folder, iter(tasks.items()))

@@ -89,7 +89,14 @@ def build_pretraining_data(
     check_record_files(output_files, input_files, vocab_file)
     tell_replaced(output_files)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
-    _warn_about_predictions(settings)
+    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
+        log.warning(
+            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
+            settings.max_predictions_per_seq,
+            settings.masked_lm_prob,
+            settings.max_seq_length,
+            settings.most_predictions,
+        )
     if num_workers < 1:
         raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
     if rng is not None and (num_workers > 1 or start_workers is not None):
@@ -197,17 +204,6 @@ def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
         log.warning(
             "text keeps its capital letters, but no word of the vocabulary has any, so that most capitalised words "
             "become [UNK]; for an uncased vocabulary give --do_lower_case=True"
-        )
-
-
-def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
-    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
-        log.warning(
-            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
-            settings.max_predictions_per_seq,
-            settings.masked_lm_prob,
-            settings.max_seq_length,
-            settings.most_predictions,
         )
 
 

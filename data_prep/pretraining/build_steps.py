@@ -24,7 +24,7 @@ from bert_keras.data_prep.pretraining.shuffling import (
     MOST_RUNS,
     RUN_BYTES,
     RunWriter,
-    files_of_run,
+    files_of_runs,
     merge_runs,
     read_shuffled,
 )
@@ -170,7 +170,7 @@ def merge_all(
         sizes = {}
         for name, result in workers.run(_merge_task, folder, tasks):
             sizes[name] = result["num_bytes"]
-            for file in _files_of_runs(tasks[name]):
+            for file in files_of_runs(tasks[name]):
                 paths.remove(folder.file(file))
             progress.advance(sizes[name])
         progress.finish()
@@ -180,11 +180,7 @@ def merge_all(
 
 def _merge_task(tools: Tools, folder: WorkFolder, name: str, runs: list[str]) -> dict:
     files = merge_runs(folder, name, runs)
-    return folder.finish(name, {"num_bytes": files[0].num_bytes}, files, replaces=_files_of_runs(runs))
-
-
-def _files_of_runs(runs: Sequence[str]) -> list[str]:
-    return [file for run in runs for file in files_of_run(run)]
+    return folder.finish(name, {"num_bytes": files[0].num_bytes}, files, replaces=files_of_runs(runs))
 
 
 def write_all(

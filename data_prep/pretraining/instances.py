@@ -278,10 +278,7 @@ def _random_segment(documents: Documents, index: int, wanted_length: int, rng: r
     starts = documents.sentence_starts
     first, document_end = documents.sentences(other)
     first += rng.randint(0, document_end - first - 1)
-    end = first + 1
-    while end < document_end and starts[end] - starts[first] < wanted_length:
-        end += 1
-    return starts[first], starts[end]
+    return starts[first], starts[_chunk_end(documents, first, document_end, wanted_length)]
 
 
 def count_documents(documents: Documents, num_unknown: int) -> collections.Counter:

@@ -67,13 +67,9 @@ class RunWriter:
 def read_shuffled(
     runs: Sequence[str], shard: int, num_shards: int, num_parts: int
 ) -> Iterator[tuple[np.ndarray, list[bytes]]]:
-    """Yields keys and framed records of one of several equal key ranges, in the order of their keys.
+    """Yields keys and framed records of one of `num_shards` equal key ranges, in the order of their keys.
 
-    Args:
-        runs: paths of all runs, without endings. All runs stay open until the end.
-        shard: index of the range.
-        num_shards: number of ranges.
-        num_parts: number of parts to read a range in; memory holds one part.
+    `runs` are paths without endings; all stay open until the end. Memory holds one of `num_parts` parts of the range.
     """
     total = num_shards * num_parts
     with contextlib.ExitStack() as stack:
@@ -95,8 +91,8 @@ def merge_runs(folder: WorkFolder, name: str, runs: Sequence[str]) -> list[Noted
     return write_run(folder, name, read_shuffled(paths, 0, 1, num_parts))
 
 
-def files_of_run(run: str) -> list[str]:
-    return [f"{run}.records", f"{run}.index"]
+def files_of_runs(runs: Sequence[str]) -> list[str]:
+    return [f"{run}.{ending}" for run in runs for ending in ("records", "index")]
 
 
 class _Run(contextlib.AbstractContextManager):

@@ -52,12 +52,8 @@ def count_records(path, is_compressed, progress=None):
 def check_example(path, is_compressed, number, lengths, ranges):
     """Raises ValueError if an example is damaged, of another kind or length, or has an invalid value.
 
-    Args:
-        path: str.
-        is_compressed: bool.
-        number: int; 0 is the first example of the file.
-        lengths: dict of `tf.io.FixedLenFeature` by name.
-        ranges: dict of pairs of int by name: the lowest valid value, and the first invalid value above.
+    Example 0 is the first of the file. By name, `lengths` has the `tf.io.FixedLenFeature`, and `ranges` the lowest
+    valid value and the first invalid value above.
     """
     dataset = tf.data.TFRecordDataset(path, "GZIP" if is_compressed else "").skip(number).take(1)
     try:
@@ -83,13 +79,10 @@ def check_example(path, is_compressed, number, lengths, ranges):
 
 
 def find_damage(files, compression_types, error, seconds=60.0):
-    """Finds the damaged file that TensorFlow reports without its name.
+    """Returns a ValueError with the damaged file, which TensorFlow reports without its name, or the error itself.
 
     TensorFlow reports the position in the file. A record at this position with a valid length and a wrong checksum
     identifies the file. Otherwise the files are read again, for `seconds` at most.
-
-    Returns:
-        A ValueError that names the file, or the files that are intact; `error` if all files are intact.
     """
     position = _position(error)
     for path, compression in zip(files, compression_types, strict=True):
@@ -111,7 +104,7 @@ def find_damage(files, compression_types, error, seconds=60.0):
 
 
 def find_other_record(files, compression_types, error, seconds=60.0):
-    """Finds the record that is not a `tf.train.Example`; arguments and result are those of `find_damage`."""
+    """Finds the record that is not a `tf.train.Example`; returns an error like `find_damage`."""
     deadline = time.monotonic() + seconds
     for path, compression in zip(files, compression_types, strict=True):
         for number, serialized in enumerate(tf.data.TFRecordDataset(path, compression).as_numpy_iterator(), 1):

@@ -56,9 +56,6 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
         max_seq_length, max_predictions_per_seq: of the run.
         vocab_size: of the model.
 
-    Returns:
-        A `PretrainingRecords`.
-
     Raises:
         ValueError, FileNotFoundError: no file matches, a file is damaged or built with other settings, or all files are
             empty.

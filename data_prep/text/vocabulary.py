@@ -45,19 +45,10 @@ def read_words(words_file):
 
 
 def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None):
-    """Adds words to a vocabulary: replaces its `[unusedN]` tokens first, then appends at the end.
+    """Adds the words of a file to a vocabulary: replaces its `[unusedN]` tokens first, then appends at the end.
 
-    No other token changes its id. Does not write the file.
-
-    Args:
-        vocab_file: path of the vocabulary.
-        words_file: path of the words, one per line.
-        do_lower_case: whether the tokenizer lower-cases; applies to the words too.
-        strip_accents: whether the tokenizer strips accents; None: same as `do_lower_case`.
-
-    Raises:
-        FileNotFoundError, ValueError: a file cannot be read, the tokenizer never produces one of the words, or a word
-            needs `[UNK]` and the vocabulary lacks it.
+    No other token changes its id. Does not write the file. The casing applies to the words too. Raises ValueError if
+    the tokenizer never produces one of the words, or a word needs `[UNK]` and the vocabulary lacks it.
     """
     tokens = read_tokens(vocab_file)
     vocab = {token: number for number, token in enumerate(tokens)}

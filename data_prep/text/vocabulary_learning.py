@@ -54,14 +54,9 @@ def count_words(
 ) -> collections.Counter:
     """Counts the words of text files, local or remote, compressed or not.
 
-    Args:
-        files: paths.
-        tokenizer: splits text into words.
-        num_workers: number of processes; does not change the counts.
-        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes.
-        progress: reports the bytes read.
-        most_words: maximum number of different words to keep; rare words beyond it are dropped with a warning.
-        chunk_bytes: bytes of text per task.
+    The number of workers does not change the counts. Beyond `most_words` different words, rare ones are dropped with a
+    warning. With `strict_utf8`, text that is not UTF-8 raises an error instead of losing the invalid bytes.
+    `chunk_bytes` are the bytes of text per task.
     """
     progress = progress or Progress()
     counts, dropped, rare = collections.Counter(), Dropped(), 0
@@ -132,17 +127,11 @@ def reserved_tokens(num_unused: int) -> list[str]:
 def learn_vocabulary(
     counts: Mapping[str, int], vocab_size: int = 30522, num_unused: int = 994, alphabet_size: int = 1000
 ) -> list[str]:
-    """Learns a vocabulary from word counts.
+    """Learns a vocabulary of at most `vocab_size` tokens from the number of occurrences of each word.
 
-    Args:
-        counts: number of occurrences of each word.
-        vocab_size: number of tokens; the result is smaller if the text does not give enough.
-        num_unused: number of `[unusedN]` tokens, for words that users add later.
-        alphabet_size: number of the most frequent characters that become tokens, at the start of a word and inside.
-            Words with other characters become [UNK].
-
-    Returns:
-        The tokens in the order of their ids: reserved tokens, the alphabet, then the others by decreasing use.
+    The `alphabet_size` most frequent characters become tokens, at the start of a word and inside; words with other
+    characters become [UNK]. Returns the tokens in the order of their ids: reserved tokens (`num_unused` of them for
+    words that users add later), the alphabet, then the others by decreasing use.
     """
     reserved = reserved_tokens(num_unused)
     frequent = [item for item in counts.items() if len(item[0]) <= _LONGEST_WORD]

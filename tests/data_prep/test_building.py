@@ -211,9 +211,8 @@ def test_other_settings_start_again_and_tell_what_is_left(text, letters_tokenize
     assert left.exists()
 
 
-@pytest.mark.parametrize("error", [ValueError, ImportError, RuntimeError])
-def test_errors_that_are_not_about_the_text_keep_the_finished_work(error, text, letters_tokenizer, folder, monkeypatch):
-    with stopped_at("write_all", error):
+def test_errors_that_are_not_about_the_text_keep_the_finished_work(text, letters_tokenizer, folder, monkeypatch):
+    with stopped_at("write_all", ValueError):
         build_here(text, letters_tokenizer, folder)
     [work] = folder.iterdir()
     assert len(list(work.glob("examples-*.records"))) > 5
@@ -233,20 +232,6 @@ def test_folder_of_another_process_is_left_alone(text, letters_tokenizer, folder
         with pytest.raises(ValueError, match="another process is building the same files in .* now; wait for it, or"):
             build_here(text, letters_tokenizer, folder)
         assert os.listdir(work) == ["lock"]
-
-
-def test_empty_note_does_not_cost_the_finished_work(text, letters_tokenizer, folder):
-    with stopped_at("write_all"):
-        build_here(text, letters_tokenizer, folder)
-    [work] = folder.iterdir()
-    [first, *others] = sorted(work.glob("examples-*.json"))
-    first.write_bytes(b"")
-    before = {path: path.stat().st_ino for path in others}
-    with stopped_at("write_all"):
-        build_here(text, letters_tokenizer, folder)
-    assert {path: path.stat().st_ino for path in others} == before
-    build_here(text, letters_tokenizer, folder)
-    assert_is_built(folder)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="asks /proc what is mapped")

@@ -1,6 +1,4 @@
 import json
-import shutil
-import subprocess
 import sys
 import unicodedata
 
@@ -223,63 +221,6 @@ def check_packed(packed, expected):
     assert input_mask.numpy().tolist() == [[1] * len(ids) + [0] * (width - len(ids)) for ids, _, _ in expected]
     assert segment_ids.numpy().tolist() == [segments + [0] * (width - len(segments)) for _, segments, _ in expected]
     assert is_cut.numpy().tolist() == [num_cut > 0 for _, _, num_cut in expected]
-
-
-# In a SavedModel.
-
-LOADING = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-loaded = tf.saved_model.load("moved")
-texts = tf.constant([bytes(text) for text in json.load(open("texts.json"))])
-packed = loaded.signatures["serving_default"](texts_a=texts, texts_b=texts[::-1])
-ids, starts, ends = loaded.tokenizer.tokenize_with_offsets(texts)
-ragged = [loaded.tokenizer.tokenize(texts), ids, starts, ends]
-dense = [packed[name] for name in sorted(packed)]
-json.dump([rows.to_list() for rows in ragged] + [rows.numpy().tolist() for rows in dense], sys.stdout)
-assert "data_prep" not in sys.modules
-"""
-
-
-class Served(tf.Module):
-    def __init__(self, tokenizer):
-        super().__init__()
-        self.tokenizer = tokenizer
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name) for name in ("texts_a", "texts_b")])
-    def serve(self, texts_a, texts_b):
-        ids_a, ids_b = self.tokenizer.tokenize(texts_a), self.tokenizer.tokenize(texts_b)
-        input_ids, input_mask, segment_ids, is_cut = self.tokenizer.pack(ids_a, ids_b, 16)
-        return {"1": input_ids, "2": input_mask, "3": segment_ids, "4": is_cut}
-
-
-@pytest.mark.slow
-def test_saved_and_loaded_without_the_project(tmp_path):
-    vocab_file = write_odd_vocab(tmp_path / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("[CLS]\n[SEP]\n")
-    content = vocab_file.read_bytes()
-    served = Served(GraphTokenizer(vocab_file))
-    tf.saved_model.save(served, str(tmp_path / "saved"), signatures=served.serve)
-    vocab_file.unlink()
-    (tmp_path / "empty").mkdir()
-    shutil.move(tmp_path / "saved", tmp_path / "empty" / "moved")
-    assert (tmp_path / "empty" / "moved" / "assets" / "vocab.txt").read_bytes() == content
-
-    texts = ["Un running, ab!", "", "\u0130ΑΣ e\u0301\uc548\u302e", b"un\xff\xe2\x82", "a" * 201, "un " * 30, "\x00 中"]
-    texts = as_bytes(texts)
-    (tmp_path / "empty" / "texts.json").write_text(json.dumps([list(text) for text in texts]))
-    done = subprocess.run(
-        [sys.executable, "-c", LOADING], cwd=tmp_path / "empty", capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    ids, *offsets = json.loads(done.stdout)
-    tokenizer = served.tokenizer
-    assert ids == tokenizer.tokenize(texts).to_list()
-    packed = tokenizer.pack(tokenizer.tokenize(texts), tokenizer.tokenize(texts[::-1]), 16)
-    assert offsets[:3] == [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)]
-    assert offsets[3:] == [values.numpy().tolist() for values in packed]
 
 
 # Mistakes.
