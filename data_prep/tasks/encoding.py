@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.data_prep.tasks.examples import Example, check_labels
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -97,9 +98,7 @@ def make_features(
             vocabulary lacks [CLS] or [SEP].
     """
     _check_lengths(max_seq_length, doc_stride, kind)
-    missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
-    if missing:
-        raise ValueError(f"the vocabulary lacks {', '.join(missing)}; give that of the model")
+    check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS)
     if not examples:
         raise ValueError(f"{what} has no examples; give at least one")
     rows, num_long, num_cut = _make_rows(examples, kind, tokenizer, max_seq_length, doc_stride)

@@ -15,6 +15,7 @@ import numpy as np
 
 from bert_keras.data_prep.tasks.squad_files import read_articles, repeated_ids
 from bert_keras.data_prep.tasks.squad_windows import Windows, empty_features, report
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -240,9 +241,7 @@ def make_features(
             f"--max_seq_length={max_seq_length} leaves no room for a text after --max_query_length={max_query_length} "
             "question tokens and 3 special tokens; increase --max_seq_length"
         )
-    missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
-    if missing:
-        raise ValueError(f"the vocabulary lacks {', '.join(missing)}; give that of the model")
+    check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS)
     passages = {}
     windows, num_cut = [], 0
     for index, example in enumerate(examples):
