@@ -1,14 +1,12 @@
 """Benchmarks record facts of the machine, and keep the texts of two runs apart."""
 
 import platform
-import subprocess
 import sys
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference_tokenizer import write_vocab
 
 from benchmarks import machine, tokenization
 
@@ -134,28 +132,6 @@ def test_programs_take_turns_and_are_set_beside_the_fastest_peer(capsys):
     ]
 
 
-def test_fine_tuning_is_compared_with_the_trainer(capsys, tmp_path):
-    from benchmarks import fine_tuning_speed
-    from benchmarks.fine_tuning_speed import Turn
-
-    ours = [Turn(100, 190, 60, 0.8, 0.75), Turn(150, 200, 50, 0.9, 0.8), Turn(110, 210, 70, 0.85, 0.7)]
-    peer = [Turn(275, 500, 25, 0.85, 0.75)]
-    fine_tuning_speed.print_table({"bert-keras bfloat16": ours, "transformers bfloat16": peer})
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "| bert-keras bfloat16 | 110 | 100 to 150 | 2.50 | 200 | 60.0 | 0.850 | 0.800 to 0.900 | 0.750 |",
-        "| transformers bfloat16 | 275 | 275 to 275 | 1.00 | 500 | 25.0 | 0.850 | 0.850 to 0.850 | 0.750 |",
-    ]
-    (tmp_path / "metrics.csv").write_text("step,examples_per_second\n1,\n10,30\n20,50\n30,40\n")
-    program = tmp_path / "program.py"
-    program.write_text("raise SystemExit('no memory')")
-    with pytest.raises(ValueError, match=f"^{program} ended with 1: no memory$"):
-        fine_tuning_speed.run_once([str(program), f"--output_dir={tmp_path}"])
-    program.write_text("import os, sys; assert (sys.argv[1], os.environ['CUDA_VISIBLE_DEVICES']) == ('--seed=2', '')")
-    (tmp_path / "evaluation.json").write_text('{"metrics": {"f1": 0.5, "accuracy": 0.25}}')
-    turn = fine_tuning_speed.run_once([str(program), "--seed=2", f"--output_dir={tmp_path}"])
-    assert (turn.examples_per_second, turn.f1, turn.accuracy) == (40, 0.5, 0.25)
-
-
 def test_differences_are_counted_by_sentence():
     lines = [str(number) for number in range(100)]
     encoders = {"first": lambda line: [int(line)], "second": lambda line: [min(int(line), 90)]}
@@ -170,17 +146,3 @@ def test_repeated_text_has_the_requested_size():
     assert 10_000 <= tokenization.num_bytes(repeated) < 10_013
     assert set(repeated) == set(lines)
     assert [len(chunk) for chunk in tokenization.in_chunks(["four"] * 7, size=15)] == [3, 3, 1]
-
-
-def test_tokenizers_are_compared_in_a_table(tmp_path):
-    vocab_file = write_vocab(tmp_path / "vocab.txt", "[UNK]", "un", "##want", "##ed")
-    (tmp_path / "text.txt").write_text("unwanted\n\nun wanted\n", encoding="utf-8")
-    command = [sys.executable, tokenization.__file__, f"--vocab={vocab_file}", "--megabytes=0.001", "--repeats=1"]
-    done = subprocess.run([*command, f"--corpus={tmp_path}/t*.txt"], capture_output=True, text=True, check=True)
-    rows = [row for row in done.stdout.splitlines() if "FullTokenizer.encode" in row]
-    assert [row.split("|")[1].strip() for row in rows] == [
-        "the corpus, 0.0 MB, from cold",
-        "the corpus, 0.0 MB, again",
-        "0.0 MB, its sentences repeated and shuffled, from cold",
-    ]
-    assert all(row.endswith("| 0 |") for row in rows)

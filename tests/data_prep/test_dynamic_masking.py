@@ -55,11 +55,6 @@ def test_tokens_are_chosen_as_when_records_are_built(length, predictions):
         assert (result["input_ids"][row, rest] == original[row, rest]).all()
 
 
-def test_half_a_token_is_rounded_to_the_even_number_as_in_python():
-    batch = make_batch(1, 30)
-    assert masked(batch)["masked_lm_weights"].sum() == 4 == num_predictions(30, 0.15, 20)
-
-
 def test_what_becomes_of_chosen_tokens():
     batch = make_batch(400, 128)
     result = masked(batch)

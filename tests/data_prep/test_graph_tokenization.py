@@ -89,28 +89,21 @@ def test_plain_characters_side_by_side(both):
         assert_equal(both[mode], [f"{a}{b} un{a}{b}running" for a in plain for b in plain])
 
 
-@settings(max_examples=80)
-@given(st.lists(odd_text, max_size=4), st.sampled_from(MODES))
+sigma_text = st.text(alphabet="ΣΣAas'.:\u00ad\u0345\u0301\x00 \u2028中1_ªǅ\u200b", max_size=12)
+marks_text = st.text(
+    alphabet="a!中\u302e\u302f\ufe20\u093c\u0327\u034f\u0488\U0001d15e\U0001d165\U0001d16d\U00016ff0안"
+)
+
+
+@settings(max_examples=120)
+@given(st.lists(odd_text | sigma_text | marks_text, max_size=4), st.sampled_from(MODES))
 @example(["ΑΣ", "Α", "ΑΣ.\u0301b Σ", "Α\x00Σ\x00 ΑΣ\u2028Σ"], (True, None))
 @example(["\u302e\ufe20\u093c\u302f" * 3, "a\ufe20\u302e!\u0301\u302e中\u0301\u302e\U0001d15e\u302e"], (True, None))
 @example(["e\u0301", "\u0301e", "x", "\u0130\uc548\U0001d15e"], (False, True))
 @example([], (True, None))
 @example(["", " ", "\u3000", "\x00"], (True, None))
-def test_odd_texts(both, texts, mode):
+def test_odd_texts_final_sigmas_and_marks(both, texts, mode):
     assert_equal(both[mode], texts)
-
-
-@settings(max_examples=50)
-@given(st.text(alphabet="ΣΣAas'.:\u00ad\u0345\u0301\x00 \u2028中1_ªǅ\u200b", max_size=12), st.sampled_from(MODES))
-def test_final_sigma(both, text, mode):
-    assert_equal(both[mode], [text])
-
-
-@settings(max_examples=50)
-@given(st.text(alphabet="a!中\u302e\u302f\ufe20\u093c\u0327\u034f\u0488\U0001d15e\U0001d165\U0001d16d\U00016ff0안"))
-def test_marks_in_canonical_order(both, text):
-    for mode in MODES[:2]:
-        assert_equal(both[mode], [text])
 
 
 @settings(max_examples=50)
