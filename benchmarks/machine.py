@@ -9,10 +9,7 @@ import statistics
 CPU_INFO = "/proc/cpuinfo"  # Linux
 DEVICES = ("cpu", "gpu")
 # Instruction sets that determine the speed of matrix products, with Linux's names on x86 and on ARM.
-_INSTRUCTION_SETS = (
-    *("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"),
-    *("asimd", "sve", "i8mm", "bf16"),
-)
+_INSTRUCTION_SETS = "avx2 avx512f avx512_bf16 amx_tile amx_bf16 amx_int8 asimd sve i8mm bf16".split()
 
 
 def processor_name():
