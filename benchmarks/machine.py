@@ -9,7 +9,8 @@ import statistics
 CPU_INFO = "/proc/cpuinfo"  # Linux
 DEVICES = ("cpu", "gpu")
 # Instruction sets that determine the speed of matrix products, with Linux's names on x86 and on ARM.
-_INSTRUCTION_SETS = "avx2 avx512f avx512_bf16 amx_tile amx_bf16 amx_int8 asimd sve i8mm bf16".split()
+_ON_X86 = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8")
+_ON_ARM = ("asimd", "sve", "i8mm", "bf16")
 
 
 def processor_name():
@@ -20,7 +21,7 @@ def processor_name():
 def instruction_sets():
     """Returns the processor's instruction sets for matrix products, a list of str; empty if unknown."""
     words = f"{_cpu_info('flags')} {_cpu_info('Features')}".split()
-    return [name for name in _INSTRUCTION_SETS if name in words]
+    return [name for name in _ON_X86 + _ON_ARM if name in words]
 
 
 def describe_machine(packages=()):

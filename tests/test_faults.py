@@ -12,6 +12,8 @@ from pretraining_runs import assert_bit_equal, make_files, run, weights_in
 from bert_keras.training.loop import Pace
 from bert_keras.training.metrics_log import MetricsFile
 
+pytestmark = pytest.mark.slow
+
 
 def make_flags(folder, tiny_config, write_records):
     files = make_files(folder, tiny_config, write_records)
@@ -85,7 +87,6 @@ def test_full_disk_and_missing_file_cost_only_what_was_not_saved(flags, whole, b
     assert_continues_like_a_run_without_a_fault(flags, whole, monkeypatch)
 
 
-@pytest.mark.slow
 def test_full_disk_of_metrics_and_damaged_file_are_named(flags, whole, before_step, monkeypatch, tmp_path):
     def fail(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -105,7 +106,6 @@ def test_full_disk_of_metrics_and_damaged_file_are_named(flags, whole, before_st
     assert_continues_like_a_run_without_a_fault(flags, whole, monkeypatch)
 
 
-@pytest.mark.slow
 def test_a_file_that_comes_slowly_changes_no_number(flags, whole, monkeypatch):
     read, slow = tf.data.TFRecordDataset, []
 
