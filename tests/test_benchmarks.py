@@ -108,7 +108,7 @@ def test_operations_are_those_of_the_products():
     assert speed.pretraining_operations(config, batch) == 3 * (speed.encoder_operations(config, batch) + masked_lm)
 
 
-def test_programs_take_turns_and_are_set_beside_the_fastest_peer(capsys):
+def test_programs_take_turns_and_are_compared_with_the_fastest_peer(capsys):
     from benchmarks import speed
 
     calls = []

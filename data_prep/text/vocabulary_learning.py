@@ -30,7 +30,7 @@ _LOWEST_TO_HIGHEST = 64
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """How well a vocabulary covers the words of a text; shares are from 0 to 1.
+    """Coverage of the words of a text by a vocabulary; shares are from 0 to 1.
 
     `unknown_characters` are at most 20 of the most frequent characters of unknown words that are not in the vocabulary.
     """

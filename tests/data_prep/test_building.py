@@ -195,7 +195,7 @@ def test_number_of_opened_files_grows_only_with_the_data(letters_tokenizer, tmp_
     assert opened[80] < 1.4 * 2 * opened[40] < 1.4**2 * 4 * opened[20]
 
 
-def test_other_settings_start_again_and_tell_what_is_left(text, letters_tokenizer, folder, monkeypatch, messages):
+def test_other_settings_start_again_and_report_old_work(text, letters_tokenizer, folder, monkeypatch, messages):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
@@ -221,7 +221,7 @@ def test_errors_that_are_not_about_the_text_keep_the_finished_work(text, letters
     assert_is_built(folder)
 
 
-def test_folder_of_another_process_is_left_alone(text, letters_tokenizer, folder):
+def test_folder_of_another_process_is_not_touched(text, letters_tokenizer, folder):
     pytest.importorskip("fcntl")
     with stopped_at("draw_all"):
         build_here(text, letters_tokenizer, folder)

@@ -43,7 +43,7 @@ def tokenize(letters_tokenizer, tmp_path):
         yield tokenize
 
 
-def test_documents_and_what_is_told_of_them_are_those_of_one_process(tokenize, letters_tokenizer, tmp_path, messages):
+def test_documents_and_warnings_are_those_of_one_process(tokenize, letters_tokenizer, tmp_path, messages):
     files = write(tmp_path, TEXTS)
     expected = read_documents(files, letters_tokenizer)
     told = messages.copy()

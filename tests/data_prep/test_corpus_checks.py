@@ -32,7 +32,7 @@ def told(messages, documents, settings=SETTINGS):
     return [message for message in messages if "paragraph" in message]
 
 
-def test_one_paragraph_a_line_is_told_with_the_remedy(messages):
+def test_warning_about_one_paragraph_a_line(messages):
     [warning] = told(messages, documents_of([100], [100], [10, 10], [100]))
     assert warning == (
         f"the text seems to have one paragraph a line: 75 % of the documents have a single line{RANDOM_NEXT}, and at "
@@ -87,7 +87,7 @@ def test_warning_comes_before_examples_are_built(tmp_path, letters_tokenizer, me
     assert messages[place + 2].startswith("instance 1, ")
 
 
-def test_the_disk_that_examples_need_is_told_and_warned_of(tmp_path, letters_tokenizer, caplog, monkeypatch):
+def test_log_has_the_disk_space_that_examples_need(tmp_path, letters_tokenizer, caplog, monkeypatch):
     (tmp_path / "text").write_text(("ab cd e\n" * 9 + "\n") * 50)
     settings = PretrainingDataSettings(16, 3, dupe_factor=5)
     output = tmp_path / "out"

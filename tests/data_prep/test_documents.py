@@ -49,7 +49,7 @@ def test_the_end_of_a_file_ends_no_document(tmp_path, letters_tokenizer, message
     )
 
 
-def test_bytes_that_are_not_utf8_are_dropped_counted_and_told(tmp_path, letters_tokenizer, messages):
+def test_bytes_that_are_not_utf8_are_dropped_and_reported(tmp_path, letters_tokenizer, messages):
     # A line of dropped bytes only is blank.
     assert read(tmp_path, letters_tokenizer, b"a\n", b"b\n\xffc\xe2\x82d\n\xff\ne") == [["a", "b", "c ##d"], ["e"]]
     assert messages[0] == (
@@ -63,7 +63,7 @@ def test_strict_utf8_names_file_and_line(tmp_path, letters_tokenizer):
         read(tmp_path, letters_tokenizer, b"a\n", b"b\n\nc\xe2\x82d\n", strict_utf8=True)
 
 
-def test_carriage_returns_vanish_and_inside_a_line_that_is_told(tmp_path, letters_tokenizer, messages):
+def test_carriage_returns_are_dropped_and_reported_inside_a_line(tmp_path, letters_tokenizer, messages):
     assert read(tmp_path, letters_tokenizer, b"a b\r\n\r\nc\r\r\n") == [["a b"], ["c"]]
     assert messages == []
     assert read(tmp_path, letters_tokenizer, b"a\rb\n") == [["a ##b"]]

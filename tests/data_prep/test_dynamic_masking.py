@@ -55,7 +55,7 @@ def test_tokens_are_chosen_as_when_records_are_built(length, predictions):
         assert (result["input_ids"][row, rest] == original[row, rest]).all()
 
 
-def test_what_becomes_of_chosen_tokens():
+def test_shares_of_masked_kept_and_replaced_tokens():
     batch = make_batch(400, 128)
     result = masked(batch)
     is_chosen = result["masked_lm_weights"] > 0
@@ -101,7 +101,7 @@ def restored(batch):
     return [row.tobytes() for row in ids]
 
 
-def test_training_masks_anew_in_each_pass_and_goes_on_exactly(records):
+def test_training_draws_new_masks_in_each_epoch_and_resumes_exactly(records):
     total = records.total_examples
     assert total > 15
     batches = take(training_batches(records, 1, seed=4), 2 * total)

@@ -189,7 +189,7 @@ def test_tokens_of_ids(with_masks):
 
 
 @pytest.mark.parametrize("max_seq_length", [5, 9])
-def test_packed_as_the_release_does(letters_vocab_file, max_seq_length):
+def test_packing_is_that_of_the_original(letters_vocab_file, max_seq_length):
     graph, python = GraphTokenizer(letters_vocab_file), FullTokenizer(letters_vocab_file)
     pairs = [("abcdefgh"[:a], "klmnopqr"[:b]) for a in range(9) for b in range(9)]
     texts_a, texts_b = zip(*pairs, strict=True)

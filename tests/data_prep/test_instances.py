@@ -202,7 +202,7 @@ def test_full_sentences_use_every_token_once_and_break_no_sentence_that_fits(len
     max_seq_length=st.integers(5, 60),
     seed=st.integers(),
 )
-def test_order_is_told_from_two_segments_that_follow_each_other(lengths, max_seq_length, seed):
+def test_sentence_order_uses_two_consecutive_segments(lengths, max_seq_length, seed):
     documents = corpus(*lengths)
     starts = documents.sentence_starts
     settings = PretrainingDataSettings(max_seq_length, 3, sentence_task="sentence_order")

@@ -58,7 +58,7 @@ def test_shuffle_has_the_result_and_the_draws_of_cpython(size, seed):
 
 
 @given(size=st.integers(0, 40), count=st.integers(0, 40), seed=st.integers())
-def test_the_release_chooses_by_shuffling_all(size, count, seed):
+def test_original_chooses_by_shuffling_all(size, count, seed):
     numbers, expected = list(range(size)), list(range(size))
     choose(numbers, count, random.Random(seed))
     random.Random(seed).shuffle(expected)
@@ -147,12 +147,12 @@ def assert_words_are_whole(tokens, positions):
 
 
 @given(tokens=pairs, prob=st.floats(0, 1), seed=st.integers())
-def test_whole_words_are_masked_with_all_their_pieces(tokens, prob, seed):
+def test_whole_words_are_masked_with_all_their_tokens(tokens, prob, seed):
     _, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, 100, True)
     assert_words_are_whole(tokens, positions)
 
 
-def test_a_word_goes_on_across_sep_and_words_too_long_for_the_rest_are_passed_over():
+def test_word_continues_across_sep_and_too_long_words_are_skipped():
     tokens = [CLS, 15, 5, SEP, 16, 17, SEP]  # words: [1], [2, 4, 5]
     for seed in range(20):
         assert mask_tokens(tokens, VOCABULARY, random.Random(seed), 1.0, 2, True)[1] == [1]

@@ -48,7 +48,7 @@ def test_an_instance_takes_two_bytes_a_number_where_the_vocabulary_allows(tmp_pa
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
 @pytest.mark.parametrize("num_instances", [1, 10000])
-def test_a_full_disk_is_told(monkeypatch, num_instances):
+def test_full_disk_is_reported(monkeypatch, num_instances):
     def open_full(dir, buffering):
         return open("/dev/full", "r+b", buffering=buffering)
 

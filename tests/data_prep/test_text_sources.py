@@ -60,7 +60,7 @@ def test_compression_and_encoding_are_known_by_the_first_bytes(tmp_path, compres
         assert (texts[0].path == file) == (not compression and encoding == "utf-8")
 
 
-def test_an_encoding_taken_from_its_mark_is_told(tmp_path, messages):
+def test_encoding_of_a_byte_order_mark_is_logged(tmp_path, messages):
     file = written(tmp_path, "a\n".encode("utf-16"))
     check_text_files([file])
     assert messages == [f"{file}: read as UTF-16 (set by its byte order mark)"]
@@ -102,7 +102,7 @@ def test_utf8_with_odd_characters_is_still_utf8(tmp_path, content):
         (gzip.compress(b"a", mtime=0)[:12], "cannot be unpacked .*; it may be cut short, so copy or make it again"),
     ],
 )
-def test_what_is_not_text_is_told_before_any_work(tmp_path, content, problem):
+def test_file_that_is_not_text_is_refused_before_any_work(tmp_path, content, problem):
     with pytest.raises(ValueError, match=problem):
         check_text_files([written(tmp_path, content)])
 
@@ -153,7 +153,7 @@ def test_remote_text_is_copied(tmp_path):
     paths.remove_dir("ram://texts")
 
 
-def test_a_byte_order_mark_of_utf8_is_no_token_and_stays_what_it_is_to_the_original(tmp_path, letters_tokenizer):
+def test_byte_order_mark_of_utf8_is_not_a_token(tmp_path, letters_tokenizer):
     """The original's tokenizer removes the character; a line of it alone is not blank, so it ends no document."""
     first, second = written(tmp_path, b"\xef\xbb\xbfa\nb\n", "1"), written(tmp_path, b"\xef\xbb\xbf\nc\n", "2")
     documents = read_documents([first, second], letters_tokenizer)

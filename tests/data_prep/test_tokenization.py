@@ -139,7 +139,7 @@ def test_lower_case_and_accents_apart():
         assert BasicTokenizer(flag, strip_accents=flag).tokenize(text) == BasicTokenizer(flag).tokenize(text)
 
 
-def test_a_byte_order_mark_and_duplicates_in_a_vocabulary_are_told(tmp_path, messages):
+def test_byte_order_mark_and_duplicates_in_a_vocabulary_are_reported(tmp_path, messages):
     path = tmp_path / "vocab.txt"
     path.write_bytes(b"\xef\xbb\xbf[PAD]\n[UNK]\nthe \na\nthe\n\n\nthe\na\n")
     vocab = load_vocab(path)

@@ -15,7 +15,7 @@ from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 @example("\u0391\u03a3 \u0391\u03a3\u0391\u03a3.\u03a3 \u0391\u03a3\u00ad", (True, None))
 @example("a\x85b\x1cc\u2028\u0301\u0327d \u0301e", (True, None))
 @example("\u302e\ufe20\u093c\u302f" * 3, (True, None))
-def test_remembered_pieces_equal_the_plain_composition(odd_tokenizers, text, mode):
+def test_cached_tokens_equal_those_of_the_two_tokenizers(odd_tokenizers, text, mode):
     tokenizer = odd_tokenizers[mode]
     basic = BasicTokenizer(*mode)
     wordpiece = WordpieceTokenizer(tokenizer.vocab)
@@ -38,7 +38,7 @@ def test_wordpiece_takes_the_longest_match_whatever_the_vocabulary(data):
         assert limited.tokenize(word) == ["?"]
 
 
-def test_memo_keeps_two_generations_and_what_is_frequent():
+def test_cache_keeps_two_generations_and_frequent_parts():
     asked = []
     memo = PieceMemo(lambda piece: asked.append(piece) or (piece.upper(),), max_pieces=10)
     for number in range(100):
@@ -52,7 +52,7 @@ def test_memo_keeps_two_generations_and_what_is_frequent():
     assert asked.count("rare0") == 2
 
 
-def test_memo_leaves_out_long_pieces_and_long_results():
+def test_cache_leaves_out_long_parts_and_long_results():
     memo = PieceMemo(tuple, max_pieces=10)
     assert memo["x" * 16] == ("x",) * 16
     assert list(memo) == ["x" * 16]

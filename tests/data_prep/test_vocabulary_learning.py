@@ -40,7 +40,7 @@ def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, do_lower_case):
         assert count_words(files, tokenizer, num_workers, chunk_bytes=chunk_bytes) == expected
 
 
-def test_bytes_that_are_not_utf8_are_told_or_refused(tmp_path, messages):
+def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
     (tmp_path / "odd").write_bytes(b"a\nb\n\xff\n")
     files = [str(tmp_path / "odd")]
     assert count_words(files, BasicTokenizer()) == {"a": 1, "b": 1}
@@ -64,14 +64,14 @@ def test_text_without_words_is_refused(tmp_path):
         count_words([str(tmp_path / "text")], BasicTokenizer())
 
 
-def test_reserved_pieces_stand_where_the_release_has_them(shared_dir):
+def test_reserved_tokens_have_the_ids_of_the_original(shared_dir):
     tokens = reserved_tokens(994)
     released = shared_dir("data/vocab/uncased.txt").read_text(encoding="utf-8").split("\n")
     assert tokens == released[:999]
     assert reserved_tokens(2) == ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def test_the_size_is_the_one_asked_for_and_frequent_words_are_pieces(messages):
+def test_vocabulary_has_the_requested_size_and_the_frequent_words(messages):
     counts = words_of(300)
     pieces = learn_vocabulary(counts, vocab_size=150, num_unused=3)
     assert len(pieces) == len(set(pieces)) == 150
@@ -86,7 +86,7 @@ def test_the_size_is_the_one_asked_for_and_frequent_words_are_pieces(messages):
     assert 1 < coverage.pieces_per_word < cover(counts, learn_vocabulary(counts, 40, 3)).pieces_per_word
 
 
-def test_a_text_with_few_pieces_is_told(messages):
+def test_text_with_few_tokens_is_reported(messages):
     pieces = learn_vocabulary({"ab": 3, "b": 1}, vocab_size=100, num_unused=0)
     assert sorted(pieces[5:]) == ["##a", "##b", "a", "ab", "b"]
     assert messages[-1] == "the text gives only 10 tokens, fewer than --vocab_size=100"
@@ -135,7 +135,7 @@ def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp
         main(arguments)
 
 
-def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(arguments, tmp_path, monkeypatch):
+def test_output_that_cannot_be_written_is_refused_before_reading(arguments, tmp_path, monkeypatch):
     monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
     with pytest.raises(ValueError, match="none/v: there is no folder .*none; create it, or give another file"):
         main([*arguments[:2], f"--vocab_file={tmp_path}/none/v"])
