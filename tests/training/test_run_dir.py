@@ -127,7 +127,7 @@ def test_saving_removes_no_checkpoint_of_a_later_step(run_dir):
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
-def test_full_disk_is_reported(run_dir, monkeypatch, failure):
+def test_a_full_disk_is_told(run_dir, monkeypatch, failure):
     run_dir.save(3, make_state())
 
     def fail(*arguments):
