@@ -23,7 +23,6 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
-from bert_keras.cli.new_folder import check_new_folder, folder_that_appears_when_done
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
 from bert_keras.export.converted_task import choose_labels, read_task, write_task
 from bert_keras.modeling import open_checkpoint, read_config
@@ -32,6 +31,8 @@ from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, find_preparation, preparation_text
 from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.storage import paths
+from bert_keras.storage.checks import check_new_folder
+from bert_keras.storage.writing import folder_that_appears_when_done
 
 log = logging.getLogger("bert_keras")
 

@@ -22,7 +22,6 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
-from bert_keras.cli.new_folder import check_new_folder, folder_that_appears_when_done
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.formats.packages import check_packages
 from bert_keras.export.formats.quantization import FORMATS, QUANTIZE_CHOICES, check_quantize
@@ -33,6 +32,8 @@ from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, ArgumentError, parse_layers
 from bert_keras.prediction.loading.model_files import find_task, is_export
 from bert_keras.storage import paths
+from bert_keras.storage.checks import check_new_folder
+from bert_keras.storage.writing import folder_that_appears_when_done
 
 log = logging.getLogger("bert_keras")
 

@@ -57,14 +57,13 @@ EXTRAS = {
     "onnx": ONNX,
     "litert": LITERT,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
-    # With the CUDA libraries that TensorFlow was built for; for Linux alone.
+    # With the CUDA libraries that TensorFlow was built for; only for Linux.
     "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-    # The compiler of the TPU (200 MB), which check_tpu.py asks; for Linux alone. With an underscore, the pip that comes
-    # with Python 3.11 would not find it: what is built has the hyphen in any case.
+    # The compiler of the TPU (200 MB) for check_tpu.py; only for Linux. The hyphen is for the pip of Python 3.11.
     "tpu-check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
     # For the benchmarks that compare with them.
     "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "accelerate>=1.15,<2", "keras-hub>=0.32,<0.33"],
-    # Its protobuf is below 7, so it is no part of the tests' environment.
+    # Needs protobuf below 7, so the tests' environment does not have it.
     "beam": ["apache-beam>=2.77,<3"],
     "zstd": ZSTD,
     "plots": ["matplotlib>=3.10,<4"],
@@ -75,7 +74,7 @@ EXTRAS = {
         "jax>=0.10,<0.11",
         "matplotlib>=3.10,<4",
         "ruff>=0.17,<0.18",
-        # The second opinion on entities; nothing but a test uses it.
+        # A test compares the scores of entities with it.
         "seqeval>=1.2,<2",
         "tensorboard>=2.21,<2.22",
         *ONNX,
@@ -100,10 +99,10 @@ setup(
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.15,<4",
-        # There is no wheel for Windows; only what has a tokenizer inside the graph needs it.
+        # For tokenizers inside a graph; has no wheel for Windows.
         "tensorflow-text>=2.21,<2.22; platform_system != 'Windows'",
         "tensorflow-datasets>=4.9.10,<5",
-        # Which tensorflow-datasets needs to download, and does not ask for.
+        # tensorflow-datasets needs it for downloads, but does not require it.
         "importlib-resources>=6.5,<8",
         "absl-py>=2.3,<3",
         "numpy>=2,<3",

@@ -33,7 +33,8 @@ from absl import flags
 
 import convert_checkpoint
 from benchmarks import peers
-from benchmarks.machine import use_device
+from benchmarks.machine import make_work_dir, use_device
+from benchmarks.speed import read_config
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.modeling import (
     BertConfig,
@@ -43,7 +44,6 @@ from bert_keras.modeling import (
     save_checkpoint,
     weights_by_name,
 )
-from bert_keras.modeling.config import released_names
 
 OURS, TORCH, HUB = "bert-keras", "transformers", "keras-hub"
 _CLASSES = {
@@ -91,15 +91,17 @@ def main(argv):
     parse(values, argv, __doc__)
     require(values, ("work_dir",))
     use_device("cpu")  # so that all three compute on the same device
-    name = values.bert_config_file
-    config = BertConfig.from_name(name) if name in released_names() else BertConfig.from_json_file(name)
-    work_dir = pathlib.Path(values.work_dir)
-    if work_dir.exists() and (not work_dir.is_dir() or any(work_dir.iterdir())):
-        raise ValueError(f"--work_dir={work_dir} is not an empty folder; give one that is new or empty")
+    config = read_config(values.bert_config_file)
+    work_dir = make_work_dir(values.work_dir)
     transformers.utils.logging.set_verbosity_error()
     logging.getLogger("bert_keras").setLevel(logging.ERROR)
     features = make_features(config, values.num_tokens)
-    print(f"`python {' '.join(argv)}`\n\n{versions()}\n")
+    libraries = {"TensorFlow": tf, "Keras": keras, "PyTorch": torch, "transformers": transformers}
+    libraries["keras-hub"] = keras_hub
+    versions = ", ".join(
+        [f"Python {platform.python_version()}", *(f"{n} {m.__version__}" for n, m in libraries.items())]
+    )
+    print(f"`python {' '.join(argv)}`\n\n{versions}; CPU\n")
     print(f"| from | to | gelu | {' | '.join(_OUTPUTS)} |")
     print(f"| --- | --- | --- | {' | '.join(['---:'] * len(_OUTPUTS))} |")
     for act in ("gelu", "gelu_erf"):
@@ -241,7 +243,7 @@ def run_ours(model, features):
 def run_transformers(model, features):
     """Runs a BertForPreTraining of transformers; returns a dict of arrays."""
     with torch.no_grad():
-        inputs = torch_inputs(features)
+        inputs = peers.torch_inputs(features)
         encoded = model.bert(**inputs)
         rows = np.arange(len(features["input_ids"]))[:, None]
         masked = encoded.last_hidden_state[rows, features["masked_lm_positions"]]
@@ -252,17 +254,11 @@ def run_transformers(model, features):
 
 def run_class(model, features):
     """Runs a model of transformers of any class; returns its outputs, a list of tensors."""
-    inputs = torch_inputs(features)
+    inputs = peers.torch_inputs(features)
     if type(model).__name__ == "BertForMultipleChoice":
         inputs = {name: value[None] for name, value in inputs.items()}
     with torch.no_grad():
         return list(model(**inputs).to_tuple())
-
-
-def torch_inputs(features):
-    """Returns the features under the names of transformers."""
-    names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
-    return {theirs: torch.tensor(features[ours], dtype=torch.long) for theirs, ours in names.items()}
 
 
 def run_hub(backbone, features):
@@ -296,14 +292,6 @@ def print_row(source, target, gelu, expected, computed):
         for name in _OUTPUTS
     ]
     print(f"| {source} | {target} | {gelu} | {' | '.join(differences)} |", flush=True)
-
-
-def versions():
-    """Returns the versions of all libraries, a str."""
-    return (
-        f"Python {platform.python_version()}, TensorFlow {tf.__version__}, Keras {keras.__version__}, "
-        f"PyTorch {torch.__version__}, transformers {transformers.__version__}, keras-hub {keras_hub.__version__}; CPU"
-    )
 
 
 if __name__ == "__main__":

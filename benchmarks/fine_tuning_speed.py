@@ -97,14 +97,9 @@ _PASSED_ON = ("data_dir", "init_checkpoint", "num_train_epochs")
 
 
 def run_once(arguments, device="cpu"):
-    """Runs a program and returns its Turn.
+    """Runs a program of the project and returns its Turn; the last of its arguments is --output_dir.
 
-    Args:
-        arguments: list of str; the program's path within the project, then its flags, --output_dir last.
-        device: "cpu" or "gpu"; "cpu" hides GPUs from the program.
-
-    Raises:
-        ValueError: the program failed; the message contains its standard error.
+    The device "cpu" hides GPUs from the program. Raises ValueError with the standard error of a program that failed.
     """
     command = [sys.executable, str(_ROOT / arguments[0]), *arguments[1:]]
     print("+ python", " ".join(arguments), file=sys.stderr, flush=True)
@@ -135,11 +130,7 @@ def _cpu_seconds_of_children():
 
 
 def print_table(turns):
-    """Prints a Markdown table: medians, ranges of seconds and F1, and the ratio to the Trainer in bfloat16.
-
-    Args:
-        turns: dict of lists of Turn by name.
-    """
+    """Prints a Markdown table: medians, ranges of seconds and F1, and the ratio to the Trainer in bfloat16."""
     medians = {
         name: Turn(*(statistics.median(values) for values in zip(*map(dataclasses.astuple, of_name), strict=True)))
         for name, of_name in turns.items()
@@ -151,20 +142,13 @@ def print_table(turns):
     )
     print("| --- |" + " ---: |" * 8)
     for name, median in medians.items():
-        ranges = {
-            figure: "{:{form}} to {:{form}}".format(*_ends(turns[name], figure), form=form)
-            for figure, form in (("seconds", ".0f"), ("f1", ".3f"))
-        }
+        seconds, f1 = ([getattr(turn, figure) for turn in turns[name]] for figure in ("seconds", "f1"))
         ratio = f"{peer.seconds / median.seconds:.2f}" if peer else ""
         print(
-            f"| {name} | {median.seconds:.0f} | {ranges['seconds']} | {ratio} | {median.cpu_seconds:.0f} | "
-            f"{median.examples_per_second:.1f} | {median.f1:.3f} | {ranges['f1']} | {median.accuracy:.3f} |"
+            f"| {name} | {median.seconds:.0f} | {min(seconds):.0f} to {max(seconds):.0f} | {ratio} | "
+            f"{median.cpu_seconds:.0f} | {median.examples_per_second:.1f} | {median.f1:.3f} | "
+            f"{min(f1):.3f} to {max(f1):.3f} | {median.accuracy:.3f} |"
         )
-
-
-def _ends(turns, figure):
-    values = [getattr(turn, figure) for turn in turns]
-    return min(values), max(values)
 
 
 if __name__ == "__main__":

@@ -35,13 +35,9 @@ _SEARCH = "--num_train_epochs=3 --learning_rate=5e-5,4e-5,3e-5,2e-5 --train_batc
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A task and its training.
+    """A task and its training; the command has {data} for the data folder.
 
-    Attributes:
-        name: str; its name in the table.
-        command: str; program and flags, with {data} for the data folder.
-        figures: tuple of the metrics to show.
-        num_seeds: tuple; the number of seeds with pre-trained and with random weights.
+    `num_seeds` is the number of seeds with pre-trained and with random weights.
     """
 
     name: str
@@ -120,14 +116,7 @@ def main(argv):
 
 
 def run_once(row, start, seed, values):
-    """Runs a row's command with a seed and stores the result, unless it exists.
-
-    Args:
-        row: Row.
-        start: "pretrained" or "random".
-        seed: int.
-        values: the flags of this benchmark.
-    """
+    """Runs a row's command from a start in `_STARTS` and with a seed, and stores the result, unless it exists."""
     folder = _folder(values.work_dir, row, start, seed)
     result_file = folder.with_suffix(".json")
     if result_file.exists():
@@ -147,14 +136,7 @@ def run_once(row, start, seed, values):
 
 
 def results_table(work_dir):
-    """Returns the table of all results so far, with the commands and the machine.
-
-    Args:
-        work_dir: the folder of the runs.
-
-    Returns:
-        str, Markdown.
-    """
+    """Returns the Markdown table of all results so far, with the commands and the machine."""
     lines = ["| task | metric | median | range | seeds | random weights | baseline | minutes |"]
     lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
     commands = []
@@ -202,10 +184,5 @@ def _shown(value):
     return "" if value is None else f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"
 
 
-def run_program():
-    """Runs the benchmark from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

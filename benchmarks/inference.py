@@ -7,7 +7,6 @@ library: for the products here, for the whole model in transformers. Prints tabl
 '.[peers]'.
 """
 
-import functools
 import os
 import pathlib
 import sys
@@ -36,13 +35,13 @@ def main(argv):
 def make_programs(config, batch, device):
     """Returns a dict of functions by name; each makes a program."""
     return {
-        "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
-        "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),
-        "bert-keras XLA float32": functools.partial(ours, config, batch, "float32", is_compiled=True),
-        "transformers float32": functools.partial(of_transformers, config, batch, device, torch.float32),
-        "transformers bfloat16": functools.partial(of_transformers, config, batch, device, torch.bfloat16),
-        "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
-        "keras-hub XLA float32": functools.partial(of_keras_hub, config, batch, is_compiled=True),
+        "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
+        "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=False),
+        "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
+        "transformers float32": lambda: of_transformers(config, batch, device, dtype=torch.float32),
+        "transformers bfloat16": lambda: of_transformers(config, batch, device, dtype=torch.bfloat16),
+        "keras-hub graph float32": lambda: of_keras_hub(config, batch, is_compiled=False),
+        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, is_compiled=True),
     }
 
 
@@ -59,12 +58,7 @@ def of_transformers(config, batch, device, dtype):
     """Returns a function that encodes a batch with transformers' BertModel."""
     device = torch_device(device)
     model = transformers.BertModel(peers.transformers_config(config)).eval().to(device, dtype)
-    inputs = {
-        "input_ids": torch.tensor(batch["input_ids"], dtype=torch.long),
-        "attention_mask": torch.tensor(batch["input_mask"], dtype=torch.long),
-        "token_type_ids": torch.tensor(batch["segment_ids"], dtype=torch.long),
-    }
-    inputs = {name: value.to(device) for name, value in inputs.items()}
+    inputs = peers.torch_inputs(batch, device)
 
     def encode():
         with torch.inference_mode():

@@ -8,7 +8,6 @@ named "text" take text and tokenize it, the others take token ids. Prints a tabl
 """
 
 import pathlib
-import statistics
 import sys
 import time
 
@@ -22,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from benchmarks.machine import describe_machine, use_device
+from benchmarks.machine import describe_machine, make_work_dir, spread, use_device
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork
@@ -53,10 +52,7 @@ def main(argv):
     parse(values, argv, __doc__)
     require(values, ("init_checkpoint", "work_dir"))
     use_device("cpu")  # as the other formats do
-    work_dir = pathlib.Path(values.work_dir)
-    if work_dir.exists() and (not work_dir.is_dir() or any(work_dir.iterdir())):
-        raise ValueError(f"--work_dir={work_dir} is not an empty folder; give one that is new or empty")
-    work_dir.mkdir(parents=True, exist_ok=True)
+    work_dir = make_work_dir(values.work_dir)
     files = open_model_files(values.init_checkpoint)
     model = ClassifierModel(files.config, len(_LABELS))
     load_weights(
@@ -69,10 +65,12 @@ def main(argv):
     asked = {name: make_question(files.tokenizer, *shape) for name, shape in SHAPES.items()}
     sizes, openers = write_all(model, files, network, work_dir)
     loaded, load_seconds = load_all(openers)
-    calls = {"live model": [lambda question: network(question["features"])["logits"].numpy(), None]} | loaded
+    calls = {"live model": lambda question: network(question["features"])["logits"].numpy()} | loaded
     seconds = measure(calls, asked, values.num_rounds)
-    differences = {name: difference(call, network, asked["64 of 128"]) for name, (call, _) in calls.items()}
-    print(f"`python {' '.join(argv)}`\n\n{versions()}\n\nMedian (lowest to highest) of {values.num_rounds} rounds.\n")
+    differences = {name: difference(call, network, asked["64 of 128"]) for name, call in calls.items()}
+    versions = describe_machine(("tensorflow", "keras", "onnxruntime", "ai-edge-litert"))
+    print(f"`python {' '.join(argv)}`\n\n{versions}; all on the CPU.\n")
+    print(f"Median (lowest to highest) of {values.num_rounds} rounds.\n")
     print_table(calls, sizes, load_seconds, seconds, differences)
 
 
@@ -85,29 +83,18 @@ def make_question(tokenizer, num_rows, num_tokens):
         [tokenizer.vocab[token] for token in ("[CLS]", *tokenizer.tokenize(text), "[SEP]")][:num_tokens]
         for text in texts
     ]
-    input_ids = np.array(ids, np.int32)
-    features = {
-        "input_ids": input_ids,
-        "input_mask": np.ones_like(input_ids),
-        "segment_ids": np.zeros_like(input_ids),
-    }
+    ids = np.array(ids, np.int32)
+    features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     return {"texts": texts, "features": features}
 
 
 def write_all(model, files, network, work_dir):
-    """Writes the model in every format.
+    """Writes the model in every format; returns sizes in bytes and functions, both by name.
 
-    Returns:
-        dict of sizes in bytes by name; dict of functions by name. Each function loads a format and returns it as a
-        function of a question from `make_question`.
+    Each function loads a format and returns it as a function of a question from `make_question`.
     """
-    settings = {
-        "task": "classification",
-        "labels": list(_LABELS),
-        "max_seq_length": 128,
-        "is_pair": False,
-        "doc_stride": None,
-    }
+    settings = {"task": "classification", "labels": list(_LABELS), "is_pair": False}
+    settings |= {"max_seq_length": 128, "doc_stride": None}
     half = IdsNetwork(in_bfloat16(model, lambda: ClassifierModel(files.config, len(_LABELS))), "classification")
     sizes, openers = {}, {}
     for name, each in (("SavedModel", network), ("SavedModel, bfloat16", half)):
@@ -149,32 +136,24 @@ def of_text(path):
 
 
 def load_all(openers, num_times=3):
-    """Loads every format `num_times` times.
-
-    Returns:
-        dict of (function of a question, function that loads the format) by name; dict of lists of seconds by name.
-    """
+    """Loads every format `num_times` times; returns functions of a question, and lists of seconds, by name."""
     seconds = {name: [] for name in openers}
     loaded = {}
     for number in range(num_times):
         print(f"loading, {number + 1} of {num_times} ...", file=sys.stderr)
         for name, opener in openers.items():
             started = time.perf_counter()
-            loaded[name] = (opener(), opener)
+            loaded[name] = opener()
             seconds[name].append(time.perf_counter() - started)
     return loaded, seconds
 
 
 def measure(calls, asked, num_rounds):
-    """Times all formats on all questions, in turns.
-
-    Returns:
-        dict of lists of seconds by (format, question).
-    """
+    """Times all formats on all questions, in turns; returns lists of seconds by (format, question)."""
     seconds = {(name, shape): [] for name in calls for shape in asked}
     for number in range(num_rounds + 1):  # the first round traces and plans, so it does not count
         print(f"measuring, {number} of {num_rounds} ...", file=sys.stderr)
-        for name, (call, _) in calls.items():
+        for name, call in calls.items():
             for shape, question in asked.items():
                 num_calls = 5 if number and len(question["texts"]) == 1 else 1
                 started = time.perf_counter()
@@ -212,17 +191,6 @@ def print_table(calls, sizes, load_seconds, seconds, differences):
             f"{differences[name]:.1e}" if name in sizes else "",
         ]
         print(f"| {name} | {' | '.join(cells)} |")
-
-
-def spread(values, num_digits):
-    """Returns the median with the lowest and the highest value, a str."""
-    figures = (statistics.median(values), min(values), max(values))
-    return "{} ({} to {})".format(*(f"{value:.{num_digits}f}" for value in figures))
-
-
-def versions():
-    """Returns the machine and the versions, as a sentence."""
-    return f"{describe_machine(('tensorflow', 'keras', 'onnxruntime', 'ai-edge-litert'))}; all on the CPU."
 
 
 if __name__ == "__main__":

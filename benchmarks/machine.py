@@ -2,15 +2,15 @@
 
 import importlib.metadata
 import os
+import pathlib
 import platform
+import statistics
 
 CPU_INFO = "/proc/cpuinfo"  # Linux
 DEVICES = ("cpu", "gpu")
 # Instruction sets that determine the speed of matrix products, with Linux's names on x86 and on ARM.
-_INSTRUCTION_SETS = (
-    *("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"),
-    *("asimd", "sve", "i8mm", "bf16"),
-)
+_ON_X86 = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8")
+_ON_ARM = ("asimd", "sve", "i8mm", "bf16")
 
 
 def processor_name():
@@ -21,7 +21,7 @@ def processor_name():
 def instruction_sets():
     """Returns the processor's instruction sets for matrix products, a list of str; empty if unknown."""
     words = f"{_cpu_info('flags')} {_cpu_info('Features')}".split()
-    return [name for name in _INSTRUCTION_SETS if name in words]
+    return [name for name in _ON_X86 + _ON_ARM if name in words]
 
 
 def describe_machine(packages=()):
@@ -33,17 +33,7 @@ def describe_machine(packages=()):
 
 
 def use_device(device):
-    """Makes TensorFlow use one kind of device. Call it before TensorFlow computes anything.
-
-    Args:
-        device: "cpu" or "gpu".
-
-    Returns:
-        str; the name of the device, for the output.
-
-    Raises:
-        ValueError: TensorFlow finds no GPU.
-    """
+    """Makes TensorFlow use the CPU or a GPU, and returns its name. Call it before TensorFlow computes anything."""
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
@@ -56,14 +46,7 @@ def use_device(device):
 
 
 def torch_device(device):
-    """Returns PyTorch's name of a device.
-
-    Args:
-        device: "cpu" or "gpu".
-
-    Raises:
-        ValueError: PyTorch finds no GPU, so its programs would run on another device than TensorFlow's.
-    """
+    """Returns PyTorch's name of a device; raises ValueError if it would not be the one that TensorFlow uses."""
     import torch
 
     if device == "cpu":
@@ -74,6 +57,21 @@ def torch_device(device):
             "--programs=bert-keras, or give --device=cpu"
         )
     return "cuda"
+
+
+def spread(values, num_digits):
+    """Returns the median with the lowest and the highest value."""
+    median, lowest, highest = (f"{f(values):.{num_digits}f}" for f in (statistics.median, min, max))
+    return f"{median} ({lowest} to {highest})"
+
+
+def make_work_dir(path):
+    """Creates a folder, and returns it as a `pathlib.Path`; raises ValueError if it exists and is not empty."""
+    work_dir = pathlib.Path(path)
+    if work_dir.exists() and (not work_dir.is_dir() or any(work_dir.iterdir())):
+        raise ValueError(f"--work_dir={work_dir} is not an empty folder; give one that is new or empty")
+    work_dir.mkdir(parents=True, exist_ok=True)
+    return work_dir
 
 
 def _cpu_info(name):

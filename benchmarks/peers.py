@@ -1,6 +1,7 @@
 """Networks of transformers and keras-hub with the sizes of a BertConfig. Needs pip install '.[peers]'."""
 
 import keras_hub
+import torch
 import transformers
 
 
@@ -27,3 +28,9 @@ def keras_hub_inputs(batch):
     """Returns a batch under keras-hub's names."""
     names = {"token_ids": "input_ids", "padding_mask": "input_mask", "segment_ids": "segment_ids"}
     return {name: batch[ours] for name, ours in names.items()}
+
+
+def torch_inputs(batch, device="cpu"):
+    """Returns a batch as tensors under the names of transformers."""
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
+    return {theirs: torch.tensor(batch[ours], dtype=torch.long, device=device) for theirs, ours in names.items()}

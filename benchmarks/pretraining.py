@@ -91,11 +91,7 @@ def main(argv):
 
 
 def split_corpus(files, work_dir):
-    """Writes train.txt and held_out.txt; returns their paths by name.
-
-    Raises:
-        ValueError: the folder holds records of another text.
-    """
+    """Writes train.txt and held_out.txt, unless the folder holds records of another text; returns the paths by name."""
     documents = []
     for file in files:
         blocks = pathlib.Path(file).read_text(encoding="utf-8").split("\n\n")
@@ -146,15 +142,13 @@ def measure_baselines(train_text, held_out_records, vocab_file):
         is_random_next.append(batch["next_sentence_labels"][batch["is_real_example"] > 0, 0])
     labels, is_random_next = np.concatenate(labels), np.concatenate(is_random_next)
     most_frequent = int(np.argmax(counts))
-    share_of_random_next = float(is_random_next.mean())
+    share = float(is_random_next.mean())
     return {
         "piece": tokenizer.inv_vocab[most_frequent],
         "masked_lm_accuracy": float((labels == most_frequent).mean()),
         "masked_lm_loss": float(-np.log(counts[labels] / counts.sum()).mean()),
-        "next_sentence_accuracy": max(share_of_random_next, 1 - share_of_random_next),
-        "next_sentence_loss": -sum(
-            share * math.log(share) for share in (share_of_random_next, 1 - share_of_random_next)
-        ),
+        "next_sentence_accuracy": max(share, 1 - share),
+        "next_sentence_loss": -share * math.log(share) - (1 - share) * math.log(1 - share),
     }
 
 
@@ -187,13 +181,8 @@ def draw(rows, names, baselines, path):
     figure = Figure(figsize=(10, 6), layout="constrained")
     for place, name in enumerate(names, 1):
         axes = figure.add_subplot(2, 2, place)
-        axes.plot(
-            [int(row["step"]) for row in rows],
-            [float(row[name]) for row in rows],
-            "o-",
-            markersize=3,
-            label="BERT-Tiny",
-        )
+        steps, values = zip(*((int(row["step"]), float(row[name])) for row in rows), strict=True)
+        axes.plot(steps, values, "o-", markersize=3, label="BERT-Tiny")
         axes.axhline(baselines[name], linestyle="--", color="gray", label="baseline")
         axes.set_title(f"held-out {name.replace('_', ' ')}")
         axes.set_xlabel("step")

@@ -44,12 +44,8 @@ def define_flags():
 def compare(argv, description, make_programs, operations):
     """Runs a benchmark: prints a table for each size and length.
 
-    Args:
-        argv: list of str; the program's name, then its flags.
-        description: str, the program's docstring.
-        make_programs: function of a BertConfig, a batch and a device ("cpu" or "gpu"); returns a dict by name of
-            functions that make programs for `take_turns`.
-        operations: function of config and batch; returns the number of operations of one call, an int.
+    `make_programs` is a function of a BertConfig, a batch and a device ("cpu" or "gpu"). It returns a dict of functions
+    that make programs for `take_turns`. `operations` returns the number of operations of a call, from config and batch.
     """
     values = define_flags()
     parse(values, argv, description)
@@ -109,15 +105,9 @@ def pretraining_operations(config, batch):
 
 
 def take_turns(programs, rounds, seconds):
-    """Times programs in turns.
+    """Times programs in turns; returns a list for each, with the seconds of a call in each round.
 
-    Args:
-        programs: dict of functions without arguments by name; a call processes one batch.
-        rounds: int; the number of turns of each program.
-        seconds: float; the minimum length of a turn. A turn has at least one call.
-
-    Returns:
-        dict of lists by name: the seconds of a call, one number for each round.
+    A program is a function without arguments that processes one batch. A turn takes at least `seconds` and one call.
     """
     for program in programs.values():  # warm-up: traces, compiles, fills caches
         program()
@@ -148,11 +138,8 @@ def peak_programs():
 def print_table(times, batch_size, operations, ours="bert-keras"):
     """Prints a Markdown table: examples/s, their range, the ratio to the fastest peer, and the share of the peak.
 
-    Args:
-        times: dict from `take_turns`, including `peak_programs`. Names end in the precision.
-        batch_size: int.
-        operations: int; the number of operations of one call.
-        ours: str; the beginning of the names of this project's programs.
+    `times` is the result of `take_turns` with `peak_programs`; names end in the precision. `ours` is the beginning of
+    the names of this project's programs.
     """
     medians = {name: statistics.median(values) for name, values in times.items()}
     peers = [value for name, value in medians.items() if not name.startswith(("peak", ours))]

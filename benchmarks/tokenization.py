@@ -14,14 +14,13 @@ import os
 import pathlib
 import random
 import shlex
-import statistics
 import sys
 import time
 import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # it runs without installation
 
-from benchmarks.machine import describe_machine
+from benchmarks.machine import describe_machine, spread
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer, load_vocab
 
 RELEASE, PLAIN, OURS = "the original BERT", "BasicTokenizer + WordpieceTokenizer", "FullTokenizer.encode"
@@ -90,11 +89,7 @@ def in_chunks(lines, size=1e6):
 
 
 def measure(lines, encoders):
-    """Runs all encoders on all lines, in turns.
-
-    Returns:
-        dict of MB/s by encoder; dict of the number of lines with ids different from those of the first encoder.
-    """
+    """Encodes all lines; returns MB/s, and the number of lines with other ids than the first encoder's, by encoder."""
     seconds, differences = dict.fromkeys(encoders, 0.0), dict.fromkeys(encoders, 0)
     for chunk in in_chunks(lines):
         expected = None
@@ -145,11 +140,7 @@ def print_table(speeds, differences, repeats):
     print("| --- | --- | ---: | ---: | ---: |")
     for (text, name), runs in speeds.items():
         ratios = [run / other for run, other in zip(runs, speeds[text, base], strict=True)]
-        print(
-            f"| {text} | {name} | {statistics.median(runs):.2f} ({min(runs):.2f} to {max(runs):.2f}) "
-            f"| {statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) "
-            f"| {differences[text, name]} |"
-        )
+        print(f"| {text} | {name} | {spread(runs, 2)} | {spread(ratios, 1)} | {differences[text, name]} |")
 
 
 def main():

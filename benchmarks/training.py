@@ -8,7 +8,6 @@ in float32. keras-hub has no next-sentence head, so this program adds one. Print
 '.[peers]'.
 """
 
-import functools
 import os
 import pathlib
 import sys
@@ -43,13 +42,13 @@ def main(argv):
 def make_programs(config, batch, device):
     """Returns a dict of functions by name; each makes a program."""
     return {
-        "bert-keras graph float32": functools.partial(ours, config, batch, "float32", is_compiled=False),
-        "bert-keras graph bfloat16": functools.partial(ours, config, batch, "mixed_bfloat16", is_compiled=False),
-        "bert-keras XLA float32": functools.partial(ours, config, batch, "float32", is_compiled=True),
-        "transformers float32": functools.partial(of_transformers, config, batch, device, is_mixed=False),
-        "transformers bfloat16": functools.partial(of_transformers, config, batch, device, is_mixed=True),
-        "keras-hub graph float32": functools.partial(of_keras_hub, config, batch, is_compiled=False),
-        "keras-hub XLA float32": functools.partial(of_keras_hub, config, batch, is_compiled=True),
+        "bert-keras graph float32": lambda: ours(config, batch, "float32", is_compiled=False),
+        "bert-keras graph bfloat16": lambda: ours(config, batch, "mixed_bfloat16", is_compiled=False),
+        "bert-keras XLA float32": lambda: ours(config, batch, "float32", is_compiled=True),
+        "transformers float32": lambda: of_transformers(config, batch, device, is_mixed=False),
+        "transformers bfloat16": lambda: of_transformers(config, batch, device, is_mixed=True),
+        "keras-hub graph float32": lambda: of_keras_hub(config, batch, is_compiled=False),
+        "keras-hub XLA float32": lambda: of_keras_hub(config, batch, is_compiled=True),
     }
 
 
@@ -71,14 +70,10 @@ def of_transformers(config, batch, device, is_mixed):
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
     labels = np.full(batch["input_ids"].shape, -100, np.int64)
     np.put_along_axis(labels, batch["masked_lm_positions"].astype(np.int64), batch["masked_lm_ids"], 1)
-    inputs = {
-        "input_ids": torch.tensor(batch["input_ids"], dtype=torch.long),
-        "attention_mask": torch.tensor(batch["input_mask"], dtype=torch.long),
-        "token_type_ids": torch.tensor(batch["segment_ids"], dtype=torch.long),
-        "labels": torch.tensor(labels),
-        "next_sentence_label": torch.tensor(batch["next_sentence_labels"][:, 0], dtype=torch.long),
-    }
-    inputs = {name: value.to(device) for name, value in inputs.items()}
+    inputs = peers.torch_inputs(batch, device)
+    inputs["labels"] = torch.tensor(labels, device=device)
+    next_sentence = batch["next_sentence_labels"][:, 0]
+    inputs["next_sentence_label"] = torch.tensor(next_sentence, dtype=torch.long, device=device)
 
     def step():
         with torch.autocast(device, dtype=torch.bfloat16, enabled=is_mixed):

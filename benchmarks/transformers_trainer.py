@@ -56,15 +56,7 @@ def main(argv):
 
 
 def read_examples(path, tokenizer):
-    """Reads a file of MRPC and tokenizes it.
-
-    Args:
-        path: a tab-separated file with a header: quality, two ids, two sentences.
-        tokenizer: a tokenizer of transformers.
-
-    Returns:
-        list of dicts, one for each example, padded to 128 tokens.
-    """
+    """Reads a file of MRPC (a header, then quality, two ids, two sentences) and tokenizes it, padded to 128 tokens."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = [line.rstrip("\r\n").split("\t") for line in file][1:]
     encoded = tokenizer(

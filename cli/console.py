@@ -8,18 +8,13 @@ log = logging.getLogger("bert_keras")
 
 
 class LogHandler(logging.Handler):
-    """Writes log lines to a rich console, above its progress display if there is one.
-
-    Args:
-        console: a `rich.console.Console`.
-    """
+    """Writes log lines to a rich console, above its progress display if there is one."""
 
     def __init__(self, console):
         super().__init__()
         self._console = console
 
     def emit(self, record):
-        """Prints one line, with a mark for warnings."""
         mark = "warning: " if record.levelno >= logging.WARNING else ""
         self._console.print(mark + record.getMessage(), markup=False, highlight=False, soft_wrap=True)
 
@@ -27,8 +22,7 @@ class LogHandler(logging.Handler):
 def open_console(stderr=False):
     """Returns a `rich.console.Console`, and sends the project's log lines to it.
 
-    Args:
-        stderr: bool; whether to use standard error, for programs whose standard output is their result.
+    Programs whose standard output is their result use `stderr`.
     """
     console = rich.console.Console(stderr=stderr)
     log.setLevel(logging.INFO)

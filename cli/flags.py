@@ -19,56 +19,34 @@ STRATEGIES = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 
 def define_device_flags(flag_values):
-    """Defines flags for devices, precision, compilation and pace; most are those of the original BERT.
-
-    Args:
-        flag_values: the `absl.flags.FlagValues` to define them in.
-    """
-    flags.DEFINE_enum(
-        "strategy", "auto", STRATEGIES, "Devices to run on; auto: all that are found.", flag_values=flag_values
-    )
-    flags.DEFINE_bool("use_tpu", False, "Train on a TPU rather than on the CPU or GPU.", flag_values=flag_values)
-    flags.DEFINE_string("tpu_name", None, "Name or grpc address of the TPU.", flag_values=flag_values)
-    flags.DEFINE_string("tpu_zone", None, "Zone of the TPU.", flag_values=flag_values)
-    flags.DEFINE_string("gcp_project", None, "Project of the TPU.", flag_values=flag_values)
-    flags.DEFINE_string("master", None, "Address of the TPU, if there is no --tpu_name.", flag_values=flag_values)
-    flags.DEFINE_integer(
-        "num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, flag_values=flag_values
-    )
+    """Defines flags for devices, precision, compilation and pace; most are those of the original BERT."""
+    define = {"flag_values": flag_values}
+    at_least_one = {"lower_bound": 1, **define}
+    flags.DEFINE_enum("strategy", "auto", STRATEGIES, "Devices to run on; auto: all that are found.", **define)
+    flags.DEFINE_bool("use_tpu", False, "Train on a TPU rather than on the CPU or GPU.", **define)
+    flags.DEFINE_string("tpu_name", None, "Name or grpc address of the TPU.", **define)
+    flags.DEFINE_string("tpu_zone", None, "Zone of the TPU.", **define)
+    flags.DEFINE_string("gcp_project", None, "Project of the TPU.", **define)
+    flags.DEFINE_string("master", None, "Address of the TPU, if there is no --tpu_name.", **define)
+    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores; checked if given.", **at_least_one)
     flags.DEFINE_enum(
         "precision",
         "float32",
         [*PRECISIONS, "auto"],
         "Number format of products; auto: bfloat16 if the hardware has instructions for it, else float32.",
-        flag_values=flag_values,
+        **define,
     )
-    flags.DEFINE_bool("jit", False, "Compile the network with XLA, once for every shape.", flag_values=flag_values)
-    flags.DEFINE_bool(
-        "recompute", False, "Compute the layers again for the gradients: less memory.", flag_values=flag_values
-    )
-    flags.DEFINE_integer(
-        "iterations_per_loop", 1000, "Steps in one call of the device, at most.", lower_bound=1, flag_values=flag_values
-    )
-    flags.DEFINE_integer(
-        "save_checkpoints_steps", 1000, "Steps between two checkpoints.", lower_bound=1, flag_values=flag_values
-    )
+    flags.DEFINE_bool("jit", False, "Compile the network with XLA, once for every shape.", **define)
+    flags.DEFINE_bool("recompute", False, "Compute the layers again for the gradients: less memory.", **define)
+    flags.DEFINE_integer("iterations_per_loop", 1000, "Steps in one call of the device, at most.", **at_least_one)
+    flags.DEFINE_integer("save_checkpoints_steps", 1000, "Steps between two checkpoints.", **at_least_one)
 
 
 def parse(flag_values, argv, usage, takes_texts=False):
-    """Parses a command line.
+    """Parses a command line, and returns the arguments that are not flags; prints `usage` and the flags for --help.
 
-    Args:
-        flag_values: the `absl.flags.FlagValues` that the program defined.
-        argv: list of str; the program's name, then its arguments.
-        usage: str; --help shows it above the flags.
-        takes_texts: bool; whether arguments may be texts, mixed with flags. All arguments after `--` are texts.
-
-    Returns:
-        list of str, the arguments that are not flags.
-
-    Raises:
-        ValueError: an unknown flag, a value that does not fit its flag, or a text that the program does not take.
-        SystemExit: --help was given; its text has been printed.
+    `takes_texts` allows texts mixed with flags; all arguments after `--` are texts. Raises ValueError for an unknown
+    flag, a value that does not fit its flag, or a text that the program does not take.
     """
     before_texts = itertools.takewhile(lambda argument: argument != "--", argv[1:])
     if any(argument in ("-h", "--help", "-help", "--helpfull", "--helpshort") for argument in before_texts):
@@ -92,11 +70,7 @@ def given_flags(flag_values):
 
 
 def require(flag_values, names):
-    """Checks that flags have a value.
-
-    Raises:
-        ValueError: some flags have no value; the message names all of them.
-    """
+    """Raises ValueError if flags have no value; the message names all of them."""
     missing = [f"--{name}" for name in names if flag_values[name].value in (None, "")]
     if missing:
         raise ValueError(f"missing: {', '.join(missing)} (--help says what each is for)")
@@ -105,9 +79,7 @@ def require(flag_values, names):
 def tell_unused(flag_values, actions):
     """Logs the flags of files that the command line gives without the flag that uses the file.
 
-    Args:
-        flag_values: the `absl.flags.FlagValues` of the program, parsed.
-        actions: dict from the name of a file's flag to the name of the flag that uses the file.
+    `actions` is a dict from the name of a file's flag to the name of the flag that uses the file.
     """
     for name in given_flags(flag_values) & set(actions):
         if not flag_values[actions[name]].value:
@@ -118,14 +90,8 @@ def run_main(main, argv):
     """Runs an entry point and turns the user's mistakes into one sentence on standard error.
 
     An OSError is a message for the user (a missing file, a full disk), and so is a ValueError that this project's own
-    code raised. A ValueError from a library keeps its traceback.
-
-    Args:
-        main: function of argv.
-        argv: list of str; the program's name, then its arguments.
-
-    Returns:
-        int; the exit status: 0, 1 after a mistake, 130 after Ctrl-C, 141 if the reader of a pipe has closed it.
+    code raised. A ValueError from a library keeps its traceback. Returns the exit status: 0, 1 after a mistake, 130
+    after Ctrl-C, 141 if the reader of a pipe has closed it.
     """
     try:
         main(argv)

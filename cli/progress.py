@@ -1,5 +1,6 @@
 """Progress of long work: a bar on a terminal, or log lines."""
 
+import contextlib
 import logging
 import time
 
@@ -16,13 +17,7 @@ class Progress:
         self._done, self._started, self._next = 0, 0.0, 0.0
 
     def start(self, what: str, total: int, unit: str) -> None:
-        """Starts a piece of work.
-
-        Args:
-            what: the work, such as "reading".
-            total: its number of units.
-            unit: their name, such as "bytes".
-        """
+        """Starts a piece of work, such as "reading", of `total` units, such as "bytes"."""
         self._what, self._total, self._unit = what, total, unit
         self._done, self._started = 0, time.monotonic()
         self._next = self._started + self.seconds_between
@@ -39,24 +34,14 @@ class Progress:
         """Ends the piece of work."""
 
     def _show(self, now: float) -> None:
+        done, total = f"{self._done:,}", f"{self._total:,}"
+        percent = 100 * self._done / max(self._total, 1)
         left = (now - self._started) * (self._total - self._done) / max(self._done, 1)
-        log.info(
-            "%s: %s of %s %s (%.0f %%), about %.0f s left",
-            self._what,
-            f"{self._done:,}",
-            f"{self._total:,}",
-            self._unit,
-            100 * self._done / max(self._total, 1),
-            left,
-        )
+        log.info("%s: %s of %s %s (%.0f %%), about %.0f s left", self._what, done, total, self._unit, percent, left)
 
 
 class ProgressBar(Progress):
-    """Draws a bar for each piece of work. Use it as a context manager, which restores the terminal at the end.
-
-    Args:
-        console: the `rich.console.Console` to draw on.
-    """
+    """Draws a bar for each piece of work. As a context manager, it restores the terminal at the end."""
 
     seconds_between = 0.1
 
@@ -82,13 +67,16 @@ class ProgressBar(Progress):
         self._bars.stop()
 
     def start(self, what: str, total: int, unit: str) -> None:
-        """Starts a piece of work with its own bar."""
         super().start(what, total, unit)
         self._bar = self._bars.add_task(what, total=total, unit=unit)
 
     def finish(self) -> None:
-        """Fills the bar."""
         self._bars.update(self._bar, completed=self._total)
 
     def _show(self, now: float) -> None:
         self._bars.update(self._bar, completed=self._done)
+
+
+def progress_on(console) -> contextlib.AbstractContextManager[Progress]:
+    """Returns progress bars on a `rich` console that is a terminal, else log lines."""
+    return ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress())

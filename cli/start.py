@@ -91,13 +91,13 @@ def _import_tensorflow():
 
     Collection would take a third of the import time and nearly all of the time of the program's exit.
     """
-    is_first, is_searching = "tensorflow" not in sys.modules, gc.isenabled()
+    is_first, is_collecting = "tensorflow" not in sys.modules, gc.isenabled()
     if is_first:
         gc.disable()
     try:
         import tensorflow as tf
     finally:
-        if is_searching:
+        if is_collecting:
             gc.enable()
     if is_first:
         gc.freeze()

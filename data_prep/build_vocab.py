@@ -7,7 +7,6 @@ The reserved tokens have the same ids as in the released vocabularies. A table s
 text.
 """
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -22,12 +21,12 @@ from rich.table import Table
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
-from bert_keras.cli.progress import Progress, ProgressBar
+from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
 from bert_keras.data_prep.text.tokenization import BasicTokenizer
-from bert_keras.data_prep.text.vocabulary_learning import count_words, cover, learn_vocabulary, write_vocabulary
-from bert_keras.storage import paths
+from bert_keras.data_prep.text.vocabulary_learning import count_words, cover, learn_vocabulary
+from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file
 
 log = logging.getLogger("bert_keras")
@@ -51,17 +50,7 @@ def define_flags() -> flags.FlagValues:
 
 
 def main(argv: list[str]) -> dict:
-    """Builds a vocabulary from command-line arguments.
-
-    Args:
-        argv: program name and arguments.
-
-    Returns:
-        dict: "vocab_size" and the attributes of `data_prep.text.vocabulary_learning.Coverage`.
-
-    Raises:
-        FileNotFoundError, ValueError: user error, described in one sentence.
-    """
+    """Builds a vocabulary; returns "vocab_size" and the attributes of `Coverage`."""
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("input_file", "vocab_file"))
@@ -73,11 +62,11 @@ def main(argv: list[str]) -> dict:
 
     console = open_console()
     tokenizer = BasicTokenizer(values.do_lower_case)
-    with ProgressBar(console) if console.is_terminal else contextlib.nullcontext(Progress()) as progress:
+    with progress_on(console) as progress:
         counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress)
     start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
     pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)
-    write_vocabulary(pieces, values.vocab_file)
+    writing.write_text(values.vocab_file, "".join(f"{piece}\n" for piece in pieces))
     summary = {"vocab_size": len(pieces), **dataclasses.asdict(cover(counts, pieces))}
     console.print(_table(summary))
     log.info("wrote %s; use it with --do_lower_case=%s", values.vocab_file, values.do_lower_case)
@@ -98,10 +87,5 @@ def _table(summary: dict) -> Table:
     return table
 
 
-def run() -> None:
-    """Runs the program; exits with status 0, or prints a user error and exits with status 1."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run()
+    sys.exit(run_main(main, sys.argv))

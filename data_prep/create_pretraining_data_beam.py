@@ -33,13 +33,7 @@ def define_flags() -> flags.FlagValues:
 
 
 def main(argv: list[str]) -> dict:
-    """Builds examples from command-line arguments.
-
-    Args:
-        argv: program name and arguments; Beam's options follow an argument `--`.
-
-    Returns and raises: see `create_pretraining_data.main`.
-    """
+    """Builds examples like `create_pretraining_data.main`; Beam's options follow an argument `--`."""
     end = argv.index("--") if "--" in argv else len(argv)
     values = define_flags()
     parse(values, argv[:end], __doc__)
@@ -53,10 +47,5 @@ def main(argv: list[str]) -> dict:
     return create_pretraining_data.build(values, 1, functools.partial(BeamWorkers, options))
 
 
-def run() -> None:
-    """Runs the program; exits with status 0, or prints a user error and exits with status 1."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run()
+    sys.exit(run_main(main, sys.argv))

@@ -1,25 +1,16 @@
 """Checks of outputs before any work starts."""
 
 import os
+import pathlib
 
-from bert_keras.storage import paths
+from bert_keras.storage import paths, writing
 
 
 def check_output_file(path, flag, inputs=None):
-    """Rejects an output file that cannot be written or would replace an input.
+    """Raises ValueError for an output file that cannot be written or would replace an input. Creates nothing.
 
-    The function creates nothing. A missing folder is an error, because programs create folders only for flags such as
-    `--output_dir`.
-
-    Args:
-        path: str; the file to write, local or remote.
-        flag: str; the user's name for it, such as "--output_file".
-        inputs: dict from the user's name for an input, such as "--vocab_file", to a file or a list of files. None and
-            empty values are ignored.
-
-    Raises:
-        ValueError: the path is empty, a folder, read-only or one of the inputs, or its folder is missing or not
-            writable.
+    A missing folder is an error, because programs create folders only for flags such as `--output_dir`. `inputs` has a
+    file, a list of files or None by flag; `flag` is the user's name for the file, such as "--output_file".
     """
     if not path:
         raise ValueError(f"{flag} is empty; give the file to write")
@@ -46,3 +37,29 @@ def is_same_file(path, other):
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
     return os.path.realpath(path) == os.path.realpath(other)
+
+
+def check_new_folder(path, flag, file_endings=()):
+    """Raises ValueError for a folder that cannot be written, would be overwritten, or cannot be read by TensorFlow.
+
+    `flag` has no dashes. `file_endings` show that the path is a file, not a folder.
+    """
+    if paths.is_remote(path):
+        raise ValueError(f"--{flag}={path} is a remote path; give a local folder, and copy it when it is complete")
+    if set("[*?") & set(os.path.realpath(path)):
+        raise ValueError(f"--{flag}={path}: TensorFlow takes [ * ? in a path for a pattern; rename it")
+    if path.endswith(file_endings) or os.path.isfile(path):
+        raise ValueError(f"--{flag}={path} names a file; give the folder that the files are to be put into")
+    names = sorted(os.listdir(path)) if os.path.isdir(path) else []
+    if names := [name for name in names if not writing.is_left_over(name)]:
+        raise ValueError(
+            f"--{flag}={path} holds {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}; "
+            "nothing is overwritten, so give a folder that is new or empty"
+        )
+    above = pathlib.Path(os.path.realpath(path))
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir():
+        raise ValueError(f"--{flag}={path} cannot be created, because {above} is a file; give another folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ValueError(f"--{flag}={path} cannot be written, because {above} is read-only; give another folder")

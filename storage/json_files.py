@@ -11,37 +11,15 @@ _MAY_BE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(path, needed="give a JSON file"):
-    """Reads a JSON file.
-
-    Args:
-        path: str or path object, local or remote.
-        needed: str; the advice at the end of messages, such as "give a JSON file".
-
-    Returns:
-        The parsed value.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is unreadable (see `storage.text_files.read_text`) or not valid JSON (see `parse_json`).
-    """
+    """Reads a JSON file; `needed` is the advice at the end of messages."""
     return parse_json(text_files.read_text(path, needed), paths.name(path), needed)
 
 
 def parse_json(text, name, needed="write valid JSON", line=None):
-    """Parses JSON and raises ValueError for every defect.
+    """Parses JSON and raises ValueError with the name of the file and the line for every defect.
 
-    Args:
-        text: str.
-        name: str; the name of the file or other source, for messages.
-        needed: str; the advice at the end of messages.
-        line: int; the line number if the text is a single line of the file. None: the text is the whole file.
-
-    Returns:
-        The parsed value. NaN and Infinity become floats: they are not JSON, but many programs write them.
-
-    Raises:
-        ValueError: the text is not JSON or is nested too deeply, or it contains a number with too many digits or half
-            of a surrogate pair.
+    `line` is the line number if the text is a single line of the file. NaN and Infinity become floats: they are not
+    JSON, but many programs write them.
     """
     try:
         value = json.loads(text)

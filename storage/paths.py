@@ -22,13 +22,12 @@ def is_remote(path):
 
 
 def join(folder, *names):
-    """Returns a folder and names joined to a path, a str."""
     folder = os.fspath(folder)
     return posixpath.join(folder, *names) if is_remote(folder) else os.path.join(folder, *names)
 
 
 def parent(path):
-    """Returns the folder of a file, a str: "." for a bare name."""
+    """Returns the folder of a file: "." for a bare name."""
     path = os.fspath(path)
     if is_remote(path):
         scheme, rest = path.split("://", 1)
@@ -37,7 +36,6 @@ def parent(path):
 
 
 def name(path):
-    """Returns the last part of a path, a str."""
     path = os.fspath(path)
     return posixpath.basename(path) if is_remote(path) else os.path.basename(path)
 
@@ -48,19 +46,9 @@ def real(path):
 
 
 def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
-    """Opens a file like the built-in `open`.
+    """Opens a file like the built-in `open`; the default encoding is UTF-8.
 
-    Args:
-        path: str or path object.
-        mode: "rb", "r", "wb", "w", "ab" or "a". A remote file appears when it is closed. Appending copies a remote
-            file, so append rarely.
-        encoding, newline, errors: as in the built-in `open`; the default encoding is UTF-8.
-
-    Returns:
-        A file object, seekable when reading.
-
-    Raises:
-        OSError: as in the built-in `open`.
+    A remote file appears when it is closed. Appending copies a remote file, so append rarely.
     """
     is_text = "b" not in mode
     if not is_remote(path):
@@ -73,29 +61,24 @@ def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
 
 
 def read_bytes(path):
-    """Returns the content of a file, bytes."""
     with open_file(path) as file:
         return file.read()
 
 
 def read_text(path, encoding="utf-8", errors=None):
-    """Returns the content of a text file, a str."""
     with open_file(path, "r", encoding=encoding, errors=errors) as file:
         return file.read()
 
 
 def exists(path):
-    """Returns whether a file or folder exists."""
     return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_dir(path):
-    """Returns whether a path is an existing folder."""
     return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path):
-    """Returns whether a path is an existing file."""
     return exists(path) and not is_dir(path) if is_remote(path) else os.path.isfile(path)
 
 
@@ -105,33 +88,31 @@ def is_special(path):
 
 
 def size(path):
-    """Returns the size of a file in bytes, an int."""
     return _gfile("stat", path).length if is_remote(path) else os.path.getsize(path)
 
 
 def modified(path):
-    """Returns the time of a file's last change, int nanoseconds since 1970."""
+    """Returns the time of a file's last change, in nanoseconds since 1970."""
     return _gfile("stat", path).mtime_nsec if is_remote(path) else os.stat(path).st_mtime_ns
 
 
 def list_dir(path):
-    """Returns the names in a folder, sorted list of str without trailing slashes."""
+    """Returns the sorted names in a folder, without trailing slashes."""
     names = _gfile("listdir", path) if is_remote(path) else os.listdir(path)
     return sorted(each.rstrip("/") for each in names)
 
 
 def glob(pattern):
-    """Returns the paths that match a pattern with `*`, `?` and `[...]`, sorted list of str."""
+    """Returns the sorted paths that match a pattern with `*`, `?` and `[...]`."""
     return sorted(_gfile("glob", pattern) if is_remote(pattern) else local_glob.glob(os.fspath(pattern)))
 
 
 def find(pattern):
-    """Returns the path with exactly this name, or else all paths that match it as a pattern, list of str."""
+    """Returns the path with exactly this name, or else all paths that match it as a pattern."""
     return [os.fspath(pattern)] if exists(pattern) else glob(pattern)
 
 
 def make_dirs(path):
-    """Creates a folder and its parents; an existing folder stays unchanged."""
     if is_remote(path):
         _gfile("makedirs", path)
     else:
@@ -169,7 +150,7 @@ def copy(source, target):
 
 
 def reason_of(error):
-    """Returns the first line of a `tf.errors.OpError`'s message, without TensorFlow's operation names; str."""
+    """Returns the first line of a `tf.errors.OpError`'s message, without TensorFlow's operation names."""
     message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message or "").strip()
     return message.splitlines()[0].rstrip(":") if message else type(error).__name__
 

@@ -49,18 +49,10 @@ _HEAD = 4096
 
 
 def read_text(path, needed="give a text file"):
-    """Reads a whole text file, which gzip, bzip2 or xz may have compressed.
+    """Reads a whole text file, which gzip, bzip2 or xz may have compressed, without its byte order mark.
 
-    Args:
-        path: str or path object, local or remote.
-        needed: str; the advice at the end of messages, such as "give a text file".
-
-    Returns:
-        str; the text without a byte order mark.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is a folder, empty, damaged, not text (names the format) or in an unsupported encoding.
+    `needed` is the advice at the end of messages. Raises FileNotFoundError, or ValueError if the file is a folder,
+    empty, damaged, not text (names the format) or in an unsupported encoding.
     """
     name = os.fspath(path)
     if paths.is_dir(name):
@@ -87,15 +79,7 @@ def decompress(content, name):
 
 
 def decode(content, name):
-    """Decodes the content of a file: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
-
-    Args:
-        content: bytes of the whole file.
-        name: str; the name of the file in messages.
-
-    Raises:
-        ValueError: the content is not text, or has another encoding; names the line or the format.
-    """
+    """Decodes UTF-8, or UTF-16 or UTF-32 with a byte order mark; a ValueError names the line or the format."""
     mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
     if not mark:
         check_is_text(content[:_HEAD], name, content)
@@ -113,15 +97,9 @@ def decode(content, name):
 
 
 def check_is_text(head, name, content=None):
-    """Rejects content that is not readable text, judged by its first bytes.
+    """Rejects content that is not readable text, judged by its first bytes; a few thousand are enough.
 
-    Args:
-        head: bytes; a few thousand are enough.
-        name: str; the name of the file in messages.
-        content: bytes of the whole file, if known; they distinguish Excel workbooks from other zip archives.
-
-    Raises:
-        ValueError: the content has a known format, or is UTF-16 or UTF-32 without a byte order mark.
+    `content` is the whole file, if known: it distinguishes Excel workbooks from other zip archives.
     """
     found = next(((what, advice) for magic, (what, advice) in _NOT_TEXT.items() if head.startswith(magic)), None)
     if found is not None:

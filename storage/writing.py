@@ -1,11 +1,14 @@
-"""Writes files as a whole: a file gets its final name only when it is complete and on the disk."""
+"""Writes files and folders as a whole: they get their final names only when they are complete and on the disk."""
 
 import contextlib
 import errno
+import glob
 import hashlib
 import logging
 import os
+import pathlib
 import re
+import shutil
 import threading
 
 from bert_keras.storage import paths
@@ -24,18 +27,8 @@ def replace_file(path, mode="wb", newline=None):
     """Opens a file for writing that replaces the file of that name only if the block ends without an error.
 
     Until then a hidden file in the same folder holds the data; it is removed if the block fails. A link stays a link:
-    the function replaces its target. A device or pipe, such as /dev/null, is written to directly.
-
-    Args:
-        path: str or path object, local or remote.
-        mode: "wb" or "w"; text is UTF-8.
-        newline: as in the built-in `open`.
-
-    Yields:
-        A file object.
-
-    Raises:
-        OSError: the file cannot be written; the error has the final name.
+    the function replaces its target. A device or pipe, such as /dev/null, is written to directly. Errors have the final
+    name. Text is UTF-8.
     """
     if paths.is_special(path):
         with paths.open_file(path, mode, newline=newline) as file:
@@ -53,15 +46,52 @@ def replace_file(path, mode="wb", newline=None):
 
 
 def write_text(path, text):
-    """Writes a text file as a whole, as UTF-8; see `replace_file`."""
     with replace_file(path) as file:
         file.write(text.encode("utf-8"))
 
 
 def write_bytes(path, data):
-    """Writes a file as a whole; see `replace_file`."""
     with replace_file(path) as file:
         file.write(data)
+
+
+@contextlib.contextmanager
+def folder_that_appears_when_done(path, flag, last):
+    """Yields a new folder to write to, as a `pathlib.Path`; it gets its final name only if the block succeeds.
+
+    If the block fails, no unfinished files remain. `checks.check_new_folder` must have accepted `path` and `flag`.
+    Files whose names end with one of `last` appear last in an existing folder, because readers look for them.
+    """
+    path = pathlib.Path(os.path.realpath(path))
+    # An existing folder may be a mount, which cannot be replaced: move the files up within it.
+    is_there = path.is_dir()
+    unfinished = path / f".unfinished-{os.getpid()}" if is_there else pathlib.Path(unfinished_name(path))
+    try:
+        for each in path.iterdir() if is_there else path.parent.glob(f".{glob.escape(path.name)}.unfinished-*"):
+            if is_left_over(each.name):
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
+        unfinished.mkdir(parents=True)
+    except OSError as error:
+        raise ValueError(f"--{flag}={path} cannot be created: {error.strerror} ({error.filename})") from None
+    try:
+        yield unfinished
+        for file in unfinished.rglob("*"):
+            flush(file)
+        if is_there:
+            for file in sorted(unfinished.iterdir(), key=lambda file: (file.name.endswith(last), file.name)):
+                file.rename(path / file.name)
+        else:
+            unfinished.rename(path)
+    except Exception as error:
+        # TensorFlow, safetensors and the converters have their own exceptions, but quote the system's message.
+        reasons = [os.strerror(number) for number in FULL if os.strerror(number) in str(error)]
+        if not reasons:
+            raise
+        raise OSError(
+            f"--{flag}={path} cannot be written ({reasons[0]}); make room on its disk, or give another folder"
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def publish(partial, path):
@@ -97,9 +127,6 @@ def flush(path):
     """Flushes a local file, or the list of names of a local folder, so that it survives a power failure.
 
     Nothing happens on file systems that cannot do this. A remote file is safe once it is closed.
-
-    Raises:
-        OSError: the disk reports a write error.
     """
     if paths.is_remote(path) or (os.name == "nt" and os.path.isdir(path)):  # Windows cannot open folders
         return
@@ -118,7 +145,6 @@ def flush(path):
 
 
 def sha256(path):
-    """Returns the SHA-256 of a file's content, hexadecimal str."""
     digest = hashlib.sha256()
     with paths.open_file(path) as file:
         while block := file.read(1 << 20):
@@ -129,17 +155,8 @@ def sha256(path):
 def lock(path):
     """Takes a lock file, which no other process can take until this one closes it or ends.
 
-    Windows, object stores and some network file systems do not support locks; the caller then continues without one.
-    The log warns of such a file system.
-
-    Args:
-        path: str; a local file, created if missing, or a remote path, where nothing is created.
-
-    Returns:
-        A file object to close; None without support for locks.
-
-    Raises:
-        BlockingIOError: another process holds the lock.
+    Windows, object stores and some network file systems do not support locks; the function then returns None. Raises
+    BlockingIOError if another process holds the lock.
     """
     if paths.is_remote(path) or os.name == "nt":
         return None
@@ -152,9 +169,11 @@ def lock(path):
         file.close()
         if error.errno not in _UNSUPPORTED:
             raise
+        folder = paths.parent(path)
         log.warning(
             "the file system of %s has no locks (%s): make sure that no other process writes there",
-            *(paths.parent(path), error.strerror),
+            folder,
+            error.strerror,
         )
         return None
     return file

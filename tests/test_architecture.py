@@ -36,7 +36,7 @@ PROGRAMS = [
 # These start without TensorFlow, Keras and NumPy.
 LIGHT = (
     *("storage.paths", "storage.writing", "storage.checks", "cli.progress", "data_prep.text.characters"),
-    *("data_prep.text.piece_memo", "data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
+    *("data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import machine
+from benchmarks import machine, tokenization
 
 
 def test_the_processor_is_named_or_else_the_kind_of_machine(tmp_path, monkeypatch):
@@ -82,16 +82,16 @@ def test_records_of_another_text_are_not_trained_on(tmp_path):
     assert (tmp_path / "train.txt").read_text().startswith("one 1\n\none 2\n")
 
 
-def test_the_comparison_of_checkpoints_deletes_nothing_of_others(tmp_path, monkeypatch):
-    for name in ("keras_hub", "torch", "transformers"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    from benchmarks import checkpoints
-
+def test_folders_of_others_are_not_used(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     for path in (tmp_path, tmp_path / "thesis.txt"):
-        with pytest.raises(ValueError, match=f"--work_dir={path} is not an empty folder; give one that is new or"):
-            checkpoints.main(["checkpoints.py", f"--work_dir={path}"])
-    assert (tmp_path / "thesis.txt").read_text() == "mine"
+        with pytest.raises(ValueError, match=f"^--work_dir={path} is not an empty folder; give one that is new or"):
+            machine.make_work_dir(path)
+    assert machine.make_work_dir(tmp_path / "new").is_dir()
+
+
+def test_median_comes_with_its_range():
+    assert machine.spread([0.5, 3.0, 2.0], 1) == "2.0 (0.5 to 3.0)"
 
 
 def test_operations_are_those_of_the_products():
@@ -108,7 +108,7 @@ def test_operations_are_those_of_the_products():
     assert speed.pretraining_operations(config, batch) == 3 * (speed.encoder_operations(config, batch) + masked_lm)
 
 
-def test_programs_take_turns_and_are_set_beside_the_fastest_peer(capsys):
+def test_programs_take_turns_and_are_compared_with_the_fastest_peer(capsys):
     from benchmarks import speed
 
     calls = []
@@ -132,70 +132,17 @@ def test_programs_take_turns_and_are_set_beside_the_fastest_peer(capsys):
     ]
 
 
-def test_the_comparison_of_formats_deletes_nothing_of_others(tmp_path):
-    from benchmarks import inference_formats
-
-    (tmp_path / "thesis.txt").write_text("mine")
-    for path in (tmp_path, tmp_path / "thesis.txt"):
-        with pytest.raises(ValueError, match=f"^--work_dir={path} is not an empty folder; give one that is new or"):
-            inference_formats.main(["inference_formats.py", "--init_checkpoint=model", f"--work_dir={path}"])
-    assert (tmp_path / "thesis.txt").read_text() == "mine"
-    assert inference_formats.spread([0.5, 3.0, 2.0], 1) == "2.0 (0.5 to 3.0)"
+def test_differences_are_counted_by_sentence():
+    lines = [str(number) for number in range(100)]
+    encoders = {"first": lambda line: [int(line)], "second": lambda line: [min(int(line), 90)]}
+    speeds, differences = tokenization.measure(lines, encoders)
+    assert differences == {"first": 0, "second": 9}
+    assert all(speed > 0 for speed in speeds.values())
 
 
-def test_sizes_and_lengths_each_have_a_table(capsys, monkeypatch):
-    from benchmarks import speed
-
-    monkeypatch.setattr(speed, "print_machine", lambda command, packages, device: devices.append(device))
-    monkeypatch.setattr(speed, "peak_programs", lambda: {"peak float32": lambda: None})
-    shapes, devices = [], []
-    monkeypatch.setattr(speed, "use_device", str.upper)
-
-    def make_programs(config, batch, device):
-        assert device == "gpu"
-        shapes.append((config.hidden_size, *batch["input_ids"].shape))
-        return {"bert-keras float32": lambda: lambda: None, "slow float32": lambda: pytest.fail("was not asked for")}
-
-    flags = ["--bert_config_file=tiny,mini", "--num_tokens=8,16", "--batch_size=2", "--rounds=1", "--seconds=0"]
-    flags.append("--device=gpu")
-    speed.compare(["some.py", *flags, "--programs=bert-keras"], "Some.", make_programs, lambda config, batch: 1)
-    assert shapes == [(128, 2, 8), (128, 2, 16), (256, 2, 8), (256, 2, 16)]
-    titles = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":")]
-    assert titles[1] == "tiny, length 16, batch 2:"
-    assert len(titles) == 4
-    assert devices == ["GPU"]
-    with pytest.raises(ValueError, match="--programs=fast does not begin any of bert-keras float32, slow float32"):
-        speed.compare(["some.py", *flags, "--programs=fast"], "Some.", make_programs, lambda config, batch: 1)
-
-
-def test_fine_tuning_is_set_beside_the_trainer(capsys, tmp_path):
-    from benchmarks import fine_tuning_speed
-    from benchmarks.fine_tuning_speed import Turn
-
-    turns = {
-        "bert-keras bfloat16": [
-            Turn(100, 190, 60, 0.8, 0.75),
-            Turn(150, 200, 50, 0.9, 0.8),
-            Turn(110, 210, 70, 0.85, 0.7),
-        ],
-        "transformers bfloat16": [Turn(275, 500, 25, 0.85, 0.75)],
-    }
-    fine_tuning_speed.print_table(turns)
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "| bert-keras bfloat16 | 110 | 100 to 150 | 2.50 | 200 | 60.0 | 0.850 | 0.800 to 0.900 | 0.750 |",
-        "| transformers bfloat16 | 275 | 275 to 275 | 1.00 | 500 | 25.0 | 0.850 | 0.850 to 0.850 | 0.750 |",
-    ]
-    with pytest.raises(ValueError, match="^--programs=Fast is not one of bert-keras packed bfloat16, "):
-        fine_tuning_speed.main(["", "--data_dir=.", "--init_checkpoint=.", "--programs=Fast"])
-    (tmp_path / "metrics.csv").write_text("step,examples_per_second\n1,\n10,30\n20,50\n30,40\n")
-    assert fine_tuning_speed.training_speed(tmp_path, {"f1": 0.5}) == 40
-    assert fine_tuning_speed.training_speed(tmp_path, {"f1": 0.5, "train_samples_per_second": 25.5}) == 25.5
-    program = tmp_path / "program.py"
-    program.write_text("raise SystemExit('no memory')")
-    with pytest.raises(ValueError, match=f"^{program} ended with 1: no memory$"):
-        fine_tuning_speed.run_once([str(program), f"--output_dir={tmp_path}"])
-    program.write_text("import os, sys; assert (sys.argv[1], os.environ['CUDA_VISIBLE_DEVICES']) == ('--seed=2', '')")
-    (tmp_path / "evaluation.json").write_text('{"metrics": {"f1": 0.5, "accuracy": 0.25}}')
-    turn = fine_tuning_speed.run_once([str(program), "--seed=2", f"--output_dir={tmp_path}"])
-    assert (turn.examples_per_second, turn.f1, turn.accuracy) == (40, 0.5, 0.25)
-    assert 0 < turn.cpu_seconds < 60
+def test_repeated_text_has_the_requested_size():
+    lines = [f"sentence {number}" for number in range(100)]
+    repeated = tokenization.repeat_and_shuffle(lines, megabytes=0.01)
+    assert 10_000 <= tokenization.num_bytes(repeated) < 10_013
+    assert set(repeated) == set(lines)
+    assert [len(chunk) for chunk in tokenization.in_chunks(["four"] * 7, size=15)] == [3, 3, 1]

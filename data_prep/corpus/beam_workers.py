@@ -1,5 +1,6 @@
 """Runs tasks on the machines of an Apache Beam runner, instead of the processes of one machine."""
 
+import contextlib
 import logging
 import os
 import time
@@ -13,18 +14,11 @@ log = logging.getLogger("bert_keras")
 _SECONDS_UNTIL_VISIBLE = 120.0  # NFS may hide a new file from other machines for a minute
 
 
-class BeamWorkers:
+class BeamWorkers(contextlib.AbstractContextManager):
     """Drop-in replacement for `data_prep.corpus.workers.Workers`: each round of tasks is a pipeline.
 
     Tasks and results pass through the work folder. All machines must see this folder and the input files of the tasks
-    under the same paths, and must have this project installed.
-
-    Args:
-        options: the runner's options, such as ["--runner=FlinkRunner", "--flink_master=host:8081"].
-        context: first argument of every function that runs a task.
-
-    Raises:
-        ValueError: Apache Beam is not installed, or rejects its options.
+    under the same paths, and must have this project installed. `options` are those of the runner.
     """
 
     def __init__(self, options: Sequence[str], context: Any):
@@ -39,21 +33,11 @@ class BeamWorkers:
         except (ValueError, ImportError) as error:
             raise ValueError(f"Apache Beam rejects {' '.join(options)}: {error}") from error
 
-    def __enter__(self) -> "BeamWorkers":
-        return self
-
     def __exit__(self, *exception) -> None:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks.
-
-        Args, yields: see `Workers.run`; the results come after all tasks are done.
-
-        Raises:
-            RuntimeError: a task failed; contains the runner's message.
-            OSError: this machine does not see the result of a task.
-        """
+        """Runs the unfinished tasks like `Workers.run`; the results come after all tasks are done."""
         import apache_beam as beam
 
         # NFS caches failed lookups: checking for a missing file could hide it later. Listing the folder avoids this.

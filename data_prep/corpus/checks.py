@@ -22,11 +22,7 @@ _TEXT_USED = 0.75
 
 
 def check_documents(documents: Documents, input_files: Sequence[str], settings: PretrainingDataSettings) -> None:
-    """Checks that a corpus has documents, warns if it does not suit the sentence task, and logs its size.
-
-    Raises:
-        UnusableTextError: the corpus has no documents.
-    """
+    """Raises UnusableTextError without documents, warns if they do not suit the sentence task, and logs their size."""
     if not documents:
         raise UnusableTextError(
             f"no document was found in {', '.join(input_files)}; the text needs one sentence a line and a blank line "
@@ -34,7 +30,9 @@ def check_documents(documents: Documents, input_files: Sequence[str], settings: 
         )
     log.info(
         "read %s documents, %s sentences, %s tokens from %d files",
-        *(f"{count:,}" for count in (len(documents), documents.num_sentences, len(documents.tokens))),
+        f"{len(documents):,}",
+        f"{documents.num_sentences:,}",
+        f"{len(documents.tokens):,}",
         len(input_files),
     )
     if settings.sentence_task == "none":
@@ -77,14 +75,7 @@ def _differences(starts) -> Iterator[np.ndarray]:
 
 
 def tell_room(documents: Documents, settings: PretrainingDataSettings, folder: str, num_copies: int) -> None:
-    """Logs the disk space that the examples need, and warns if less is free.
-
-    Args:
-        documents: the source documents.
-        settings: settings of the examples.
-        folder: local folder of the examples.
-        num_copies: number of copies of the records on disk at the same time.
-    """
+    """Logs the disk space in a folder that the examples need in `num_copies` copies, and warns if less is free."""
     num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     longest = settings.max_seq_length - num_special
     num_instances = settings.dupe_factor * (len(documents) + len(documents.tokens) / (_TEXT_USED * longest))
@@ -100,10 +91,8 @@ def tell_need(num_bytes: float, folder: str, what: str) -> None:
     """Logs the space that `what` needs in a folder, and warns if less is free."""
     free = shutil.disk_usage(folder).free
     tell = log.warning if num_bytes > free else log.info
-    tell(
-        "%s: unfinished work needs about %s in %s, where %s are free",
-        *(what, size_text(num_bytes), folder, size_text(free)),
-    )
+    needed, available = size_text(num_bytes), size_text(free)
+    tell("%s: unfinished work needs about %s in %s, where %s are free", what, needed, folder, available)
 
 
 def size_text(num_bytes: float) -> str:

@@ -23,27 +23,18 @@ class Documents:
 
     A token takes two bytes, or four if the vocabulary has more than 65,536 entries. A sentence takes 8 bytes, a
     document 16 (8 on disk). The total is about 0.6 times the size of English text.
-
-    Args:
-        vocab_size: int; every id is below it.
-
-    Attributes:
-        tokens: array of all ids, in the order of the sentences.
-        sentence_starts: array of the index in `tokens` where each sentence starts; ends with the length of `tokens`.
-        document_starts: array of the index in `sentence_starts` where each document starts; ends with the number of
-            sentences.
     """
 
     def __init__(self, vocab_size: int):
         self.tokens = array(_typecode(vocab_size))
-        self.sentence_starts = array("Q", [0])
-        self.document_starts = array("Q", [0])
+        self.sentence_starts = array("Q", [0])  # indices in `tokens`; ends with the length of `tokens`
+        self.document_starts = array("Q", [0])  # indices in `sentence_starts`; ends with the number of sentences
         self._order = array("Q")
         self._maps = []
 
     @classmethod
     def open(cls, files: Sequence[str], vocab_size: int) -> "Documents":
-        """Returns the documents of three files, one for each attribute; memory-maps the files."""
+        """Memory-maps documents from three files, one for each attribute."""
         documents = cls(vocab_size)
         views = []
         for file, typecode in zip(files, (_typecode(vocab_size), "Q", "Q"), strict=True):
@@ -69,33 +60,29 @@ class Documents:
                 content.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
-        """Returns the number of ended documents."""
         return len(self._order)
 
     @property
     def num_sentences(self) -> int:
-        """int; the number of sentences in all documents."""
         return len(self.sentence_starts) - 1
 
     @property
     def is_open(self) -> bool:
-        """bool; True if the current document has sentences but has not ended."""
+        """bool; whether the current document has sentences but has not ended."""
         return self.num_sentences > self.document_starts[-1]
 
     def add_sentence(self, ids: list[int]) -> None:
-        """Adds a sentence to the current document; ignores a sentence without tokens."""
+        """Adds a sentence to the current document; ignores one without tokens."""
         if ids:
             self.tokens.fromlist(ids)
             self.sentence_starts.append(len(self.tokens))
 
     def end_document(self) -> None:
-        """Ends the current document if it has a sentence."""
         if self.is_open:
             self._order.append(len(self))
             self.document_starts.append(self.num_sentences)
 
     def shuffle(self, rng: random.Random) -> None:
-        """Shuffles the documents with the random draws of the original BERT."""
         shuffle(self._order, rng)
 
     def sentences(self, index: int) -> tuple[int, int]:
@@ -105,16 +92,9 @@ class Documents:
 
 
 def find_text_files(patterns: str) -> list[str]:
-    """Finds the files of a comma-separated list of globs, local or remote.
+    """Finds the files of a comma-separated list of globs, local or remote; a glob without a match is an error.
 
     Differs from the original BERT: the files of a glob are sorted, not in file system order; `*` skips hidden files.
-
-    Returns:
-        The files, in the order of the globs.
-
-    Raises:
-        FileNotFoundError: a glob matches nothing.
-        ValueError: an empty name next to a comma.
     """
     files = []
     for pattern in patterns.split(","):
@@ -130,12 +110,7 @@ def find_text_files(patterns: str) -> list[str]:
 
 
 def check_text_files(files: list[str]) -> None:
-    """Checks that every file is readable text; warns about files given more than once.
-
-    Raises:
-        FileNotFoundError: a file does not exist.
-        ValueError: the list is empty, or a file is a folder, pipe or device, unreadable, empty, or not text.
-    """
+    """Raises an error unless every file is readable text; warns about files given more than once."""
     if not files:
         raise ValueError("no input file is given; name at least one text file")
     for file in files:
@@ -161,23 +136,11 @@ def check_text_files(files: list[str]) -> None:
 def read_documents(
     files: Sequence[str | TextFile], tokenizer, strict_utf8: bool = False, progress: Progress | None = None
 ) -> Documents:
-    """Reads and tokenizes text files with one sentence per line and a blank line after each document.
+    """Reads and tokenizes local UTF-8 files with one sentence per line and a blank line after each document.
 
     As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
-    file continues in the next file, with a warning in the log.
-
-    Args:
-        files: local UTF-8 files, in reading order.
-        tokenizer: a `FullTokenizer`.
-        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes.
-        progress: reports the bytes read.
-
-    Returns:
-        The documents in the order of the files.
-
-    Raises:
-        UnusableTextError: text that is not UTF-8, with `strict_utf8` (names file and line).
-        OSError: a file cannot be read.
+    file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
+    they raise UnusableTextError, which names file and line.
     """
     progress = progress or Progress()
     documents = Documents(max(tokenizer.vocab.values()) + 1)

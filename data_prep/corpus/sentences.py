@@ -10,29 +10,17 @@ JSON_ENDINGS = (".jsonl", ".json")
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """Sentence of a file; a sentence from another source needs only `words`.
-
-    Attributes:
-        words: list of str.
-        tags: list of str, one per word, in the BIO scheme for every file format; None without tags.
-        document: number of the document that contains the sentence.
-        path: the file.
-        line_numbers: line number of each word, from 1.
-        lines: the unchanged lines of the words: one per word, or one line of JSON.
-        before: the lines between the previous sentence and this one.
-        skipped: lines within the sentence that are not words, by the number of the next word.
-        after: the lines after the last sentence of a file, else empty.
-    """
+    """Sentence of a file; a sentence from another source needs only `words`."""
 
     words: Sequence[str]
-    tags: Sequence[str] | None = None
-    document: int = 0
+    tags: Sequence[str] | None = None  # one per word, in the BIO scheme for every file format; None without tags
+    document: int = 0  # number of the document that contains the sentence
     path: str = ""
-    line_numbers: Sequence[int] = ()
-    lines: Sequence[str] = ()
-    before: Sequence[str] = ()
-    skipped: Mapping[int, Sequence[str]] = dataclasses.field(default_factory=dict)
-    after: Sequence[str] = ()
+    line_numbers: Sequence[int] = ()  # of each word, from 1
+    lines: Sequence[str] = ()  # the unchanged lines of the words: one per word, or one line of JSON
+    before: Sequence[str] = ()  # the lines between the previous sentence and this one
+    skipped: Mapping[int, Sequence[str]] = dataclasses.field(default_factory=dict)  # not words, by the next word
+    after: Sequence[str] = ()  # the lines after the last sentence of a file, else empty
 
     def place(self, word: int = 0) -> str:
         """Returns the place of a word for messages: file and line, and the word number in JSON lines."""
@@ -43,7 +31,7 @@ class Sentence:
 
 
 def is_json_lines(path: str) -> bool:
-    """Returns whether a file has JSON lines, judged by its name."""
+    """Returns whether a file has JSON lines, judged by its name without the ending of a compression."""
     path = path.lower()
     for compressed in COMPRESSED_ENDINGS:
         path = path.removesuffix(compressed)

@@ -48,11 +48,7 @@ class Dropped:
         self.first_return = self.first_return or later.first_return
 
     def refuse_invalid(self) -> None:
-        """Raises an error if text is not UTF-8.
-
-        Raises:
-            UnusableTextError: some text is not UTF-8 (names file and line).
-        """
+        """Raises UnusableTextError with file and line if some text is not UTF-8."""
         if self.first_invalid is not None:
             raise UnusableTextError(
                 f"{line_of(self.first_invalid)}: byte 0x{self.first_invalid.byte:02x} is not valid UTF-8; convert the "
@@ -61,26 +57,16 @@ class Dropped:
 
 
 def as_text_file(file: str | TextFile) -> TextFile:
-    """Converts the path of a local UTF-8 file to a `TextFile`."""
     return file if isinstance(file, TextFile) else TextFile(file, file)
 
 
 def read_lines(
     file: str | TextFile, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Reads lines of text like the original BERT.
+    """Yields the size in bytes and the stripped text of each line that starts in the bytes [start, end).
 
-    Args:
-        file: local UTF-8 file.
-        dropped: updated with what is dropped.
-        strict_utf8: stops before the first line that is not UTF-8; `dropped.refuse_invalid` then names it.
-        start, end: reads only lines that start in the bytes [start, end); None: up to the end of the file.
-
-    Yields:
-        Size in bytes and stripped text of each line.
-
-    Raises:
-        OSError: the file cannot be read (names the file).
+    Updates `dropped` with what is dropped, like the original BERT. With `strict_utf8` it stops before the first line
+    that is not UTF-8; `dropped.refuse_invalid` then names it.
     """
     name, path = as_text_file(file)
     for offset, line in _read_bytes(name, path, start, end):

@@ -34,13 +34,7 @@ class Form(NamedTuple):
 
 
 def form_of(file: str) -> Form:
-    """Detects the form of a file from its first bytes.
-
-    Raises:
-        ValueError: the file is empty, not text, or UTF-16 without a byte order mark, or the package for its compression
-            is not installed.
-        OSError: the file cannot be read.
-    """
+    """Detects the form of a file from its first bytes; raises ValueError if it is not usable text."""
     with paths.open_file(file) as content:
         compression = _compression(content.read(16))
     with contextlib.closing(_blocks(file, Form(compression, "bytes"), _HEAD)) as blocks:
@@ -56,16 +50,7 @@ def form_of(file: str) -> Form:
 
 @contextlib.contextmanager
 def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Progress | None = None):
-    """Makes texts readable inside the block; see `local_texts`. Copies are in a temporary folder.
-
-    Args:
-        files: local or remote paths that `form_of` accepts.
-        work_dir: parent folder of the temporary folder; None: the system's default.
-        progress: reports the bytes copied.
-
-    Yields:
-        list of TextFile.
-    """
+    """Yields a list of `TextFile` to read inside the block; copies are in a temporary folder in `work_dir`."""
     if all(map(_is_local_utf8, files)):
         yield [TextFile(file, file) for file in files]
         return
@@ -76,20 +61,9 @@ def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Pr
 def local_texts(
     files: Sequence[str], folder: WorkFolder, run: Callable, progress: Progress | None = None
 ) -> list[TextFile]:
-    """Copies compressed, remote and non-UTF-8 texts into a folder as UTF-8; keeps the lines.
+    """Copies compressed, remote and non-UTF-8 texts into a folder as UTF-8, with the `run` method of workers.
 
-    Args:
-        files: local or remote paths that `form_of` accepts.
-        folder: work folder for the copies; their names start with "source-".
-        run: the `run` method of the workers that copy.
-        progress: reports the bytes copied.
-
-    Returns:
-        The readable text of each file; local UTF-8 files are not copied.
-
-    Raises:
-        UnusableTextError: a file is damaged.
-        OSError: a file cannot be read, or a copy cannot be written.
+    Returns the readable text of each file; local UTF-8 files are not copied. The names of copies start with "source-".
     """
     progress = progress or Progress()
     tasks = {f"source-{number:06}": file for number, file in enumerate(files) if not _is_local_utf8(file)}

@@ -29,6 +29,10 @@ class Chunk:
     end: int
     is_last: bool
 
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
 
 def tokenize_corpus(
     files: Sequence[str],
@@ -41,32 +45,22 @@ def tokenize_corpus(
 ) -> tuple[Documents, int]:
     """Reads and tokenizes text files like `read_documents`, with several processes and onto disk.
 
-    Args:
-        files: local or remote paths, compressed or not; see `local_texts`.
-        tokenizer: must also be the first element of the workers' context.
-        strict_utf8, progress: see `read_documents`.
-        workers: worker processes.
-        folder: work folder for the arrays; may hold results of an interrupted build.
-        chunk_bytes: bytes of text per task; does not change the result.
-
-    Returns:
-        The documents in the order of the files; the number of `[UNK]` tokens.
-
-    Raises:
-        UnusableTextError: text that is not UTF-8, with `strict_utf8` (names file and line); or a damaged file.
-        OSError: a file cannot be read, or the folder is not writable.
+    The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
+    build. `chunk_bytes`, the bytes of text per task, does not change the result. Returns the documents in the order of
+    the files, and the number of `[UNK]` tokens.
     """
     progress = progress or Progress()
     vocab_size = max(tokenizer.vocab.values()) + 1
     if folder.result("corpus") is None:
         chunks = cut(local_texts(files, folder, workers.run, progress), chunk_bytes)
         results = {}
-        progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
-        for name, result in workers.run(_tokenize_chunk, folder, {k: (c, strict_utf8) for k, c in chunks.items()}):
+        tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
+        progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
+        for name, result in workers.run(_tokenize_chunk, folder, tasks):
             if strict_utf8:
                 Dropped(**result["dropped"]).refuse_invalid()
             results[name] = result
-            progress.advance(chunks[name].end - chunks[name].start)
+            progress.advance(chunks[name].size)
         progress.finish()
         _join(chunks, results, folder)
     corpus = folder.result("corpus")
@@ -80,7 +74,7 @@ def tokenize_corpus(
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
-    """Returns the documents that `tokenize_corpus` wrote to a folder; for worker processes."""
+    """Returns the documents that `tokenize_corpus` wrote to a folder."""
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 

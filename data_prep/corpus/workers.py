@@ -23,18 +23,8 @@ _UNFINISHED = ".part"
 _LINES_AT_ONCE = 1024
 
 
-class NotedFile:
-    """File whose size and checksum are tracked while writing; it gets its final name only when complete.
-
-    Args:
-        folder: path of a local folder.
-        name: final name in the folder, or an absolute path.
-
-    Attributes:
-        name: the final name.
-        num_bytes: size so far.
-        checksum: CRC-32 so far.
-    """
+class NotedFile(contextlib.AbstractContextManager):
+    """File whose size and CRC-32 are tracked while writing; it gets its final name only when complete."""
 
     def __init__(self, folder: str, name: str):
         self.name, self._path = name, os.path.join(folder, name)
@@ -42,9 +32,6 @@ class NotedFile:
         # Two machines may run the same task at the same time. Each writes a separate file with the same content.
         self._partial = f"{self._path}.{secrets.token_hex(4)}{_UNFINISHED}"
         self._file = open(self._partial, "wb")  # noqa: SIM115 (closed by __exit__)
-
-    def __enter__(self) -> "NotedFile":
-        return self
 
     def __exit__(self, kind, *exception) -> None:
         try:
@@ -55,18 +42,15 @@ class NotedFile:
         finally:
             paths.remove(self._partial)
 
-    def write(self, data) -> int:
-        """Writes bytes or an array of numbers; returns the number of bytes."""
-        if not len(data):
-            return 0  # an empty array cannot be cast
-        view = memoryview(data).cast("B")
-        self._file.write(view)
-        self.num_bytes += view.nbytes
-        self.checksum = zlib.crc32(view, self.checksum)
-        return view.nbytes
+    def write(self, data) -> None:
+        """Writes bytes or an array of numbers."""
+        if len(data):  # an empty array cannot be cast
+            view = memoryview(data).cast("B")
+            self._file.write(view)
+            self.num_bytes += view.nbytes
+            self.checksum = zlib.crc32(view, self.checksum)
 
     def writelines(self, lines: Iterable[bytes]) -> None:
-        """Writes several bytes objects."""
         lines = iter(lines)
         while batch := list(itertools.islice(lines, _LINES_AT_ONCE)):
             self.write(b"".join(batch))
@@ -76,16 +60,8 @@ class WorkFolder:
     """Local folder of unfinished work, with a JSON note for each finished task.
 
     A note holds the task's result, and the size and checksum of each file that the task wrote. Entering the folder
-    checks these files. Tasks with missing or damaged files run again.
-
-    A folder belongs to one build and one main process. Use it as a context manager: exiting unlocks the folder and
-    keeps its content.
-
-    Args:
-        path: the folder; entering creates it if necessary.
-
-    Raises:
-        ValueError: on entering, if another process uses the folder.
+    locks it for one process and checks these files: tasks with missing or damaged files run again. Exiting keeps the
+    content.
     """
 
     def __init__(self, path: str):
@@ -111,7 +87,6 @@ class WorkFolder:
 
     @property
     def has_results(self) -> bool:
-        """bool; True if a task is finished."""
         return any(name.endswith(".json") for name in os.listdir(self.path))
 
     def file(self, name: str) -> str:
@@ -128,13 +103,9 @@ class WorkFolder:
         return note and note["result"]
 
     def finish(self, task: str, result: dict, files: Sequence[NotedFile] = (), replaces: Sequence[str] = ()) -> dict:
-        """Writes the note of a finished task and returns the result.
+        """Writes the note of a finished task with a result of JSON values and complete files; returns the result.
 
-        Args:
-            task: name of the task.
-            result: JSON values.
-            files: complete files that the task wrote.
-            replaces: names of files in the folder that are no longer needed, because this task is finished.
+        The files of the folder that it replaces are no longer needed, because this task is finished.
         """
         note = {
             "result": result,
@@ -147,7 +118,6 @@ class WorkFolder:
         return result
 
     def forget(self, task: str) -> None:
-        """Marks a task as unfinished."""
         paths.remove(self.file(f"{task}.json"))
 
     def remove(self, prefix: str) -> None:
@@ -201,39 +171,26 @@ def _is_whole(file: str, num_bytes: int, checksum: int) -> bool:
         return False
 
 
-class ThisProcess:
-    """Drop-in replacement for `Workers` that runs the tasks in this process, in order.
-
-    Args:
-        context: first argument of every function that runs a task.
-    """
+class ThisProcess(contextlib.AbstractContextManager):
+    """Drop-in replacement for `Workers` that runs the tasks in this process, in order."""
 
     def __init__(self, context: Any):
         self._context = context
-
-    def __enter__(self) -> "ThisProcess":
-        return self
 
     def __exit__(self, *exception) -> None:
         pass
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks; for arguments and yields see `Workers.run`."""
         for name, task in tasks.items():
             result = folder.result(name)
             yield name, function(self._context, folder, name, task) if result is None else result
 
 
-class Workers:
-    """Pool of worker processes.
+class Workers(contextlib.AbstractContextManager):
+    """Pool of worker processes; exiting stops them, after an error without waiting for their tasks.
 
-    Use it as a context manager: exiting stops the processes, after an error without waiting for their tasks. The
-    processes are spawned, not forked, and import only what their functions need. They exit with the main process, even
-    if it crashes.
-
-    Args:
-        number: number of processes.
-        context: first argument of every function that runs a task; sent to each process once.
+    The processes are spawned, not forked, and import only what their functions need. They exit with the main process,
+    even if it crashes. Each receives the context once: the first argument of every function that runs a task.
     """
 
     def __init__(self, number: int, context: Any):
@@ -243,9 +200,6 @@ class Workers:
         leaves, self._alive = method.Pipe(duplex=False)
         self._executor = concurrent.futures.ProcessPoolExecutor(number, method, _start, (context, leaves))
 
-    def __enter__(self) -> "Workers":
-        return self
-
     def __exit__(self, kind, *exception) -> None:
         if kind is not None:
             self._alive.close()
@@ -253,19 +207,10 @@ class Workers:
         self._alive.close()
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
-        """Runs the unfinished tasks.
+        """Runs the unfinished tasks; yields name and result of each, in order of completion.
 
-        Args:
-            function: module-level function of context, folder, task name and task. It must write its result to the
-                folder (`WorkFolder.finish`) and return it.
-            folder: work folder with the notes of finished tasks.
-            tasks: tasks by name.
-
-        Yields:
-            Name and result of each task, in order of completion.
-
-        Raises:
-            ChildProcessError: a process died.
+        The module-level function takes context, folder, task name and task. It must write its result to the folder
+        (`WorkFolder.finish`) and return it. Raises ChildProcessError if a process dies.
         """
         try:
             yield from self._run(function, folder, iter(tasks.items()))

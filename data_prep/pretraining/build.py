@@ -11,6 +11,7 @@ import itertools
 import logging
 import os
 import random
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
@@ -18,12 +19,18 @@ from bert_keras.data_prep.corpus.checks import check_documents, tell_room
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import Workers
-from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, BuildingTools, show
-from bert_keras.data_prep.pretraining.instances import Instance, PretrainingDataSettings, instances_of_document
+from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, show
+from bert_keras.data_prep.pretraining.instances import (
+    Instance,
+    PretrainingDataSettings,
+    count_documents,
+    count_instance,
+    instances_of_document,
+    summarize,
+)
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary
-from bert_keras.data_prep.pretraining.parallel_build import build_with_workers, work_folder
+from bert_keras.data_prep.pretraining.parallel_build import build_with_workers
 from bert_keras.data_prep.pretraining.spill import InstanceSpill
-from bert_keras.data_prep.pretraining.summary import Summary
 from bert_keras.data_prep.records.writing import (
     RecordWriter,
     check_record_files,
@@ -31,6 +38,7 @@ from bert_keras.data_prep.records.writing import (
     serialize_example,
     tell_replaced,
 )
+from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
@@ -69,7 +77,7 @@ def build_pretraining_data(
             folder for a remote output.
 
     Returns:
-        The summary; see `Summary.as_dict`.
+        The summary; see `summarize`.
 
     Raises:
         FileNotFoundError, ValueError: the input, the outputs or the vocabulary are not usable.
@@ -81,66 +89,72 @@ def build_pretraining_data(
     check_record_files(output_files, input_files, vocab_file)
     tell_replaced(output_files)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
-    _warn_about_predictions(settings)
+    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
+        log.warning(
+            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
+            settings.max_predictions_per_seq,
+            settings.masked_lm_prob,
+            settings.max_seq_length,
+            settings.most_predictions,
+        )
     if num_workers < 1:
         raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
     if rng is not None and (num_workers > 1 or start_workers is not None):
         raise ValueError("a generator (rng) is only for one worker; several workers use random_seed")
-    flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
     if num_workers > 1:
         start_workers = start_workers or functools.partial(Workers, num_workers)
-    metadata = _metadata(tokenizer, settings, flags, is_release_order=start_workers is None)
-    tools = BuildingTools(tokenizer, vocabulary, settings)
-    progress = progress or Progress()
+    flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
+    build = Build(
+        input_files,
+        output_files,
+        is_gzip,
+        folder=_work_folder(output_files[0], work_dir),
+        tools=Tools(tokenizer, vocabulary, settings),
+        metadata=_metadata(tokenizer, settings, flags, is_release_order=start_workers is None),
+        progress=progress or Progress(),
+    )
     if start_workers is not None:
-        return build_with_workers(
-            input_files, output_files, tools, start_workers, is_gzip, metadata, progress, work_dir
-        )
-    return _build_in_order(input_files, output_files, tools, rng, is_gzip, metadata, progress, work_dir)
+        return build_with_workers(build, start_workers)
+    return _build_in_order(build, rng or random.Random(settings.random_seed))
 
 
-def _build_in_order(
-    input_files: Sequence[str],
-    output_files: Sequence[str],
-    tools: BuildingTools,
-    rng: random.Random | None,
-    is_gzip: bool,
-    metadata: dict,
-    progress: Progress,
-    work_dir: str | None,
-) -> dict:
+def _work_folder(output_file: str, work_dir: str | None) -> str:
+    if work_dir:
+        return os.path.realpath(work_dir)
+    return tempfile.gettempdir() if paths.is_remote(output_file) else os.path.dirname(os.path.realpath(output_file))
+
+
+def _build_in_order(build: Build, rng: random.Random) -> dict:
     """Builds examples in this process, in the order of the original BERT; returns the summary."""
-    tokenizer, settings = tools.tokenizer, tools.settings
-    rng = rng or random.Random(settings.random_seed)
-    folder = work_folder(output_files[0], work_dir)
-    with RecordWriter(output_files, is_gzip, folder) as writer:
-        create_folders([os.path.join(folder, "any")])
-        with opened_texts(input_files, folder, progress) as texts:
+    (tokenizer, vocabulary, settings), progress = build.tools, build.progress
+    with RecordWriter(build.output_files, build.is_gzip, build.folder) as writer:
+        create_folders([os.path.join(build.folder, "any")])
+        with opened_texts(build.input_files, build.folder, progress) as texts:
             documents = read_documents(texts, tokenizer, settings.strict_utf8, progress)
-        check_documents(documents, input_files, settings)
-        tell_room(documents, settings, folder, num_copies=2)
-        summary = Summary.of_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
+        check_documents(documents, build.input_files, settings)
+        tell_room(documents, settings, build.folder, num_copies=2)
+        counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
         largest = max(*tokenizer.vocab.values(), settings.max_seq_length)
-        with InstanceSpill(folder, largest) as spill:
-            for instance in draw_instances(documents, settings, tools.vocabulary, rng, progress):
+        with InstanceSpill(build.folder, largest) as spill:
+            for instance in draw_instances(documents, settings, vocabulary, rng, progress):
                 spill.append(instance)
-                summary.add(instance)
-            result = summary.as_dict(settings.max_seq_length)
+                count_instance(counts, instance)
+            summary = summarize(counts, settings.max_seq_length)
             spill.shuffle(rng)
-            for number, instance in enumerate(itertools.islice(spill, NUM_SHOWN)):
-                show(number, instance, tools)
+            for number, instance in enumerate(itertools.islice(spill.every(), NUM_SHOWN)):
+                show(number, instance, build.tools)
             progress.start("writing", len(spill), "instances")
-            for number in range(len(output_files)):
-                writer.write_file(_records_of(spill, len(output_files), number, settings, progress))
+            for number in range(len(build.output_files)):
+                writer.write_file(_records_of(spill.every(len(build.output_files), number), settings, progress))
             progress.finish()
-        writer.commit({**metadata, "summary": result})
-    return result
+        writer.commit({**build.metadata, "summary": summary})
+    return summary
 
 
 def _records_of(
-    spill: InstanceSpill, step: int, first: int, settings: PretrainingDataSettings, progress: Progress
+    instances: Iterator[Instance], settings: PretrainingDataSettings, progress: Progress
 ) -> Iterator[bytes]:
-    for instance in spill.every(step, first):
+    for instance in instances:
         yield serialize_example(instance.features(settings))
         progress.advance()
 
@@ -152,14 +166,7 @@ def draw_instances(
     rng: random.Random,
     progress: Progress | None = None,
 ) -> Iterator[Instance]:
-    """Shuffles the documents and makes the instances of all duplicates in order; does not shuffle the instances.
-
-    Args:
-        documents: shuffled in place.
-        settings, vocabulary: see `instances_of_document`.
-        rng: source of all random draws.
-        progress: counts each document of each duplicate.
-    """
+    """Shuffles the documents in place and yields the instances of all duplicates, which are not shuffled."""
     progress = progress or Progress()
     documents.shuffle(rng)
     progress.start("building instances", len(documents) * settings.dupe_factor, "documents")
@@ -200,19 +207,9 @@ def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
         )
 
 
-def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
-    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
-        log.warning(
-            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
-            settings.max_predictions_per_seq,
-            settings.masked_lm_prob,
-            settings.max_seq_length,
-            settings.most_predictions,
-        )
-
-
 def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_release_order: bool) -> dict:
-    do_lower_case = tokenizer.basic_tokenizer.do_lower_case
+    basic_tokenizer = tokenizer.basic_tokenizer
+    casing = {"do_lower_case": basic_tokenizer.do_lower_case, "strip_accents": basic_tokenizer.strip_accents}
     vocab_size = max(tokenizer.vocab.values()) + 1
     masking = {
         **{f"{name}_id": tokenizer.vocab[f"[{name.upper()}]"] for name in ("cls", "sep", "mask")},
@@ -226,14 +223,8 @@ def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_rele
         "max_predictions_per_seq": settings.max_predictions_per_seq,
         "vocab_size": vocab_size,
         "vocab_sha256": vocabulary_digest(tokenizer.vocab),
-        "do_lower_case": do_lower_case,
-        "strip_accents": tokenizer.basic_tokenizer.strip_accents,
+        **casing,
         **({"masking": masking} if settings.dynamic_masking else {}),
         "order": "release" if is_release_order else "of any number of workers from 2 on",
-        "settings": {
-            **flags,
-            "do_lower_case": do_lower_case,
-            "strip_accents": tokenizer.basic_tokenizer.strip_accents,
-            **dataclasses.asdict(settings),
-        },
+        "settings": {**flags, **casing, **dataclasses.asdict(settings)},
     }

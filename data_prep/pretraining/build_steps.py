@@ -1,7 +1,9 @@
 """Steps from documents to shuffled record files, each split into tasks for workers."""
 
 import bisect
+import collections
 import contextlib
+import dataclasses
 import functools
 import logging
 from collections.abc import Iterator, Sequence
@@ -11,17 +13,21 @@ from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
 from bert_keras.data_prep.corpus.tokenized_corpus import open_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
-from bert_keras.data_prep.pretraining.instances import Instance, PretrainingDataSettings, instances_of_document
+from bert_keras.data_prep.pretraining.instances import (
+    Instance,
+    PretrainingDataSettings,
+    count_instance,
+    instances_of_document,
+)
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, Stream
 from bert_keras.data_prep.pretraining.shuffling import (
     MOST_RUNS,
     RUN_BYTES,
     RunWriter,
-    files_of_run,
+    files_of_runs,
     merge_runs,
     read_shuffled,
 )
-from bert_keras.data_prep.pretraining.summary import Summary
 from bert_keras.data_prep.records.tfrecord_format import TFRecordFile
 from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.storage import paths
@@ -39,7 +45,7 @@ _FEWEST_TOKENS, _MOST_TOKENS = 1 << 16, 1 << 22  # per task
 _INSTANCES_BETWEEN_RELEASES = 4096
 
 
-class BuildingTools(NamedTuple):
+class Tools(NamedTuple):
     """Objects that every process needs."""
 
     tokenizer: object
@@ -52,66 +58,103 @@ class BuildingTools(NamedTuple):
         return max(self.tokenizer.vocab.values()) + 1
 
 
-def draw_document(
-    documents: Documents, index: int, number_of_pass: int, tools: BuildingTools
-) -> Iterator[tuple[int, Instance]]:
-    """Makes the instances of one document for one duplicate, from a separate random stream.
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """A build whose arguments are checked; `folder` is the local folder for unfinished work."""
 
-    Args:
-        documents: all documents, in the order of the text.
-        index: index of the document.
-        number_of_pass: index of the duplicate, from 0.
-        tools: tokenizer, masking vocabulary and settings.
+    input_files: list[str]
+    output_files: list[str]
+    is_gzip: bool
+    folder: str
+    tools: Tools
+    metadata: dict
+    progress: Progress
 
-    Yields:
-        A random sort key from 0 to 2**64 - 1, and the instance.
+
+def draw_document(documents: Documents, index: int, duplicate: int, tools: Tools) -> Iterator[tuple[int, Instance]]:
+    """Yields the instances of one document for one duplicate, from a separate random stream.
+
+    Each comes with a random sort key from 0 to 2**64 - 1.
     """
-    rng = Stream(f"{tools.settings.random_seed} {number_of_pass} {index}")
+    rng = Stream(f"{tools.settings.random_seed} {duplicate} {index}")
     for instance in instances_of_document(documents, index, tools.settings, tools.vocabulary, rng):
         yield rng.getrandbits(64), instance
 
 
-def show(number: int, instance: Instance, tools: BuildingTools) -> None:
+def show(number: int, instance: Instance, tools: Tools) -> None:
     """Logs an instance."""
     tokens = tools.tokenizer.convert_ids_to_tokens(instance.tokens)
     labels = tools.tokenizer.convert_ids_to_tokens(instance.masked_lm_ids)
+    masked = [f"{position} {label}" for position, label in zip(instance.masked_lm_positions, labels, strict=True)]
     log.info(
         "instance %d, %s: %s\n  masked: %s",
         number + 1,
         _LABELS[tools.settings.sentence_task][instance.is_random_next],
         " ".join(tokens),
-        ", ".join(f"{position} {label}" for position, label in zip(instance.masked_lm_positions, labels, strict=True))
-        or "during training",
+        ", ".join(masked) or "during training",
     )
 
 
 def draw_all(
-    documents: Documents,
-    tools: BuildingTools,
-    workers: Workers,
-    folder: WorkFolder,
-    summary: Summary,
-    progress: Progress,
+    build: Build, documents: Documents, workers: Workers, folder: WorkFolder, counts: collections.Counter
 ) -> list[tuple[str, int]]:
-    """Makes the examples of all duplicates, adds them to the summary, and returns (name, bytes) of each run."""
-    num_passes = tools.settings.dupe_factor
+    """Makes the examples of all duplicates, counts them, and returns (name, bytes) of each run."""
+    num_duplicates = build.tools.settings.dupe_factor
     tasks = {
-        f"examples-{number_of_pass:04}-{first:010}": (number_of_pass, first, end)
-        for number_of_pass in range(num_passes)
-        for first, end in _cut(documents, num_passes)
+        f"examples-{duplicate:04}-{first:010}": (duplicate, first, end)
+        for duplicate in range(num_duplicates)
+        for first, end in _cut(documents, num_duplicates)
     }
-    progress.start("building instances", len(documents) * num_passes, "documents")
+    build.progress.start("building instances", len(documents) * num_duplicates, "documents")
     runs, shown = [], []
     for name, result in workers.run(_draw_task, folder, tasks):
-        summary.add_counts(result["counts"])
+        counts.update(result["counts"])
         runs += [tuple(run) for run in result["runs"]]
         shown = shown or result["shown"]
-        progress.advance(tasks[name][2] - tasks[name][1])
-    progress.finish()
+        build.progress.advance(tasks[name][2] - tasks[name][1])
+    build.progress.finish()
     for number, instance in enumerate(shown):
-        show(number, Instance(*instance), tools)
+        show(number, Instance(*instance), build.tools)
     # Sorted, so that the order of examples with equal keys does not depend on which task finished first.
     return sorted(runs)
+
+
+def _cut(documents: Documents, num_duplicates: int) -> list[tuple[int, int]]:
+    """Cuts the documents into tasks of similar numbers of tokens: [first, end) of each."""
+    num_tokens = len(documents.tokens)
+    size = min(_MOST_TOKENS, max(_FEWEST_TOKENS, num_tokens * num_duplicates // _TASKS))
+    sentences = (bisect.bisect_left(documents.sentence_starts, place) for place in range(0, num_tokens, size))
+    firsts = [bisect.bisect_left(documents.document_starts, sentence) for sentence in sentences]
+    bounds = sorted({*firsts, len(documents)})
+    return list(zip(bounds, bounds[1:], strict=False))
+
+
+def _draw_task(tools: Tools, folder: WorkFolder, name: str, task: tuple) -> dict:
+    duplicate, first, end = task
+    documents = _opened(folder.path, tools.vocab_size)
+    runs, counts, shown = RunWriter(folder, name), collections.Counter(), []
+    for index in range(first, end):
+        for key, instance in draw_document(documents, index, duplicate, tools):
+            runs.write(key, serialize_example(instance.features(tools.settings)))
+            count_instance(counts, instance)
+            if counts["num_instances"] <= NUM_SHOWN and not duplicate and not first:
+                shown.append(instance)
+            if not counts["num_instances"] % _INSTANCES_BETWEEN_RELEASES:
+                documents.release()
+    runs.close()
+    documents.release()
+    named = list(zip(runs.runs, runs.sizes, strict=True))
+    return folder.finish(name, {"counts": counts, "runs": named, "shown": shown}, runs.files)
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(path: str, vocab_size: int) -> Documents:
+    return open_corpus(WorkFolder(path), vocab_size)
+
+
+def close_corpus() -> None:
+    """Closes the documents that tasks opened in this process."""
+    _opened.cache_clear()
 
 
 def merge_all(
@@ -127,89 +170,43 @@ def merge_all(
         sizes = {}
         for name, result in workers.run(_merge_task, folder, tasks):
             sizes[name] = result["num_bytes"]
-            for run in tasks[name]:
-                for file in files_of_run(run):
-                    paths.remove(folder.file(file))
+            for file in files_of_runs(tasks[name]):
+                paths.remove(folder.file(file))
             progress.advance(sizes[name])
         progress.finish()
         runs = [(name, sizes[name]) for name in tasks]
     return runs
 
 
-def _merge_task(tools: BuildingTools, folder: WorkFolder, name: str, runs: list[str]) -> dict:
+def _merge_task(tools: Tools, folder: WorkFolder, name: str, runs: list[str]) -> dict:
     files = merge_runs(folder, name, runs)
-    replaced = [file for run in runs for file in files_of_run(run)]
-    return folder.finish(name, {"num_bytes": files[0].num_bytes}, files, replaced)
-
-
-def close_corpus() -> None:
-    """Closes the documents that tasks opened in this process."""
-    _opened.cache_clear()
-
-
-def _cut(documents: Documents, num_passes: int) -> list[tuple[int, int]]:
-    """Cuts the documents into tasks of similar numbers of tokens: [first, end) of each."""
-    num_tokens = len(documents.tokens)
-    size = min(_MOST_TOKENS, max(_FEWEST_TOKENS, num_tokens * num_passes // _TASKS))
-    sentences = (bisect.bisect_left(documents.sentence_starts, place) for place in range(0, num_tokens, size))
-    firsts = [bisect.bisect_left(documents.document_starts, sentence) for sentence in sentences]
-    bounds = sorted({*firsts, len(documents)})
-    return list(zip(bounds, bounds[1:], strict=False))
-
-
-def _draw_task(tools: BuildingTools, folder: WorkFolder, name: str, task: tuple) -> dict:
-    number_of_pass, first, end = task
-    settings, documents = tools.settings, _opened(folder.path, tools.vocab_size)
-    runs, summary, shown = RunWriter(folder, name), Summary(), []
-    for index in range(first, end):
-        for key, instance in draw_document(documents, index, number_of_pass, tools):
-            runs.write(key, serialize_example(instance.features(settings)))
-            summary.add(instance)
-            if summary.num_instances <= NUM_SHOWN and not number_of_pass and not first:
-                shown.append(instance)
-            if not summary.num_instances % _INSTANCES_BETWEEN_RELEASES:
-                documents.release()
-    runs.close()
-    documents.release()
-    named = list(zip(runs.runs, runs.sizes, strict=True))
-    return folder.finish(name, {"counts": summary.counts(), "runs": named, "shown": shown}, runs.files)
-
-
-@functools.lru_cache(maxsize=1)
-def _opened(path: str, vocab_size: int) -> Documents:
-    return open_corpus(WorkFolder(path), vocab_size)
+    return folder.finish(name, {"num_bytes": files[0].num_bytes}, files, replaces=files_of_runs(runs))
 
 
 def write_all(
-    partials: Sequence[str],
-    is_gzip: bool,
-    runs: list[tuple[str, int]],
-    summary: Summary,
-    workers: Workers,
-    folder: WorkFolder,
-    progress: Progress,
+    build: Build, partials: Sequence[str], runs: list[tuple[str, int]], workers: Workers, folder: WorkFolder, total: int
 ) -> list[int]:
-    """Writes the record files and returns the number of records in each."""
+    """Writes the `total` examples to the files `partials`, and returns the number of records in each."""
     num_shards = len(partials)
     num_parts = 1 + sum(num_bytes for _, num_bytes in runs) // (num_shards * RUN_BYTES)
     tasks = {
-        f"shard-{number:05}": (partial, is_gzip, [run for run, _ in runs], number, num_shards, num_parts)
+        f"shard-{number:05}": (partial, build.is_gzip, [run for run, _ in runs], number, num_shards, num_parts)
         for number, partial in enumerate(partials)
     }
-    progress.start("writing", summary.num_instances, "instances")
+    build.progress.start("writing", total, "instances")
     counts = {}
     for name, result in workers.run(_write_task, folder, tasks):
         counts[name] = result["num_records"]
-        progress.advance(counts[name])
-    progress.finish()
+        build.progress.advance(counts[name])
+    build.progress.finish()
     return [counts[name] for name in tasks]
 
 
-def _write_task(tools: BuildingTools, folder: WorkFolder, name: str, task: tuple) -> dict:
-    partial, is_gzip, runs, *shares = task
+def _write_task(tools: Tools, folder: WorkFolder, name: str, task: tuple) -> dict:
+    partial, is_gzip, runs, shard, num_shards, num_parts = task
     num_records = 0
     with folder.create(partial) as noted, contextlib.closing(TFRecordFile(noted, is_gzip)) as file:
-        for _, framed in read_shuffled([folder.file(run) for run in runs], *shares):
+        for _, framed in read_shuffled([folder.file(run) for run in runs], shard, num_shards, num_parts):
             file.write(framed)
             num_records += len(framed)
     return folder.finish(name, {"num_records": num_records}, [noted])

@@ -5,12 +5,14 @@ generator, so any process can handle any document.
 """
 
 import bisect
+import collections
 import dataclasses
 import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS, MaskingVocabulary, mask_tokens, num_predictions
 
 Span = tuple[int, int]  # [start, end) in `Documents.tokens`
@@ -28,7 +30,8 @@ class PretrainingDataSettings:
         dupe_factor: number of duplicates of the corpus, each with different masks.
         random_seed: seed of all random choices.
         do_whole_word_mask: masks all word pieces of a word together.
-        masked_spans: "ngram" or "geometric" masks spans of words; see `mask_tokens`. Not in the original BERT.
+        masked_spans: masks spans of words. "ngram": up to three words; shorter spans are more likely (ALBERT).
+            "geometric": up to ten words, geometric distribution (SpanBERT). Not in the original BERT.
         dynamic_masking: masks nothing; training masks the examples on reading. Not in the original BERT.
         sentence_task: meaning of an example's label, see below. The original BERT has only the first one.
             "next_sentence": whether the second segment is random.
@@ -93,30 +96,19 @@ class PretrainingDataSettings:
 
 
 class Instance(NamedTuple):
-    """Unpadded masked sequence: `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` with one segment.
+    """Unpadded masked sequence: `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` with one segment."""
 
-    Attributes:
-        tokens: ids after masking.
-        first_length: number of tokens with segment id 0: `[CLS]`, the first segment and its `[SEP]`.
-        is_random_next: whether the second segment is random; for the task "sentence_order", whether the two were
-            exchanged.
-        masked_lm_positions: positions of the masked tokens, ascending.
-        masked_lm_ids: original ids at these positions.
-    """
-
-    tokens: list[int]
-    first_length: int
-    is_random_next: bool
-    masked_lm_positions: list[int]
-    masked_lm_ids: list[int]
+    tokens: list[int]  # ids after masking
+    first_length: int  # number of tokens with segment id 0: `[CLS]`, the first segment and its `[SEP]`
+    is_random_next: bool  # for the task "sentence_order": whether the segments were exchanged
+    masked_lm_positions: list[int]  # ascending
+    masked_lm_ids: list[int]  # original ids at these positions
 
     def features(self, settings: PretrainingDataSettings) -> dict[str, list]:
-        """Returns the seven padded features under the names of the original BERT.
+        """Returns the padded features under the names of the original BERT, as lists of int or float.
 
-        Returns:
-            input_ids, input_mask, segment_ids: lists of int [T]; masked_lm_positions, masked_lm_ids: lists of int [P];
-            masked_lm_weights: list of float [P]; next_sentence_labels: list of int [1], 1 for a random or exchanged
-            second segment, -1 without a sentence task. Dynamic masking omits the features of masked LM.
+        The next-sentence label is 1 for a random or exchanged second segment, -1 without a sentence task. Dynamic
+        masking omits the features of masked LM.
         """
         length, num_masked = len(self.tokens), len(self.masked_lm_ids)
         pad = [0] * (settings.max_seq_length - length)
@@ -141,17 +133,9 @@ def instances_of_document(
     vocabulary: MaskingVocabulary,
     rng: random.Random,
 ) -> Iterator[Instance]:
-    """Makes the instances of one document for one duplicate (create_instances_from_document in the original BERT).
+    """Yields the instances of one document for one duplicate (create_instances_from_document in the original BERT).
 
-    Args:
-        documents: all documents; random next segments come from the others.
-        index: index of the document.
-        settings: settings of the examples.
-        vocabulary: masking vocabulary.
-        rng: source of all random draws.
-
-    Yields:
-        Instances of at most `max_seq_length` tokens.
+    Random next segments come from the other documents.
     """
     num_special, segments_of = SENTENCE_TASKS[settings.sentence_task]
     max_num_tokens = settings.max_seq_length - num_special
@@ -264,14 +248,6 @@ def truncate_pair(segment_a: Span, segment_b: Span, max_num_tokens: int, rng: ra
 
     Removes one token at a time from the longer segment, or from the second if they are equal. A random draw chooses
     front or back.
-
-    Args:
-        segment_a, segment_b: [start, end) of each.
-        max_num_tokens: maximum number of tokens in both together.
-        rng: source of all random draws.
-
-    Returns:
-        [start, end) of each after the cut.
     """
     (a, b), (c, d) = segment_a, segment_b
     toss = rng.random
@@ -302,7 +278,50 @@ def _random_segment(documents: Documents, index: int, wanted_length: int, rng: r
     starts = documents.sentence_starts
     first, document_end = documents.sentences(other)
     first += rng.randint(0, document_end - first - 1)
-    end = first + 1
-    while end < document_end and starts[end] - starts[first] < wanted_length:
-        end += 1
-    return starts[first], starts[end]
+    return starts[first], starts[_chunk_end(documents, first, document_end, wanted_length)]
+
+
+def count_documents(documents: Documents, num_unknown: int) -> collections.Counter:
+    """Starts the counts of a summary; `num_unknown` are the tokens of the corpus that are `[UNK]`."""
+    return collections.Counter(
+        num_documents=len(documents),
+        num_sentences=documents.num_sentences,
+        num_tokens=len(documents.tokens),
+        num_unknown=num_unknown,
+    )
+
+
+def count_instance(counts: collections.Counter, instance: Instance) -> None:
+    """Adds an instance to the counts of a summary."""
+    counts["num_instances"] += 1
+    counts["num_random_next"] += instance.is_random_next
+    counts["num_masked"] += len(instance.masked_lm_ids)
+    counts["num_real"] += len(instance.tokens)
+
+
+def summarize(counts: collections.Counter, max_seq_length: int) -> dict:
+    """Returns the summary of a corpus and its examples.
+
+    Returns:
+        documents, sentences, tokens, instances: int. Shares as float from 0 to 1: random_next_share of the instances,
+        masked_share of the tokens without padding, padding_share of all positions, unknown_share of the corpus.
+
+    Raises:
+        UnusableTextError: the text gives no instances.
+    """
+    num_instances = counts["num_instances"]
+    if not num_instances:
+        raise UnusableTextError(
+            "the text gives no examples: its documents have only one token each, so they have no order; "
+            "give another text, or another --sentence_task"
+        )
+    return {
+        "documents": counts["num_documents"],
+        "sentences": counts["num_sentences"],
+        "tokens": counts["num_tokens"],
+        "instances": num_instances,
+        "random_next_share": counts["num_random_next"] / num_instances,
+        "masked_share": counts["num_masked"] / counts["num_real"],
+        "padding_share": 1 - counts["num_real"] / (num_instances * max_seq_length),
+        "unknown_share": counts["num_unknown"] / counts["num_tokens"],
+    }

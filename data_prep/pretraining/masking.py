@@ -8,16 +8,15 @@ import random
 from array import array
 from collections.abc import Mapping, MutableSequence, Sequence
 
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MaskingVocabulary:
     """Vocabulary data for masking. The original BERT works on strings; these tables have the same data by id.
 
-    Attributes:
-        cls_id, sep_id, mask_id: int, the ids of `[CLS]`, `[SEP]` and `[MASK]`.
-        replacement_ids: ids for random replacements, in the order of the vocabulary's keys. Shorter than the vocabulary
-            file if lines repeat.
-        continues_word: bytes [highest id + 1], 1 for tokens that start with `##`.
+    `replacement_ids` are in the order of the vocabulary's keys: fewer than the lines of the file if lines repeat.
+    `continues_word` is 1 for the ids of tokens that start with `##`.
     """
 
     cls_id: int
@@ -28,17 +27,13 @@ class MaskingVocabulary:
 
     @classmethod
     def from_vocab(cls, vocab: Mapping[str, int]) -> "MaskingVocabulary":
-        """Builds the tables from a map of token to id.
-
-        Raises:
-            ValueError: the vocabulary lacks special tokens (the message names all of them).
-        """
-        missing = [token for token in ("[UNK]", "[CLS]", "[SEP]", "[MASK]") if token not in vocab]
-        if missing:
-            raise ValueError(
-                f"the vocabulary of {len(vocab)} tokens has no {', '.join(missing)}, which pre-training needs; "
-                "use the vocab.txt that came with a BERT model, or add the missing lines to yours"
-            )
+        """Builds the tables from a map of token to id; raises ValueError if special tokens are missing."""
+        check_special_tokens(
+            vocab,
+            ("[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+            f"the vocabulary of {len(vocab)} tokens",
+            "pre-training needs them: use the vocab.txt that came with a BERT model, or add the missing lines to yours",
+        )
         continues_word = bytearray(max(vocab.values()) + 1)
         for token, id_ in vocab.items():
             continues_word[id_] = token.startswith("##")
@@ -116,19 +111,10 @@ def mask_tokens(
 ) -> tuple[list[int], list[int], list[int]]:
     """Masks the tokens of one sequence (paper, section 3.1, task 1; create_masked_lm_predictions in the original BERT).
 
-    80 % of the chosen tokens become `[MASK]`, 10 % stay, 10 % become a random entry of the vocabulary. Whole-word
-    masking chooses all word pieces of a word or none, and draws the replacement of each word piece separately.
-
-    Args:
-        tokens: ids of the sequence with its `[CLS]` and `[SEP]`, which are never chosen. Not changed.
-        vocabulary: masking vocabulary.
-        rng: source of all random draws.
-        masked_lm_prob: share of the tokens to choose.
-        max_predictions_per_seq: maximum number of tokens to choose.
-        do_whole_word_mask: chooses whole words.
-        masked_spans: chooses spans of consecutive words; "none": as in the original BERT.
-            "ngram": up to three words; shorter spans are more likely (ALBERT).
-            "geometric": up to ten words, geometric distribution (SpanBERT); masks, keeps or replaces a span as a whole.
+    80 % of the chosen tokens become `[MASK]`, 10 % stay, 10 % become a random entry of the vocabulary. `[CLS]` and
+    `[SEP]` are never chosen. Whole-word masking chooses all word pieces of a word or none, and draws the replacement of
+    each word piece separately. For `masked_spans` see `PretrainingDataSettings`; with "geometric", a span is masked,
+    kept or replaced as a whole.
 
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
@@ -181,17 +167,10 @@ def choose_spans(
     num_to_predict: int,
     length_weights: Sequence[float],
 ) -> list[list[int]]:
-    """Chooses spans of consecutive whole words.
+    """Returns the positions of each of some random spans of consecutive whole words, at most `num_to_predict` in all.
 
     A span ends early at the end of a segment, before a chosen word, or before a word that exceeds the remaining number.
-
-    Args:
-        tokens, vocabulary, rng: see `mask_tokens`.
-        num_to_predict: maximum number of positions in all spans.
-        length_weights: weights of spans of 1, 2, 3, ... words.
-
-    Returns:
-        The positions of each span.
+    `length_weights` are the weights of spans of 1, 2, 3, ... words.
     """
     words, spans, num_left = _words(tokens, vocabulary), [], num_to_predict
     taken = bytearray(len(words))

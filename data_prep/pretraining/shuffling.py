@@ -23,13 +23,7 @@ _END = 1 << 64  # all keys are below it
 def write_run(folder: WorkFolder, name: str, parts: Iterable[tuple[np.ndarray, list[bytes]]]) -> list[NotedFile]:
     """Writes a run: NAME.records, and NAME.index with the key and the end offset of each record.
 
-    Args:
-        folder: work folder of the run.
-        name: name of the run.
-        parts: ascending keys and their framed records; keys must not decrease between parts.
-
-    Returns:
-        Both files, the records first.
+    Each part has ascending keys and their framed records; keys must not decrease between parts. Returns both files.
     """
     with folder.create(f"{name}.records") as records, folder.create(f"{name}.index") as index:
         for keys, framed in parts:
@@ -40,31 +34,15 @@ def write_run(folder: WorkFolder, name: str, parts: Iterable[tuple[np.ndarray, l
 
 
 class RunWriter:
-    """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on.
-
-    Args:
-        folder: work folder of the runs.
-        prefix: prefix of their names.
-        run_bytes: minimum size of a complete run.
-
-    Attributes:
-        runs: list of str; names of the written runs.
-        sizes: list of int; bytes of the records in each run.
-        files: list of NotedFile; files of the runs.
-    """
+    """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on, of at least `run_bytes` each."""
 
     def __init__(self, folder: WorkFolder, prefix: str, run_bytes: int = RUN_BYTES):
-        self.runs, self.sizes, self.files = [], [], []
+        self.runs, self.sizes, self.files = [], [], []  # names, bytes of the records, and files of the runs
         self._folder, self._prefix, self._run_bytes = folder, prefix, run_bytes
         self._keys, self._records, self._size = [], [], 0
 
     def write(self, key: int, record: bytes) -> None:
-        """Adds a record.
-
-        Args:
-            key: from 0 to 2**64 - 1.
-            record: content without framing.
-        """
+        """Adds a record without framing; the key is from 0 to 2**64 - 1."""
         self._keys.append(key)
         self._records.append(record)
         self._size += len(record)
@@ -89,16 +67,9 @@ class RunWriter:
 def read_shuffled(
     runs: Sequence[str], shard: int, num_shards: int, num_parts: int
 ) -> Iterator[tuple[np.ndarray, list[bytes]]]:
-    """Reads the framed records of one of several equal key ranges, in the order of their keys.
+    """Yields keys and framed records of one of `num_shards` equal key ranges, in the order of their keys.
 
-    Args:
-        runs: paths of all runs, without endings. All runs stay open until the end.
-        shard: index of the range.
-        num_shards: number of ranges.
-        num_parts: number of parts to read a range in; memory holds one part.
-
-    Yields:
-        Ascending keys, and their records in TFRecord format.
+    `runs` are paths without endings; all stay open until the end. Memory holds one of `num_parts` parts of the range.
     """
     total = num_shards * num_parts
     with contextlib.ExitStack() as stack:
@@ -114,28 +85,20 @@ def read_shuffled(
 
 
 def merge_runs(folder: WorkFolder, name: str, runs: Sequence[str]) -> list[NotedFile]:
-    """Merges runs of a folder into one; records with equal keys keep the order of the runs.
-
-    Returns:
-        The files of the new run, the records first.
-    """
+    """Merges runs of a folder into one and returns its files; records with equal keys keep the order of the runs."""
     paths = [folder.file(run) for run in runs]
     num_parts = 1 + sum(os.path.getsize(f"{path}.records") for path in paths) // RUN_BYTES
     return write_run(folder, name, read_shuffled(paths, 0, 1, num_parts))
 
 
-def files_of_run(run: str) -> list[str]:
-    """Returns the file names of a run."""
-    return [f"{run}.records", f"{run}.index"]
+def files_of_runs(runs: Sequence[str]) -> list[str]:
+    return [f"{run}.{ending}" for run in runs for ending in ("records", "index")]
 
 
-class _Run:
+class _Run(contextlib.AbstractContextManager):
     def __init__(self, path: str):
         self._index = np.memmap(f"{path}.index", np.uint64, "r").reshape(-1, 2)
         self._file = open(f"{path}.records", "rb")  # noqa: SIM115 (closed by __exit__)
-
-    def __enter__(self) -> "_Run":
-        return self
 
     def __exit__(self, *exception) -> None:
         self._index = None  # closes the memory map, because this is the only reference

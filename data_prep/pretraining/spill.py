@@ -14,15 +14,11 @@ from bert_keras.data_prep.records.writing import cannot_write
 _HEADER = 4
 
 
-class InstanceSpill:
+class InstanceSpill(contextlib.AbstractContextManager):
     """Sequence of instances on disk, with eight bytes of memory for each. A context manager.
 
     The file has no name, so it disappears when the process ends, even after a crash. An instance of 128 tokens takes
-    about 350 bytes.
-
-    Args:
-        folder: folder of the file.
-        largest: upper bound of all ids, lengths and positions.
+    about 350 bytes. `largest` is an upper bound of all ids, lengths and positions.
     """
 
     def __init__(self, folder: str, largest: int):
@@ -31,9 +27,6 @@ class InstanceSpill:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 (closed by __exit__)
         self._places = array("Q")
         self._size = self._longest = 0
-
-    def __enter__(self) -> "InstanceSpill":
-        return self
 
     def __exit__(self, *exception) -> None:
         # Closing flushes the buffer, which fails again on a full disk. Nothing needs the data any more.
@@ -44,11 +37,6 @@ class InstanceSpill:
         return len(self._places)
 
     def append(self, instance: Instance) -> None:
-        """Appends an instance.
-
-        Raises:
-            OSError: writing failed, for example on a full disk.
-        """
         tokens, first_length, is_random_next, positions, ids = instance
         header = [len(tokens), first_length, is_random_next, len(ids)]
         encoded = array(self._typecode, header + positions + ids + tokens).tobytes()
@@ -61,19 +49,10 @@ class InstanceSpill:
         self._longest = max(self._longest, len(encoded))
 
     def shuffle(self, rng: random.Random) -> None:
-        """Shuffles the instances with the random draws of the original BERT."""
         shuffle(self._places, rng)
 
-    def __iter__(self) -> Iterator[Instance]:
-        """Reads the instances in the current order; see `every`."""
-        return self.every()
-
     def every(self, step: int = 1, first: int = 0) -> Iterator[Instance]:
-        """Reads the instances first, first + step and so on of the current order.
-
-        Raises:
-            OSError: flushing the last instances failed, for example on a full disk.
-        """
+        """Reads the instances first, first + step and so on of the current order."""
         try:
             self._file.flush()
         except OSError as error:

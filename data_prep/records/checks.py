@@ -10,7 +10,7 @@ import zlib
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from bert_keras.data_prep.records.tfrecord_format import checksums, is_gzip_file
+from bert_keras.data_prep.records.tfrecord_format import checksums
 from bert_keras.data_prep.records.writing import metadata_file
 from bert_keras.storage import paths
 
@@ -20,26 +20,8 @@ _HEADER = _LENGTH + _CHECKSUM
 _RECORDS_AT_ONCE = 1024
 
 
-def is_gzip(path):
-    """Returns whether a record file is compressed."""
-    with paths.open_file(path) as file:
-        return is_gzip_file(file.read(3))
-
-
 def count_records(path, is_compressed, progress=None):
-    """Counts the records of a file by their length prefixes.
-
-    Args:
-        path: str.
-        is_compressed: bool.
-        progress: `cli.progress.Progress` that reports the bytes read; None: no report.
-
-    Returns:
-        int.
-
-    Raises:
-        ValueError: the file ends inside a record, or its compression is damaged.
-    """
+    """Counts the records of a file by their length prefixes; raises ValueError if the file ends inside a record."""
     count, position, told, size = 0, 0, 0, paths.size(path)
     with (
         paths.open_file(path) as stored,
@@ -68,17 +50,10 @@ def count_records(path, is_compressed, progress=None):
 
 
 def check_example(path, is_compressed, number, lengths, ranges):
-    """Checks one example of a file.
+    """Raises ValueError if an example is damaged, of another kind or length, or has an invalid value.
 
-    Args:
-        path: str.
-        is_compressed: bool.
-        number: int; 0 is the first example of the file.
-        lengths: dict of `tf.io.FixedLenFeature` by name.
-        ranges: dict of pairs of int by name: the lowest valid value, and the first invalid value above.
-
-    Raises:
-        ValueError: the example is damaged, of another kind or length, or has an invalid value.
+    Example 0 is the first of the file. By name, `lengths` has the `tf.io.FixedLenFeature`, and `ranges` the lowest
+    valid value and the first invalid value above.
     """
     dataset = tf.data.TFRecordDataset(path, "GZIP" if is_compressed else "").skip(number).take(1)
     try:
@@ -104,19 +79,10 @@ def check_example(path, is_compressed, number, lengths, ranges):
 
 
 def find_damage(files, compression_types, error, seconds=60.0):
-    """Finds the damaged file that TensorFlow reports without its name.
+    """Returns a ValueError with the damaged file, which TensorFlow reports without its name, or the error itself.
 
     TensorFlow reports the position in the file. A record at this position with a valid length and a wrong checksum
-    identifies the file. Otherwise the files are read again, as far as the time allows.
-
-    Args:
-        files: list of str.
-        compression_types: list of str, as in `tf.data.TFRecordDataset`, one per file.
-        error: the `tf.errors.DataLossError`.
-        seconds: float; time limit for reading files again.
-
-    Returns:
-        A ValueError that names the file, or the files that are intact; `error` if all files are intact.
+    identifies the file. Otherwise the files are read again, for `seconds` at most.
     """
     position = _position(error)
     for path, compression in zip(files, compression_types, strict=True):
@@ -138,15 +104,7 @@ def find_damage(files, compression_types, error, seconds=60.0):
 
 
 def find_other_record(files, compression_types, error, seconds=60.0):
-    """Finds the record that is not a `tf.train.Example`, which TensorFlow reports without its place.
-
-    Args:
-        files, compression_types, seconds: see `find_damage`.
-        error: TensorFlow's error.
-
-    Returns:
-        A ValueError that names the file, or how far the search came; `error` if all records are examples.
-    """
+    """Finds the record that is not a `tf.train.Example`; returns an error like `find_damage`."""
     deadline = time.monotonic() + seconds
     for path, compression in zip(files, compression_types, strict=True):
         for number, serialized in enumerate(tf.data.TFRecordDataset(path, compression).as_numpy_iterator(), 1):
@@ -163,7 +121,6 @@ def find_other_record(files, compression_types, error, seconds=60.0):
 
 
 def damaged(path, error):
-    """Returns the ValueError for a file in which TensorFlow found a wrong checksum or a truncated record."""
     return ValueError(f"{path} is damaged at byte {_position(error)}; build it again")
 
 

@@ -1,7 +1,7 @@
 """Caches the features of a fine-tuning task in record files: built once, read afterwards.
 
-The files are train.tf_record, eval.tf_record and predict.tf_record, as in the original BERT. A note (`.json`) next to
-each file records its sources. If the sources are the same again, the file is read instead of built.
+The files are train.tf_record, eval.tf_record and predict.tf_record, as in the original BERT, which builds them again in
+every run. A note (`.json`) next to each file records its sources.
 """
 
 import json
@@ -22,20 +22,10 @@ _RECORDS_AT_ONCE = 1024
 
 
 def cached_features(path: str, facts: dict, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Returns the features of a record file if it was built from the same sources; else builds and writes it.
+    """Returns the features of a record file if its note has the same facts; else builds and writes them.
 
-    Differs from the original BERT, which builds the records again in every run.
-
-    Args:
-        path: the record file, such as OUT/train.tf_record.
-        facts: JSON values that determine the features: digests of the data and the vocabulary, lengths.
-        build: function that returns the features: integer or float32 arrays with the examples as first axis.
-
-    Returns:
-        The arrays by name.
-
-    Raises:
-        OSError, ValueError: the file cannot be written.
+    `facts` are JSON values that determine the features: digests of the data and the vocabulary, lengths. `build`
+    returns integer or float32 arrays by name, with the examples as first axis.
     """
     # Compare in the form that JSON returns: it has no tuples.
     wanted = json.loads(json.dumps({"kind": _KIND, "format_version": _VERSION, "made_from": facts}))

@@ -11,7 +11,8 @@ import re
 import tensorflow as tf
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.records.checks import check_example, count_records, find_damage, find_other_record, is_gzip
+from bert_keras.data_prep.records.checks import check_example, count_records, find_damage, find_other_record
+from bert_keras.data_prep.records.tfrecord_format import is_gzip_file
 from bert_keras.data_prep.records.writing import read_metadata
 from bert_keras.storage import paths
 
@@ -25,31 +26,20 @@ PLACE_PREFIX = "record-"
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
-    """TFRecord files of pre-training examples, checked by `open_records`.
-
-    Attributes:
-        files: tuple of str, the paths.
-        num_examples: tuple of int, the number of examples in each file.
-        compression_types: tuple of str, "GZIP" or "" for each file, as in `tf.data.TFRecordDataset`.
-        max_seq_length: int, T of every example.
-        max_predictions_per_seq: int, P of every example.
-        vocab_size: int; every token id is below it.
-        metadata: dict, the first metadata that the builder stored next to a file; empty without any.
-        has_sentence_task: bool; False if all files were built with `--sentence_task=none`.
-    """
+    """TFRecord files of pre-training examples, checked by `open_records`."""
 
     files: tuple
-    num_examples: tuple
-    compression_types: tuple
+    num_examples: tuple  # of each file
+    compression_types: tuple  # "GZIP" or "" for each file, as in `tf.data.TFRecordDataset`
     max_seq_length: int
     max_predictions_per_seq: int
-    vocab_size: int
+    vocab_size: int  # every token id is below it
+    # The first metadata that the builder stored next to a file; empty without any.
     metadata: dict = dataclasses.field(default_factory=dict, compare=False, hash=False)
-    has_sentence_task: bool = True
+    has_sentence_task: bool = True  # False if all files were built with `--sentence_task=none`
 
     @property
     def total_examples(self):
-        """int; the number of examples in all files."""
         return sum(self.num_examples)
 
     @property
@@ -62,13 +52,9 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
     """Finds record files and checks them against the settings of a run, before training.
 
     Args:
-        input_file: str; paths and globs, separated by commas, as in the original BERT.
-        max_seq_length: int.
-        max_predictions_per_seq: int.
-        vocab_size: int, of the model.
-
-    Returns:
-        A `PretrainingRecords`.
+        input_file: paths and globs, separated by commas, as in the original BERT.
+        max_seq_length, max_predictions_per_seq: of the run.
+        vocab_size: of the model.
 
     Raises:
         ValueError, FileNotFoundError: no file matches, a file is damaged or built with other settings, or all files are
@@ -85,7 +71,7 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
                 f"{files[first]} and {path} were built with different --dynamic_masking or --masked_lm_prob; build "
                 "them with the same"
             )
-    compression_types = tuple("GZIP" if is_gzip(path) else "" for path in files)
+    compression_types = tuple("GZIP" if is_gzip_file(path) else "" for path in files)
     records = PretrainingRecords(
         files=tuple(files),
         num_examples=_count_examples(files, compression_types, stored),
@@ -105,15 +91,7 @@ def open_records(input_file, max_seq_length, max_predictions_per_seq, vocab_size
 
 
 def check_same_vocabulary(file, metadata, other_file, other_metadata):
-    """Checks that two record files were built with one vocabulary and casing, if their metadata has them.
-
-    Args:
-        file, other_file: str, paths.
-        metadata, other_metadata: dict, stored by the builder next to the files.
-
-    Raises:
-        ValueError: vocabulary or casing differ.
-    """
+    """Raises ValueError if the builder's metadata of two record files shows different vocabularies or casing."""
     for name in ("vocab_sha256", "do_lower_case", "strip_accents"):
         if name in metadata and metadata[name] != other_metadata.get(name, metadata[name]):
             what = "vocabularies" if name == "vocab_sha256" else f"values of --{name}"
@@ -121,14 +99,10 @@ def check_same_vocabulary(file, metadata, other_file, other_metadata):
 
 
 def explain_failure(records, error):
-    """Finds the file and example that made reading fail. Takes seconds, or at most about a minute.
+    """Returns a ValueError with the file and example that made reading fail; `error` if it is not about the records.
 
-    Args:
-        records: the `PretrainingRecords` that were read.
-        error: the `tf.errors.OpError` of a step; a UnicodeDecodeError if TensorFlow's message quotes a record.
-
-    Returns:
-        A ValueError that names the file; `error` if it is not about the records.
+    Takes seconds, or at most about a minute. `error` is the `tf.errors.OpError` of a step, or a UnicodeDecodeError if
+    TensorFlow's message quotes a record.
     """
     if isinstance(error, tf.errors.DataLossError):
         return find_damage(records.files, records.compression_types, error)

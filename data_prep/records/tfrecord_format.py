@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from bert_keras.storage import paths
+
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
 _LEAD = b"Td\x1fd"  # changes the state 0 to all ones, the start state of a checksum
 _RECORDS_AT_ONCE = 1024
@@ -14,7 +16,7 @@ _RECORDS_AT_ONCE = 1024
 
 @functools.cache
 def _tables() -> tuple[np.ndarray, np.ndarray]:
-    """Returns tables for 32 bits of input: the effect of the first and of the second 16 bits on the state."""
+    """Tables for 32 bits of input: the effect of the first and of the second 16 bits on the state."""
     state = np.arange(1 << 16, dtype=np.uint32)
     tables = []
     for _ in range(2):
@@ -25,16 +27,10 @@ def _tables() -> tuple[np.ndarray, np.ndarray]:
 
 
 def checksums(records: Sequence[bytes]) -> np.ndarray:
-    """Returns the masked CRC-32C of each record, as in TFRecord files.
+    """Returns the masked CRC-32C of each record, uint32, as in TFRecord files.
 
     Processes all records together, four bytes per step. Records are aligned at their ends, because zeros before a
     record do not change the state 0.
-
-    Args:
-        records: of any length.
-
-    Returns:
-        uint32 [number of records].
     """
     width = -(-(max(map(len, records)) + len(_LEAD)) // 4) * 4
     aligned = b"".join([(_LEAD + record).rjust(width, b"\0") for record in records])
@@ -57,8 +53,7 @@ def _header(length: int) -> bytes:
 def frame(records: Sequence[bytes]) -> Iterator[bytes]:
     """Yields each record in the format of the file: length and bytes, each followed by a checksum.
 
-    Args:
-        records: of any length; many records per call are much faster.
+    Many records per call are much faster.
     """
     for first in range(0, len(records), _RECORDS_AT_ONCE):
         batch = records[first : first + _RECORDS_AT_ONCE]
@@ -68,14 +63,9 @@ def frame(records: Sequence[bytes]) -> Iterator[bytes]:
 
 
 class TFRecordFile:
-    """Writes records to one file.
+    """Writes records to a path, whose file is replaced, or to a file object open for writing bytes.
 
-    Args:
-        file: a path, whose file is replaced; or a file object open for writing bytes.
-        is_gzip: compresses the whole file. The output is deterministic for one version of zlib.
-
-    Raises:
-        OSError: from any method: writing failed, for example on a full disk.
+    Compressed output is deterministic for one version of zlib.
     """
 
     def __init__(self, file, is_gzip: bool = False):
@@ -88,7 +78,6 @@ class TFRecordFile:
         self._content.writelines(framed)
 
     def close(self) -> None:
-        """Flushes the data and closes the file if this object opened it, even if flushing fails."""
         try:
             if self._content is not self._file:
                 self._content.close()
@@ -97,6 +86,7 @@ class TFRecordFile:
                 self._opened.close()
 
 
-def is_gzip_file(head: bytes) -> bool:
-    """Returns whether a file that starts with `head` is gzip; a record with these length bytes would have 560 kB."""
-    return head.startswith(b"\x1f\x8b\x08")
+def is_gzip_file(path: str) -> bool:
+    """Returns whether a record file is compressed; a record with these length bytes would have 560 kB."""
+    with paths.open_file(path) as file:
+        return file.read(3) == b"\x1f\x8b\x08"

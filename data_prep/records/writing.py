@@ -54,14 +54,7 @@ def _lead(name: str, kind: bytes, size: int) -> bytes:
 
 
 def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
-    """Serializes a `tf.train.Example`, several times faster than the class of that name.
-
-    Args:
-        features: name to a list of int (becomes an int64 feature) or a list of float (becomes float32).
-
-    Returns:
-        The message; features are in the given order.
-    """
+    """Serializes a `tf.train.Example` of int64 and float32 lists, several times faster than the class of that name."""
     parts = []
     for name, values in features.items():
         kind = _THIRD
@@ -79,24 +72,16 @@ def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -
 
 
 def metadata_file(record_file: str) -> str:
-    """Returns the path of a record file's metadata: the same path with `.json` appended."""
+    """Returns the path of a record file's metadata."""
     return f"{record_file}.json"
 
 
 def write_metadata(record_file: str, metadata: dict) -> None:
-    """Writes the metadata of a record file; readers never see a partial file."""
     writing.write_text(metadata_file(record_file), json.dumps(metadata, indent=2) + "\n")
 
 
 def read_metadata(record_file: str) -> dict | None:
-    """Reads the metadata of a record file.
-
-    Returns:
-        The metadata; None if the file does not exist, as for records of the original BERT.
-
-    Raises:
-        ValueError: the metadata file is damaged.
-    """
+    """Reads the metadata of a record file; returns None if it has none, as records of the original BERT."""
     try:
         metadata = json.loads(paths.read_text(metadata_file(record_file)))
     except FileNotFoundError:
@@ -112,17 +97,7 @@ def read_metadata(record_file: str) -> dict | None:
 
 
 def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vocab_file: str | None = None) -> None:
-    """Checks that record files can be written, before any work starts. Creates nothing.
-
-    Args:
-        files: the record files to write, local or remote.
-        input_files: files that must not be overwritten.
-        vocab_file: vocabulary that must not be overwritten; None: no check.
-
-    Raises:
-        ValueError: no files, an empty or repeated name, one of the inputs or the vocabulary, not an ordinary file, or
-            an unusable folder.
-    """
+    """Raises ValueError unless the files can be written without replacing an input or the vocabulary."""
     if not files or not all(files):
         raise ValueError("an output file has no name; give at least one, and remove extra commas")
     taken = {paths.real(file): f'the input "{file}"' for file in input_files}
@@ -152,7 +127,6 @@ def tell_replaced(files: Sequence[str]) -> None:
 
 
 def _check_folder(folder: str) -> None:
-    """Checks that a folder is writable or can be created."""
     existing = folder
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
@@ -167,22 +141,11 @@ def _check_folder(folder: str) -> None:
 class RecordWriter:
     """Writes TFRecord files one after the other; they get their names only when all are complete.
 
-    Until `commit` the records are in hidden files, and existing files with the final names do not change. Use it as a
-    context manager: without a commit, exiting removes the hidden files. It creates missing folders and removes them
-    again if they stay empty.
+    Until `commit` the records are in hidden files, and existing files with the final names do not change. The hidden
+    files of remote outputs are in `work_dir`. Without a commit, exiting removes them, and the folders that entering
+    created.
     Differs from the original BERT, which writes under the final names, so an interrupted run leaves files that look
     complete.
-
-    Args:
-        files: the record files, local or remote.
-        is_gzip: compresses the files.
-        work_dir: local folder for the hidden files of remote outputs; those of local outputs are next to the output.
-
-    Attributes:
-        num_records: list of int; the number of records in each file written so far.
-
-    Raises:
-        ValueError: a folder or file cannot be created.
     """
 
     def __init__(self, files: Sequence[str], is_gzip: bool = False, work_dir: str = "."):
@@ -208,46 +171,33 @@ class RecordWriter:
         remove_empty(self._missing_folders)
 
     def write_file(self, records: Iterable[bytes]) -> None:
-        """Writes the records of the next file.
-
-        Raises:
-            OSError: writing failed, for example on a full disk.
-        """
-        number, count = len(self.num_records), 0
-        file, records = self._partials[number], iter(records)
-        if not paths.is_remote(self._files[number]):
-            file = self._files[number]  # error messages show the final name, not the hidden one
-        with contextlib.ExitStack() as stack:
-            with _writing(file):
-                writer = TFRecordFile(self._partials[number], self._is_gzip)
-            stack.callback(_close, writer, file)
+        """Writes the records of the next file."""
+        file, partial = self._files[len(self.num_records)], self._partials[len(self.num_records)]
+        name = partial if paths.is_remote(file) else file  # error messages show the final name of a local file
+        count, records = 0, iter(records)
+        with _named(name):
+            writer = TFRecordFile(partial, self._is_gzip)
+        try:
             while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
                 framed = list(frame(batch))
-                with _writing(file):
+                with _named(name):
                     writer.write(framed)
                 count += len(batch)
+        finally:
+            with _named(name):
+                writer.close()
         self.num_records.append(count)
 
     def commit(self, metadata: dict) -> None:
-        """Gives the files their final names and writes their metadata.
-
-        Args:
-            metadata: written next to every file, with "num_examples" and "num_bytes" of that file added.
-
-        Raises:
-            OSError: writing failed, for example on a full disk.
-        """
+        """Gives the files their final names and writes their metadata; see `publish`."""
         publish(self._files, self._partials, self.num_records, metadata)
 
 
 def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence[int], metadata: dict) -> None:
-    """Gives complete files their final names and writes their metadata; replaces existing files.
+    """Gives complete local files their final names, and writes the metadata, with "num_examples" and "num_bytes".
 
-    Args:
-        files: final paths without symbolic links. Files are copied to remote paths.
-        partials: current paths of the local files; on the same file system as a local final path.
-        num_records: number of records in each file.
-        metadata: written next to every file, with "num_examples" and "num_bytes" of that file added.
+    The final paths have no symbolic links, and may be remote. A local final path is on the file system of its partial
+    file. Replaces existing files.
     """
     for partial in partials:
         writing.flush(partial)
@@ -262,11 +212,7 @@ def publish(files: Sequence[str], partials: Sequence[str], num_records: Sequence
 
 
 def create_folders(files: Sequence[str]) -> None:
-    """Creates the missing folders of files and logs them.
-
-    Raises:
-        ValueError: a folder cannot be created.
-    """
+    """Creates the missing folders of files and logs them; raises ValueError where that fails."""
     for folder in dict.fromkeys(map(paths.parent, files)):
         try:
             if not paths.is_dir(folder):
@@ -283,16 +229,12 @@ def cannot_write(what: str, error: OSError) -> OSError:
 
 
 @contextlib.contextmanager
-def _writing(file: str):
+def _named(file: str):
+    """Puts the name of a file into errors of writing."""
     try:
         yield
     except OSError as error:
         raise cannot_write(f'"{file}"', error) from error
-
-
-def _close(writer: TFRecordFile, file: str) -> None:
-    with _writing(file):
-        writer.close()
 
 
 def _partial_name(file: str, work_dir: str) -> str:

@@ -3,21 +3,14 @@
 import collections
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.examples import Example, check_labels
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
 log = logging.getLogger("bert_keras")
-
-
-def special_ids(vocab: Mapping[str, int], tokens: Iterable[str] = ("[CLS]", "[SEP]")) -> list[int]:
-    """Returns the ids of special tokens; raises ValueError if the vocabulary lacks one."""
-    missing = [token for token in tokens if token not in vocab]
-    if missing:
-        raise ValueError(f"the vocabulary lacks {', '.join(missing)}; give that of the model")
-    return [vocab[token] for token in tokens]
 
 
 def encode_pair(tokenizer, text_a: str, text_b: str | None, max_seq_length: int) -> tuple[list[int], list[int], int]:
@@ -71,7 +64,7 @@ def make_features(
         [N] (regression) or [N, C] (multi-label, 0 or 1). Multiple choice: [N, K, T] for K choices.
     """
     _check_lengths(max_seq_length, doc_stride, kind)
-    special_ids(tokenizer.vocab)
+    check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
     if not examples:
         raise ValueError(f"{what} has no examples; give at least one")
     num_choices = _num_choices(examples) if kind == "multiple_choice" else None

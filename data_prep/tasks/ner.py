@@ -17,8 +17,8 @@ import numpy as np
 import scipy.special
 
 from bert_keras.data_prep.corpus.sentences import Sentence
-from bert_keras.data_prep.tasks.encoding import special_ids
 from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -76,7 +76,9 @@ def make_features(
     if room < 1:
         raise ValueError(f"--max_seq_length is {max_seq_length}, but must be 3 or more: [CLS], a token and [SEP]")
     check_tags(sentences, tags)
-    cls_id, sep_id, unk_id = special_ids(tokenizer.vocab, ("[CLS]", "[SEP]", "[UNK]"))
+    special = ("[CLS]", "[SEP]", "[UNK]")
+    check_special_tokens(tokenizer.vocab, special)
+    cls_id, sep_id, unk_id = (tokenizer.vocab[token] for token in special)
     ids_of_words, cut_words = _encode_words(sentences, tokenizer, unk_id, room)
     windows = []
     for first, text in _texts(sentences, document_context):

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data_prep.tasks.encoding import special_ids, window_starts
+from bert_keras.data_prep.tasks.encoding import window_starts
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
 log = logging.getLogger("bert_keras")
 
@@ -101,7 +102,7 @@ def make_features(
             f"--max_seq_length={max_seq_length} leaves no room for a text after --max_query_length={max_query_length} "
             "question tokens and 3 special tokens; increase --max_seq_length"
         )
-    special_ids(tokenizer.vocab)
+    check_special_tokens(tokenizer.vocab, ("[CLS]", "[SEP]"))
     passages, windows, num_cut = {}, [], 0
     for index, example in enumerate(examples):
         question = tokenizer.encode(example.question)

@@ -57,16 +57,8 @@ def _isolate_punctuation(char: str) -> str:
     return f" {char} " if is_punctuation(char) else char
 
 
-def _isolate_punctuation_and_drop_marks(char: str) -> str:
-    return "" if is_dropped_mark(char) else _isolate_punctuation(char)
-
-
 class CharacterTable(dict):
-    """Translation table for `str.translate` that computes the replacement of a character on first use.
-
-    Args:
-        replace: function from a character to its replacement.
-    """
+    """Translation table for `str.translate` that computes the replacement of a character on first use."""
 
     max_entries = 1 << 16  # about 10 MB; beyond that, each replacement is computed every time
 
@@ -85,4 +77,4 @@ class CharacterTable(dict):
 CLEAN = CharacterTable(_clean)
 # After lower-casing and NFD: both split off punctuation; SPLIT_AND_STRIP also drops marks.
 SPLIT = CharacterTable(_isolate_punctuation)
-SPLIT_AND_STRIP = CharacterTable(_isolate_punctuation_and_drop_marks)
+SPLIT_AND_STRIP = CharacterTable(lambda char: "" if is_dropped_mark(char) else _isolate_punctuation(char))

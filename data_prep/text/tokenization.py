@@ -7,11 +7,10 @@ pieces). The module needs the standard library only, and TensorFlow for remote v
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 from bert_keras.data_prep.text.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable, is_dropped_mark
-from bert_keras.data_prep.text.piece_memo import PieceMemo
 from bert_keras.data_prep.text.vocabulary_files import load_vocab
 
 # Control characters at which str.split() splits. The tokenizer removes them, so their neighbours join.
@@ -23,11 +22,7 @@ _ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 ]")  # for printable ASCII: 
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-    """Returns text as str; decodes bytes as UTF-8 and drops invalid bytes.
-
-    Raises:
-        ValueError: text is neither str nor bytes.
-    """
+    """Returns text as str; decodes bytes as UTF-8 and drops invalid bytes. Raises ValueError for other types."""
     if isinstance(text, str):
         return text
     if isinstance(text, bytes):
@@ -36,11 +31,7 @@ def convert_to_unicode(text: str | bytes) -> str:
 
 
 def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:
-    """Returns the id of each token.
-
-    Raises:
-        ValueError: a token is not in the vocabulary (the message names it).
-    """
+    """Returns the id of each token; raises ValueError for a token that is not in the vocabulary."""
     try:
         return [vocab[token] for token in tokens]
     except KeyError as error:
@@ -51,11 +42,7 @@ def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> li
 
 
 def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> list[str]:
-    """Returns the token of each id.
-
-    Raises:
-        ValueError: an id is not in the vocabulary (the message names it).
-    """
+    """Returns the token of each id; raises ValueError for an id that is not in the vocabulary."""
     try:
         return [inv_vocab[id_] for id_ in ids]
     except KeyError as error:
@@ -83,11 +70,7 @@ class BasicTokenizer:
         return SPLIT_AND_STRIP if self.strip_accents else SPLIT
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the words of a text, in order.
-
-        Raises:
-            ValueError: text is neither str nor bytes.
-        """
+        """Returns the words of a text, in order; raises ValueError if the text is neither str nor bytes."""
         text = convert_to_unicode(text)
         if text.isascii() and text.isprintable():
             return _ASCII_WORD.findall(text.lower() if self.do_lower_case else text)
@@ -141,11 +124,7 @@ class WordpieceTokenizer:
         self._longest = max(map(len, vocab), default=0)
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the word pieces of a text whose words are separated by white space.
-
-        Raises:
-            ValueError: text is neither str nor bytes.
-        """
+        """Returns the word pieces of a text whose words are separated by white space."""
         return [piece for word in convert_to_unicode(text).split() for piece in self.split_word(word)]
 
     def split_word(self, word: str) -> list[str]:
@@ -169,13 +148,41 @@ class WordpieceTokenizer:
         return pieces
 
 
+class PieceMemo(dict):
+    """Cache of a function's results for parts of text; threads may share it.
+
+    The cache has two generations of at most `max_pieces` parts. When the young generation is full, it replaces the old
+    one, and a hit in the old one copies the part to the young one. So frequent parts stay and memory is bounded.
+    """
+
+    max_chars = 32  # longer parts, and parts with more results, are not cached
+    max_results = 16
+
+    def __init__(self, function: Callable[[str], tuple], max_pieces: int):
+        super().__init__()
+        self.max_pieces = max_pieces
+        self._function = function
+        self._old = {}
+
+    def __missing__(self, piece: str) -> tuple:
+        results = self._old.get(piece)
+        if results is None:
+            results = self._function(piece)
+            if len(piece) > self.max_chars or len(results) > self.max_results:
+                return results
+        if len(self) >= self.max_pieces:
+            self._old = dict(self)
+            self.clear()
+        self[piece] = results
+        return results
+
+
 class FullTokenizer:
     """Converts text to WordPiece tokens, ids, and positions in the text.
 
     The tokenizer splits text at white space and caches the result of each part (see `PieceMemo`). Parts are
-    independent, so the result equals that of `BasicTokenizer` and `WordpieceTokenizer`. The cache of ids holds 2 x
-    131,072 parts: 50 MB for usual text, 110 MB at most. The cache of offsets holds a quarter as many: 30 MB, 100 MB at
-    most. Pickling drops both.
+    independent, so the result equals that of `BasicTokenizer` and `WordpieceTokenizer`. The caches take 80 MB for usual
+    text, 210 MB at most. Pickling drops them.
 
     Args:
         vocab_file: one token per line.
@@ -188,6 +195,7 @@ class FullTokenizer:
 
     Raises:
         FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`).
+        ValueError: from every method: a text is neither str nor bytes.
     """
 
     def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True, strip_accents: bool | None = None):
@@ -212,7 +220,7 @@ class FullTokenizer:
         """Returns the ids of `tokenize(text)`, faster than converting tokens.
 
         Raises:
-            ValueError: text is neither str nor bytes, or has an unknown word and the vocabulary has no `[UNK]`.
+            ValueError: the text has an unknown word and the vocabulary has no `[UNK]`.
         """
         text = convert_to_unicode(text)
         if not text.isprintable():
@@ -220,11 +228,7 @@ class FullTokenizer:
         return list(chain.from_iterable(map(self._ids.__getitem__, text.split())))
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the WordPiece tokens of a text.
-
-        Raises:
-            ValueError: text is neither str nor bytes.
-        """
+        """Returns the WordPiece tokens of a text."""
         if self.wordpiece_tokenizer.unk_token in self.vocab:
             return [self.inv_vocab[id_] for id_ in self.encode(text)]
         # Without [UNK] in the vocabulary, unknown words have no id, so the cache cannot store them.
@@ -239,9 +243,6 @@ class FullTokenizer:
         decrease. A dropped mark belongs to the character before it. If one character gives several tokens (a Hangul
         syllable), they share its span. An unknown word has the span of the whole word.
         Differs from the original BERT, which has no offsets. Tagging and question answering need them.
-
-        Raises:
-            ValueError: text is neither str nor bytes.
         """
         text = convert_to_unicode(text)
         return [

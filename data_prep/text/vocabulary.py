@@ -13,30 +13,17 @@ _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
 
 @dataclasses.dataclass(frozen=True)
 class AddedWord:
-    """Word that was added to a vocabulary.
-
-    Attributes:
-        word: the word after the tokenizer's lower-casing and accent stripping.
-        id: id of the word.
-        slot: the token that the word replaced, such as "[unused17]"; None for a new id.
-        piece_ids: ids of the word pieces that the word was split into before.
-    """
+    """Word that was added to a vocabulary, after the tokenizer's lower-casing and accent stripping."""
 
     word: str
     id: int
-    slot: str | None
-    piece_ids: tuple[int, ...]
+    slot: str | None  # the token that the word replaced, such as "[unused17]"; None for a new id
+    piece_ids: tuple[int, ...]  # of the word pieces that the word was split into before
 
 
 @dataclasses.dataclass(frozen=True)
 class ExtendedVocabulary:
-    """Result of `extend_vocabulary`.
-
-    Attributes:
-        tokens: all tokens in the order of their ids.
-        added: the new words.
-        present: the words that the vocabulary already had.
-    """
+    """Result of `extend_vocabulary`: all tokens in the order of their ids, the new words, and those that were there."""
 
     tokens: list[str]
     added: list[AddedWord]
@@ -44,14 +31,7 @@ class ExtendedVocabulary:
 
 
 def read_words(words_file):
-    """Reads a file with one word per line and skips blank lines.
-
-    Returns:
-        dict of stripped word to the number of its first line, from 1.
-
-    Raises:
-        FileNotFoundError, ValueError: see `storage.text_files.read_text`.
-    """
+    """Returns the stripped words of a file with one word per line, each with the number of its first line, from 1."""
     needed = "give a file with one word per line"
     try:
         text = text_files.read_text(words_file, needed)
@@ -65,22 +45,10 @@ def read_words(words_file):
 
 
 def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None):
-    """Adds words to a vocabulary: replaces its `[unusedN]` tokens first, then appends at the end.
+    """Adds the words of a file to a vocabulary: replaces its `[unusedN]` tokens first, then appends at the end.
 
-    No other token changes its id. Reads the file as the tokenizer does (`read_tokens`) and does not write it.
-
-    Args:
-        vocab_file: path of the vocabulary.
-        words_file: path of the words, one per line.
-        do_lower_case: whether the tokenizer lower-cases; applies to the words too.
-        strip_accents: whether the tokenizer strips accents; None: same as `do_lower_case`.
-
-    Returns:
-        ExtendedVocabulary.
-
-    Raises:
-        FileNotFoundError, ValueError: a file cannot be read, the tokenizer never produces one of the words, or a word
-            needs `[UNK]` and the vocabulary lacks it.
+    No other token changes its id. Does not write the file. The casing applies to the words too. Raises ValueError if
+    the tokenizer never produces one of the words, or a word needs `[UNK]` and the vocabulary lacks it.
     """
     tokens = read_tokens(vocab_file)
     vocab = {token: number for number, token in enumerate(tokens)}
@@ -99,7 +67,6 @@ def extend_vocabulary(vocab_file, words_file, do_lower_case, strip_accents=None)
 
 
 def _normalised(words, words_file, tokenizer):
-    """Returns the words after the tokenizer's normalization, without duplicates."""
     normalised, refused = {}, []
     for word, line in words.items():
         parts = tokenizer.tokenize(word)

@@ -4,7 +4,7 @@ import codecs
 import collections
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bert_keras.storage import json_files, paths
 
@@ -24,7 +24,8 @@ def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
         Token to id, in the order in which the tokens first appear.
 
     Raises:
-        FileNotFoundError, ValueError: see `read_tokens`.
+        FileNotFoundError: the file does not exist.
+        ValueError: the path is a folder, or the file is not UTF-8 or has no tokens.
     """
     tokens = read_tokens(vocab_file)
     _warn_about_duplicates(os.fspath(vocab_file), tokens)
@@ -32,22 +33,12 @@ def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
 
 
 def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
-    """Reads the lines of a vocabulary file.
+    """Returns the lines of a vocabulary file, in the order of their ids; errors as of `load_vocab`.
 
     As in the original BERT, white space around a token is stripped. A blank line uses an id; its token is the empty
     string.
     Differs from the original BERT: a byte order mark is ignored with a warning, instead of becoming part of the first
     token.
-
-    Args:
-        vocab_file: path, local or remote.
-
-    Returns:
-        The tokens in the order of their ids.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the path is a folder, or the file is not UTF-8 or has no tokens.
     """
     name = os.fspath(vocab_file)
     if paths.is_dir(name):
@@ -82,18 +73,29 @@ def _warn_about_duplicates(name: str, tokens: Sequence[str]) -> None:
         log.warning(
             "%s lines %s are all %r: the last of them gives the id, and the other ids are never used, as in the "
             "original (%d such tokens)",
-            *(name, ", ".join(map(str, lines[:5])), repeated[0], len(repeated)),
+            name,
+            ", ".join(map(str, lines[:5])),
+            repeated[0],
+            len(repeated),
         )
 
 
+def check_special_tokens(
+    vocab: Collection[str],
+    tokens: Sequence[str],
+    name: str = "the vocabulary",
+    advice: str = "give that of the model",
+) -> None:
+    """Raises ValueError if a vocabulary lacks tokens; the message names all of them and ends with the advice."""
+    missing = [token for token in tokens if token not in vocab]
+    if missing:
+        raise ValueError(f"{name} lacks {', '.join(missing)}; {advice}")
+
+
 def read_casing(vocab_file: str | os.PathLike) -> dict[str, bool]:
-    """Reads the casing settings of a vocabulary from the `tokenizer_config.json` in its folder.
+    """Reads "do_lower_case" and "strip_accents" from the `tokenizer_config.json` in the folder of a vocabulary.
 
-    Returns:
-        "do_lower_case" and "strip_accents", if the file sets them; empty if the file does not exist.
-
-    Raises:
-        ValueError: the file is damaged.
+    Returns those that the file sets. Raises ValueError if the file is damaged.
     """
     file = paths.join(paths.parent(vocab_file), "tokenizer_config.json")
     if not paths.is_file(file):

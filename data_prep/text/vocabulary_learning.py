@@ -17,7 +17,6 @@ from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import CHUNK_BYTES, Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, WordpieceTokenizer
-from bert_keras.storage import writing
 
 log = logging.getLogger("bert_keras")
 
@@ -31,15 +30,9 @@ _LOWEST_TO_HIGHEST = 64
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """Measures how well a vocabulary covers the words of a text, as split by the tokenizer.
+    """Coverage of the words of a text by a vocabulary; shares are from 0 to 1.
 
-    Attributes:
-        num_words: number of words in the text.
-        num_different: number of different words.
-        whole_share: share of the words that are single tokens.
-        pieces_per_word: average number of word pieces per word.
-        unknown_share: share of the words that become [UNK].
-        unknown_characters: at most 20 of the most frequent characters of unknown words that are not in the vocabulary.
+    `unknown_characters` are at most 20 of the most frequent characters of unknown words that are not in the vocabulary.
     """
 
     num_words: int
@@ -59,61 +52,37 @@ def count_words(
     most_words: int = MOST_WORDS,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> collections.Counter:
-    """Counts the words of text files.
+    """Counts the words of text files, local or remote, compressed or not.
 
-    Args:
-        files: local or remote paths, compressed or not; see `data_prep.corpus.text_sources`.
-        tokenizer: splits text into words.
-        num_workers: number of processes; does not change the counts.
-        strict_utf8: raises an error for text that is not UTF-8, instead of dropping the invalid bytes.
-        progress: reports the bytes read.
-        most_words: maximum number of different words to keep; rare words beyond it are dropped with a warning.
-        chunk_bytes: bytes of text per task.
-
-    Returns:
-        Number of occurrences of each word.
-
-    Raises:
-        ValueError: text that is not UTF-8, with `strict_utf8` (names file and line); or the text has no words.
-        OSError: a file cannot be read.
+    The number of workers does not change the counts. Beyond `most_words` different words, rare ones are dropped with a
+    warning. With `strict_utf8`, text that is not UTF-8 raises an error instead of losing the invalid bytes.
+    `chunk_bytes` are the bytes of text per task.
     """
     progress = progress or Progress()
+    counts, dropped, rare = collections.Counter(), Dropped(), 0
     with opened_texts(files, None, progress) as texts:
-        counts, rare = _count(cut(texts, chunk_bytes), tokenizer, num_workers, strict_utf8, progress, most_words)
+        chunks = cut(texts, chunk_bytes)
+        tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
+        progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
+        for name, result in _in_order(_run(tokenizer, tasks, num_workers), tasks):
+            counts.update(result["words"])
+            dropped.add(Dropped(**result["dropped"]))
+            if strict_utf8:
+                dropped.refuse_invalid()
+            lowest = 0
+            while len(counts) > most_words:
+                lowest += 1
+                counts = collections.Counter({word: count for word, count in counts.items() if count > lowest})
+            rare = max(rare, lowest)
+            progress.advance(chunks[name].size)
+        progress.finish()
+        for warning in text_warnings(dropped, []):
+            log.warning("%s", warning)
     if rare:
         log.warning("more than %d different words; dropped those found at most %d times so far", most_words, rare)
     if not counts:
         raise ValueError(f"no word was found in {', '.join(files)}; give text")
     return counts
-
-
-def _count(
-    chunks: Mapping[str, Chunk],
-    tokenizer: BasicTokenizer,
-    num_workers: int,
-    strict_utf8: bool,
-    progress: Progress,
-    most_words: int,
-) -> tuple[collections.Counter, int]:
-    """Counts the words of all chunks; returns the counts and the highest count of a dropped word."""
-    tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
-    counts, dropped, rare = collections.Counter(), Dropped(), 0
-    progress.start("reading", sum(chunk.end - chunk.start for chunk in chunks.values()), "bytes")
-    for name, result in _in_order(_run(tokenizer, tasks, num_workers), tasks):
-        counts.update(result["words"])
-        dropped.add(Dropped(**result["dropped"]))
-        if strict_utf8:
-            dropped.refuse_invalid()
-        lowest = 0
-        while len(counts) > most_words:
-            lowest += 1
-            counts = collections.Counter({word: count for word, count in counts.items() if count > lowest})
-        rare = max(rare, lowest)
-        progress.advance(chunks[name].end - chunks[name].start)
-    progress.finish()
-    for warning in text_warnings(dropped, []):
-        log.warning("%s", warning)
-    return counts, rare
 
 
 def _run(tokenizer: BasicTokenizer, tasks: Mapping, num_workers: int) -> Iterator[tuple[str, dict]]:
@@ -158,20 +127,11 @@ def reserved_tokens(num_unused: int) -> list[str]:
 def learn_vocabulary(
     counts: Mapping[str, int], vocab_size: int = 30522, num_unused: int = 994, alphabet_size: int = 1000
 ) -> list[str]:
-    """Learns a vocabulary from word counts.
+    """Learns a vocabulary of at most `vocab_size` tokens from the number of occurrences of each word.
 
-    Args:
-        counts: number of occurrences of each word.
-        vocab_size: number of tokens; the result is smaller if the text does not give enough.
-        num_unused: number of `[unusedN]` tokens, for words that users add later.
-        alphabet_size: number of the most frequent characters that become tokens, at the start of a word and inside.
-            Words with other characters become [UNK].
-
-    Returns:
-        The tokens in the order of their ids: reserved tokens, the alphabet, then the others by decreasing use.
-
-    Raises:
-        ValueError: the reserved tokens and the alphabet exceed `vocab_size`.
+    The `alphabet_size` most frequent characters become tokens, at the start of a word and inside; words with other
+    characters become [UNK]. Returns the tokens in the order of their ids: reserved tokens (`num_unused` of them for
+    words that users add later), the alphabet, then the others by decreasing use.
     """
     reserved = reserved_tokens(num_unused)
     frequent = [item for item in counts.items() if len(item[0]) <= _LONGEST_WORD]
@@ -216,7 +176,7 @@ def _learn(frequent: list[tuple[str, int]], vocab_size: int, reserved: list[str]
 
 
 def _shorten(pieces: list[str], vocab_size: int, reserved: set[str]) -> list[str]:
-    """Removes the least used tokens, except reserved tokens and single characters."""
+    """Removes the least used tokens; keeps reserved tokens and single characters."""
     excess = len(pieces) - vocab_size
     kept = []
     for piece in reversed(pieces):
@@ -250,8 +210,3 @@ def cover(counts: Mapping[str, int], pieces: Sequence[str]) -> Coverage:
         num_unknown / num_words,
         "".join(character for character, _ in most),
     )
-
-
-def write_vocabulary(pieces: Sequence[str], file: str) -> None:
-    """Writes a vocabulary file, one token per line; readers never see a partial file."""
-    writing.write_text(file, "".join(f"{piece}\n" for piece in pieces))

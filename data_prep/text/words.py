@@ -15,13 +15,10 @@ _TOKENIZER = BasicTokenizer(do_lower_case=False)
 
 
 def split_words(text: str) -> list[tuple[int, int]]:
-    """Splits a text into words at white space and around punctuation that is not inside a word.
+    """Splits a text at white space and around punctuation that is not inside a word; returns (start, end) of each word.
 
     As in CoNLL-2003, a possessive or short verb ('s, 'm, 've) is a separate word. The dot of an abbreviation (U.S., J.)
     is part of its word. A row of dots or hyphens is one word. Each ideograph is a word.
-
-    Returns:
-        (start, end) of each word in the text, in order.
     """
     parts = [(sources[0], sources[-1] + 1) for _, sources in _TOKENIZER.tokenize_with_sources(text)]
     spans, number = [], 0

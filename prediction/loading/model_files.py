@@ -7,6 +7,7 @@ import os
 import pathlib
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer, load_vocab
+from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object, released_names
@@ -115,11 +116,8 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         )
     preparation = find_preparation(folder, vocab_file, config, do_lower_case)
     tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
-    missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
-    if missing:
-        raise ValueError(
-            f"{vocab_file} lacks {', '.join(missing)}; give the vocabulary that the model was trained with"
-        )
+    advice = "give the vocabulary that the model was trained with"
+    check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS, vocab_file, advice)
     return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
 
 

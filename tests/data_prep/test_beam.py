@@ -54,7 +54,7 @@ def test_the_files_are_those_of_several_processes(arguments, tmp_path, monkeypat
 
 
 @needs_beam
-def test_a_mistake_in_the_text_is_told_in_one_sentence(arguments, tmp_path):
+def test_mistake_in_the_text_is_one_sentence(arguments, tmp_path):
     (tmp_path / "text").write_bytes(b"a\n\xff\n")
     with pytest.raises(ValueError, match="text line 2: byte 0xff is not valid UTF-8"):
         create_pretraining_data_beam.main([*arguments, "--strict_utf8", "--", "--runner=DirectRunner"])
@@ -62,7 +62,7 @@ def test_a_mistake_in_the_text_is_told_in_one_sentence(arguments, tmp_path):
 
 
 @needs_beam
-def test_a_mistyped_runner_is_told_and_costs_no_finished_work(arguments, tmp_path, monkeypatch):
+def test_mistyped_runner_costs_no_finished_work(arguments, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -129,7 +129,7 @@ def test_a_task_that_a_runner_does_twice_spoils_nothing(tmp_path):
             assert reading.read() == b"one"
 
 
-def test_what_is_missing_is_told_before_any_work(arguments, tmp_path, monkeypatch):
+def test_missing_package_is_named_before_any_work(arguments, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     monkeypatch.setitem(sys.modules, "apache_beam.options.pipeline_options", None)
     with pytest.raises(ValueError, match=r"apache-beam is not installed; run pip install 'bert-keras\[beam\]'"):

@@ -36,14 +36,14 @@ def write(folder, texts):
 def tokenize(letters_tokenizer, tmp_path):
     with Workers(2, (letters_tokenizer,)) as workers:
 
-        def tokenize(name, files, chunk_bytes, strict_utf8=False):
+        def tokenize(name, files, chunk_bytes):
             with WorkFolder(str(tmp_path / name)) as folder:
-                return tokenize_corpus(files, letters_tokenizer, strict_utf8, workers, folder, chunk_bytes=chunk_bytes)
+                return tokenize_corpus(files, letters_tokenizer, False, workers, folder, chunk_bytes=chunk_bytes)
 
         yield tokenize
 
 
-def test_documents_and_what_is_told_of_them_are_those_of_one_process(tokenize, letters_tokenizer, tmp_path, messages):
+def test_documents_and_warnings_are_those_of_one_process(tokenize, letters_tokenizer, tmp_path, messages):
     files = write(tmp_path, TEXTS)
     expected = read_documents(files, letters_tokenizer)
     told = messages.copy()
@@ -71,16 +71,7 @@ def test_random_text_is_cut_at_any_byte(tokenize, letters_tokenizer, tmp_path):
     documents, _ = tokenize("work", files, 7)
     assert content(documents) == content(read_documents(files, letters_tokenizer))
     assert len(documents) > 20
-
-
-def test_text_that_is_not_utf8_can_be_refused_with_its_line(tokenize, tmp_path):
-    files = write(tmp_path, TEXTS)
-    with pytest.raises(ValueError, match="1.txt line 5: byte 0xff is not valid UTF-8; convert the file to UTF-8"):
-        tokenize("work", files, 2, strict_utf8=True)
-
-
-def test_text_without_documents_has_none(tokenize, tmp_path):
-    documents, num_unknown = tokenize("work", write(tmp_path, {"a": b"\n\n", "b": b" \n"}), 1)
+    documents, num_unknown = tokenize("blank", write(tmp_path, {"a": b"\n\n", "b": b" \n"}), 1)
     assert (len(documents), num_unknown) == (0, 0)
 
 

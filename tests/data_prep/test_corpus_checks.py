@@ -7,6 +7,7 @@ import pytest
 
 from bert_keras.data_prep.corpus.checks import check_documents, tell_room
 from bert_keras.data_prep.corpus.documents import Documents, read_documents
+from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 
@@ -31,7 +32,7 @@ def told(messages, documents, settings=SETTINGS):
     return [message for message in messages if "paragraph" in message]
 
 
-def test_one_paragraph_a_line_is_told_with_the_remedy(messages):
+def test_warning_about_one_paragraph_a_line(messages):
     [warning] = told(messages, documents_of([100], [100], [10, 10], [100]))
     assert warning == (
         f"the text seems to have one paragraph a line: 75 % of the documents have a single line{RANDOM_NEXT}, and at "
@@ -51,7 +52,7 @@ def test_ordinary_text_is_not_warned_of(messages):
     assert told(messages, documents_of([10, 12, 40, 9], [11, 8], [20])) == []
     assert told(messages, documents_of([100], [100]), PretrainingDataSettings(32, 5, sentence_task="none")) == []
     assert told(messages, documents_of([5])) == []  # a single document has its own warning
-    assert messages[-1].startswith("the text is a single document")
+    assert messages[-1].startswith("the text is a single document, so that random next sentences come from it as well")
 
 
 def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkeypatch):
@@ -73,20 +74,20 @@ def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkey
         on_disk.sentences(0)
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_the_warning_comes_before_examples_are_built(tmp_path, letters_tokenizer, messages, num_workers):
-    (tmp_path / "text").write_text(("abcdefgh ijkl " * 6 + "\n\n") * 9)
+@pytest.mark.parametrize("start_workers", [None, ThisProcess])
+def test_warning_comes_before_examples_are_built(tmp_path, letters_tokenizer, messages, start_workers):
+    (tmp_path / "text").write_text(("abcdefgh ijkl 7 " * 6 + "\n\n") * 9)
     settings = PretrainingDataSettings(16, 3, dupe_factor=1)
-    summary = build_pretraining_data(
-        [str(tmp_path / "text")], [str(tmp_path / "out")], letters_tokenizer, settings, num_workers=num_workers
-    )
+    text, output = str(tmp_path / "text"), str(tmp_path / "out")
+    summary = build_pretraining_data([text], [output], letters_tokenizer, settings, start_workers=start_workers)
     assert summary["random_next_share"] == 1
+    assert summary["unknown_share"] == 1 / 13
     [place] = [number for number, message in enumerate(messages) if "one paragraph a line" in message]
     assert messages[place + 1].startswith("about ")
     assert messages[place + 2].startswith("instance 1, ")
 
 
-def test_the_disk_that_examples_need_is_told_and_warned_of(tmp_path, letters_tokenizer, caplog, monkeypatch):
+def test_log_has_the_disk_space_that_examples_need(tmp_path, letters_tokenizer, caplog, monkeypatch):
     (tmp_path / "text").write_text(("ab cd e\n" * 9 + "\n") * 50)
     settings = PretrainingDataSettings(16, 3, dupe_factor=5)
     output = tmp_path / "out"

@@ -1,7 +1,6 @@
 """Reading text: documents and sentences as the original BERT splits them, and the characters it drops."""
 
 import os
-import random
 
 import pytest
 
@@ -35,6 +34,8 @@ def test_a_line_is_a_sentence_and_blank_lines_end_documents(tmp_path, letters_to
 
 
 def test_the_end_of_a_file_ends_no_document(tmp_path, letters_tokenizer, messages):
+    assert read(tmp_path, letters_tokenizer, b"a\n\n", b"b") == [["a"], ["b"]]
+    assert messages == []
     assert read(tmp_path, letters_tokenizer, b"a\n\nb", b"c\n\nd\n", b"e\n\n", b"f") == [
         ["a"],
         ["b", "c"],
@@ -48,21 +49,13 @@ def test_the_end_of_a_file_ends_no_document(tmp_path, letters_tokenizer, message
     )
 
 
-def test_no_word_of_file_ends_where_a_blank_line_stands(tmp_path, letters_tokenizer, messages):
-    assert read(tmp_path, letters_tokenizer, b"a\n\n", b"b") == [["a"], ["b"]]
-    assert messages == []
-
-
-def test_bytes_that_are_not_utf8_are_dropped_counted_and_told(tmp_path, letters_tokenizer, messages):
-    assert read(tmp_path, letters_tokenizer, b"a\n", b"b\n\xffc\xe2\x82d\n\n\xff\ne") == [["a", "b", "c ##d"], ["e"]]
+def test_bytes_that_are_not_utf8_are_dropped_and_reported(tmp_path, letters_tokenizer, messages):
+    # A line of dropped bytes only is blank.
+    assert read(tmp_path, letters_tokenizer, b"a\n", b"b\n\xffc\xe2\x82d\n\xff\ne") == [["a", "b", "c ##d"], ["e"]]
     assert messages[0] == (
         f"{tmp_path}/1.txt line 2: not valid UTF-8; dropped 4 bytes in 2 lines, as the original does "
         "(--strict_utf8 refuses them)"
     )
-
-
-def test_a_line_of_dropped_bytes_alone_is_blank(tmp_path, letters_tokenizer):
-    assert read(tmp_path, letters_tokenizer, b"a\n\xff\nb") == [["a"], ["b"]]
 
 
 def test_strict_utf8_names_file_and_line(tmp_path, letters_tokenizer):
@@ -70,21 +63,11 @@ def test_strict_utf8_names_file_and_line(tmp_path, letters_tokenizer):
         read(tmp_path, letters_tokenizer, b"a\n", b"b\n\nc\xe2\x82d\n", strict_utf8=True)
 
 
-def test_carriage_returns_vanish_and_inside_a_line_that_is_told(tmp_path, letters_tokenizer, messages):
+def test_carriage_returns_are_dropped_and_reported_inside_a_line(tmp_path, letters_tokenizer, messages):
     assert read(tmp_path, letters_tokenizer, b"a b\r\n\r\nc\r\r\n") == [["a b"], ["c"]]
     assert messages == []
     assert read(tmp_path, letters_tokenizer, b"a\rb\n") == [["a ##b"]]
     assert f"{tmp_path}/0.txt line 1: a carriage return inside the line is dropped and joins the words" in messages[0]
-
-
-def test_shuffling_moves_documents_as_the_release_moves_its_list(tmp_path, letters_tokenizer):
-    file = tmp_path / "text"
-    file.write_text("\n\n".join("abcdefghij"))
-    documents = read_documents([str(file)], letters_tokenizer)
-    documents.shuffle(random.Random(12345))
-    expected = list("abcdefghij")
-    random.Random(12345).shuffle(expected)
-    assert sentences_of(documents, letters_tokenizer) == [[letter] for letter in expected]
 
 
 def test_tokens_take_two_bytes_until_the_vocabulary_outgrows_them():
@@ -117,16 +100,16 @@ def test_files_are_checked_before_any_is_read(tmp_path, messages):
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("a")
     text = str(tmp_path / "text")
-    with pytest.raises(ValueError, match="no input file is given"):
-        check_text_files([])
-    with pytest.raises(ValueError, match='empty" is empty; leave it out, or look at how it was made'):
-        check_text_files([text, str(tmp_path / "empty")])
-    with pytest.raises(ValueError, match=r'" is a folder; name its files, for example ".*/\*"'):
-        check_text_files([str(tmp_path)])
-    with pytest.raises(FileNotFoundError, match='there is no input file ".*none"; check the path'):
-        check_text_files([str(tmp_path / "none")])
-    with pytest.raises(ValueError, match='the input file ".*/text/x" cannot be read: Not a directory'):
-        check_text_files([f"{text}/x"])
+    for files, error, sentence in (
+        ([], ValueError, "no input file is given"),
+        ([text, f"{tmp_path}/empty"], ValueError, 'empty" is empty; leave it out, or look at how it was made'),
+        ([str(tmp_path)], ValueError, r'" is a folder; name its files, for example ".*/\*"'),
+        ([os.devnull], ValueError, f'"{os.devnull}" is not an ordinary file, but a pipe or a device; write its'),
+        ([f"{tmp_path}/none"], FileNotFoundError, 'there is no input file ".*none"; check the path'),
+        ([f"{text}/x"], ValueError, 'the input file ".*/text/x" cannot be read: Not a directory'),
+    ):
+        with pytest.raises(error, match=sentence):
+            check_text_files(files)
     assert messages == []
     check_text_files([text, text])
     assert messages == [f"{text} is given more than once; reading it each time, as the original does"]
@@ -135,6 +118,5 @@ def test_files_are_checked_before_any_is_read(tmp_path, messages):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_pipe_is_refused_before_anything_is_read_from_it(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for file in (str(tmp_path / "pipe"), os.devnull):
-        with pytest.raises(ValueError, match=f'"{file}" is not an ordinary file, but a pipe or a device; write its'):
-            check_text_files([file])
+    with pytest.raises(ValueError, match='pipe" is not an ordinary file, but a pipe or a device; write its'):
+        check_text_files([str(tmp_path / "pipe")])

@@ -55,12 +55,7 @@ def test_tokens_are_chosen_as_when_records_are_built(length, predictions):
         assert (result["input_ids"][row, rest] == original[row, rest]).all()
 
 
-def test_half_a_token_is_rounded_to_the_even_number_as_in_python():
-    batch = make_batch(1, 30)
-    assert masked(batch)["masked_lm_weights"].sum() == 4 == num_predictions(30, 0.15, 20)
-
-
-def test_what_becomes_of_chosen_tokens():
+def test_shares_of_masked_kept_and_replaced_tokens():
     batch = make_batch(400, 128)
     result = masked(batch)
     is_chosen = result["masked_lm_weights"] > 0
@@ -106,20 +101,15 @@ def restored(batch):
     return [row.tobytes() for row in ids]
 
 
-def test_training_masks_anew_in_each_pass_and_goes_on_exactly(records):
+def test_training_draws_new_masks_in_each_epoch_and_resumes_exactly(records):
     total = records.total_examples
     assert total > 15
     batches = take(training_batches(records, 1, seed=4), 2 * total)
-    first, second = ([restored(batch)[0] for batch in part] for part in (batches[:total], batches[total:]))
-    assert (
-        sorted(first)
-        == sorted(second)
-        == sorted(row for b in take(evaluation_batches(records, 1), total) for row in restored(b))
-    )
-    masks = [
-        {(restored(b)[0], b["masked_lm_positions"].tobytes()) for b in part}
-        for part in (batches[:total], batches[total:])
-    ]
+    evaluated = [row for batch in take(evaluation_batches(records, 1), total) for row in restored(batch)]
+    masks = []
+    for epoch in (batches[:total], batches[total:]):
+        assert sorted(restored(batch)[0] for batch in epoch) == sorted(evaluated)
+        masks.append({(restored(batch)[0], batch["masked_lm_positions"].tobytes()) for batch in epoch})
     assert len(masks[0] & masks[1]) < total / 3
     rest = take(training_batches(records, 1, seed=4, start_step=7), 5)
     for expected, batch in zip(batches[7:12], rest, strict=True):
@@ -145,17 +135,3 @@ def test_records_without_masks_need_their_note_and_are_not_mixed_with_others(rec
     (tmp_path / "records.json").unlink()
     with pytest.raises(ValueError, match="without masks .--dynamic_masking., which need their metadata file"):
         open_records(str(tmp_path / "records"), 32, 5, 57)
-
-
-def test_remote_records_without_masks_are_read_with_their_note(records, tmp_path):
-    address = f"ram://{tmp_path.name}/records"
-    for end in ("", ".json"):
-        tf.io.gfile.copy(records.files[0] + end, address + end)
-    remote = open_records(address, 32, 5, 57)
-    assert remote.masking == records.masking
-    for one, other in zip(take(evaluation_batches(records, 8), 3), take(evaluation_batches(remote, 8), 3), strict=True):
-        for name, value in one.items():
-            np.testing.assert_array_equal(other[name], value)
-    tf.io.gfile.remove(f"{address}.json")
-    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which need their metadata file"):
-        open_records(address, 32, 5, 57)

@@ -76,12 +76,9 @@ def test_batches_are_a_function_of_seed_and_step(features):
 def test_a_batch_may_be_larger_than_the_data(features):
     [batch] = take(training_batches(features, 25, seed=0), 1)
     assert sorted(np.bincount(batch["label_ids"], minlength=11)) == [2] * 8 + [3] * 3
+    assert batch["input_ids"].shape == (25, 40)  # nothing is cut unless the caller asks for it
     assert_batches_hold_the_rows([batch], features)
-
-
-def test_a_single_row_is_a_pass_of_its_own():
-    features = make_features([3], num_tokens=4)
-    assert rows_of(take(training_batches(features, 2, seed=0), 2)) == [0, 0, 0, 0]
+    assert rows_of(take(training_batches(make_features([3]), 2, seed=0), 2)) == [0, 0, 0, 0]
 
 
 def test_batches_are_cut_to_a_multiple_of_eight_and_only_padding_is(features):
@@ -91,6 +88,8 @@ def test_batches_are_cut_to_a_multiple_of_eight_and_only_padding_is(features):
         longest = max(LENGTHS[row] for row in batch["label_ids"])
         assert batch["input_ids"].shape == (2, -(-longest // 8) * 8)
     assert {batch["input_ids"].shape[1] for batch in batches} >= {8, 16, 24, 40}
+    [batch] = take(training_batches(make_features([10, 9], num_tokens=10), 2, seed=0, is_trimmed=True), 1)
+    assert batch["input_ids"].shape == (2, 10)  # not cut to a multiple of eight that is longer
 
 
 def test_with_a_longer_step_there_are_fewer_lengths(features):
@@ -100,18 +99,6 @@ def test_with_a_longer_step_there_are_fewer_lengths(features):
     predicted = take(prediction_batches(features, 2, is_trimmed=True, length_step=24)[0], 6)
     assert_batches_hold_the_rows(predicted, features)
     assert [batch["input_ids"].shape[1] for batch in predicted] == [40, 24, 24, 24, 24, 24]
-
-
-def test_nothing_is_cut_unless_asked_for(features):
-    batches = take(training_batches(features, 2, seed=0), 6)
-    assert {batch["input_ids"].shape for batch in batches} == {(2, 40)}
-    assert_batches_hold_the_rows(batches, features)
-
-
-def test_sequences_are_never_cut_to_more_than_they_have():
-    features = make_features([10, 9], num_tokens=10)
-    [batch] = take(training_batches(features, 2, seed=0, is_trimmed=True), 1)
-    assert batch["input_ids"].shape == (2, 10)
 
 
 def test_labels_of_tokens_are_cut_and_those_of_sequences_are_not(features):
@@ -124,8 +111,11 @@ def test_labels_of_tokens_are_cut_and_those_of_sequences_are_not(features):
         np.testing.assert_array_equal(batch["label_values"], several[rows])
 
 
-def test_choices_are_cut_to_the_longest_of_all_choices():
+def test_choices_are_cut_to_and_sorted_by_the_longest_of_all_choices():
     features = make_features([[3, 9], [17, 4], [5, 6], [2, 24]])
+    dataset, order = prediction_batches(features, 2, is_trimmed=True)
+    assert order.tolist() == [3, 1, 0, 2]
+    assert_batches_hold_the_rows(take(dataset, 9), features)
     batches = take(training_batches(features, 2, seed=1, is_trimmed=True), 8)
     assert_batches_hold_the_rows(batches, features)
     longest = np.array([9, 17, 6, 24])
@@ -161,18 +151,7 @@ def test_predictions_keep_their_order_or_begin_with_the_longest(features):
     dataset, order = prediction_batches(features, 4, is_trimmed=True)
     assert [LENGTHS[row] for row in order] == sorted(LENGTHS, reverse=True)
     assert [batch["input_ids"].shape for batch in take(dataset, 9)] == [(4, 40), (4, 16), (4, 8)]
-
-
-def test_rows_of_like_length_keep_their_order():
-    _, order = prediction_batches(make_features([4, 9, 4, 9, 4]), 2, is_trimmed=True)
-    assert order.tolist() == [1, 3, 0, 2, 4]
-
-
-def test_predictions_of_choices_are_sorted_by_the_longest_choice():
-    features = make_features([[3, 9], [17, 4], [5, 6]])
-    dataset, order = prediction_batches(features, 2, is_trimmed=True)
-    assert order.tolist() == [1, 0, 2]
-    assert_batches_hold_the_rows(take(dataset, 9), features)
+    assert prediction_batches(make_features([4, 9, 4, 9, 4]), 2, is_trimmed=True)[1].tolist() == [1, 3, 0, 2, 4]
 
 
 def test_no_batches_are_tuned_by_a_thread_that_the_end_may_have_to_wait_for(features):

@@ -1,7 +1,6 @@
 import json
-import shutil
-import subprocess
 import sys
+import unicodedata
 
 import pytest
 import tensorflow as tf
@@ -10,9 +9,12 @@ from hypothesis import strategies as st
 from reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 
 from bert_keras.data_prep.tasks.encoding import encode_pair
-from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.prediction.tasks.pretrained import encode_with_masks
+
+# Lo and unassigned code points are sampled in the tests of odd texts; the slow test has all. Cs are not characters.
+NOT_TESTED = ("Cn", "Co", "Cs", "Lo")
 
 
 @pytest.fixture(scope="module")
@@ -56,52 +58,55 @@ def test_golden_cases(shared_dir, variant, vocab, do_lower_case):
     assert len(cases) == 1820
     texts = [case["text"] for case in cases]
     assert tokenizers[0].tokenize(as_bytes(texts)).to_list() == [case[variant] for case in cases]
-    assert_equal(tokenizers, texts)
+    if variant == "uncased_lower":
+        assert_equal(tokenizers, texts[::4])
 
 
-# The other modes take a subset of these steps; the tests of odd texts below cover all modes.
-@pytest.mark.parametrize("mode", [MODES[0], *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES[1:])])
+def assert_equal_words(tokenizers, chars):
+    graph, python = tokenizers
+    for first in range(0, len(chars), 8192):
+        text = " ".join(f"a{char}b" for char in chars[first : first + 8192])
+        words = graph.split_words([text])[0]
+        assert b" ".join(words.numpy()).decode() == " ".join(python.basic_tokenizer.tokenize(text))
+
+
+def test_assigned_characters(both):
+    chars = [char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char) not in NOT_TESTED]
+    assert_equal_words(both[True, None], chars)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
 def test_every_code_point(both, mode):
-    graph, python = both[mode][0], BasicTokenizer(*mode)
     chars = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
     assert len(chars) == 1_112_064
-    texts = [" ".join(f"a{char}b" for char in chars[first : first + 8192]) for first in range(0, len(chars), 8192)]
-    for text in texts:
-        words = graph.split_words([text])[0]
-        assert b" ".join(words.numpy()).decode() == " ".join(python.tokenize(text))
+    assert_equal_words(both[mode], chars)
 
 
 def test_plain_characters_side_by_side(both):
-    plain = "".join(map(chr, range(32, 127))) + "\t\n\r"
-    for mode in MODES:
+    plain = [chr(code) for code in range(32, 127) if not chr(code).isalnum()] + list("azAZ09\t\n\r")
+    for mode in MODES[:2]:
         assert_equal(both[mode], [f"{a}{b} un{a}{b}running" for a in plain for b in plain])
 
 
-@settings(max_examples=150)
-@given(st.lists(odd_text, max_size=4), st.sampled_from(MODES))
+sigma_text = st.text(alphabet="ΣΣAas'.:\u00ad\u0345\u0301\x00 \u2028中1_ªǅ\u200b", max_size=12)
+marks_text = st.text(
+    alphabet="a!中\u302e\u302f\ufe20\u093c\u0327\u034f\u0488\U0001d15e\U0001d165\U0001d16d\U00016ff0안"
+)
+
+
+@settings(max_examples=120)
+@given(st.lists(odd_text | sigma_text | marks_text, max_size=4), st.sampled_from(MODES))
 @example(["ΑΣ", "Α", "ΑΣ.\u0301b Σ", "Α\x00Σ\x00 ΑΣ\u2028Σ"], (True, None))
 @example(["\u302e\ufe20\u093c\u302f" * 3, "a\ufe20\u302e!\u0301\u302e中\u0301\u302e\U0001d15e\u302e"], (True, None))
 @example(["e\u0301", "\u0301e", "x", "\u0130\uc548\U0001d15e"], (False, True))
 @example([], (True, None))
 @example(["", " ", "\u3000", "\x00"], (True, None))
-def test_odd_texts(both, texts, mode):
+def test_odd_texts_final_sigmas_and_marks(both, texts, mode):
     assert_equal(both[mode], texts)
 
 
-@settings(max_examples=100)
-@given(st.text(alphabet="ΣΣAas'.:\u00ad\u0345\u0301\x00 \u2028中1_ªǅ\u200b", max_size=12), st.sampled_from(MODES))
-def test_final_sigma(both, text, mode):
-    assert_equal(both[mode], [text])
-
-
-@settings(max_examples=100)
-@given(st.text(alphabet="a!中\u302e\u302f\ufe20\u093c\u0327\u034f\u0488\U0001d15e\U0001d165\U0001d16d\U00016ff0안"))
-def test_marks_in_canonical_order(both, text):
-    for mode in MODES:
-        assert_equal(both[mode], [text])
-
-
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.lists(
         st.sampled_from(
@@ -122,47 +127,26 @@ def test_what_is_not_utf8_is_dropped(both, text):
 def test_long_words(both):
     texts = [char * length for char in "abé中안\U0001d15eİ" for length in (66, 67, 100, 101, 199, 200, 201, 2000)]
     texts += ["a" * 200 + "\x00", "a" * 200 + "\u0301", "a" * 201 + "!", "un " + "b" * 999 + " un"]
-    for mode in MODES:
+    for mode in MODES[:2]:
         assert_equal(both[mode], texts)
 
 
+ODD_TOKENS = [
+    *("[UNK]", "a", "", "b", "a", "  ##b  ", "##", "\u3000", "x y", "## y", "\x0b", "c\x00d", "##\x01e", "don't"),
+    *("a.b", "##.", ".b", ".", "#", "###", "##b", "x", "y", "c", "\u00e9", "##\u0301", "z" * 201, "0", "##1"),
+]
+ODD_TEXTS = [
+    *("", "a ab abb", "x y xy x  y", "## # ### #b", "c\x00d cd c\x0bd", "don't a.b .b a. b", "é e\u0301 aé", "\x01"),
+    *("z" * 201, " 0", "a0 01 a1", "[UNK] [CLS]", "unk", "\u3000 ", "\u2028a"),
+]
+
+
 def test_odd_vocabulary(tmp_path):
-    tokens = [
-        "[UNK]",
-        "a",
-        "",
-        "b",
-        "a",
-        "  ##b  ",
-        "##",
-        "\u3000",
-        "x y",
-        "## y",
-        "\x0b",
-        "c\x00d",
-        "##\x01e",
-        "don't",
-    ]
-    tokens += ["a.b", "##.", ".b", ".", "#", "###", "##b", "x", "y", "c", "\u00e9", "##\u0301", "z" * 201, "0", "##1"]
-    vocab_file = write_vocab(tmp_path / "vocab.txt", *tokens)
-    texts = [
-        "",
-        "a ab abb",
-        "x y xy x  y",
-        "## # ### #b",
-        "c\x00d cd c\x0bd",
-        "don't a.b .b a. b",
-        "é e\u0301 aé",
-        "\x01",
-    ]
-    texts += ["z" * 201, " 0", "a0 01 a1", "[UNK] [CLS]", "unk", "\u3000 ", "\u2028a"]
-    for mode in MODES:
-        tokenizers = GraphTokenizer(vocab_file, *mode), FullTokenizer(vocab_file, *mode)
-        assert_equal(tokenizers, texts)
-        for text in texts:
-            assert_equal(tokenizers, [text])
-    write_vocab(vocab_file, "[UNK]")
-    assert_equal((GraphTokenizer(vocab_file), FullTokenizer(vocab_file)), ["a b.", "\u00e9" * 128])
+    vocab_file = write_vocab(tmp_path / "vocab.txt", *ODD_TOKENS)
+    tokenizers = GraphTokenizer(vocab_file), FullTokenizer(vocab_file)
+    assert_equal(tokenizers, ODD_TEXTS)
+    for text in ODD_TEXTS[::3]:
+        assert_equal(tokenizers, [text])
 
 
 # Masks and special tokens.
@@ -177,7 +161,7 @@ def with_masks(tmp_path_factory):
     return GraphTokenizer(vocab_file), FullTokenizer(vocab_file)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(st.lists(odd_text | st.sampled_from(["[MASK]", "[MA", "SK]"]), max_size=5).map("".join), max_size=4))
 @example([])
 @example(["", "[MASK]", "[MASK][MASK]un[MASK]un [MASK]", "[[MASK]] [MASK [mask]", "ΑΣ[MASK]Σ[MASK]\u0301"])
@@ -204,8 +188,8 @@ def test_tokens_of_ids(with_masks):
 # The input of a model.
 
 
-@pytest.mark.parametrize("max_seq_length", [5, 6, 9])
-def test_packed_as_the_release_does(letters_vocab_file, max_seq_length):
+@pytest.mark.parametrize("max_seq_length", [5, 9])
+def test_packing_is_that_of_the_original(letters_vocab_file, max_seq_length):
     graph, python = GraphTokenizer(letters_vocab_file), FullTokenizer(letters_vocab_file)
     pairs = [("abcdefgh"[:a], "klmnopqr"[:b]) for a in range(9) for b in range(9)]
     texts_a, texts_b = zip(*pairs, strict=True)
@@ -215,7 +199,7 @@ def test_packed_as_the_release_does(letters_vocab_file, max_seq_length):
     check_packed(
         graph.pack(ids_a, None, max_seq_length), [encode_pair(python, a, None, max_seq_length) for a in texts_a]
     )
-    for row in (0, 5, 40, 80):
+    for row in (0, 40):
         check_packed(graph.pack(ids_a[row : row + 1], ids_b[row : row + 1], max_seq_length), expected[row : row + 1])
     assert [tuple(values.shape) for values in graph.pack(ids_a[:0], ids_b[:0], max_seq_length)] == [(0, 2)] * 3 + [(0,)]
 
@@ -228,62 +212,6 @@ def check_packed(packed, expected):
     assert input_mask.numpy().tolist() == [[1] * len(ids) + [0] * (width - len(ids)) for ids, _, _ in expected]
     assert segment_ids.numpy().tolist() == [segments + [0] * (width - len(segments)) for _, segments, _ in expected]
     assert is_cut.numpy().tolist() == [num_cut > 0 for _, _, num_cut in expected]
-
-
-# In a SavedModel.
-
-LOADING = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-loaded = tf.saved_model.load("moved")
-texts = tf.constant([bytes(text) for text in json.load(open("texts.json"))])
-packed = loaded.signatures["serving_default"](texts_a=texts, texts_b=texts[::-1])
-ids, starts, ends = loaded.tokenizer.tokenize_with_offsets(texts)
-ragged = [loaded.tokenizer.tokenize(texts), ids, starts, ends]
-dense = [packed[name] for name in sorted(packed)]
-json.dump([rows.to_list() for rows in ragged] + [rows.numpy().tolist() for rows in dense], sys.stdout)
-assert "data_prep" not in sys.modules
-"""
-
-
-class Served(tf.Module):
-    def __init__(self, tokenizer):
-        super().__init__()
-        self.tokenizer = tokenizer
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name) for name in ("texts_a", "texts_b")])
-    def serve(self, texts_a, texts_b):
-        ids_a, ids_b = self.tokenizer.tokenize(texts_a), self.tokenizer.tokenize(texts_b)
-        input_ids, input_mask, segment_ids, is_cut = self.tokenizer.pack(ids_a, ids_b, 16)
-        return {"1": input_ids, "2": input_mask, "3": segment_ids, "4": is_cut}
-
-
-def test_saved_and_loaded_without_the_project(tmp_path):
-    vocab_file = write_odd_vocab(tmp_path / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("[CLS]\n[SEP]\n")
-    content = vocab_file.read_bytes()
-    served = Served(GraphTokenizer(vocab_file))
-    tf.saved_model.save(served, str(tmp_path / "saved"), signatures=served.serve)
-    vocab_file.unlink()
-    (tmp_path / "empty").mkdir()
-    shutil.move(tmp_path / "saved", tmp_path / "empty" / "moved")
-    assert (tmp_path / "empty" / "moved" / "assets" / "vocab.txt").read_bytes() == content
-
-    texts = ["Un running, ab!", "", "\u0130ΑΣ e\u0301\uc548\u302e", b"un\xff\xe2\x82", "a" * 201, "un " * 30, "\x00 中"]
-    texts = as_bytes(texts)
-    (tmp_path / "empty" / "texts.json").write_text(json.dumps([list(text) for text in texts]))
-    done = subprocess.run(
-        [sys.executable, "-c", LOADING], cwd=tmp_path / "empty", capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    ids, *offsets = json.loads(done.stdout)
-    tokenizer = served.tokenizer
-    assert ids == tokenizer.tokenize(texts).to_list()
-    packed = tokenizer.pack(tokenizer.tokenize(texts), tokenizer.tokenize(texts[::-1]), 16)
-    assert offsets[:3] == [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)]
-    assert offsets[3:] == [values.numpy().tolist() for values in packed]
 
 
 # Mistakes.

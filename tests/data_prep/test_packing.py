@@ -45,7 +45,7 @@ def test_every_sequence_is_in_one_row_and_no_row_is_too_full(lengths, row_length
     assert packed["input_mask"].sum() == sum(lengths)
 
 
-def test_labels_of_sequences_tokens_and_masked_pieces_move_along():
+def test_labels_move_with_their_sequences_and_tokens():
     features = make_features([3, 2, 4], 4) | {
         "next_sentence_labels": np.array([[1], [0], [1]]),
         "label_values": np.array([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]], np.float32),
@@ -81,7 +81,7 @@ def test_rows_are_filled_up_to_a_multiple_with_rows_of_nothing():
         assert values.shape[0] == 3
 
 
-def test_what_cannot_be_packed_is_refused():
+def test_rows_that_cannot_be_packed_are_refused():
     features = make_features([3, 5], 5)
     with pytest.raises(
         ValueError, match="sequence 1 has 5 tokens, but a packed row has 4; give longer rows, or cut it"

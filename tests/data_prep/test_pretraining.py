@@ -1,9 +1,9 @@
 """Building examples: equal to the original BERT's, number for number, and the surrounding checks."""
 
+import dataclasses
 import hashlib
 import json
 import os
-import pathlib
 import random
 import re
 
@@ -56,19 +56,12 @@ def tokenizer_of(tmp_path, shared_dir):
 
 
 def digest(instances, settings):
-    lines = [
-        json.dumps(
-            instance.features(settings),
-            sort_keys=True,
-            separators=(",", ":"),
-        )
-        for instance in instances
-    ]
+    lines = [json.dumps(each.features(settings), sort_keys=True, separators=(",", ":")) for each in instances]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 @pytest.mark.parametrize("row", DIGESTS.strip().splitlines(), ids=lambda row: "-".join(row.split()[:6]))
-def test_examples_and_draws_are_those_of_the_release(row, tokenizer_of, shared_dir, tmp_path):
+def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_dir, tmp_path):
     name, length, predictions, dupe_factor, seed, words, *counts, next_draw, expected = row.split()
     settings = PretrainingDataSettings(
         int(length),
@@ -85,7 +78,7 @@ def test_examples_and_draws_are_those_of_the_release(row, tokenizer_of, shared_d
         for instance in draw_instances(documents, settings, MaskingVocabulary.from_vocab(tokenizer.vocab), rng):
             spill.append(instance)
         spill.shuffle(rng)
-        instances = list(spill)
+        instances = list(spill.every())
     assert [
         len(instances),
         sum(instance.is_random_next for instance in instances),
@@ -110,14 +103,14 @@ def _check_published_example(instance):
     assert " ".join(map(str, instance.masked_lm_ids)) == ids
 
 
-def write_text(folder, text=TEXT, name="text.txt"):
-    file = pathlib.Path(folder) / name
-    file.write_text(text)
-    return str(file)
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT)
+    return str(tmp_path / "text.txt")
 
 
-def test_files_and_metadata(tmp_path, letters_vocab_file, letters_tokenizer):
-    text, outputs = write_text(tmp_path), [str(tmp_path / "out" / name) for name in ("1.tfrecord", "0.tfrecord")]
+def test_files_and_metadata(text, tmp_path, letters_vocab_file, letters_tokenizer):
+    outputs = [str(tmp_path / "out" / name) for name in ("1.tfrecord", "0.tfrecord")]
     settings = PretrainingDataSettings(16, 4, dupe_factor=5, random_seed=8)
     summary = build_pretraining_data([text], outputs, letters_tokenizer, settings, vocab_file=str(letters_vocab_file))
     first, second = map(examples_of, outputs)
@@ -159,24 +152,13 @@ def test_files_and_metadata(tmp_path, letters_vocab_file, letters_tokenizer):
                 "vocab_file": str(letters_vocab_file),
                 "do_lower_case": True,
                 "strip_accents": True,
-                "do_whole_word_mask": False,
-                "max_seq_length": 16,
-                "max_predictions_per_seq": 4,
-                "random_seed": 8,
-                "dupe_factor": 5,
-                "masked_lm_prob": 0.15,
-                "short_seq_prob": 0.1,
-                "masked_spans": "none",
-                "dynamic_masking": False,
-                "sentence_task": "next_sentence",
-                "strict_utf8": False,
+                **dataclasses.asdict(settings),
             },
             "summary": summary,
         }
 
 
-def test_the_seed_decides_everything_and_a_generator_may_be_given(tmp_path, letters_tokenizer):
-    text, settings = write_text(tmp_path), PretrainingDataSettings(16, 4, random_seed=8)
+def test_seed_or_generator_decides_everything(text, tmp_path, letters_tokenizer):
     built = {}
     for name, seed, rng in (("a", 8, None), ("b", 8, None), ("c", 9, None), ("d", 9, random.Random(8))):
         settings = PretrainingDataSettings(16, 4, random_seed=seed)
@@ -185,20 +167,9 @@ def test_the_seed_decides_everything_and_a_generator_may_be_given(tmp_path, lett
     assert built["a"] == built["b"] == built["d"] != built["c"]
 
 
-def test_unknown_words_are_counted(tmp_path, letters_tokenizer):
-    summary = build_pretraining_data(
-        [write_text(tmp_path, "a 1 b\n\nc ! d e\n")],
-        [str(tmp_path / "x")],
-        letters_tokenizer,
-        PretrainingDataSettings(),
-    )
-    assert summary["unknown_share"] == 2 / 7
-
-
-def test_decisions_and_the_first_examples_are_told(tmp_path, letters_tokenizer, messages):
-    build_pretraining_data(
-        [write_text(tmp_path)], [str(tmp_path / "new" / "x")], letters_tokenizer, PretrainingDataSettings(16, 1)
-    )
+def test_log_has_decisions_and_the_first_examples(text, tmp_path, letters_tokenizer, messages):
+    settings = PretrainingDataSettings(16, 1)
+    build_pretraining_data([text], [str(tmp_path / "new" / "x")], letters_tokenizer, settings)
     assert messages[0] == "--max_predictions_per_seq=1 limits the masked tokens: 0.15 of 16 tokens would be 2"
     assert messages[1] == f"created the folder {tmp_path}/new"
     assert messages[2] == "read 3 documents, 9 sentences, 38 tokens from 1 files"
@@ -216,40 +187,7 @@ def test_decisions_and_the_first_examples_are_told(tmp_path, letters_tokenizer, 
     )
 
 
-def test_a_failure_in_the_middle_leaves_everything_as_it_was(tmp_path, letters_tokenizer, monkeypatch):
-    text, old = write_text(tmp_path), tmp_path / "old"
-    settings = PretrainingDataSettings(16, 4)
-    build_pretraining_data([text], [str(old)], letters_tokenizer, settings)
-    before = old.read_bytes(), read_metadata(str(old)), sorted(os.listdir(tmp_path))
-    calls = []
-
-    def stop_at_the_tenth(features):
-        calls.append(features)
-        if len(calls) == 10:
-            raise KeyboardInterrupt
-        return b""
-
-    monkeypatch.setattr("bert_keras.data_prep.pretraining.build.serialize_example", stop_at_the_tenth)
-    with pytest.raises(KeyboardInterrupt):
-        build_pretraining_data([text], [str(old), str(tmp_path / "new")], letters_tokenizer, settings)
-    assert (old.read_bytes(), read_metadata(str(old)), sorted(os.listdir(tmp_path))) == before
-
-
-def test_a_text_without_documents_is_an_error(tmp_path, letters_tokenizer):
-    text = write_text(tmp_path, "\n \n\n")
-    with pytest.raises(ValueError, match=r"no document was found in .*text\.txt; the text needs one sentence a line"):
-        build_pretraining_data([text], [str(tmp_path / "x")], letters_tokenizer, PretrainingDataSettings())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["letters.vocab", "text.txt"]
-
-
-def test_a_single_document_is_warned_of(tmp_path, letters_tokenizer, messages):
-    text = write_text(tmp_path, "a\nb\nc\n")
-    build_pretraining_data([text], [str(tmp_path / "x")], letters_tokenizer, PretrainingDataSettings())
-    assert messages[1].startswith("the text is a single document, so that random next sentences come from it as well")
-
-
-def test_bad_input_and_output_stop_before_any_work(tmp_path, letters_tokenizer):
-    text = write_text(tmp_path)
+def test_bad_input_and_output_stop_before_any_work(text, tmp_path, letters_tokenizer):
     with pytest.raises(ValueError, match='the output file ".*text.txt" is the input ".*text.txt"; choose another name'):
         build_pretraining_data([text], [text], letters_tokenizer, PretrainingDataSettings())
     with pytest.raises(FileNotFoundError, match='there is no input file "none"; check the path'):

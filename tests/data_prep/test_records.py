@@ -1,6 +1,7 @@
 """Records: TensorFlow reads the same bytes back, files appear complete or not at all, and their metadata."""
 
 import errno
+import gzip
 import json
 import os
 import pathlib
@@ -8,13 +9,13 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bert_keras.data_prep.records.tfrecord_format import TFRecordFile, checksums, frame, is_gzip_file
 from bert_keras.data_prep.records.writing import (
     RecordWriter,
     check_record_files,
-    metadata_file,
     read_metadata,
     serialize_example,
     tell_replaced,
@@ -23,6 +24,7 @@ from bert_keras.data_prep.records.writing import (
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(0, 300)
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 
 
 def entries(folder):
@@ -41,6 +43,10 @@ def records_of(file):
     return [record.numpy() for record in tf.data.TFRecordDataset(str(file))]
 
 
+# Examples and the format of the file.
+
+
+@settings(max_examples=50)
 @given(
     features=st.dictionaries(
         st.text(max_size=200),
@@ -52,7 +58,7 @@ def records_of(file):
         min_size=1,
     )
 )
-def test_serialised_examples_are_those_of_tensorflow(features):
+def test_serialized_examples_are_those_of_tensorflow(features):
     example = tf.train.Example.FromString(serialize_example(features))
     expected = tf.train.Example()
     for name, values in features.items():
@@ -61,22 +67,51 @@ def test_serialised_examples_are_those_of_tensorflow(features):
     assert example.features == expected.features
 
 
-def test_tensorflow_parses_serialised_examples():
-    serialized = serialize_example({"ids": [0, 127, 128, 30521, 2**40, -1], "weights": [1.0, 0.5, 0.0], "one": [1]})
-    parsed = tf.io.parse_single_example(
-        serialized,
-        {
-            "ids": tf.io.FixedLenFeature([6], tf.int64),
-            "weights": tf.io.FixedLenFeature([3], tf.float32),
-            "one": tf.io.FixedLenFeature([1], tf.int64),
-        },
-    )
-    np.testing.assert_array_equal(parsed["ids"], [0, 127, 128, 30521, 2**40, -1])
-    np.testing.assert_array_equal(parsed["weights"], np.float32([1, 0.5, 0]))
-    np.testing.assert_array_equal(parsed["one"], [1])
+def test_tensorflow_parses_serialized_examples():
+    values = {"ids": [0, 127, 128, 30521, 2**40, -1], "weights": [1.0, 0.5, 0.0], "one": [1]}
+    fields = {
+        name: tf.io.FixedLenFeature([len(value)], tf.float32 if name == "weights" else tf.int64)
+        for name, value in values.items()
+    }
+    for name, value in tf.io.parse_single_example(serialize_example(values), fields).items():
+        np.testing.assert_array_equal(value, np.float32(values[name]) if name == "weights" else values[name])
 
 
-def test_records_go_to_the_files_in_turn_and_metadata_beside_them(tmp_path):
+def test_checksum_is_the_published_one():
+    # RFC 3720, B.4: the CRC-32C of 32 zeros and of 32 ones; masked as TFRecord does.
+    for record, crc in ((bytes(32), 0x8A9136AA), (b"\xff" * 32, 0x62A8AB43), (bytes(range(32)), 0x46DD794E)):
+        masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+        assert checksums([record]).tolist() == [masked]
+
+
+@given(records=st.lists(st.binary(max_size=40), max_size=20))
+def test_framing_does_not_depend_on_other_records(records):
+    assert list(frame(records)) == [framed for record in records for framed in frame([record])]
+
+
+def test_bytes_are_those_of_tensorflow_compressed_or_not(tmp_path, monkeypatch):
+    records = [b"", b"a", b"abc", b"abcd", b"x" * 5000, *(b"%d" % number * (number % 97) for number in range(2100))]
+    with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
+        for record in records:
+            writer.write(record)
+    for name, is_gzip, seconds in (("plain", False, 0), ("gzip", True, 1e9), ("later", True, 2e9)):
+        monkeypatch.setattr("time.time", lambda seconds=seconds: seconds)
+        file = TFRecordFile(str(tmp_path / name), is_gzip)
+        file.write(frame(records))
+        file.close()
+        assert is_gzip_file(str(tmp_path / name)) == is_gzip
+        assert list(tf.data.TFRecordDataset(str(tmp_path / name), "GZIP" if is_gzip else "").as_numpy_iterator()) == (
+            records
+        )
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "theirs").read_bytes()
+    assert gzip.decompress((tmp_path / "gzip").read_bytes()) == (tmp_path / "theirs").read_bytes()
+    assert (tmp_path / "gzip").read_bytes() == (tmp_path / "later").read_bytes()
+
+
+# Writing files.
+
+
+def test_each_file_gets_its_records_and_metadata(tmp_path):
     files = [str(tmp_path / "new" / name) for name in ("b", "a")]
     with RecordWriter(files) as writer:
         for first, end in ((0, 3), (3, 5)):
@@ -92,25 +127,8 @@ def test_records_go_to_the_files_in_turn_and_metadata_beside_them(tmp_path):
     assert entries(tmp_path / "new") == ["a", "a.json", "b", "b.json"]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_a_failure_leaves_no_file_and_what_was_there_untouched(tmp_path, error):
-    old = tmp_path / "old"
-    old.write_bytes(b"precious")
-    write_metadata(str(old), {"kind": "old"})
-
-    def fail(writer):
-        assert len(entries(tmp_path)) == 4  # the writer holds two hidden files
-        raise error
-
-    with pytest.raises(error):
-        write_then([str(old), str(tmp_path / "new")], fail)
-    assert entries(tmp_path) == ["old", "old.json"]
-    assert old.read_bytes() == b"precious"
-    assert read_metadata(str(old)) == {"kind": "old"}
-
-
-@pytest.mark.parametrize("num_records", [0, 1023, 1024, 2500])
-def test_records_keep_their_order_however_many_are_gathered(tmp_path, num_records):
+@pytest.mark.parametrize("num_records", [0, 1024, 2500])
+def test_records_keep_their_order_in_all_batches(tmp_path, num_records):
     with RecordWriter([str(tmp_path / "a")]) as writer:
         writer.write_file(b"%d" % number for number in range(num_records))
         writer.commit({})
@@ -118,19 +136,35 @@ def test_records_keep_their_order_however_many_are_gathered(tmp_path, num_record
     assert read_metadata(str(tmp_path / "a"))["num_examples"] == num_records
 
 
-def test_without_commit_nothing_is_left(tmp_path):
-    write_then([str(tmp_path / "new")], lambda writer: None)
-    assert entries(tmp_path) == []
+@pytest.fixture
+def old(tmp_path):
+    """A record file with metadata that existed before."""
+    (tmp_path / "old").write_bytes(b"precious")
+    write_metadata(str(tmp_path / "old"), {"kind": "old"})
+    return tmp_path / "old"
 
 
-def test_existing_files_are_replaced_at_the_end(tmp_path, messages):
-    old = tmp_path / "old"
-    old.write_bytes(b"precious")
-    write_metadata(str(old), {"kind": "old"})
-    with RecordWriter([str(old)]) as writer:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_failure_leaves_no_new_file_and_the_old_one_unchanged(tmp_path, old, error):
+    def fail(writer):
+        assert len(entries(tmp_path)) == 4  # the writer holds two hidden files
+        raise error
+
+    with pytest.raises(error):
+        write_then([str(old), str(tmp_path / "new")], fail)
+    write_then([str(old)], lambda writer: None)  # without a commit
+    assert entries(tmp_path) == ["old", "old.json"]
+    assert old.read_bytes() == b"precious"
+    assert read_metadata(str(old)) == {"kind": "old"}
+
+
+def test_existing_files_are_replaced_at_the_end(tmp_path, old, messages):
+    (tmp_path / "link").symlink_to(old)
+    with RecordWriter([str(tmp_path / "link")]) as writer:
         writer.write_file([b"record"])
         assert old.read_bytes() == b"precious"
         writer.commit({"kind": "new"})
+    assert (tmp_path / "link").is_symlink()
     assert records_of(old) == [b"record"]
     assert read_metadata(str(old))["kind"] == "new"
     assert messages == []
@@ -140,41 +174,28 @@ def test_existing_files_are_replaced_at_the_end(tmp_path, messages):
     assert messages[-1].startswith(f"{old} and 1 more files exist; the new records replace")
 
 
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "disk" / "file")
-    write_then([str(tmp_path / "link")], lambda writer: writer.commit({}))
-    assert (tmp_path / "link").is_symlink()
-    assert records_of(tmp_path / "link") == [b"record"]
-
-
-def test_a_failure_between_the_last_two_steps_leaves_no_metadata_of_other_records(tmp_path, monkeypatch):
-    old = str(tmp_path / "old")
-    pathlib.Path(old).write_bytes(b"precious")
-    write_metadata(old, {"kind": "old"})
-
+def test_failure_between_the_last_two_steps_leaves_no_metadata_of_other_records(tmp_path, old, monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bert_keras.data_prep.records.writing.write_metadata", fail)
     with pytest.raises(KeyboardInterrupt):
-        write_then([old], lambda writer: writer.commit({"kind": "new"}))
-    assert read_metadata(old) is None
+        write_then([str(old)], lambda writer: writer.commit({"kind": "new"}))
     assert entries(tmp_path) == ["old"]
 
 
 @pytest.mark.parametrize("method", ["write", "close"])
-def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
+def test_full_disk_is_reported_with_the_file(tmp_path, monkeypatch, method):
     class FullDisk:
         def __init__(self, path, is_gzip):
             pass
 
         def write(self, framed):
             if method == "write":
-                raise OSError(errno.ENOSPC, "No space left on device")
+                raise NO_SPACE
 
         def close(self):
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise NO_SPACE
 
     monkeypatch.setattr("bert_keras.data_prep.records.writing.TFRecordFile", FullDisk)
     sentence = f'cannot write "{tmp_path}/new": No space left on device; free some space there'
@@ -183,7 +204,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch, method):
     assert entries(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+def test_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     # Simulates the refusal, because root may write everywhere.
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
@@ -198,73 +219,54 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
         check_record_files([str(tmp_path / "new" / "file")])
 
 
-def test_folders_created_for_nothing_are_removed_again(tmp_path, messages):
-    (tmp_path / "there").mkdir()
-    files = [str(tmp_path / name) for name in ("there/a/b/file", "there/a/c/file", "there/file")]
+def test_folders_created_in_vain_are_removed_unless_used(tmp_path, messages):
+    files = [str(tmp_path / name) for name in ("a/b/file", "a/c/file", "used/d/file", "file")]
 
     def fail(writer):
-        assert entries(tmp_path / "there" / "a") == ["b", "c"]
+        assert entries(tmp_path / "a") == ["b", "c"]
+        (tmp_path / "used" / "note").touch()
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         write_then(files, fail)
-    assert entries(tmp_path) == ["there"]
-    assert entries(tmp_path / "there") == []
-    assert messages[-1] == f"removed the empty folder {tmp_path}/there/a again"
-
-
-def test_a_created_folder_stays_where_something_came_into_it(tmp_path):
-    def fail(writer):
-        (tmp_path / "a" / "note").touch()
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_then([str(tmp_path / "a" / "b" / "file"), str(tmp_path / "a" / "file")], fail)
-    assert entries(tmp_path / "a") == ["note"]
+    assert entries(tmp_path) == ["used"]
+    assert entries(tmp_path / "used") == ["note"]
+    assert f"removed the empty folder {tmp_path}/a again" in messages
 
 
 def test_outputs_are_checked_without_creating_anything(tmp_path):
-    text, vocab, out = tmp_path / "text", tmp_path / "vocab.json", str(tmp_path / "folder" / "out")
+    text, vocab, out = tmp_path / "text.json", tmp_path / "vocab.json", str(tmp_path / "folder" / "out")
     text.write_text("a")
     vocab.write_text("[UNK]")
     (tmp_path / "link").symlink_to(text)
     check_record_files([out, out + "2"], [str(text)], str(vocab))
-    assert entries(tmp_path) == ["link", "text", "vocab.json"]
     for files, sentence in (
         ([], "an output file has no name; give at least one, and remove extra commas"),
         ([out, ""], "an output file has no name"),
         ([out, f"{tmp_path}/folder/../folder/out"], 'out" is given twice; the outputs need different names'),
         ([out, out + ".json"], 'out.json" is given twice'),
-        ([str(tmp_path / "link")], 'the output file ".*link" is the input ".*text"; choose another name'),
+        ([str(tmp_path / "link")], 'the output file ".*link" is the input ".*text.json"; choose another name'),
+        ([str(tmp_path / "text")], 'the output file ".*text.json" is the input ".*text.json"; choose'),
         ([f"{tmp_path}/./vocab.json"], 'json" is the vocabulary file ".*vocab.json"; choose another name'),
-        ([str(tmp_path / "vocab")], 'the output file ".*vocab.json" is the vocabulary file ".*vocab.json"; choose'),
         ([str(tmp_path)], "exists and is not an ordinary file; choose another name"),
         ([os.devnull], 'the output "/dev/null" exists and is not an ordinary file'),
-        ([str(text / "x" / "out")], 'text/x" cannot be created, because ".*text" is not a folder'),
+        ([str(text / "x" / "out")], 'text.json/x" cannot be created, because ".*text.json" is not a folder'),
     ):
         with pytest.raises(ValueError, match=sentence):
             check_record_files(files, [str(text)], str(vocab))
-    assert vocab.read_text() == "[UNK]"
+    assert entries(tmp_path) == ["link", "text.json", "vocab.json"]
 
 
-def test_metadata_of_an_input_name_is_refused(tmp_path):
-    (tmp_path / "out.json").write_text("{}")
-    with pytest.raises(ValueError, match=r'out\.json" is the input ".*out\.json"'):
-        check_record_files([str(tmp_path / "out")], [str(tmp_path / "out.json")])
-
-
-def test_metadata_round_trip(tmp_path):
+def test_metadata_comes_back(tmp_path):
     file = str(tmp_path / "x.tfrecord")
     assert read_metadata(file) is None
     write_metadata(file, {"kind": "pretraining", "share": 0.5})
-    assert metadata_file(file) == f"{file}.json"
     assert json.loads(pathlib.Path(f"{file}.json").read_text()) == read_metadata(file)
     assert read_metadata(file) == {"kind": "pretraining", "share": 0.5}
-    assert entries(tmp_path) == ["x.tfrecord.json"]
 
 
 @pytest.mark.parametrize("content", [b'{"kind": ', b"[1]", b"\xff"])
-def test_damaged_metadata_is_told(tmp_path, content):
+def test_damaged_metadata_is_named(tmp_path, content):
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"x\.json is damaged: it is not a JSON object; build the records again, or"):
         read_metadata(str(tmp_path / "x"))

@@ -7,16 +7,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference_tokenizer import MODES, odd_text, pieces_as_described, words_as_described, write_odd_vocab
 
-from bert_keras.data_prep.text.piece_memo import PieceMemo
-from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer, PieceMemo, WordpieceTokenizer
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(odd_text, st.sampled_from(MODES))
 @example("\u0391\u03a3 \u0391\u03a3\u0391\u03a3.\u03a3 \u0391\u03a3\u00ad", (True, None))
 @example("a\x85b\x1cc\u2028\u0301\u0327d \u0301e", (True, None))
 @example("\u302e\ufe20\u093c\u302f" * 3, (True, None))
-def test_remembered_pieces_equal_the_plain_composition(odd_tokenizers, text, mode):
+def test_cached_tokens_equal_those_of_the_two_tokenizers(odd_tokenizers, text, mode):
     tokenizer = odd_tokenizers[mode]
     basic = BasicTokenizer(*mode)
     wordpiece = WordpieceTokenizer(tokenizer.vocab)
@@ -26,11 +25,6 @@ def test_remembered_pieces_equal_the_plain_composition(odd_tokenizers, text, mod
     assert pieces == [piece for word in words for piece in pieces_as_described(word, tokenizer.vocab)]
     assert tokenizer.tokenize(text) == pieces
     assert tokenizer.encode(text) == [tokenizer.vocab[piece] for piece in pieces]
-
-
-def test_wordpiece_tries_pieces_of_every_length():
-    assert WordpieceTokenizer({"abcdef": 0, "##g": 1}).tokenize("abcdefg") == ["abcdef", "##g"]
-    assert WordpieceTokenizer({"a": 0, "##bcdefg": 1}).tokenize("abcdefg") == ["a", "##bcdefg"]
 
 
 @given(st.data())
@@ -44,7 +38,7 @@ def test_wordpiece_takes_the_longest_match_whatever_the_vocabulary(data):
         assert limited.tokenize(word) == ["?"]
 
 
-def test_memo_keeps_two_generations_and_what_is_frequent():
+def test_cache_keeps_two_generations_and_frequent_parts():
     asked = []
     memo = PieceMemo(lambda piece: asked.append(piece) or (piece.upper(),), max_pieces=10)
     for number in range(100):
@@ -58,7 +52,7 @@ def test_memo_keeps_two_generations_and_what_is_frequent():
     assert asked.count("rare0") == 2
 
 
-def test_memo_leaves_out_long_pieces_and_long_results():
+def test_cache_leaves_out_long_parts_and_long_results():
     memo = PieceMemo(tuple, max_pieces=10)
     assert memo["x" * 16] == ("x",) * 16
     assert list(memo) == ["x" * 16]
@@ -69,19 +63,9 @@ def test_memo_leaves_out_long_pieces_and_long_results():
     assert list(memo) == ["x" * 32]
 
 
-def test_results_do_not_depend_on_what_came_before(tmp_path):
-    vocab_file = write_odd_vocab(tmp_path / "vocab.txt")
-    used, texts = FullTokenizer(vocab_file), ["unrunn running un", "running.", "İun ΑΣ un", "unrunn İun"]
-    used._ids.max_pieces = used._alignments.max_pieces = 2
-    for text in texts * 3:
-        fresh = FullTokenizer(vocab_file)
-        assert used.encode(text) == fresh.encode(text)
-        assert used.tokenize_with_offsets(text) == fresh.tokenize_with_offsets(text)
-
-
 def test_threads_may_share_a_tokenizer(tmp_path):
     tokenizer = FullTokenizer(write_odd_vocab(tmp_path / "vocab.txt"))
-    texts = [f"un{number % 50} running{number}" for number in range(2000)]
+    texts = [f"un{number % 50} running{number}" for number in range(500)]
     expected = [tokenizer.encode(text) for text in texts]
     tokenizer._ids.max_pieces = 20
     with ThreadPoolExecutor(4) as pool:

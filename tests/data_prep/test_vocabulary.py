@@ -45,21 +45,18 @@ def test_the_tokenizer_finds_every_added_word(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("do_lower_case", "added", "present"),
-    [(True, ["ab"], ["heart"]), (False, ["Heart", "été"], ["Ab"])],
-    ids=["uncased", "cased"],
+    ("words", "casing", "added", "present"),
+    [
+        ("Heart\nAb\nHEART", (True, None), ["ab"], ["heart"]),
+        ("Heart\nAb\nété", (False, None), ["Heart", "été"], ["Ab"]),
+        ("Été\nÉ", (True, False), ["été"], ["é"]),
+    ],
+    ids=["uncased", "cased", "accents"],
 )
-def test_words_are_treated_as_the_tokenizer_treats_text(files, do_lower_case, added, present):
-    words = "Heart\nAb\nHEART" if do_lower_case else "Heart\nAb\nété"
-    extended = extend_vocabulary(*files(words), do_lower_case)
+def test_words_are_prepared_like_text(files, words, casing, added, present):
+    extended = extend_vocabulary(*files(words), *casing)
     assert [word.word for word in extended.added] == added
     assert extended.present == present
-
-
-def test_accents_can_be_kept_under_lower_casing(files):
-    extended = extend_vocabulary(*files("Été\nÉ"), do_lower_case=True, strip_accents=False)
-    assert [word.word for word in extended.added] == ["été"]
-    assert extended.present == ["é"]
 
 
 def test_blank_lines_and_repeated_lines_of_a_vocabulary_keep_their_ids(files, tmp_path):
@@ -100,10 +97,3 @@ def test_a_missing_file_of_words(files, tmp_path):
 def test_an_unknown_word_needs_the_unknown_piece(files):
     with pytest.raises(ValueError, match=r"the token '\[UNK\]' is not in the vocabulary"):
         extend_vocabulary(*files("zebra", ["a", "b"]), do_lower_case=True)
-
-
-def test_a_byte_order_mark_of_the_vocabulary_is_no_part_of_its_first_piece(tmp_path):
-    (tmp_path / "vocab.txt").write_bytes(b"\xef\xbb\xbf[unused0]\n[UNK]\n")
-    (tmp_path / "words.txt").write_text("new\n")
-    extended = extend_vocabulary(tmp_path / "vocab.txt", tmp_path / "words.txt", do_lower_case=True)
-    assert extended.tokens == ["new", "[UNK]"]

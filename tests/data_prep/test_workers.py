@@ -52,7 +52,7 @@ def work(folder, number, tasks):
         return {name: result["square"] for name, result in workers.run(square, folder, tasks)}
 
 
-def test_what_is_finished_is_not_done_again_and_no_process_is_left_after_a_death(tmp_path):
+def test_finished_tasks_are_not_repeated_and_no_process_survives_a_death(tmp_path):
     with WorkFolder(str(tmp_path / "work")) as folder:
         with pytest.raises(
             ChildProcessError, match="one of the 2 worker processes died, perhaps because memory ran out"
@@ -73,7 +73,7 @@ def test_what_is_finished_is_not_done_again_and_no_process_is_left_after_a_death
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="asks /proc which processes there are")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_the_processes_end_with_the_one_that_leads(tmp_path, how):
+def test_processes_end_with_the_main_process(tmp_path, how):
     path = str(tmp_path / "work")
     code = f"from tests.data_prep.test_workers import lead; lead({path!r})"
     leader = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, cwd=ROOT)
@@ -91,20 +91,6 @@ def test_the_processes_end_with_the_one_that_leads(tmp_path, how):
     assert all(map(has_ended, processes))
 
 
-def test_a_folder_is_for_one_process_at_a_time(tmp_path):
-    pytest.importorskip("fcntl")
-    with (
-        WorkFolder(str(tmp_path / "work")),
-        pytest.raises(
-            ValueError, match="another process is building the same files in .*work now; wait for it, or stop"
-        ),
-        WorkFolder(str(tmp_path / "work")),
-    ):
-        pass
-    with WorkFolder(str(tmp_path / "work")):
-        pass
-
-
 def write(context, folder, name, task):
     files = []
     for number, content in enumerate(task):
@@ -112,10 +98,6 @@ def write(context, folder, name, task):
             file.write(content)
         files.append(file)
     return folder.finish(name, {"num_files": len(files)}, files)
-
-
-def damage_nothing(path):
-    pass
 
 
 def cut_short(path):
@@ -133,7 +115,7 @@ def empty(path):
 @pytest.mark.parametrize(
     ("damage", "damaged"),
     [
-        (damage_nothing, "a.0"),
+        (None, "a.0"),
         (cut_short, "a.1"),
         (change_a_byte, "a.0"),
         (pathlib.Path.unlink, "a.1"),
@@ -147,19 +129,18 @@ def test_entering_a_folder_forgets_tasks_whose_files_do_not_match_their_notes(tm
         results = dict(ThisProcess(None).run(write, folder, {"a": [b"one", b"two"], "b": [b""]}))
     assert results == {"a": {"num_files": 2}, "b": {"num_files": 1}}
     (path / "a.0.12345678.part").touch()
-    damage(path / damaged)
+    if damage:
+        damage(path / damaged)
     with WorkFolder(str(path)) as folder:
         assert folder.result("b") == {"num_files": 1}
-        assert folder.result("a") == ({"num_files": 2} if damage is damage_nothing else None)
+        assert folder.result("a") == (None if damage else {"num_files": 2})
         assert not (path / "a.0.12345678.part").exists()
-        assert messages == (
-            [] if damage is damage_nothing else [f"{path / damaged} is missing or damaged; making it again"]
-        )
+        assert messages == ([f"{path / damaged} is missing or damaged; making it again"] if damage else [])
         assert dict(ThisProcess(None).run(write, folder, {"a": [b"one", b"two"]})) == {"a": {"num_files": 2}}
     assert [(path / f"a.{number}").read_bytes() for number in (0, 1)] == [b"one", b"two"]
 
 
-def test_files_that_another_task_replaced_need_not_be_there(tmp_path, messages):
+def test_files_that_another_task_replaced_may_be_missing(tmp_path, messages):
     with WorkFolder(str(tmp_path)) as folder:
         write(None, folder, "a", [b"one"])
         write(None, folder, "b", [b"two"])
@@ -176,7 +157,7 @@ def test_files_that_another_task_replaced_need_not_be_there(tmp_path, messages):
         assert [folder.result(name) for name in ("a", "b", "ab")] == [None] * 3
 
 
-def test_what_a_task_wrote_is_flushed_to_the_disk(tmp_path, monkeypatch):
+def test_files_of_a_task_are_flushed_to_the_disk(tmp_path, monkeypatch):
     flushed = []
     monkeypatch.setattr(
         "bert_keras.storage.writing.flush", lambda path: flushed.append(os.path.basename(path).split(".")[0])
@@ -186,7 +167,7 @@ def test_what_a_task_wrote_is_flushed_to_the_disk(tmp_path, monkeypatch):
     assert flushed == ["a", "a", "work"]  # the file, the note, and the folder that holds their names
 
 
-def test_a_file_that_fails_leaves_nothing(tmp_path):
+def test_failed_file_leaves_nothing(tmp_path):
     with WorkFolder(str(tmp_path / "work")) as folder, pytest.raises(TypeError), folder.create("a") as file:
         file.write(None)
     assert os.listdir(tmp_path / "work") == ["lock"]

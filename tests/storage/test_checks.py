@@ -4,14 +4,16 @@ import os
 
 import pytest
 
-from bert_keras.storage.checks import check_output_file
+from bert_keras.storage.checks import check_new_folder, check_output_file
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "vocab.txt").write_text("x")
-    (tmp_path / "other.txt").write_text("x")
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("vocab.txt", "other.txt"):
+        (tmp_path / name).write_text("x")
     (tmp_path / "link.txt").symlink_to(tmp_path / "vocab.txt")
+    (tmp_path / "sub").mkdir()
     return tmp_path
 
 
@@ -34,17 +36,34 @@ def test_new_and_old_files_may_be_written(folder):
         ("later.txt", "is also --input_file"),
     ],
 )
-def test_what_cannot_be_an_output(folder, monkeypatch, name, message):
-    monkeypatch.chdir(folder)
-    (folder / "sub").mkdir()
+def test_unusable_output_file_is_named(folder, name, message):
     inputs = {"--vocab_file": "vocab.txt", "--input_file": ["other.txt", "later.txt"]}
     with pytest.raises(ValueError, match=f"^--output_file.*{message}"):
         check_output_file(name, "--output_file", inputs)
-    assert (folder / "vocab.txt").read_text() == "x"
 
 
-def test_a_folder_without_permission_is_refused(folder, monkeypatch):
+def test_folder_without_permission_is_named(folder, monkeypatch):
     # Simulates the refusal, because root may write everywhere.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ValueError, match="cannot be written to"):
-        check_output_file(str(folder / "new.txt"), "--output_file")
+    with pytest.raises(ValueError, match="--output_file=new.txt: the folder . cannot be written to"):
+        check_output_file("new.txt", "--output_file")
+    with pytest.raises(ValueError, match="--export_dir=new cannot be written, because .* is read-only; give another"):
+        check_new_folder("new", "export_dir")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("gs://out", "--output=gs://out is a remote path; give a local folder, and copy it when it is complete"),
+        ("a[b", r"--output=a\[b: TensorFlow takes \[ \* \? in a path for a pattern; rename it"),
+        ("model.ckpt", "--output=model.ckpt names a file; give the folder that the files are to be put into"),
+        ("vocab.txt", "--output=vocab.txt names a file; give the folder"),
+        (".", "--output=. holds link.txt, other.txt, sub and more; nothing is overwritten, so give a folder that is"),
+        ("vocab.txt/a", "--output=vocab.txt/a cannot be created, because .*vocab.txt is a file; give another folder"),
+    ],
+)
+def test_unusable_new_folder_is_named(folder, path, message):
+    check_new_folder("sub", "output")
+    check_new_folder("new/folder", "output")
+    with pytest.raises(ValueError, match=message):
+        check_new_folder(path, "output", (".ckpt",))

@@ -60,7 +60,7 @@ def test_a_file_can_be_appended_to(folder):
     assert paths.read_bytes(file) == b"one\ntwo\n"
 
 
-def test_what_is_there(folder):
+def test_existence_listing_and_patterns(folder):
     paths.make_dirs(paths.join(folder, "sub", "deep"))
     paths.make_dirs(paths.join(folder, "sub"))
     for name in ("b-2.txt", "b-1.txt", "c.txt"):
@@ -125,7 +125,7 @@ def test_local_files_need_no_tensorflow():
     assert subprocess.run([sys.executable, "-c", code, file], check=False).returncode == 0
 
 
-def test_what_tensorflow_says_is_told_without_its_names_of_operations():
+def test_reason_is_tensorflows_message_without_names_of_operations():
     import tensorflow as tf
 
     error = tf.errors.UnavailableError(None, None, "{{function_node step}} Socket closed:\nmore")

@@ -24,12 +24,9 @@ def test_a_file_is_replaced_only_when_the_block_ends_well(folder):
     file = paths.join(folder, "notes.txt")
     writing.write_text(file, "old\n")
 
-    def fail():
-        with writing.replace_file(file, "w") as new:
-            new.write("half")
-            raise RuntimeError
-
-    pytest.raises(RuntimeError, fail)
+    with pytest.raises(RuntimeError), writing.replace_file(file, "w") as new:  # noqa: PT012
+        new.write("half")
+        raise RuntimeError
     assert paths.read_text(file) == "old\n"
     assert paths.list_dir(folder) == ["notes.txt"]
     with writing.replace_file(file, "w") as new:
@@ -108,7 +105,7 @@ def test_threads_that_write_the_same_file_leave_that_of_one(folder):
     texts = [f"{number}\n" * 1000 for number in range(8)]
 
     def write(text):
-        for _ in range(20):
+        for _ in range(5):
             writing.write_text(file, text)
             assert paths.read_text(file) in texts
 
@@ -130,3 +127,21 @@ def test_what_a_dead_process_left_is_removed_and_nothing_else(tmp_path):
 def test_sha256(folder):
     writing.write_bytes(paths.join(folder, "a"), b"abc")
     assert writing.sha256(paths.join(folder, "a")).startswith("ba7816bf8f01cfea")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_folder_appears_only_when_done(tmp_path, is_there):
+    path = tmp_path / "out"
+    if is_there:
+        path.mkdir()
+    with (  # noqa: PT012
+        pytest.raises(OSError, match=r"--output=.*out cannot be written \(No space left on device\); make room on its"),
+        writing.folder_that_appears_when_done(str(path), "output", ("last",)) as folder,
+    ):
+        (folder / "half").touch()
+        raise RuntimeError("Resource exhausted: No space left on device")
+    assert sorted(tmp_path.rglob("*")) == ([path] if is_there else [])
+    with writing.folder_that_appears_when_done(str(path), "output", ("last",)) as folder:
+        (folder / "last").touch()
+        assert not (path / "last").exists()
+    assert sorted(tmp_path.rglob("*")) == [path, path / "last"]

@@ -1,0 +1,101 @@
+"""The flags of create_pretraining_data.py and what they say: settings, names of the record files, compression."""
+
+import dataclasses
+import re
+
+from absl import flags
+
+from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
+from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
+
+_FILES = {
+    "input_file": "Text files, may be compressed: names and patterns, separated by commas.",
+    "output_file": "TFRecord files to write, separated by commas; examples go to them in turn.",
+    "vocab_file": "The WordPiece vocabulary, one token a line.",
+    "work_dir": "Local folder for unfinished work; if not given, that of the first output.",
+}
+# The flags of `PretrainingDataSettings`, which has their types and defaults.
+_SETTINGS = {
+    "do_whole_word_mask": "Mask words with all their tokens.",
+    "max_seq_length": "Length of every example, in tokens.",
+    "max_predictions_per_seq": "The most masked tokens in an example; about max_seq_length * masked_lm_prob.",
+    "random_seed": "Seed of all random choices.",
+    "dupe_factor": "Number of times to use the text, each time with other masks.",
+    "masked_lm_prob": "Share of the tokens to mask.",
+    "short_seq_prob": "Probability that a document is cut into shorter examples.",
+    "strict_utf8": "Refuse text that is not UTF-8 instead of dropping bytes.",
+    "masked_spans": "Mask spans of words: ngram: up to 3 words, as ALBERT; geometric: up to 10, as SpanBERT.",
+    "dynamic_masking": "Write examples without masks; training masks them.",
+    "sentence_task": "sentence_order: detect exchanged segments, as ALBERT; none: whole sentences without a task, as "
+    "RoBERTa.",
+}
+_CHOICES = {"masked_spans": list(SPAN_LENGTHS), "sentence_task": list(SENTENCE_TASKS)}
+
+# Splits a file name into stem and ending: "train-v1.0" and ".tfrecord.gz".
+_NAME = re.compile(r"(.*?)((?:\.[A-Za-z_]\w*)?(?:\.gz)?)", re.DOTALL)
+
+
+def define_flags() -> flags.FlagValues:
+    """Returns the flags: those of the original BERT with the same names and defaults, and additional ones."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    for name, meaning in _FILES.items():
+        flags.DEFINE_string(name, None, meaning, **define)
+    flags.DEFINE_bool(
+        "do_lower_case",
+        True,
+        "Lower-case and strip accents. If not given, tokenizer_config.json next to the vocabulary decides.",
+        **define,
+    )
+    flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them; if not given, as --do_lower_case.", **define)
+    kinds = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+    for name, meaning in _SETTINGS.items():
+        default = getattr(PretrainingDataSettings(), name)
+        if name in _CHOICES:
+            flags.DEFINE_enum(name, default, _CHOICES[name], meaning, **define)
+        else:
+            kinds[type(default)](name, default, meaning, **define)
+    flags.DEFINE_integer(
+        "num_workers", 1, "Number of processes. 1 keeps the original order; all others give the same files.", **define
+    )
+    flags.DEFINE_integer(
+        "num_shards", 1, "Record files to write; with more than 1, NAME-00000-of-00010.tfrecord and so on.", **define
+    )
+    flags.DEFINE_enum(
+        "compression", "none", ("none", "gzip"), "gzip: compressed records, as for a name in .gz.", **define
+    )
+    return values
+
+
+def read_settings(values: flags.FlagValues) -> PretrainingDataSettings:
+    """Returns the settings of the examples; raises ValueError for an invalid value."""
+    names = [field.name for field in dataclasses.fields(PretrainingDataSettings)]
+    return PretrainingDataSettings(**{name: values[name].value for name in names})
+
+
+def name_outputs(values: flags.FlagValues) -> list[str]:
+    """Returns the names of the record files; several shards are named NAME-00000-of-00010.tfrecord."""
+    output_files, num_shards = [name.strip() for name in values.output_file.split(",")], values.num_shards
+    if num_shards == 1:
+        return output_files
+    if num_shards < 1:
+        raise ValueError(f"--num_shards={num_shards} is not a valid number of files; give 1 or more")
+    if len(output_files) > 1:
+        raise ValueError(
+            f"--output_file names {len(output_files)} files, but --num_shards={num_shards} needs one name; "
+            "give one name, or leave out --num_shards"
+        )
+    stem, ending = _NAME.fullmatch(output_files[0]).groups()
+    return [f"{stem}-{number:05}-of-{num_shards:05}{ending}" for number in range(num_shards)]
+
+
+def is_gzip(output_files: list[str], values: flags.FlagValues) -> bool:
+    """Returns whether to compress the record files."""
+    is_named_so = [name.endswith(".gz") for name in output_files]
+    if any(is_named_so) and not all(is_named_so):
+        raise ValueError("--output_file names compressed files (.gz) and others; give all of them the same ending")
+    if values["compression"].present and values.compression == "none" and any(is_named_so):
+        raise ValueError(
+            f"--compression=none contradicts the name {output_files[0]}; leave out --compression, or the ending .gz"
+        )
+    return values.compression == "gzip" or all(is_named_so)
