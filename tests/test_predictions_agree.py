@@ -24,15 +24,14 @@ def start(tmp_path_factory):
     return write_model(tmp_path_factory.mktemp("start"), model)
 
 
-@pytest.mark.parametrize("doc_stride", [None, 4])
-def test_classes_of_texts(start, tmp_path, doc_stride):
+def test_classes_of_texts(start, tmp_path):
     texts = ["he was hungry", f"so he ate {LETTERS}", "paris is the capital", f"{LETTERS} {LETTERS}", "she walks"]
     rows = [f"{text}\t{('yes', 'no', 'perhaps')[number % 3]}" for number, text in enumerate(texts * 4)]
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     (tmp_path / "test.tsv").write_text("text\n" + "\n".join(texts) + "\n")
     files = [f"--train_file={tmp_path / 'train.tsv'}", f"--predict_file={tmp_path / 'test.tsv'}"]
     flags = [f"--init_checkpoint={start}", f"--output_dir={tmp_path / 'out'}", "--max_seq_length=12"]
-    flags += [f"--doc_stride={doc_stride}"] if doc_stride else []
+    flags += ["--doc_stride=4"]
     run_classifier.main(["run_classifier.py", *SHORT_RUN, *files, *flags])
     classify = open_model(tmp_path / "out")
     lines = (tmp_path / "out" / "test_results.tsv").read_text().splitlines()
@@ -40,7 +39,7 @@ def test_classes_of_texts(start, tmp_path, doc_stride):
         assert list(answer.probabilities.values()) == pytest.approx([float(x) for x in line.split("\t")], abs=1e-6)
 
 
-@pytest.mark.parametrize("version_2_with_negative", [False, True])
+@pytest.mark.parametrize("version_2_with_negative", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_answers_to_questions(tmp_path, version_2_with_negative):
     asked = paragraphs(8, 2, with_impossible=version_2_with_negative)
     files = {

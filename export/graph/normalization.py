@@ -12,7 +12,6 @@ from bert_keras.export.graph.code_point_tables import (
     PASSED_OVER,
     REORDERS,
     UNCASED,
-    PagedTable,
     character_map,
     combining_classes,
     dropped_marks,
@@ -26,28 +25,23 @@ _FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << NUM_KIND_BITS
 class Normalizer:
     """Cleans, lower-cases and decomposes arrays of code points, which must end with a line feed.
 
-    Args:
-        do_lower_case: whether to lower-case, with the final-sigma rule of `str.lower`.
-        strip_accents: whether to decompose characters (NFD) and drop their marks (category Mn).
+    do_lower_case applies the final-sigma rule of `str.lower`; strip_accents decomposes characters (NFD) and drops their
+    marks (category Mn).
     """
 
-    def __init__(self, do_lower_case: bool, strip_accents: bool):
+    def __init__(self, do_lower_case, strip_accents):
         self._strip_accents = strip_accents
-        self._map = _Map(character_map(do_lower_case, strip_accents))
+        self._map = _Map(*character_map(do_lower_case, strip_accents))
         self._sigma_contexts = Table(sigma_contexts()) if do_lower_case else None
         if strip_accents:
-            self._map_with_marks = _Map(character_map(do_lower_case, strip_accents, keep_marks=True))
+            self._map_with_marks = _Map(*character_map(do_lower_case, strip_accents, keep_marks=True))
             self._combining_classes = Table(combining_classes())
             self._dropped_marks = Table(dropped_marks())
 
-    def normalize(self, codes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the normalised characters of code points, and their sources.
+    def normalize(self, codes):
+        """Returns the packed characters (see `character_map`) of codes, int32 [N], and the source of each, int32 [M].
 
-        Args:
-            codes: int32 [N].
-
-        Returns:
-            packed characters (see `CharacterMap`), int32 [M]; the index in codes of each, int32 [M], never decreasing.
+        The sources are indices in codes that never decrease.
         """
         entries = self._entries(self._map, codes)
         highest = tf.reduce_max(entries)
@@ -62,7 +56,7 @@ class Normalizer:
 
         return tf.cond(highest < EXPANDS, one_each, some_or_none_each)
 
-    def behind_marks(self, codes: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    def behind_marks(self, codes, ends):
         """Returns ends, int32 [P], moved behind the dropped marks that follow them in codes, int32 [N]."""
         if not self._strip_accents:
             return ends
@@ -106,21 +100,21 @@ class Normalizer:
 class Table:
     """A `PagedTable` as constants."""
 
-    def __init__(self, table: PagedTable):
+    def __init__(self, table):
         self._pages, self._rows = tf.constant(table.pages), tf.constant(table.rows)
 
-    def look_up(self, codes: tf.Tensor) -> tf.Tensor:
+    def look_up(self, codes):
         """Returns the number of each code point, int32 of the shape of codes."""
         pages = tf.gather(self._pages, without_low_bits(codes, PAGE_BITS))
         return tf.gather(self._rows, pages + low_bits(codes, PAGE_BITS))
 
 
 class _Map(Table):
-    """A `CharacterMap` as constants."""
+    """The result of `character_map` as constants."""
 
-    def __init__(self, characters):
-        super().__init__(characters.table)
-        self._expansions = tf.constant(characters.expansions)
+    def __init__(self, table, expansions):
+        super().__init__(table)
+        self._expansions = tf.constant(expansions)
 
     def expand(self, codes, entries):
         """Returns packed characters, int32 [M], and the index of the code point of each, int32 [M]."""
@@ -137,11 +131,11 @@ class _Map(Table):
         return tf.tensor_scatter_nd_update(characters, index, expanded), sources
 
 
-def low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
+def low_bits(numbers, num_bits):
     """Returns the low bits of numbers, int32."""
     return tf.bitwise.bitwise_and(numbers, (1 << num_bits) - 1)
 
 
-def without_low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
+def without_low_bits(numbers, num_bits):
     """Returns numbers without their low bits, shifted right, int32."""
     return tf.bitwise.right_shift(numbers, num_bits)

@@ -41,14 +41,10 @@ class WordSplitter:
         with tf.device(_DEVICE):
             self._table = Table(_bits_table())
 
-    def split(self, codes: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Finds the words of all texts.
+    def split(self, codes, row_splits):
+        """Finds the words in the result of `code_points`.
 
-        Args:
-            codes, row_splits: int32 [N] and [B + 1]; see `code_points`.
-
-        Returns:
-            starts and ends of the words in codes, int32 [W] each; row splits of the texts in the words, int32 [B + 1].
+        Returns the starts and ends of the words in codes, int32 [W], and the row splits of the texts in the words.
         """
         with tf.device(_DEVICE):
             bits = self._table.look_up(codes)

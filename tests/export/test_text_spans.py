@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from known_models import TOKENS
 from reference_tokenizer import odd_text
 
-from bert_keras.export.checks.against_python import compare_with_live
+from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.export.formats.saved_model import write_saved_model
 from bert_keras.export.graph.spans import SpanModel
 from bert_keras.prediction import QuestionAnswerer
 
@@ -21,20 +20,22 @@ OF_OFFSETS = OF_ANSWERS | {"answer_text": "offsets"}
 
 
 class Both:
-    """A model in Python, `live`, and the same model in a graph, called by `ask`."""
+    """A model in Python, `live`, and the same model, called by `ask`: in a graph if is_traced, else eagerly."""
 
-    def __init__(self, live, network, tokenizer):
+    def __init__(self, live, network, tokenizer, is_traced=False):
         self.live, self.network, self.tokenizer = live, network, tokenizer
-        self.text_model = SpanModel(network, tokenizer, live.settings)
+        text_model = SpanModel(network, tokenizer, live.settings)
+        call = tf.function(text_model.answer, [text_model.text_signature], autograph=False)
+        self._answer = call if is_traced else text_model.answer
 
-    def changed(self, **settings):
+    def changed(self, is_traced=False, **settings):
         """Returns the same model with other settings."""
         live = copy.copy(self.live)
         live.settings = live.settings | settings
-        return Both(live, self.network, self.tokenizer)
+        return Both(live, self.network, self.tokenizer, is_traced)
 
     def ask(self, *pairs):
-        return {name: values.numpy() for name, values in self.text_model.answer(as_inputs(pairs)).items()}
+        return {name: values.numpy() for name, values in self._answer(as_inputs(pairs)).items()}
 
     def check(self, *pairs):
         """Compares the graph with Python, which rejects empty texts; in empty contexts the graph finds no answer."""
@@ -85,7 +86,7 @@ def version_2(version_1):
     """The same model, which finds no answer in half of the texts."""
     both = version_1.changed(version_2_with_negative=True)
     odds = np.sort(both.ask(*PAIRS)["null_odds"])
-    return both.changed(null_score_diff_threshold=float(odds[3:5].mean()))
+    return both.changed(is_traced=True, null_score_diff_threshold=float(odds[3:5].mean()))
 
 
 @pytest.fixture(scope="module")
@@ -116,24 +117,20 @@ def test_answers_are_those_of_python(version, request):
     answered = ~found["is_impossible"]
     assert answered.sum() == (7 if version == "version_1" else 4)
     assert version == "version_2" or found["score"][~answered].tolist() == [0, 0, 0, 0]
-    for row, pair in enumerate(PAIRS[2:4], 2):
-        alone = both.check(pair)
-        assert {name: values[0] for name, values in alone.items() if values.dtype != np.float32} == {
-            name: values[row] for name, values in found.items() if values.dtype != np.float32
-        }
-        np.testing.assert_allclose(alone["score"][0], found["score"][row], atol=1e-5)
+    alone = both.check(PAIRS[2])
+    for name, values in alone.items():
+        assert values[0] == (pytest.approx(found[name][2], abs=1e-5) if name == "score" else found[name][2])
+    assert both.ask()["answer"].shape == (0,)
 
 
 words = st.lists(st.sampled_from([token for token in TOKENS[5:] if token[0] != "#"]), max_size=5).map(" ".join)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(words, words | st.tuples(odd_text, words).map("".join)), min_size=1, max_size=4))
 @example([("who", "\u302e\ufe20 paris\u0301")])
-def test_answers_to_odd_texts_are_those_of_python(version_1, version_2, pairs):
-    fitting = [pair for pair in pairs if len(version_1.live.tokenizer.encode(pair[1])) <= 16]
-    version_1.check(*fitting)
-    version_2.check(*fitting)
+def test_answers_to_odd_texts_are_those_of_python(version_2, pairs):
+    version_2.check(*(pair for pair in pairs if len(version_2.live.tokenizer.encode(pair[1])) <= 16))
 
 
 def test_the_first_of_equal_answers_is_taken(open_both):
@@ -153,14 +150,14 @@ def test_the_first_of_equal_answers_is_taken(open_both):
 
 
 @pytest.mark.parametrize("n_best_size", [1, 40])
-def test_as_many_places_as_in_python_are_looked_at(word_knower, n_best_size):
+def test_as_many_places_as_in_python_compete(word_knower, n_best_size):
     for has_null in (False, True):
         both = word_knower.changed(n_best_size=n_best_size, version_2_with_negative=has_null)
         both.check(("a", "b c d e f"), ("a", "b paris c france"), ("paris", "b c france"), ("b", "a a b"), ("b", "is"))
 
 
 @pytest.mark.parametrize(("threshold", "answer"), [(-60.0, b""), (-50.0, b"paris is the capital")])
-def test_the_stored_threshold_says_when_there_is_no_answer(word_knower, threshold, answer):
+def test_the_stored_threshold_decides_when_there_is_no_answer(word_knower, threshold, answer):
     both = word_knower.changed(version_2_with_negative=True, null_score_diff_threshold=threshold)
     found = both.check(("where", "he is so paris is the capital"))
     # A normalised one-hot row of 40 numbers has sqrt(39) at the one and -1 / sqrt(39) elsewhere.
@@ -174,11 +171,11 @@ def test_the_stored_threshold_says_when_there_is_no_answer(word_knower, threshol
     assert nothing["is_impossible"].tolist() == [True]
 
 
-def test_a_long_context_is_looked_at_as_far_as_it_fits(version_1, version_2):
+def test_a_long_context_is_cut(version_1, version_2):
     context = "he was Hungry, so\u200b she ate. paris is the capital of france a b c d e f g h i j k"
     pieces = version_1.live.tokenizer.tokenize_with_offsets(context)
     for both in (version_1, version_2):
-        for question, num_shown in (("who", 20), ("a b c d e f", 15), ("a b c d e f g h", 15), ("", 21)):
+        for question, num_shown in (("who", 20), ("a b c d e f g h", 15), ("", 21)):
             found = both.ask((question, context), ("who", "paris"))
             assert found["is_cut"].tolist() == [True, False]
             shown = context[: pieces[num_shown - 1][2]]
@@ -200,31 +197,17 @@ def test_what_is_not_utf8_is_dropped(version_1):
     assert clean[1][found["start"][0] : found["end"][0]] == found["answer"][0].decode() != ""
 
 
-def test_an_answer_is_what_stands_in_the_text_whatever_the_training_was_told(word_knower):
+def test_an_answer_is_a_substring_of_the_text_whatever_the_training_was_told(word_knower):
     both = word_knower.changed(answer_text="release")
     pair = ("where", "it is Paris,\n the  Capital")
-    texts = as_inputs([pair])
     outputs = both.ask(pair)
     assert outputs["answer"].tolist() == [b"Paris,\n the  Capital"]
     assert both.live(pair).text == "Paris, the Capital"
-    given = {name: values.numpy() for name, values in texts.items()}
-    compared = compare_with_live("question_answering", both.live, given, outputs, 1e-4)
-    assert (compared.num_compared, compared.num_other) == (1, 0)
-
-
-def test_a_saved_model_answers_as_the_model_does(tmp_path, version_2):
-    loaded = tf.saved_model.load(write_saved_model(version_2.text_model, tmp_path)).signatures["serving_default"]
-    for pairs in ([], PAIRS[:1], PAIRS):
-        expected = version_2.ask(*pairs)
-        found = loaded(**as_inputs(pairs))
-        assert found.keys() == expected.keys()
-        for name, values in expected.items():
-            assert found[name].dtype.as_numpy_dtype == values.dtype
-            assert found[name].shape == (len(pairs),)
-            assert found[name].numpy().tolist() == values.tolist()
+    texts = {name: values.numpy() for name, values in as_inputs([pair]).items()}
+    assert compare_with_python("question_answering", both.live, texts, outputs, 1e-4)[1:] == (1, 0)
 
 
 def test_settings_without_room_for_a_context_are_refused(version_1):
     changed = {**version_1.live.settings, "max_query_length": 21}
     with pytest.raises(ValueError, match=r"^max_seq_length=24 leaves no room for a text after max_query_length=21 "):
-        SpanModel(version_1.text_model.network, version_1.tokenizer, changed)
+        SpanModel(version_1.network, version_1.tokenizer, changed)
