@@ -27,7 +27,7 @@ from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.new_folder import check_new_folder, folder_that_appears_when_done
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
-from bert_keras.export.converted_task import HEADS, choose_labels, read_task, write_task
+from bert_keras.export.converted_task import choose_labels, read_task, write_task
 from bert_keras.modeling import check_config, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.conversion import (
     LINEAR_HEADS,
@@ -44,6 +44,7 @@ from bert_keras.modeling.checkpoints.conversion import (
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.checkpoints.names import architecture_of
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, find_preparation, preparation_text
+from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -109,7 +110,7 @@ def main(argv):
         else:
             _write_vocabulary(folder, vocab_file, extended)
             (folder / TOKENIZER_FILE).write_text(preparation_text(preparation), encoding="utf-8")
-        if settings and HEADS[settings["task"]] in contents.heads:
+        if settings and TASKS[settings["task"]].head in contents.heads:
             write_task(folder, settings, contents.labels)
         elif values.format == "tensorflow":
             _tell_what_is_lost(contents)
@@ -170,7 +171,7 @@ def _select(checkpoint, settings, values):
 
 def _choose_heads(checkpoint, settings, choice):
     """Returns the heads to write, a tuple of str."""
-    of_task = HEADS[settings["task"]] if settings else None
+    of_task = TASKS[settings["task"]].head if settings else None
     if choice is None:
         # The weight names in a TensorFlow checkpoint do not identify the type of its head, but the task does.
         return tuple(of_task if of_task and head in TOP_LEVEL_HEADS else head for head in checkpoint.heads)

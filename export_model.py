@@ -27,9 +27,8 @@ from bert_keras.export.export_folder import Source, write_export
 from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES, check_formats, check_packages
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
-from bert_keras.prediction.argument_error import ArgumentError
+from bert_keras.prediction.arguments import POOLINGS, ArgumentError, parse_layers
 from bert_keras.prediction.loading.model_files import find_task, is_export
-from bert_keras.prediction.tasks.feature_choices import POOLINGS, parse_layers
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")

@@ -21,12 +21,8 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import STRATEGIES, given_flags, parse, require, run_main
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
-from bert_keras.prediction.argument_error import told_with_flags
-from bert_keras.prediction.backend import check_backend
-from bert_keras.prediction.files.feature_files import FORMATS, format_of, open_feature_file
-from bert_keras.prediction.files.feature_lines import count_lines, read_lines
-from bert_keras.prediction.limits import Limits
-from bert_keras.prediction.tasks.feature_choices import POOLINGS, parse_layers
+from bert_keras.prediction.arguments import POOLINGS, Limits, check_backend, parse_layers, told_with_flags
+from bert_keras.prediction.feature_files import FORMATS, count_lines, format_of, open_feature_file, read_lines
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_output_file
 

@@ -17,10 +17,7 @@ between its texts; for question answering, the question comes first, then the te
 error.
 """
 
-import dataclasses
 import itertools
-import json
-import logging
 import os
 import sys
 
@@ -31,30 +28,19 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import HEADERS
-from bert_keras.prediction.argument_error import told_with_flags
-from bert_keras.prediction.backend import check_backend
-from bert_keras.prediction.files.input_texts import read_texts
-from bert_keras.prediction.files.table_texts import columns_of_training, is_table, read_table
-from bert_keras.prediction.limits import Limits
-from bert_keras.prediction.loading.task_file import FINE_TUNED_TASKS, read_settings
-from bert_keras.prediction.predictor import ON_ERROR
-from bert_keras.prediction.sequences import LONG_CHOICES
+from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, Limits, check_backend, told_with_flags
+from bert_keras.prediction.input_texts import is_table, read_table, read_texts, settings_of_training
+from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 
-log = logging.getLogger("bert_keras")
-
-# Names of classes. TensorFlow takes seconds to load, so the program first checks the command line.
-_PRETRAINED = {"fill_mask": "FillMask", "next_sentence": "NextSentence", "score": "SentenceScorer"}
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last two are allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
-_OF_FILL_MASK = ("long", "top_k")
+_OF_FILL_MASK = _OF_PRETRAINED[-2:]
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 _LIMITS = {
     "max_chars": "Characters of a text, at most.",
     "max_sequences": "Sequences of a text (windows, choices, tokens to score), at most.",
     "max_masks": "[MASK]s of a text, at most.",
 }
-# The form of the input, for tasks that do not take single texts.
-_SHAPES = {"next_sentence": "pair", "question_answering": "pair", "multiple_choice": "choices"}
 
 
 def define_flags():
@@ -63,7 +49,7 @@ def define_flags():
     define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run; or an export.", **define)
     flags.DEFINE_enum(
-        "task", None, [*_PRETRAINED, *FINE_TUNED_TASKS], "The task; a fine-tuned model stores its own.", **define
+        "task", None, [*PRETRAINED_TASKS, *FINE_TUNED_TASKS], "The task; a fine-tuned model stores its own.", **define
     )
     flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
     flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
@@ -85,46 +71,31 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags and texts.
-    """
+    """Runs the program, given its name, its flags and its texts as a list of str."""
     values = define_flags()
     arguments = parse(values, argv, __doc__, takes_texts=True)
     open_console(stderr=True)
+    if values.model_dir and values.init_checkpoint:
+        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
     if not values.model_dir:
         _check_pretrained(values)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
+    # These load TensorFlow.
+    from bert_keras.prediction.formatting import answer_lines
+    from bert_keras.prediction.loading.model_files import read_settings
+
     with told_with_flags():
-        called, shape = _look_at_model_dir(values) if values.model_dir else _look_at_task(values)
         limits = Limits(**{name: values[name].value for name in _LIMITS})
-        rows = _rows(values, arguments, shape, called, limits)
-        predictor = _open_model_dir(values, limits) if values.model_dir else _open_pretrained(values, limits)
-        first, second = itertools.tee(rows)
-        sources, texts = (source for source, _ in first), (text for _, text in second)
-        _write(predictor.answers(texts, sources, values.on_error), values)
-
-
-def _look_at_model_dir(values):
-    """Returns the name of the model for errors and the form of its input, before the model is loaded."""
-    if values.init_checkpoint:
-        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
-    _, settings = read_settings(values.model_dir)
-    task = settings["task"]
-    wrong = [name for name in _OF_PRETRAINED if name in given_flags(values)]
-    wrong = [f"--{name}" for name in wrong if task != "fill_mask" or name not in _OF_FILL_MASK]
-    if wrong:
-        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export sets this; leave it out")
-    if values.task not in (None, task):
-        raise ValueError(f"--task={values.task}, but --model_dir={values.model_dir} is for {task}; leave --task out")
-    shape = "pair" if settings.get("is_pair") else _SHAPES.get(task, "text")
-    return f"--model_dir={values.model_dir}", shape
-
-
-def _look_at_task(values):
-    return f"--task={values.task}", _SHAPES.get(values.task, "text")
+        settings = {"task": values.task}
+        if values.model_dir:
+            _, settings = read_settings(values.model_dir)
+            _check_fine_tuned(values, settings["task"])
+        first, second = itertools.tee(_read_rows(values, arguments, settings, limits))
+        predictor = _open(values, limits)
+        answers = predictor.answers((text for _, text in second), (source for source, _ in first), values.on_error)
+        for line in answer_lines(answers, values.json):
+            print(line, flush=True)
 
 
 def _check_pretrained(values):
@@ -137,47 +108,36 @@ def _check_pretrained(values):
         raise ValueError(f"--top_k is for --task=fill_mask; leave it out for --task={values.task}")
 
 
-def _rows(values, arguments, shape, called, limits):
+def _check_fine_tuned(values, task):
+    allowed = _OF_FILL_MASK if task == "fill_mask" else ()
+    if wrong := [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values) and name not in allowed]:
+        raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export sets this; leave it out")
+    if values.task not in (None, task):
+        raise ValueError(f"--task={values.task}, but --model_dir={values.model_dir} is for {task}; leave --task out")
+
+
+def _read_rows(values, arguments, settings, limits):
     """Returns an iterator over (name of the text for errors, text)."""
+    form = "pair" if settings.get("is_pair") else TASKS[settings["task"]].form
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     if values.input_file and not arguments and is_table(values.input_file):
-        trained = columns_of_training(values.model_dir) if values.model_dir else {}
-        return read_table(values.input_file, shape, given, trained)
+        return read_table(values.input_file, form, given, settings_of_training(values.model_dir))
     if given:
         raise ValueError(f"--{next(iter(given))} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out")
-    return read_texts(values.input_file, arguments, sys.stdin, shape, called, limits)
+    called = f"--model_dir={values.model_dir}" if values.model_dir else f"--task={values.task}"
+    return read_texts(values.input_file, arguments, sys.stdin, form, called, limits)
 
 
-def _open_model_dir(values, limits):
-    options = {name: values[name].value for name in _OF_FILL_MASK if name in given_flags(values)}
-    return prediction.open_model(values.model_dir, values.batch_size, limits=limits, **options)
-
-
-def _open_pretrained(values, limits):
-    return getattr(prediction, _PRETRAINED[values.task])(
-        values.init_checkpoint,
-        batch_size=values.batch_size,
-        long=values.long,
-        vocab_file=values.vocab_file,
-        config_file=values.bert_config_file,
-        do_lower_case=values.do_lower_case,
-        limits=limits,
-        **({"top_k": values.top_k} if values.task == "fill_mask" else {}),
-    )
-
-
-def _write(answers, values):
-    from bert_keras.prediction.formatting import readable  # loads TensorFlow
-
-    num_unanswered = 0
-    for answer in answers:
-        num_unanswered += isinstance(answer, prediction.Unanswered)
-        if values.json:
-            print(json.dumps(dataclasses.asdict(answer), ensure_ascii=False, allow_nan=False), flush=True)
-        else:
-            print(readable(answer), flush=True)
-    if num_unanswered:
-        log.warning("texts that could not be answered: %d", num_unanswered)
+def _open(values, limits):
+    options = {"batch_size": values.batch_size, "limits": limits}
+    if values.model_dir:
+        options |= {name: values[name].value for name in _OF_FILL_MASK if name in given_flags(values)}
+        return prediction.open_model(values.model_dir, **options)
+    options |= {name: values[name].value for name in ("long", "vocab_file", "do_lower_case")}
+    if values.task == "fill_mask":
+        options["top_k"] = values.top_k
+    predictor = getattr(prediction, TASKS[values.task].predictor)
+    return predictor(values.init_checkpoint, config_file=values.bert_config_file, **options)
 
 
 def run_program():

@@ -24,7 +24,6 @@ PACKAGES = [
     "modeling",
     "modeling.checkpoints",
     "prediction",
-    "prediction.files",
     "prediction.loading",
     "prediction.tasks",
     "storage",

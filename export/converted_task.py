@@ -1,49 +1,31 @@
-"""The task of a converted fine-tuned model: its head, its class names and its task.json."""
+"""The task of a converted fine-tuned model: its class names and its task.json."""
 
 import json
 
 from bert_keras.modeling.config import read_json_object
 from bert_keras.prediction.loading.model_files import TASK_FILE
+from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS
 from bert_keras.storage import paths
-
-# Fine-tuning task -> head.
-HEADS = {
-    **dict.fromkeys(("classification", "regression", "multi_label"), "classifier"),
-    "multiple_choice": "multiple_choice",
-    "question_answering": "squad",
-    "token_classification": "token_classifier",
-}
 
 
 def read_task(checkpoint):
-    """Returns the task.json in the folder of a checkpoint, a dict; None if the file does not exist.
-
-    Raises:
-        ValueError: its task is not a key of HEADS.
-    """
+    """Returns the task.json in the folder of a checkpoint, a dict; None if the file does not exist."""
     file = paths.join(paths.parent(checkpoint.prefix), TASK_FILE)
     if not paths.is_file(file):
         return None
     settings = read_json_object(file)
-    if settings.get("task") not in HEADS:
-        raise ValueError(f'{file}: the task is "{settings.get("task")}", but must be one of {", ".join(HEADS)}')
+    if settings.get("task") not in FINE_TUNED_TASKS:
+        raise ValueError(
+            f'{file}: the task is "{settings.get("task")}", but must be one of {", ".join(FINE_TUNED_TASKS)}'
+        )
     return settings
 
 
 def choose_labels(checkpoint, settings, given):
-    """Chooses the names of the classes.
+    """Chooses the names of the classes of a checkpoint with a classification head.
 
-    Args:
-        checkpoint: `modeling.checkpoints.loading.Checkpoint` with a classification head.
-        settings: result of `read_task`.
-        given: list of str, names from the user; None: the names in task.json, else those in config.json. The default
-            names LABEL_0, LABEL_1, ... of config.json do not count.
-
-    Returns:
-        list of str; None if no source has names.
-
-    Raises:
-        ValueError: the files name different classes, or the number of names differs from the size of the head.
+    The names come from the first of these: the user, task.json, config.json. The default names LABEL_0, LABEL_1, ... of
+    config.json do not count. Without any, the result is None.
     """
     of_config, of_task = checkpoint.labels, (settings or {}).get("labels")
     if of_config == [f"LABEL_{number}" for number in range(len(of_config or ()))]:
@@ -63,13 +45,7 @@ def choose_labels(checkpoint, settings, given):
 
 
 def write_task(folder, settings, labels):
-    """Writes the task.json of a converted model, so that the programs that predict can use it.
-
-    Args:
-        folder: `pathlib.Path`.
-        settings: dict; the task.json of the model before the conversion.
-        labels: result of `choose_labels`.
-    """
+    """Writes the task.json of a converted model, so that the programs that predict can use it."""
     settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
     text = json.dumps(settings, indent=2, ensure_ascii=False)
     (folder / TASK_FILE).write_text(f"{text}\n", encoding="utf-8")

@@ -5,23 +5,47 @@ Names are imported on first use, because most of them need TensorFlow, which tak
 
 import importlib
 
+from bert_keras.prediction.tasks.registry import TASKS
+
 _MODULES = {
-    "tasks.multiple_choice": ("Choice", "ChoicePicker"),
+    "arguments": ("Limits",),
+    "predictor": ("Unanswered",),
+    "tasks.classification": ("Classification", "MultiLabel", "Regression", "TextClassifier"),
     "tasks.entities": ("Entity", "EntityTagger", "TaggedText", "TaggedWord"),
     "tasks.features": ("FeatureExtractor", "Features"),
     "tasks.fill_mask": ("FillMask", "FilledText", "Guess"),
-    "opening": ("open_model",),
-    "limits": ("Limits",),
+    "tasks.multiple_choice": ("Choice", "ChoicePicker"),
     "tasks.next_sentence": ("NextSentence", "PairAnswer"),
-    "predictor": ("Unanswered",),
     "tasks.question_answering": ("QuestionAnswer", "QuestionAnswerer", "Span"),
     "tasks.sentence_score": ("SentenceScore", "SentenceScorer", "TokenScore"),
-    "tasks.classification": ("Classification", "MultiLabel", "Regression", "TextClassifier"),
     "tasks.sentence_vectors": ("TextVector", "Vectorizer"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 (a list of str)
+__all__ = sorted([*_MODULE_OF, "open_model"])  # noqa: PLE0605 (a list of str)
+
+
+def open_model(path, batch_size=16, **options):
+    """Loads a fine-tuned model or an export for any task.
+
+    Args:
+        path: a run folder, its folder `model`, or the folder of an export.
+        batch_size: maximum number of sequences in a batch.
+        options: `limits`; for an export for fill_mask also the other arguments of `FillMask`.
+
+    Returns:
+        TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger; for an export of a pre-trained model, FillMask
+        or Vectorizer.
+
+    Raises:
+        FileNotFoundError: a part of the model is missing.
+        ValueError: a part is damaged, or does not fit the others.
+    """
+    from bert_keras.prediction.loading.model_files import read_settings
+
+    _, settings = read_settings(path)
+    predictor = __getattr__(TASKS[settings["task"]].predictor)
+    return predictor(path, batch_size=batch_size, **options)
 
 
 def __getattr__(name):

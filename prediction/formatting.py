@@ -1,6 +1,9 @@
-"""Human-readable text for every kind of answer."""
+"""Text for every kind of answer: for readers, or JSON."""
 
+import dataclasses
 import functools
+import json
+import logging
 
 from bert_keras.prediction.predictor import Unanswered
 from bert_keras.prediction.tasks.classification import Classification, MultiLabel, Regression
@@ -12,18 +15,29 @@ from bert_keras.prediction.tasks.question_answering import QuestionAnswer
 from bert_keras.prediction.tasks.sentence_score import SentenceScore
 from bert_keras.prediction.tasks.sentence_vectors import TextVector
 
+log = logging.getLogger("bert_keras")
+
 # Maximum numbers of classes, and of values of a vector, to show.
 _MOST_CLASSES = 5
 _MOST_NUMBERS = 6
 
 
+def answer_lines(answers, as_json):
+    """Yields each answer as JSON or as text for readers, without a newline at the end. Logs the number of failures."""
+    num_unanswered = 0
+    for answer in answers:
+        num_unanswered += isinstance(answer, Unanswered)
+        if as_json:
+            yield json.dumps(dataclasses.asdict(answer), ensure_ascii=False, allow_nan=False)
+        else:
+            yield readable(answer)
+    if num_unanswered:
+        log.warning("texts that could not be answered: %d", num_unanswered)
+
+
 @functools.singledispatch
 def readable(answer):
-    """Returns the answer of any predictor as one or more lines of text, a str without a newline at the end.
-
-    Raises:
-        ValueError: the value is not an answer of a predictor.
-    """
+    """Returns the answer of any predictor as one or more lines of text."""
     raise ValueError(f"{type(answer).__name__} is not a type of answer; give the answer of a predictor")
 
 

@@ -1,15 +1,31 @@
 """Inference with a network that is loaded once and compiled once per padded length."""
 
+import dataclasses
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.prediction.argument_error import ArgumentError
-from bert_keras.prediction.sequences import Question
+from bert_keras.prediction.arguments import ArgumentError
 
 _SHORTEST = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One input sequence of the model: T tokens with [CLS] and [SEP].
+
+    Attributes:
+        positions: P positions to predict, each in [0, T); only the masked-LM head uses them.
+        target_ids: P token ids, one to score at each position; 0 if no particular token is meant.
+    """
+
+    input_ids: Sequence[int]
+    segment_ids: Sequence[int]
+    positions: Sequence[int] = ()
+    target_ids: Sequence[int] = ()
 
 
 class Network:
@@ -19,17 +35,12 @@ class Network:
     dynamic, so a single short sentence does not cost a full batch.
 
     Args:
-        model: any model of `modeling.models`, or a function with the same features and results.
-        read_out: function of the model's outputs and its features. Returns a tuple of tensors with the batch as first
-            axis. The features are int32: "input_ids", "input_mask", "segment_ids" [B, T], "masked_lm_positions" and
-            "masked_lm_ids" (the questions' positions and target_ids) [B, P].
+        model: function of the features: int32 "input_ids", "input_mask", "segment_ids" [B, T], "masked_lm_positions"
+            and "masked_lm_ids" (the questions' positions and target_ids) [B, P].
+        read_out: function of the model's outputs and the features. Returns a tuple of tensors [B, ...].
         lengths: padded lengths, ascending. The last is the maximum length of a question.
-        batch_size: maximum number of questions in a batch.
         strategy: the `tf.distribute.Strategy` in whose scope the model was made; None: the default device. It splits
             each batch evenly over its devices and pads it to full size, because a TPU needs batches of one size.
-
-    Raises:
-        ArgumentError: batch_size is below 1.
     """
 
     def __init__(
@@ -59,10 +70,8 @@ class Network:
 
         The axis of tokens or positions may be longer than the question.
         """
-        answers = [None] * len(questions)
-        for index, rows in self.answer_by_length(questions):
-            answers[index] = rows
-        return answers
+        answers = dict(self.answer_by_length(questions))
+        return [answers[index] for index in range(len(questions))]
 
     def answer_by_length(self, questions: Sequence[Question]) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
         """Yields the index of each question and its rows, as in `answer`, in the order of the batches.
@@ -71,7 +80,8 @@ class Network:
         """
         by_length = {}
         for index, question in enumerate(questions):
-            by_length.setdefault(self._padded_length(question), []).append(index)
+            padded_length = next(length for length in self.lengths if length >= len(question.input_ids))
+            by_length.setdefault(padded_length, []).append(index)
         for length, indices in sorted(by_length.items()):
             for start in range(0, len(indices), self.batch_size):
                 batch = indices[start : start + self.batch_size]
@@ -97,32 +107,20 @@ class Network:
         columns = self._strategy.run(self._function, args=(features,))
         return [tf.concat(self._strategy.experimental_local_results(column), axis=0) for column in columns]
 
-    def _padded_length(self, question):
-        return next(length for length in self.lengths if length >= len(question.input_ids))
-
     def _compile(self, length):
         with self._lock:
             if length not in self._compiled:
                 tokens, predictions = (tf.TensorSpec([None, size], tf.int32) for size in (length, None))
-                self._compiled[length] = self._function.get_concrete_function(
-                    {
-                        "input_ids": tokens,
-                        "input_mask": tokens,
-                        "segment_ids": tokens,
-                        "masked_lm_positions": predictions,
-                        "masked_lm_ids": predictions,
-                    }
-                )
+                names = ("input_ids", "input_mask", "segment_ids")
+                specs = dict.fromkeys(names, tokens)
+                specs |= dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), predictions)
+                self._compiled[length] = self._function.get_concrete_function(specs)
             return self._compiled[length]
 
 
 def lengths_up_to(longest: int) -> list[int]:
     """Returns the padded lengths: 16, doubled while it is below `longest`, and `longest`."""
-    lengths = []
-    length = _SHORTEST
-    while length < longest:
-        lengths.append(length)
-        length *= 2
+    lengths = itertools.takewhile(lambda length: length < longest, (_SHORTEST << n for n in itertools.count()))
     return [*lengths, longest]
 
 

@@ -1,25 +1,104 @@
-"""Base class of all tasks: reads, checks and answers texts in order, a few batches at a time."""
+"""The base classes of all predictors: they load a model, and read, check and answer texts in order."""
 
 import collections
 import dataclasses
 import itertools
-import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import keras
 import numpy as np
 
-from bert_keras.prediction.argument_error import ArgumentError
-from bert_keras.prediction.limits import Limits
-
-log = logging.getLogger("bert_keras")
+from bert_keras.prediction.arguments import ON_ERROR, Limits, check_backend, check_choice
+from bert_keras.prediction.loading.exported import open_exported
+from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, open_files, read_settings
+from bert_keras.prediction.network import Network, lengths_up_to
+from bert_keras.prediction.tasks.registry import TASKS
 
 # Texts are processed in groups, so that texts of one length share batches. The first group is one batch, so that the
 # first answer comes soon. Each next group is twice as large, up to these numbers of batches and characters.
 _BATCHES_A_GROUP = 32
 _CHARS_A_GROUP = 1 << 20
 
-ON_ERROR = ("stop", "report")
+
+class LoadedModel:
+    """The base of all classes that load a model.
+
+    Attributes:
+        folder: path of the model; for a run of fine-tuning, of its folder `model`.
+        settings: dict; the contents of the model's task.json; None for a checkpoint of pre-training.
+        files: ModelFiles.
+        config: BertConfig.
+        tokenizer: FullTokenizer.
+        model: the Keras model with its weights, or the network of an export.
+        network: Network.
+        limits: Limits of the input.
+        max_seq_length: maximum number of tokens in a sequence.
+    """
+
+    # Name of the head, as in the registry of tasks; None: the encoder alone.
+    head = None
+
+    def __init__(self, path, batch_size, limits, strategy=None, **text_options):
+        check_backend(keras.backend.backend())
+        self.limits = limits or Limits()
+        self.folder, self.settings = self._read_settings(path)
+        self.files = open_files(self.folder, **text_options)
+        self.config, self.tokenizer = self.files.config, self.files.tokenizer
+        self.max_seq_length = self._trained_length() if self.settings else self.files.longest
+        self._prepare()
+        self.model = self._open_network() if is_export(self.folder) else self._load_model()
+        self.network = Network(self._call, self._read_out, self._lengths(), batch_size, strategy)
+
+    @property
+    def num_traces(self) -> int:
+        """Number of times the network has been traced: once per padded length used."""
+        return self.network.num_traces
+
+    def _read_settings(self, path):
+        """Returns the folder and the task.json of an export; the path and None for a checkpoint."""
+        return self._read_task(path) if is_export(path) else (path, None)
+
+    def _read_task(self, path):
+        folder, settings = read_settings(path)
+        if TASKS[settings["task"]].head != self.head:
+            tasks = [name for name, task in TASKS.items() if task.settings is not None and task.head == self.head]
+            raise ValueError(
+                f"{folder} is a model for {settings['task']}, and {type(self).__name__} is for "
+                f"{', '.join(tasks) or 'checkpoints of pre-training'}; open it with bert_keras.open_model"
+            )
+        return folder, settings
+
+    def _trained_length(self):
+        length, num_positions = self.settings["max_seq_length"], self.config.max_position_embeddings
+        if length > num_positions:
+            raise ValueError(
+                f"{self.folder / TASK_FILE}: max_seq_length is {length}, but the model has {num_positions} positions; "
+                "take the file that the training wrote"
+            )
+        return length
+
+    def _prepare(self):
+        """Checks what the class needs of the files, before the weights are loaded."""
+
+    def _load_model(self):
+        """Returns the Keras model with the weights of the checkpoint."""
+        raise NotImplementedError
+
+    def _open_network(self):
+        """Returns the network of an export as a function of the features."""
+        return open_exported(self.folder)
+
+    def _call(self, features):
+        return self.model(features)
+
+    def _lengths(self):
+        """Returns the padded lengths."""
+        return lengths_up_to(self.max_seq_length)
+
+    def _read_out(self, outputs, features):
+        """See `Network`."""
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,21 +125,26 @@ class _Row:
     found: list = dataclasses.field(default_factory=list)
 
 
-class Predictor:
-    """A model that is loaded for one task. You may call its methods any number of times, from any thread.
+class Predictor(LoadedModel):
+    """A model that is loaded for one task. You may call it any number of times, from any thread."""
 
-    Attributes:
-        network: the Network, made by the constructor of each class.
-        limits: Limits of the input.
-    """
+    # Types of a single text in a call; None: all but list.
+    one_text = None
 
-    network = None
-    limits = Limits()
+    def __call__(self, texts):
+        """Answers a text, or each text of a list.
 
-    @property
-    def num_traces(self) -> int:
-        """Number of times the network has been traced: once per padded length used."""
-        return self.network.num_traces
+        Args:
+            texts: a text in the form that the task takes, or a list of them.
+
+        Returns:
+            The answer, or a list of answers.
+
+        Raises:
+            ValueError: a text cannot be answered, or the list has too many texts.
+        """
+        is_one = isinstance(texts, self.one_text) if self.one_text else not isinstance(texts, list)
+        return self.answer_one(texts) if is_one else self.answer_list(texts)
 
     def answers(
         self, texts: Iterable, sources: Iterable[str] | None = None, on_error: str = "stop"
@@ -80,8 +164,7 @@ class Predictor:
         Raises:
             ValueError: a text cannot be answered, or `on_error` is not one of these.
         """
-        if on_error not in ON_ERROR:
-            raise ArgumentError(lambda name: f'{name("on_error")} is "{on_error}", but must be one of stop, report')
+        check_choice("on_error", on_error, ON_ERROR)
         if sources is None:
             sources = (f"text {number}" for number in itertools.count(1))
             rows = zip(sources, texts, strict=False)
@@ -90,11 +173,7 @@ class Predictor:
         return self._answers(rows, on_error == "stop")
 
     def answer_list(self, texts: Iterable) -> list:
-        """Returns the answers to a list of texts.
-
-        Raises:
-            ValueError: the list has too many texts, or one of them cannot be answered.
-        """
+        """Returns the answers to a list of texts, as a call."""
         texts = list(itertools.islice(texts, self.limits.max_texts + 1))
         if len(texts) > self.limits.max_texts:
             raise ValueError(
@@ -104,11 +183,7 @@ class Predictor:
         return list(self.answers(texts))
 
     def answer_one(self, text: Any) -> Any:
-        """Returns the answer to one text.
-
-        Raises:
-            ValueError: the text cannot be answered.
-        """
+        """Returns the answer to one text, as a call."""
         [answer] = self.answers([text])
         return answer
 
@@ -164,7 +239,12 @@ class Predictor:
         try:
             if row.error:
                 raise row.error
-            check_finite(row.found, row.source)
+            # JSON has no other numbers, and they have no meaning.
+            if not all(np.isfinite(array).all() for _, arrays in row.found for array in arrays):
+                raise ValueError(
+                    f"{row.source}: the scores of the model are not finite numbers, so its weights are broken; take "
+                    "another checkpoint, or train again with a lower learning rate"
+                )
             return self._answer(row.text, row.encoded, row.found)
         except ValueError as error:
             if is_stopping:
@@ -191,31 +271,9 @@ class Predictor:
         """Yields the Questions of a text one at a time, because a long text may have one per token."""
         raise NotImplementedError
 
-    def _read_out(self, outputs, features):
-        """See `Network`."""
-        raise NotImplementedError
-
     def _answer(self, text, encoded, found):
         """Makes the answer from the (number of positions, results of `_read_out`) pairs of its questions."""
         raise NotImplementedError
-
-
-def check_finite(found, source: str) -> None:
-    """Checks that the results of a model are finite: JSON has no other numbers, and they have no meaning.
-
-    Args:
-        found: (number of positions, tuple of arrays) pairs.
-        source: name of the text.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
-    arrays = (array for _, arrays in found for array in arrays)
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise ValueError(
-            f"{source}: the scores of the model are not finite numbers, so its weights are broken; take another "
-            "checkpoint, or train again with a lower learning rate"
-        )
 
 
 def _num_chars(text):

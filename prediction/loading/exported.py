@@ -25,10 +25,6 @@ def open_exported(folder, format=None) -> Callable:
     Returns:
         Function of a dict of int32 [B, T] tensors or arrays that returns a dict of float32 tensors; see
         `export.formats.networks.IdsNetwork`. It ignores other keys. Graphs and several threads may call it.
-
-    Raises:
-        FileNotFoundError: the folder is not an export, or lacks the format or its file.
-        ValueError: a file is damaged, or a package that the format needs is not installed.
     """
     folder = pathlib.Path(folder)
     if not is_export(folder):
@@ -53,13 +49,6 @@ def open_saved_model(folder) -> Callable:
     """Loads the signature `ids` of a SavedModel. The result works like that of `open_exported`.
 
     A SavedModel is a program that may read and write files when it runs. Open only those that you trust.
-
-    Args:
-        folder: path of the folder that holds saved_model.pb.
-
-    Raises:
-        ValueError: it cannot be loaded, it has no signature `ids`, or tensorflow-text, whose operations it uses, is not
-            installed.
     """
     try:
         import tensorflow_text  # noqa: F401 registers its operations with TensorFlow
@@ -90,17 +79,11 @@ def open_saved_model(folder) -> Callable:
 def open_onnx(file) -> Callable:
     """Loads an ONNX file with ONNX Runtime, to run on the CPU.
 
-    Args:
-        file: path.
-
     Returns:
         Function of a dict of int32 arrays [B, T] that returns a dict of float32 arrays. Its `input_names` lists the
         keys that it reads; it ignores others.
-
-    Raises:
-        ValueError: it cannot be loaded, or ONNX Runtime is not installed.
     """
-    onnxruntime = import_extra("onnxruntime", "onnx")
+    onnxruntime = _import_extra("onnxruntime", "onnx")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
     try:
@@ -119,20 +102,11 @@ def open_onnx(file) -> Callable:
 
 
 def open_litert(file) -> Callable:
-    """Loads a LiteRT file with the interpreter of ai-edge-litert, to run on all cores of the CPU.
+    """Loads a LiteRT file to run on all cores of the CPU; the result works like that of `open_onnx`.
 
     Calls from several threads run one after the other, because an interpreter has one set of buffers.
-
-    Args:
-        file: path.
-
-    Returns:
-        Function like that of `open_onnx`.
-
-    Raises:
-        ValueError: it cannot be loaded, or LiteRT is not installed.
     """
-    module = import_extra("ai_edge_litert.interpreter", "litert")
+    module = _import_extra("ai_edge_litert.interpreter", "litert")
     try:
         interpreter = module.Interpreter(model_path=os.fspath(file), num_threads=os.cpu_count())
         runner = interpreter.get_signature_runner()
@@ -154,12 +128,8 @@ def open_litert(file) -> Callable:
     return run
 
 
-def import_extra(module, extra):
-    """Imports and returns a module of an optional package.
-
-    Raises:
-        ValueError: the package is not installed. The message has the command that installs it.
-    """
+def _import_extra(module, extra):
+    """Imports and returns a module of the package that an extra of bert-keras installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

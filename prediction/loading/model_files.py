@@ -1,4 +1,4 @@
-"""Finds the parts of a model from one path: checkpoint, config, vocabulary, and how to prepare text."""
+"""Finds the parts of a model from one path: checkpoint, config, vocabulary, task, and how to prepare text."""
 
 import dataclasses
 import json
@@ -10,6 +10,8 @@ from bert_keras.data_prep.text.tokenization import FullTokenizer, load_vocab
 from bert_keras.modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object, released_names
+from bert_keras.prediction.arguments import ArgumentError
+from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -26,8 +28,7 @@ class Preparation:
     """The settings that prepare text for a model.
 
     Attributes:
-        do_lower_case: whether to lower-case text.
-        strip_accents: whether to strip accents; None: the same as do_lower_case.
+        strip_accents: None: the same as do_lower_case.
         longest: maximum number of tokens in a sequence.
     """
 
@@ -41,12 +42,8 @@ class ModelFiles:
     """An open checkpoint with all that inference or further training needs.
 
     Attributes:
-        checkpoint: the result of `modeling.open_checkpoint`; None for an export, and if training starts from random
-            weights.
-        config: BertConfig.
-        tokenizer: FullTokenizer with the model's vocabulary and casing.
-        vocab_file: path of the vocabulary.
-        preparation: Preparation.
+        checkpoint: None for an export, and if training starts from random weights.
+        tokenizer: with the model's vocabulary and casing.
     """
 
     checkpoint: Checkpoint | None
@@ -66,6 +63,23 @@ def is_export(path):
     return paths.is_file(paths.join(path, EXPORT_FILE))
 
 
+def open_files(path, vocab_file=None, config_file=None, do_lower_case=None):
+    """Finds and checks the parts of a model as `open_model_files`, or those of an export other than its network."""
+    if not is_export(path):
+        return open_model_files(path, vocab_file, config_file, do_lower_case)
+    given = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
+    given = [argument for argument, value in given.items() if value is not None]
+    if given:
+        raise ArgumentError(
+            lambda name: f"{path} is an export, which sets how to prepare text; leave out {', '.join(map(name, given))}"
+        )
+    vocab_file, config_file = (paths.join(path, name) for name in ("vocab.txt", "bert_config.json"))
+    for file in (vocab_file, config_file):
+        if not paths.is_file(file):
+            raise FileNotFoundError(f"there is no {paths.name(file)} in {path}; take the whole folder of the export")
+    return open_model_files(None, vocab_file, config_file)
+
+
 def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None):
     """Finds and checks the parts of a model. Logs the casing of text.
 
@@ -78,10 +92,6 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
 
     Returns:
         ModelFiles.
-
-    Raises:
-        FileNotFoundError: a part is missing.
-        ValueError: a part is damaged, or does not fit the others; or the path is an export, which has no checkpoint.
     """
     if path is not None and is_export(path):
         raise ValueError(
@@ -113,26 +123,6 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
     return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
 
 
-def open_export_files(folder):
-    """Finds and checks the files of an export other than its network. Logs the casing of text.
-
-    Args:
-        folder: path of the export.
-
-    Returns:
-        ModelFiles, without a checkpoint.
-
-    Raises:
-        FileNotFoundError: a part is missing.
-        ValueError: a part is damaged, or does not fit the others.
-    """
-    vocab_file, config_file = (paths.join(folder, name) for name in ("vocab.txt", "bert_config.json"))
-    for file in (vocab_file, config_file):
-        if not paths.is_file(file):
-            raise FileNotFoundError(f"there is no {paths.name(file)} in {folder}; take the whole folder of the export")
-    return open_model_files(None, vocab_file, config_file)
-
-
 def _given_config(config_file):
     return BertConfig.from_name(config_file) if config_file in released_names() else read_config(config_file)
 
@@ -140,21 +130,8 @@ def _given_config(config_file):
 def find_preparation(folder, vocab_file, config, do_lower_case=None):
     """Finds and logs how training prepared text, and checks the vocabulary against it.
 
-    The casing comes from the first of these that exists: the argument, `tokenizer_config.json` in the folder (every run
-    writes it), a guess from the words of the vocabulary. Only `vocab_file` may be outside the folder.
-
-    Args:
-        folder: path of the checkpoint's folder.
-        vocab_file: path of the vocabulary.
-        config: BertConfig.
-        do_lower_case: bool; None: not given.
-
-    Returns:
-        Preparation.
-
-    Raises:
-        FileNotFoundError: the vocabulary is missing.
-        ValueError: a file is damaged, or the vocabulary does not fit the config or the casing.
+    The casing comes from the first of these that exists: the argument, `tokenizer_config.json` in the checkpoint's
+    folder (every run writes it), a guess from the words of the vocabulary. Only `vocab_file` may be outside the folder.
     """
     tokenizer_file = paths.join(folder, TOKENIZER_FILE)
     told = _read_tokenizer_config(tokenizer_file)
@@ -169,13 +146,19 @@ def find_preparation(folder, vocab_file, config, do_lower_case=None):
     log.info("%s (%s)", "lower-casing text" if do_lower_case else "keeping capital letters", reason)
     if strip_accents is not None:
         log.info("%s accents (set in %s)", "stripping" if strip_accents else "keeping", tokenizer_file)
-    return Preparation(do_lower_case, strip_accents, _longest(config, _settings_of_run(folder), told))
+    return Preparation(do_lower_case, strip_accents, _longest(config, settings_of_run(folder), told))
 
 
-def read_task(path):
-    """Reads the task of a fine-tuned model, like `find_task`; the folder is local and returned as a pathlib.Path."""
-    folder, values = find_task(path)
-    return pathlib.Path(folder), values
+def preparation_text(preparation):
+    """Returns the `tokenizer_config.json` of a Preparation, which `find_preparation` and other libraries read."""
+    values = {
+        "do_lower_case": preparation.do_lower_case,
+        "model_max_length": preparation.longest,
+        "tokenizer_class": "BertTokenizer",
+    }
+    if preparation.strip_accents is not None:
+        values["strip_accents"] = preparation.strip_accents
+    return json.dumps(values, indent=2) + "\n"
 
 
 def find_task(path):
@@ -186,10 +169,6 @@ def find_task(path):
 
     Returns:
         str, the path of the model's folder, and a dict with "task" and its settings.
-
-    Raises:
-        FileNotFoundError: the path does not hold a fine-tuned model.
-        ValueError: its task.json is damaged.
     """
     folder = os.fspath(_model_of_run(path))
     file = paths.join(folder, TASK_FILE)
@@ -204,48 +183,54 @@ def find_task(path):
     return folder, values
 
 
+def read_settings(path):
+    """Reads the task of a fine-tuned model or an export, like `find_task`, and checks that it has all settings."""
+    folder, values = find_task(path)
+    file, task = pathlib.Path(folder, TASK_FILE), values["task"]
+    tasks = EXPORTED_TASKS if is_export(folder) else FINE_TUNED_TASKS
+    if task not in tasks:
+        raise ValueError(
+            f'{file}: the task is "{task}", but must be one of {", ".join(tasks)}; '
+            "give a model that was fine-tuned by a program of this project"
+        )
+    for name, (needed, is_right) in {"max_seq_length": LENGTH, **TASKS[task].settings}.items():
+        if name not in values:
+            raise ValueError(
+                f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"
+            )
+        if not is_right(values[name]):
+            raise ValueError(
+                f"{file}: {name} is {json.dumps(values[name])}, but must be {needed}; take the file that the training "
+                "wrote"
+            )
+    return pathlib.Path(folder), values
+
+
+def settings_of_run(folder):
+    """Returns the settings in the run_config.json of a folder; {} without one."""
+    path = paths.join(folder, "run_config.json")
+    settings = read_json_object(path).get("settings") if paths.is_file(path) else None
+    return settings if isinstance(settings, dict) else {}
+
+
 def _model_of_run(path):
     """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path."""
     folder = paths.join(path, "model")
     return folder if paths.is_file(paths.join(folder, TASK_FILE)) else path
 
 
-def preparation_text(preparation):
-    """Returns the `tokenizer_config.json` of a Preparation, a str that `find_preparation` and other libraries read."""
-    values = {
-        "do_lower_case": preparation.do_lower_case,
-        "model_max_length": preparation.longest,
-        "tokenizer_class": "BertTokenizer",
-    }
-    if preparation.strip_accents is not None:
-        values["strip_accents"] = preparation.strip_accents
-    return json.dumps(values, indent=2) + "\n"
-
-
 def _longest(config, settings, told):
     """Returns the maximum length: from the file, or from a training that began with random position embeddings."""
     # Other libraries write a number of thirty digits if the length is unknown.
     trained, reason = told.get("model_max_length"), f"set in {TOKENIZER_FILE}"
-    if not _is_integer(trained) and not settings.get("init_checkpoint"):
+    if type(trained) is not int and not settings.get("init_checkpoint"):
         trained, reason = settings.get("max_seq_length"), "as in training"
-    if not _is_integer(trained) or trained >= config.max_position_embeddings:
-        return config.max_position_embeddings
-    log.info(
-        "sequences have at most %d tokens (%s): the model did not learn positions %d to %d",
-        *(trained, reason, trained + 1, config.max_position_embeddings),
-    )
+    num_positions = config.max_position_embeddings
+    if type(trained) is not int or trained >= num_positions:
+        return num_positions
+    told = "sequences have at most %d tokens (%s): the model did not learn positions %d to %d"
+    log.info(told, trained, reason, trained + 1, num_positions)
     return trained
-
-
-def _is_integer(value):
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _settings_of_run(folder):
-    """Returns the settings of the training run in a folder; {} for other folders."""
-    path = paths.join(folder, "run_config.json")
-    settings = read_json_object(path).get("settings") if paths.is_file(path) else None
-    return settings if isinstance(settings, dict) else {}
 
 
 def _read_tokenizer_config(path):

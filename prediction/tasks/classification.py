@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import ClassifierModel
-from bert_keras.prediction.limits import shown
+from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 _KINDS = {"classification": "single_label", "regression": "regression", "multi_label": "multi_label"}
@@ -65,6 +65,9 @@ class MultiLabel:
 class TextClassifier(FineTunedPredictor):
     """Classifies texts with a model of run_classifier.py: `TextClassifier("output")("a text").label`.
 
+    A call takes a str, or a tuple of two if the model takes pairs, and returns a Classification, Regression or
+    MultiLabel, depending on the model. Given a list of texts, it returns a list.
+
     Texts longer than the model takes are handled as in its training: they are cut, or read through windows. The
     probabilities (for regression: values) of the windows are averaged. The log reports the number of such texts.
 
@@ -72,21 +75,7 @@ class TextClassifier(FineTunedPredictor):
         path: see `FineTunedPredictor`, also for the other arguments.
     """
 
-    tasks = tuple(_KINDS)
-
-    def __call__(self, texts):
-        """Classifies a text, or each text of a list.
-
-        Args:
-            texts: str, or a tuple of two if the model takes pairs; or a list of these.
-
-        Returns:
-            Classification, Regression or MultiLabel, depending on the model; or a list of them.
-
-        Raises:
-            ValueError: a text is empty; or the model takes single texts and gets a pair, or the reverse.
-        """
-        return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
+    head = "classifier"
 
     @property
     def num_classes(self):

@@ -67,29 +67,16 @@ class TaggedText:
 class EntityTagger(FineTunedPredictor):
     """Finds entities with a model of run_ner.py: `EntityTagger("output")("He lives in Paris.").entities`.
 
-    Texts may have any length. `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a
-    text needs several windows, the tag comes from the window with the most context around the word.
+    A call takes a str and returns a TaggedText; given a list of texts, it returns a list. Texts may have any length.
+    `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a text needs several
+    windows, the tag comes from the window with the most context around the word.
 
     Args:
         path: see `FineTunedPredictor`, also for the other arguments.
     """
 
-    tasks = ("token_classification",)
+    head = "token_classifier"
     cut_parts = "words"
-
-    def __call__(self, texts):
-        """Tags a text, or each text of a list.
-
-        Args:
-            texts: str, or a list of str.
-
-        Returns:
-            TaggedText, or a list of them.
-
-        Raises:
-            ValueError: a text is empty.
-        """
-        return self.answer_list(texts) if isinstance(texts, list) else self.answer_one(texts)
 
     def _make_model(self, config):
         model = FeatureBasedTagger if self.settings["tagger"] == "bilstm" else TokenClassifierModel

@@ -2,10 +2,8 @@
 
 import dataclasses
 import logging
-import pathlib
 from collections.abc import Callable, Iterable, Iterator
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -18,16 +16,9 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.prediction.argument_error import ArgumentError
-from bert_keras.prediction.backend import check_backend
-from bert_keras.prediction.limits import Limits, shown
-from bert_keras.prediction.loading.exported import open_exported
-from bert_keras.prediction.loading.model_files import is_export, open_export_files, open_model_files
-from bert_keras.prediction.loading.task_file import check_length, read_settings
-from bert_keras.prediction.network import Network, lengths_up_to
-from bert_keras.prediction.sequences import Question
-from bert_keras.prediction.tasks.feature_choices import EMBEDDINGS, POOLINGS, choose_layers
-from bert_keras.prediction.tasks.pretrained import check_alone
+from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, ArgumentError, check_choice, choose_layers, shown
+from bert_keras.prediction.network import Question
+from bert_keras.prediction.predictor import LoadedModel
 
 log = logging.getLogger("bert_keras")
 
@@ -49,7 +40,7 @@ class Features:
     values: np.ndarray
 
 
-class FeatureExtractor:
+class FeatureExtractor(LoadedModel):
     """An encoder that returns vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
 
     Source: extract_features.py of the original BERT.
@@ -92,44 +83,62 @@ class FeatureExtractor:
         strategy=None,
         limits=None,
     ):
-        check_backend(keras.backend.backend())
-        if pooling not in POOLINGS:
-            choices = ", ".join(POOLINGS)
-            raise ArgumentError(lambda name: f'{name("pooling")} is "{pooling}", but must be one of {choices}')
-        if is_export(path):
-            check_alone(path, vocab_file, config_file, do_lower_case)
-            self.files = open_export_files(path)
-            settings = read_settings(path)[1]
-            longest = check_length(settings, self.files.config, pathlib.Path(path))
-            layers = (settings["layer"],) if layers is None and "layer" in settings else layers
-        else:
-            self.files = open_model_files(path, vocab_file, config_file, do_lower_case)
-            longest = self.files.longest
-        self.config = self.files.config
-        self.tokenizer = self.files.tokenizer
-        self.limits = limits or Limits()
-        self.layers = choose_layers(layers, self.config.num_hidden_layers)
-        self.pooling = pooling
-        self.max_seq_length = max_seq_length = longest if max_seq_length is None else max_seq_length
-        if not 3 <= max_seq_length <= longest:
-            raise ArgumentError(
-                lambda name: (
-                    f"{name('max_seq_length')} is {max_seq_length}, but must be from 3 to the {longest} tokens that "
-                    "the model takes"
-                )
-            )
-        self.model = _open_network(path, self.layers, strategy) if is_export(path) else self._load_model(strategy)
-        from_features = self.model if is_export(path) else _from_features(self.model)
-        self.network = Network(from_features, self._read_out, lengths_up_to(max_seq_length), batch_size, strategy)
+        check_choice("pooling", pooling, POOLINGS)
+        self.layers, self.pooling = layers, pooling
+        self._chosen_length, self._strategy = max_seq_length, strategy
+        text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
+        super().__init__(path, batch_size, limits, strategy, **text_options)
 
-    def _load_model(self, strategy):
-        with (strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
+    def _prepare(self):
+        if self.layers is None and self.settings:
+            self.layers = (self.settings["layer"],)
+        self.layers = choose_layers(self.layers, self.config.num_hidden_layers)
+        longest, chosen = self.max_seq_length, self._chosen_length
+        if chosen is not None:
+            if not 3 <= chosen <= longest:
+                raise ArgumentError(
+                    lambda name: (
+                        f"{name('max_seq_length')} is {chosen}, but must be from 3 to the {longest} tokens that the "
+                        "model takes"
+                    )
+                )
+            self.max_seq_length = chosen
+
+    def _load_model(self):
+        with (self._strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
             model = BertModel(self.config)
         report = load_weights(
             weights_by_name(model), self.files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
         )
         log.info("%s", report)
         return model
+
+    def _open_network(self):
+        """Returns the network of an export as a function that names its results like a BertModel."""
+        layer = self.settings["layer"]
+        if self.layers != (layer,):
+            raise ArgumentError(
+                lambda name: (
+                    f"{name('layers')} is {', '.join(map(str, self.layers))}, but {self.folder} has only the layer "
+                    f"{layer}; choose that one"
+                )
+            )
+        if self._strategy is not None:
+            raise ArgumentError(
+                lambda name: f"{self.folder} is an export, which runs on one device; leave out {name('strategy')}"
+            )
+        network = super()._open_network()
+
+        def run(features):
+            values = network(features)["sequence_output"]
+            return {"embedding_output": values, "all_encoder_layers": {layer: values}}
+
+        return run
+
+    def _call(self, features):
+        if self.settings:
+            return self.model(features)
+        return self.model(features["input_ids"], features["input_mask"], features["segment_ids"])
 
     def __call__(self, texts):
         """Returns the vectors of a text, or of each text of a list.
@@ -225,44 +234,18 @@ class FeatureExtractor:
             outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
             for layer in self.layers
         ]
-        values = tf.cast(tf.stack(layers, axis=2), tf.float32)  # [B, T, L, H]
-        if self.pooling == "cls":
-            return (values[:, 0],)  # [B, L, H]
-        is_token = tf.cast(features["input_mask"], tf.bool)[:, :, None, None]  # [B, T, 1, 1]
-        if self.pooling == "mean":
-            num_tokens = tf.reduce_sum(features["input_mask"], axis=1)[:, None, None]  # [B, 1, 1]
-            total = tf.reduce_sum(tf.where(is_token, values, 0.0), axis=1)
-            return (total / tf.cast(num_tokens, tf.float32),)
-        if self.pooling == "max":
-            return (tf.reduce_max(tf.where(is_token, values, values.dtype.min), axis=1),)
-        return (values,)
+        return (pool(tf.stack(layers, axis=2), features["input_mask"], self.pooling),)
 
 
-def _open_network(folder, layers, strategy):
-    """Returns the network of an export as a function that names its results like a BertModel."""
-    _, settings = read_settings(folder)
-    if settings["task"] != "vectors":
-        raise ValueError(f"{folder} is an export for {settings['task']}; open it with bert_keras.open_model")
-    layer = settings["layer"]
-    if layers != (layer,):
-        raise ArgumentError(
-            lambda name: (
-                f"{name('layers')} is {', '.join(map(str, layers))}, but {folder} has only the layer {layer}; "
-                "choose that one"
-            )
-        )
-    if strategy is not None:
-        raise ArgumentError(
-            lambda name: f"{folder} is an export, which runs on one device; leave out {name('strategy')}"
-        )
-    network = open_exported(folder)
-
-    def run(features):
-        values = network(features)["sequence_output"]
-        return {"embedding_output": values, "all_encoder_layers": {layer: values}}
-
-    return run
-
-
-def _from_features(bert):
-    return lambda features: bert(features["input_ids"], features["input_mask"], features["segment_ids"])
+def pool(values, input_mask, pooling):
+    """Pools vectors [B, T, L, H] over the tokens, as float32 [B, L, H]; with pooling "none" it returns all of them."""
+    values = tf.cast(values, tf.float32)
+    if pooling == "cls":
+        return values[:, 0]
+    is_token = tf.cast(input_mask, tf.bool)[:, :, None, None]  # [B, T, 1, 1]
+    if pooling == "mean":
+        num_tokens = tf.reduce_sum(input_mask, axis=1)[:, None, None]  # [B, 1, 1]
+        return tf.reduce_sum(tf.where(is_token, values, 0.0), axis=1) / tf.cast(num_tokens, tf.float32)
+    if pooling == "max":
+        return tf.reduce_max(tf.where(is_token, values, values.dtype.min), axis=1)
+    return values

@@ -5,19 +5,17 @@ import itertools
 
 import tensorflow as tf
 
-from bert_keras.prediction.argument_error import ArgumentError
-from bert_keras.prediction.loading.model_files import is_export
-from bert_keras.prediction.loading.task_file import read_settings
-from bert_keras.prediction.sequences import (
+from bert_keras.prediction.arguments import ArgumentError
+from bert_keras.prediction.network import Question
+from bert_keras.prediction.tasks.pretrained import (
     MASK,
     UNKNOWN,
-    Question,
+    PretrainedPredictor,
     encode_with_masks,
     fit_text,
     surround,
     window_start,
 )
-from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
 
 # A sequence with more masks is split into several questions, to bound memory.
 _MASKS_A_QUESTION = 20
@@ -58,6 +56,8 @@ class FilledText:
 class FillMask(PretrainedPredictor):
     """Fills in masks: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
 
+    A call takes a str with one [MASK] or more and returns a FilledText; given a list of texts, it returns a list.
+
     The model fills the masks of a text independently of each other, as in pre-training.
 
     Args:
@@ -65,37 +65,22 @@ class FillMask(PretrainedPredictor):
         top_k: int, number of guesses per mask; None: the setting of an export, or 5.
     """
 
-    tasks = ("fill_mask",)
     head = "masked_lm"
 
     def __init__(self, path, top_k=None, **options):
         super().__init__(path, **options)
         if top_k is None:
-            top_k = read_settings(path)[1]["top_k"] if is_export(path) else 5
+            top_k = self.settings["top_k"] if self.settings else 5
         self.top_k = top_k
-        if not 1 <= top_k <= self.config.vocab_size:
-            size = self.config.vocab_size
+        size = self.config.vocab_size
+        if not 1 <= top_k <= size:
             raise ArgumentError(
                 lambda name: f"{name('top_k')} is {top_k}, but must be from 1 to the vocabulary's {size}"
             )
 
-    def __call__(self, texts):
-        """Fills the masks of a text, or of each text of a list.
-
-        Args:
-            texts: str, or a list of str; each contains [MASK] at least once.
-
-        Returns:
-            FilledText, or a list of them.
-
-        Raises:
-            ValueError: a text has no mask, or is too long for the model.
-        """
-        return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
-
     def _encode(self, text, source):
         self.limits.check_text(text, source)
-        ids = encode_with_masks(self.tokenizer, text, source)
+        ids = encode_with_masks(self.tokenizer, text)
         mask_id = self.tokenizer.vocab[MASK]
         num_masks = ids.count(mask_id)
         if not num_masks:

@@ -1,19 +1,14 @@
-"""Base class of the fine-tuned tasks: loads the model and turns texts into features."""
+"""The base class of the fine-tuned tasks: it loads the model and turns texts into features."""
 
 import logging
 
-import keras
 import numpy as np
 
 from bert_keras.modeling import load_weights, weights_by_name, weights_to_load
-from bert_keras.prediction.backend import check_backend
-from bert_keras.prediction.limits import Limits, check_not_blank, shown
-from bert_keras.prediction.loading.exported import open_exported
-from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, open_export_files, open_model_files
-from bert_keras.prediction.loading.task_file import check_length, read_settings
-from bert_keras.prediction.network import Network, lengths_up_to
+from bert_keras.prediction.arguments import shown
+from bert_keras.prediction.loading.model_files import TASK_FILE
+from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
-from bert_keras.prediction.sequences import Question
 
 log = logging.getLogger("bert_keras")
 
@@ -27,11 +22,7 @@ class FineTunedPredictor(Predictor):
         limits: Limits of the input; None: the defaults.
 
     Attributes:
-        settings: dict; the contents of the model's task.json.
-        files: ModelFiles.
-        config: BertConfig.
-        tokenizer: FullTokenizer.
-        model: the Keras model with its weights, or the network of an export.
+        settings, files, config, tokenizer, model: see `prediction.predictor.LoadedModel`.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
@@ -39,7 +30,6 @@ class FineTunedPredictor(Predictor):
             TensorFlow.
     """
 
-    tasks = ()
     # Name of the head's weights; their first axis is the classes.
     head_weight = "output_weights"
     # For the log: name of the parts that are cut, and the setting of their maximum length.
@@ -47,37 +37,34 @@ class FineTunedPredictor(Predictor):
     cut_setting = "max_seq_length"
 
     def __init__(self, path, batch_size=16, limits=None):
-        check_backend(keras.backend.backend())
-        self.limits = limits or Limits()
-        folder, self.settings = read_settings(path)
-        if self.settings["task"] not in self.tasks:
-            raise ValueError(
-                f"{folder} is a model for {self.settings['task']}, and {type(self).__name__} is for "
-                f"{', '.join(self.tasks)}; open it with bert_keras.open_model"
-            )
-        self.files = open_export_files(folder) if is_export(folder) else open_model_files(folder)
-        self.config = self.files.config
-        self.tokenizer = self.files.tokenizer
-        self.max_seq_length = check_length(self.settings, self.config, folder)
-        self.model = self._open_network(folder) if is_export(folder) else self._load_model(folder)
-        self.network = Network(self.model, self._read_out, self._lengths(), batch_size)
+        super().__init__(path, batch_size, limits)
 
-    def _load_model(self, folder):
+    def _read_settings(self, path):
+        return self._read_task(path)
+
+    def _load_model(self):
         checkpoint = self.files.checkpoint
         if self.head_weight in checkpoint.names:
-            _check_num_classes(self.num_classes, checkpoint.shape(self.head_weight)[0], checkpoint.prefix, folder)
+            self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
         with weights_to_load():
             model = self._make_model(self.config)
         log.info("%s", load_weights(weights_by_name(model), checkpoint))
         return model
 
-    def _open_network(self, folder):
-        network = open_exported(folder)
+    def _open_network(self):
+        network = super()._open_network()
         two_tokens = np.ones((1, 2), np.int32)
         outputs = network({"input_ids": two_tokens, "input_mask": two_tokens, "segment_ids": two_tokens})
         if "logits" in outputs:
-            _check_num_classes(self.num_classes, outputs["logits"].shape[-1], folder, folder)
+            self._check_num_classes(outputs["logits"].shape[-1], self.folder)
         return network
+
+    def _check_num_classes(self, num_found, found_in):
+        if num_found != self.num_classes:
+            raise ValueError(
+                f"{found_in} has a head of {num_found} classes, but {self.folder / TASK_FILE} belongs to a model with "
+                f"{self.num_classes}; the files are from different runs, so take the folder of one run"
+            )
 
     @property
     def num_classes(self):
@@ -87,10 +74,6 @@ class FineTunedPredictor(Predictor):
     def _make_model(self, config):
         """Returns the Keras model that matches the checkpoint."""
         raise NotImplementedError
-
-    def _lengths(self):
-        """Returns the padded lengths."""
-        return lengths_up_to(self.max_seq_length)
 
     def _encode_all(self, rows, counts):
         """Encodes the rows of a group together, as (example, features of its sequences)."""
@@ -116,20 +99,17 @@ class FineTunedPredictor(Predictor):
 
     def _report(self, counts):
         if counts["windows"]:
-            log.info(
-                "texts longer than %d tokens were read through windows: %d of %d",
-                *(self.max_seq_length, counts["windows"], counts["texts"]),
-            )
+            told = "texts longer than %d tokens were read through windows: %d of %d"
+            log.info(told, self.max_seq_length, counts["windows"], counts["texts"])
         if counts["cut"]:
-            log.warning(
-                "%s longer than the model takes (%s=%d) lost their ends: %d",
-                *(self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"]),
-            )
+            told = "%s longer than the model takes (%s=%d) lost their ends: %d"
+            log.warning(told, self.cut_parts, self.cut_setting, self.settings[self.cut_setting], counts["cut"])
 
     def _check_text(self, text, source, what="text"):
         """Checks that a value is a text within the limits and is not blank."""
         self.limits.check_text(text, source, what)
-        check_not_blank(text, source, what)
+        if not text.strip():
+            raise ValueError(f"{source} has no word in its {what}; give a {what}")
 
     def _check_pair(self, pair, source, names, may_lack_second=False):
         """Checks that a value is a pair of texts; `may_lack_second` allows the second to be empty."""
@@ -144,12 +124,3 @@ class FineTunedPredictor(Predictor):
         for ids, segment_ids, mask in zip(rows["input_ids"], rows["segment_ids"], rows["input_mask"], strict=True):
             num_tokens = int(mask.sum())
             yield Question(ids[:num_tokens], segment_ids[:num_tokens])
-
-
-def _check_num_classes(num_classes, num_found, found_in, folder):
-    """Checks that the head has as many classes as task.json says."""
-    if num_found != num_classes:
-        raise ValueError(
-            f"{found_in} has a head of {num_found} classes, but {folder / TASK_FILE} "
-            f"belongs to a model with {num_classes}; the files are from different runs, so take the folder of one run"
-        )

@@ -8,7 +8,7 @@ import scipy.special
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import ClassifierModel
-from bert_keras.prediction.limits import shown
+from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 
@@ -34,27 +34,16 @@ class ChoicePicker(FineTunedPredictor):
 
     `ChoicePicker("output")(("She opened the hood.", ["Then she looked in.", "Then she sang."])).index`
 
+    A call takes a tuple of a text and a list of two or more choices, and returns a Choice. Given a list of such tuples,
+    it returns a list.
+
     Args:
         path: see `FineTunedPredictor`, also for the other arguments.
     """
 
-    tasks = ("multiple_choice",)
+    head = "multiple_choice"
     num_classes = 1
     cut_parts = "choices, each with its text,"
-
-    def __call__(self, questions):
-        """Answers a question, or each question of a list.
-
-        Args:
-            questions: a tuple of a text and a list of two or more choices; or a list of such tuples.
-
-        Returns:
-            Choice, or a list of them.
-
-        Raises:
-            ValueError: a text is empty, or a question has fewer than two choices.
-        """
-        return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
 
     def _make_model(self, config):
         # A MultipleChoiceModel has the same weights. They score choices one by one, so any number is possible.

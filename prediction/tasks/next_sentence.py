@@ -4,9 +4,9 @@ import dataclasses
 
 import tensorflow as tf
 
-from bert_keras.prediction.limits import shown
-from bert_keras.prediction.sequences import Question, encode_with_masks, fit_pair, surround
-from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
+from bert_keras.prediction.arguments import shown
+from bert_keras.prediction.network import Question
+from bert_keras.prediction.tasks.pretrained import PretrainedPredictor, encode_with_masks, fit_pair, surround
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +26,8 @@ class PairAnswer:
 class NextSentence(PretrainedPredictor):
     """Predicts the probability that one text follows another (paper, section 3.1, task 2).
 
+    A call takes a tuple of two str and returns a PairAnswer; given a list of tuples, it returns a list.
+
     For pairs longer than the model takes, `long="truncate"` drops the end of the longer text, and `long="window"` keeps
     the tokens around the boundary.
 
@@ -34,30 +36,20 @@ class NextSentence(PretrainedPredictor):
     """
 
     head = "next_sentence"
+    one_text = tuple
     num_special_tokens = 3
 
     def __call__(self, pairs):
-        """Answers a pair, or each pair of a list.
-
-        Args:
-            pairs: a tuple (text_a, text_b) of str, or a list of them.
-
-        Returns:
-            PairAnswer, or a list of them.
-
-        Raises:
-            ValueError: a text is empty, or a pair is not valid or too long for the model.
-        """
         if isinstance(pairs, tuple) and any(isinstance(text, (tuple, list)) for text in pairs):
             raise ValueError("a tuple is one pair of texts, but this one has several pairs; give a list of pairs")
-        return self.answer_one(pairs) if isinstance(pairs, tuple) else self.answer_list(pairs)
+        return super().__call__(pairs)
 
     def _encode(self, pair, source):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed")
         for text, which in zip(pair, ("first", "second"), strict=True):
             self.limits.check_text(text, source, f"{which} text")
-        first, second = (encode_with_masks(self.tokenizer, text, source) for text in pair)
+        first, second = (encode_with_masks(self.tokenizer, text) for text in pair)
         for ids, which in ((first, "first"), (second, "second")):
             if not ids:
                 raise ValueError(f"{source} has no word in its {which} text; give two texts")

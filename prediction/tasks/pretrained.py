@@ -1,9 +1,13 @@
-"""Base class of the pre-training tasks: loads the checkpoint with the head that the task needs."""
+"""The base class of the pre-training tasks: it loads the head that the task needs, and makes sequences of tokens.
+
+If a text is longer than the model takes, the functions refuse it, cut it, or read it through windows.
+"""
 
 import logging
+from collections.abc import Sequence
 
-import keras
-
+from bert_keras.data_prep.tasks.encoding import share_room
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import (
     HEAD_PATTERNS,
     POOLER_PATTERNS,
@@ -12,17 +16,13 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.prediction.argument_error import ArgumentError
-from bert_keras.prediction.backend import check_backend
-from bert_keras.prediction.limits import Limits
-from bert_keras.prediction.loading.exported import open_exported
-from bert_keras.prediction.loading.model_files import is_export, open_export_files, open_model_files
-from bert_keras.prediction.loading.task_file import check_length, read_settings
-from bert_keras.prediction.network import Network, lengths_up_to
+from bert_keras.prediction.arguments import LONG_CHOICES, ArgumentError, check_choice
 from bert_keras.prediction.predictor import Predictor
-from bert_keras.prediction.sequences import LONG_CHOICES
 
 log = logging.getLogger("bert_keras")
+
+MASK = "[MASK]"
+UNKNOWN = "[UNK]"
 
 # Name of each head in messages, and prefixes of the weights that it needs.
 _HEADS = {
@@ -46,10 +46,7 @@ class PretrainedPredictor(Predictor):
         limits: Limits of the input; None: the defaults.
 
     Attributes:
-        files: ModelFiles.
-        config: BertConfig.
-        tokenizer: FullTokenizer.
-        model: the Keras model with the weights that the task needs, or the network of an export.
+        files, config, tokenizer, model: see `prediction.predictor.LoadedModel`.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
@@ -57,7 +54,7 @@ class PretrainedPredictor(Predictor):
             run on TensorFlow.
     """
 
-    head = ""
+    one_text = str
     num_special_tokens = 2
 
     def __init__(
@@ -70,67 +67,101 @@ class PretrainedPredictor(Predictor):
         do_lower_case=None,
         limits=None,
     ):
-        check_backend(keras.backend.backend())
-        if long not in LONG_CHOICES:
-            choices = ", ".join(LONG_CHOICES)
-            raise ArgumentError(lambda name: f'{name("long")} is "{long}", but must be one of {choices}')
-        self.limits = limits or Limits()
-        if is_export(path):
-            check_alone(path, vocab_file, config_file, do_lower_case)
-            self.files, self.model, longest = _open_export(path, self.head)
-        else:
-            self.files = open_model_files(path, vocab_file, config_file, do_lower_case)
-            with weights_to_load():
-                self.model = PretrainingModel(self.files.config)
-            _load(self.model, self.files.checkpoint, self.head)
-            longest = self.files.longest
+        check_choice("long", long, LONG_CHOICES)
         self.long = long
-        self.config = self.files.config
-        self.tokenizer = self.files.tokenizer
-        self.network = Network(self.model, self._read_out, lengths_up_to(longest), batch_size)
-        self.room = longest - self.num_special_tokens
+        text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
+        super().__init__(path, batch_size, limits, **text_options)
+
+    def _prepare(self):
+        self.room = self.max_seq_length - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
-                f"the model takes {longest} tokens, too few for text and the {self.num_special_tokens} special tokens "
-                "of this task"
+                f"the model takes {self.max_seq_length} tokens, too few for text and the {self.num_special_tokens} "
+                "special tokens of this task"
             )
 
+    def _load_model(self):
+        """Loads the encoder and one head, and ignores the other head."""
+        checkpoint = self.files.checkpoint
+        with weights_to_load():
+            model = PretrainingModel(self.config)
+        called, prefixes = _HEADS[self.head]
+        others = tuple(prefix for head, (_, of_head) in _HEADS.items() if head != self.head for prefix in of_head)
+        needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
+        missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]
+        if missing:
+            raise ValueError(
+                f"{checkpoint.prefix} has no {called}: it lacks {', '.join(missing)}; "
+                "give a checkpoint of pre-training, with its heads"
+            )
+        log.info("%s", load_weights(needed, checkpoint, ignored=HEAD_PATTERNS + POOLER_PATTERNS))
+        return model
 
-def _load(model, checkpoint, head):
-    """Loads the encoder and one head, and ignores the other head."""
-    called, prefixes = _HEADS[head]
-    others = tuple(prefix for other, (_, of_it) in _HEADS.items() if other != head for prefix in of_it)
-    needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
-    missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]
-    if missing:
-        raise ValueError(
-            f"{checkpoint.prefix} has no {called}: it lacks {', '.join(missing)}; "
-            "give a checkpoint of pre-training, with its heads"
-        )
-    log.info("%s", load_weights(needed, checkpoint, ignored=HEAD_PATTERNS + POOLER_PATTERNS))
+    def _open_network(self):
+        network = super()._open_network()
+        return lambda features: {"masked_lm_logits": network(features)["logits"]}
 
 
-def check_alone(export, vocab_file, config_file, do_lower_case):
-    """Refuses vocabulary, config and casing arguments for an export, which has its own.
+def encode_with_masks(tokenizer: FullTokenizer, text: str) -> list[int]:
+    """Returns the token ids of a text; each literal [MASK] becomes the mask token.
 
-    Raises:
-        ArgumentError: one of them is given.
+    Differs from the original BERT, whose tokenizer splits [MASK] in a text into a bracket, a word and a bracket.
     """
-    given = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
-    given = [argument for argument, value in given.items() if value is not None]
-    if given:
+    first, *others = text.split(MASK)
+    ids = tokenizer.encode(first)
+    for part in others:
+        ids += [tokenizer.vocab[MASK], *tokenizer.encode(part)]
+    return ids
+
+
+def fit_text(ids: list[int], room: int, long: str, source: str) -> list[int]:
+    """Returns the ids of a text; with `long` "truncate" only the first `room`, with "window" all."""
+    if len(ids) > room:
+        _tell_length(len(ids), room, long, source, f"only the first {room} are used")
+    return ids[:room] if long == "truncate" else ids
+
+
+def window_start(place: int, num_tokens: int, room: int) -> int:
+    """Returns the start of the window of `room` tokens that gives a place the most context on both sides.
+
+    The window stays within the text. A text that fits has one window, at 0.
+    """
+    return max(0, min(place - room // 2, num_tokens - room))
+
+
+def fit_pair(first: list[int], second: list[int], room: int, long: str, source: str) -> tuple[list[int], list[int]]:
+    """Fits a pair to the model as `long` says.
+
+    "truncate" drops tokens from the end of the longer text, like `_truncate_seq_pair` of the original BERT. "window"
+    keeps the tokens around the boundary: the end of the first text and the beginning of the second.
+    """
+    total = len(first) + len(second)
+    if total <= room:
+        return first, second
+    _tell_length(total, room, long, source, f"only {room} are used")
+    num_first, num_second = share_room(len(first), len(second), room)
+    if long == "window":
+        return first[len(first) - num_first :], second[:num_second]
+    return first[:num_first], second[:num_second]
+
+
+def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Returns the ids and segment ids of [CLS], followed by each segment and a [SEP]."""
+    cls_id, sep_id = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
+    input_ids, segment_ids = [cls_id], [0]
+    for number, segment in enumerate(segments):
+        input_ids += [*segment, sep_id]
+        segment_ids += [number] * (len(segment) + 1)
+    return input_ids, segment_ids
+
+
+def _tell_length(num_tokens, room, long, source, consequence):
+    told = f"{source} has {num_tokens} tokens, {num_tokens - room} more than the {room} that the model takes"
+    if long == "error":
         raise ArgumentError(
-            lambda name: (
-                f"{export} is an export, which sets how to prepare text; leave out {', '.join(map(name, given))}"
-            )
+            lambda name: f"{told}; make it shorter, or choose {name('long')}=truncate or {name('long')}=window"
         )
-
-
-def _open_export(folder, head):
-    """Returns the files, the network and the maximum sequence length of an export."""
-    folder, settings = read_settings(folder)
-    if settings["task"] != "fill_mask" or head != "masked_lm":
-        raise ValueError(f"{folder} is an export for {settings['task']}; open it with bert_keras.open_model")
-    files, network = open_export_files(folder), open_exported(folder)
-    longest = check_length(settings, files.config, folder)
-    return files, lambda features: {"masked_lm_logits": network(features)["logits"]}, longest
+    if long == "truncate":
+        log.warning("%s; %s", told, consequence)
+    else:
+        log.info("%s; it is read through windows", told)

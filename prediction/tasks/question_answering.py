@@ -58,29 +58,18 @@ class QuestionAnswer:
 class QuestionAnswerer(FineTunedPredictor):
     """Answers questions with a model of run_squad.py: `QuestionAnswerer("output")(("Who ...?", "The text.")).text`.
 
+    A call takes a tuple (question, context) of str, whose context may have any length, and returns a QuestionAnswer.
+    Given a list of such tuples, it returns a list.
+
     Args:
         path: see `FineTunedPredictor`, also for the other arguments.
     """
 
-    tasks = ("question_answering",)
+    head = "squad"
     head_weight = "cls/squad/output_weights"
     num_classes = 2
     cut_parts = "questions"
     cut_setting = "max_query_length"
-
-    def __call__(self, questions):
-        """Answers a question, or each question of a list.
-
-        Args:
-            questions: a tuple (question, context) of str, or a list of them. Contexts may have any length.
-
-        Returns:
-            QuestionAnswer, or a list of them.
-
-        Raises:
-            ValueError: a question or a context is empty.
-        """
-        return self.answer_list(questions) if isinstance(questions, list) else self.answer_one(questions)
 
     def _make_model(self, config):
         return SquadModel(config)

@@ -7,8 +7,16 @@ import sys
 
 import tensorflow as tf
 
-from bert_keras.prediction.sequences import MASK, Question, encode_with_masks, fit_text, surround, window_start
-from bert_keras.prediction.tasks.pretrained import PretrainedPredictor
+from bert_keras.prediction.network import Question
+from bert_keras.prediction.tasks.pretrained import (
+    MASK,
+    UNKNOWN,
+    PretrainedPredictor,
+    encode_with_masks,
+    fit_text,
+    surround,
+    window_start,
+)
 
 log = logging.getLogger("bert_keras")
 
@@ -47,6 +55,8 @@ class SentenceScore:
 class SentenceScorer(PretrainedPredictor):
     """Scores texts by masking one token at a time ("Masked Language Model Scoring", Salazar et al. 2020).
 
+    A call takes a str and returns a SentenceScore; given a list of texts, it returns a list.
+
     A text of n tokens needs n sequences, which are batched. For a text longer than the model takes, `long="window"`
     scores each token in a window with as much context on both sides as fits; `long="truncate"` scores the beginning.
 
@@ -56,30 +66,16 @@ class SentenceScorer(PretrainedPredictor):
 
     head = "masked_lm"
 
-    def __call__(self, texts):
-        """Scores a text, or each text of a list.
-
-        Args:
-            texts: str, or a list of str.
-
-        Returns:
-            SentenceScore, or a list of them.
-
-        Raises:
-            ValueError: a text is empty, contains a mask, or is too long for the model.
-        """
-        return self.answer_one(texts) if isinstance(texts, str) else self.answer_list(texts)
-
     def _encode(self, text, source):
         self.limits.check_text(text, source)
-        ids = encode_with_masks(self.tokenizer, text, source)
+        ids = encode_with_masks(self.tokenizer, text)
         if not ids:
             raise ValueError(f"{source} has no word; give a text to score")
         if self.tokenizer.vocab[MASK] in ids:
             raise ValueError(f"{source} has a {MASK}, but only complete texts can be scored; replace it with a word")
         ids = fit_text(ids, self.room, self.long, source)
         self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
-        num_unknown = ids.count(self.tokenizer.vocab["[UNK]"])
+        num_unknown = ids.count(self.tokenizer.vocab[UNKNOWN])
         if num_unknown:
             log.warning("%s: %d of its %d tokens are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
         return ids

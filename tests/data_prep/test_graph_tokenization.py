@@ -12,7 +12,7 @@ from reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 from bert_keras.data_prep.tasks.encoding import encode_pair
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.export.graph.tokenization import GraphTokenizer
-from bert_keras.prediction.sequences import encode_with_masks
+from bert_keras.prediction.tasks.pretrained import encode_with_masks
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_literal_masks(with_masks, texts):
     graph, python = with_masks
     texts = as_bytes(texts)
     inputs = tf.constant(texts, tf.string, [len(texts)])
-    expected = [encode_with_masks(python, text.decode(errors="ignore"), "text") for text in texts]
+    expected = [encode_with_masks(python, text.decode(errors="ignore")) for text in texts]
     assert graph.tokenize_with_masks(inputs).to_list() == expected
     broken = tf.constant([text.replace(b"MASK", b"MA\xe2\x82SK") for text in texts], tf.string, [len(texts)])
     assert graph.tokenize_with_masks(broken).to_list() == expected

@@ -10,8 +10,8 @@ from known_models import ID, random_model, write_model
 from reference_bert import ReferenceBert
 
 from bert_keras.modeling import weights_by_name
+from bert_keras.prediction.arguments import EMBEDDINGS, parse_layers
 from bert_keras.prediction.tasks import features as features_module
-from bert_keras.prediction.tasks.feature_choices import EMBEDDINGS, parse_layers
 from bert_keras.prediction.tasks.features import FeatureExtractor
 
 TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.prediction.files.feature_files import format_of, open_feature_file
+from bert_keras.prediction.feature_files import format_of, open_feature_file
 from bert_keras.prediction.tasks.features import Features
 from bert_keras.storage import paths
 

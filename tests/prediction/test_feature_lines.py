@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_keras.prediction.files.feature_lines import count_lines, read_lines, split_line
+from bert_keras.prediction.feature_files import count_lines, read_lines, split_line
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.modeling import PretrainingModel, load_weights, read_config, weights_by_name
-from bert_keras.prediction.network import Network, lengths_up_to
-from bert_keras.prediction.sequences import Question
+from bert_keras.prediction.network import Network, Question, lengths_up_to
 
 LENGTHS = lengths_up_to(48)
 

@@ -28,7 +28,7 @@ from bert_keras.prediction import (
     Vectorizer,
     open_model,
 )
-from bert_keras.prediction.argument_error import ArgumentError, told_with_flags
+from bert_keras.prediction.arguments import ArgumentError, told_with_flags
 from bert_keras.prediction.loading import exported
 from bert_keras.prediction.predictor import Predictor
 
@@ -160,7 +160,7 @@ def test_exports_are_checked_as_well(run, tmp_path, monkeypatch):
     export = write_export(tmp_path / "export", run / "model", random_classifier(3))
     network = exported.open_exported(export)
     broken_network = lambda features: {"logits": network(features)["logits"] * np.nan}  # noqa: E731
-    monkeypatch.setattr("bert_keras.prediction.tasks.fine_tuned.open_exported", lambda folder: broken_network)
+    monkeypatch.setattr("bert_keras.prediction.predictor.open_exported", lambda folder: broken_network)
     with pytest.raises(ValueError, match="^text 1: the scores of the model are not finite numbers"):
         open_model(export)("he")
 
@@ -288,8 +288,8 @@ def in_new_process(code, **environment):
 
 def test_importing_is_quick():
     code = (
-        "import sys; from bert_keras import prediction; from bert_keras.prediction import sequences; "
-        "from bert_keras.prediction.files import table_texts; from bert_keras.prediction.loading import task_file; "
+        "import sys; from bert_keras import prediction; from bert_keras.prediction import arguments; "
+        "from bert_keras.prediction import input_texts; from bert_keras.prediction.tasks import registry; "
         "print(sorted({'tensorflow', 'keras', 'sklearn', 'scipy'} & {*sys.modules}))"
     )
     assert in_new_process(code)[:2] == (0, "[]\n")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.prediction.sequences import encode_with_masks, fit_pair, fit_text, surround, window_start
+from bert_keras.prediction.tasks.pretrained import encode_with_masks, fit_pair, fit_text, surround, window_start
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "[", "]", "mask", "sep"]
 
@@ -33,13 +33,7 @@ def tokenizer(tmp_path_factory):
     ],
 )
 def test_the_mask_is_found_before_the_text_is_split(tokenizer, text, tokens):
-    assert encode_with_masks(tokenizer, text, "text 1") == [VOCAB.index(token) for token in tokens.split()]
-
-
-@pytest.mark.parametrize("text", [None, b"a [MASK]", 3])
-def test_what_is_no_text_is_refused(tokenizer, text):
-    with pytest.raises(ValueError, match=rf"^text 7 is of type {type(text).__name__}, but a str is needed$"):
-        encode_with_masks(tokenizer, text, "text 7")
+    assert encode_with_masks(tokenizer, text) == [VOCAB.index(token) for token in tokens.split()]
 
 
 def test_the_release_s_special_tokens_surround_the_segments(tokenizer):

@@ -1,13 +1,17 @@
-"""Files of vectors: JSON lines as in the original BERT, NumPy's .npz, and HDF5."""
+"""The files of extract_features.py: lines of text as in the original BERT; vectors as JSON lines, .npz and HDF5."""
 
+import codecs
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import numpy as np
 
+from bert_keras.storage import paths
 from bert_keras.storage.writing import replace_file
 
 FORMATS = ("jsonl", "npz", "hdf5")
@@ -17,6 +21,37 @@ _ENDINGS = {".npz": "npz", ".h5": "hdf5", ".hdf5": "hdf5"}
 _CHUNK_BYTES = 1 << 18
 
 
+def count_lines(path: str | os.PathLike) -> int:
+    """Returns the number of lines in a file. Reads the whole file to find invalid lines before other work begins."""
+    if not paths.is_file(path):
+        raise FileNotFoundError(f"{path} is not a file; give a text file, one text a line")
+    number = 0
+    with paths.open_file(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path} line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8"
+                ) from None
+    if not number:
+        raise ValueError(f"{path} is empty; give one text a line")
+    return number
+
+
+def read_lines(path: str | os.PathLike) -> Iterator[str | tuple[str, str]]:
+    """Yields each line of a file as `split_line` returns it; blank lines are empty texts."""
+    with paths.open_file(path) as file:
+        for number, line in enumerate(file):
+            yield split_line((line if number else line.removeprefix(codecs.BOM_UTF8)).decode("utf-8"))
+
+
+def split_line(line: str) -> str | tuple[str, str]:
+    """Returns the text of a line, or two texts separated by its last " ||| ", as in the original BERT."""
+    text_a, separator, text_b = line.strip().rpartition(" ||| ")
+    return (text_a, text_b) if separator else text_b
+
+
 def format_of(output_file):
     """Returns the format for the ending of a file name; "jsonl", as in the original BERT, for any other ending."""
     return _ENDINGS.get(pathlib.Path(output_file).suffix.lower(), "jsonl")
@@ -24,20 +59,11 @@ def format_of(output_file):
 
 @contextlib.contextmanager
 def open_feature_file(output_file, output_format, layers, pooling):
-    """Opens a file of vectors as a writer with the method `write(features)`.
+    """Opens a file of vectors as a writer with the method `write(features)`; an existing file is replaced.
 
     The file gets its name only when the block ends without an error. JSON and HDF5 are written text by text; npz stays
     in memory until the end. In npz and HDF5, `values` holds the rows of all texts one after the other. Without pooling,
     text n has the rows `values[starts[n]:starts[n + 1]]`; with pooling, it has row n.
-
-    Args:
-        output_file: path; an existing file is replaced.
-        output_format: one of FORMATS.
-        layers: list of int or str, as requested.
-        pooling: as requested.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     with replace_file(output_file) as file, _WRITERS[output_format](file, layers, pooling) as writer:
         yield writer
@@ -87,12 +113,11 @@ class _JsonLines(_Writer):
 class _Npz(_Writer):
     """Arrays in one file; see `open_feature_file`."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, file, layers, pooling):
+        super().__init__(file, layers, pooling)
         self._values, self._tokens, self._starts = [], [], [0]
 
     def write(self, features):
-        """Keeps the vectors of one text in memory."""
         self._values.append(features.values if self._pooling == "none" else features.values[None])
         self._tokens += features.tokens
         self._starts.append(self._starts[-1] + len(self._values[-1]))

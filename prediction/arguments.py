@@ -1,0 +1,170 @@
+"""Arguments of the predictors, their limits, and errors that name them. Imports without TensorFlow."""
+
+import contextlib
+import contextvars
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+log = logging.getLogger("bert_keras")
+
+# Treatments of a text that is longer than the model takes, and of one that cannot be answered.
+LONG_CHOICES = ("error", "truncate", "window")
+ON_ERROR = ("stop", "report")
+POOLINGS = ("none", "cls", "mean", "max")
+# Name of the input of the first layer, which the original BERT cannot extract.
+EMBEDDINGS = "embeddings"
+
+# The original BERT's default.
+_DEFAULT_LAYERS = (-1, -2, -3, -4)
+# Arguments whose flags have different names.
+_FLAG_NAMES = {"config_file": "bert_config_file"}
+# Function that spells the name of an argument.
+_spell = contextvars.ContextVar("_spell", default=str)
+
+
+class ArgumentError(ValueError):
+    """An error whose message names Python arguments, or command-line flags in a block of `told_with_flags`.
+
+    Args:
+        write: returns the message. Its argument is a function that spells the name of an argument.
+    """
+
+    def __init__(self, write: Callable[[Callable[[str], str]], str]):
+        super().__init__(write(_spell.get()))
+        self._write = write
+
+    def with_flags(self) -> str:
+        """Returns the message with flags instead of arguments, such as `--max_chars` for `limits.max_chars`."""
+        return self._write(_flag)
+
+
+def _flag(name):
+    return f"--{_FLAG_NAMES.get(name, name.rpartition('.')[2])}"
+
+
+@contextlib.contextmanager
+def told_with_flags() -> Iterator[None]:
+    """Makes ArgumentErrors created in the block name flags."""
+    token = _spell.set(_flag)
+    try:
+        yield
+    finally:
+        _spell.reset(token)
+
+
+def check_backend(backend: str) -> None:
+    """Checks that Keras runs on TensorFlow, given the name of its backend."""
+    if backend != "tensorflow":
+        raise ValueError(
+            f"Keras is set to run on {backend} (KERAS_BACKEND), but `prediction` needs TensorFlow; set "
+            "KERAS_BACKEND=tensorflow (only the network, `modeling`, also runs on JAX and PyTorch)"
+        )
+
+
+def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
+    """Checks that an argument has one of the given values."""
+    if value not in choices:
+        listed = ", ".join(choices)
+        raise ArgumentError(lambda name: f'{name(argument)} is "{value}", but must be one of {listed}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The largest input that a predictor accepts, which bounds memory and time.
+
+    Attributes:
+        max_texts: texts in a list. `Predictor.answers` takes any number, because it holds only a few at a time.
+        max_chars: characters in a text; for pairs, in each of the two texts.
+        max_sequences: sequences per text: windows, choices, or the tokens of a text to score.
+        max_masks: [MASK]s in a text.
+
+    Raises:
+        ArgumentError: a limit is not a whole number above 0.
+    """
+
+    max_texts: int = 100_000
+    max_chars: int = 1_000_000
+    max_sequences: int = 1_000
+    max_masks: int = 100
+
+    def __post_init__(self):
+        for field, value in vars(self).items():
+            if type(value) is not int or value < 1:
+                raise ArgumentError(
+                    lambda name, field=field, value=value: (
+                        f"{name(f'limits.{field}')} is {value!r}, but must be a whole number above 0"
+                    )
+                )
+
+    def check(self, field: str, count: int, source: str, things: str) -> None:
+        """Checks the count of some things in the input called `source` against the limit `field`."""
+        limit = getattr(self, field)
+        if count > limit:
+            raise ArgumentError(
+                lambda name: (
+                    f"{source} has {count:,} {things}, but {name(f'limits.{field}')} is {limit:,}; "
+                    f"make it shorter, or raise {name(f'limits.{field}')}"
+                )
+            )
+
+    def check_text(self, text: str, source: str, what: str = "text") -> None:
+        """Checks that `text`, which is `what` in the input `source`, is a text that a tokenizer can take."""
+        if not isinstance(text, str):
+            raise ValueError(f"{source} is of type {type(text).__name__}, but a str is needed")
+        self.check("max_chars", len(text), source, "characters" if what == "text" else f"characters in its {what}")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            place = f"character {error.start + 1} of its {what}"
+            raise ValueError(
+                f"{source}: {place} is \\u{ord(text[error.start]):04x}, half of a surrogate pair, which is not a "
+                "character; give text that was read as UTF-8"
+            ) from None
+
+
+def shown(value: object) -> str:
+    """Returns the representation of a value for an error message, cut to 100 characters."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def parse_layers(text: str) -> list[int | str]:
+    """Returns the layers of a comma-separated list, such as "-1,-2" or "embeddings,0"."""
+    layers = []
+    for entry in (part.strip() for part in text.split(",")):
+        try:
+            layers.append(entry if entry == EMBEDDINGS else int(entry))
+        except ValueError:
+            raise ArgumentError(
+                lambda name, entry=entry: (
+                    f'{name("layers")} is "{text}", and "{entry}" is not a layer; give whole numbers (0 the first '
+                    f'layer, -1 the last) or "{EMBEDDINGS}", separated by commas'
+                )
+            ) from None
+    return layers
+
+
+def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) -> tuple[int | str, ...]:
+    """Checks the requested layers of a model; None: the last four, or all if the model has fewer."""
+    if layers is None:
+        layers = _DEFAULT_LAYERS[:num_hidden_layers]
+        if layers != _DEFAULT_LAYERS:
+            listed = ", ".join(map(str, layers))
+            log.info("the model has %d layers, so all of them are taken: %s", num_hidden_layers, listed)
+    if not layers:
+        raise ArgumentError(
+            lambda name: (
+                f'{name("layers")} is empty; give at least one, such as -1 for the last layer, or "{EMBEDDINGS}"'
+            )
+        )
+    for layer in layers:
+        if layer != EMBEDDINGS and layer not in range(-num_hidden_layers, num_hidden_layers):
+            raise ArgumentError(
+                lambda name, layer=layer: (
+                    f"{name('layers')} has {layer}, but the model's {num_hidden_layers} layers are 0 to "
+                    f"{num_hidden_layers - 1}, or from the end -1 to -{num_hidden_layers}; give these, or "
+                    f'"{EMBEDDINGS}" for the input of the first'
+                )
+            )
+    return tuple(layers)

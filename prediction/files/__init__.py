@@ -1,1 +1,0 @@
-"""Reads texts from files, and writes vectors to files."""

@@ -1,0 +1,237 @@
+"""Reads texts from arguments, from the lines of a file or of standard input, or from a table (CSV, TSV, JSON lines).
+
+The readers yield pairs: the name of a text for error messages, and the text. Imports without TensorFlow.
+"""
+
+import codecs
+import io
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, read_columns
+from bert_keras.data_prep.tasks.tables import BadRow
+from bert_keras.data_prep.tasks.user_files import iterate_own_file
+from bert_keras.prediction.arguments import Limits
+from bert_keras.storage import paths, text_files
+
+log = logging.getLogger("bert_keras")
+
+# The longest line has this many bytes per character of `max_chars`: 4 bytes a character, four texts a line.
+_BYTES_A_CHAR = 16
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# All other files, such as `.txt`, have one text a line.
+_TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
+
+# A text as a predictor takes it, or the reason why it could not be read.
+Text = str | tuple[str, str] | tuple[str, list[str]] | ValueError
+
+
+def read_texts(
+    input_file: str | None, arguments: Sequence[str], standard_input, form: str, called: str, limits: Limits
+) -> Iterator[tuple[str, Text]]:
+    """Reads texts one at a time.
+
+    Args:
+        input_file: path, local or remote; None: no file.
+        arguments: texts of the command line.
+        standard_input: text stream, read if there are neither a file nor arguments.
+        form: "text": one text. "pair": two texts, separated by a tab or given as two arguments. "choices": a text and
+            two or more choices, separated by tabs or given as arguments.
+        called: name of the task or class that takes the texts, for error messages.
+        limits: lines much longer than `max_chars` are not read.
+    """
+    if input_file and arguments:
+        raise ValueError(f'there are both --input_file={input_file} and the text "{arguments[0]}"; give one of them')
+    if arguments:
+        return iter(_of_arguments(arguments, form, called))
+    most_bytes = _BYTES_A_CHAR * limits.max_chars
+    if input_file:
+        name, rows = input_file, _of_file(input_file, form, most_bytes)
+    elif standard_input.isatty():
+        raise ValueError("no text was given; give it as an argument, in --input_file or on standard input")
+    else:
+        name = "standard input"
+        rows = _of_lines(name, standard_input.buffer, form, most_bytes)
+    return _begun(rows, f"{name} holds no text; give one text a line")
+
+
+def is_table(input_file: str) -> bool:
+    """Returns whether a file is a table, by the ending of its name."""
+    name = input_file.lower()
+    for ending in text_files.COMPRESSED_ENDINGS:
+        name = name.removesuffix(ending)
+    return name.endswith(_TABLE_ENDINGS)
+
+
+def settings_of_training(model_dir: str | None) -> dict[str, Any]:
+    """Returns the settings of a training run, given its folder or the folder `model` in it; {} if there are none."""
+    from bert_keras.prediction.loading.model_files import settings_of_run  # loads TensorFlow
+
+    if not model_dir:
+        return {}
+    folder = model_dir.rstrip("/")
+    return settings_of_run(paths.parent(folder) if paths.name(folder) == "model" else folder)
+
+
+def read_table(
+    input_file: str, form: str, given: Mapping[str, Any], trained: Mapping[str, Any]
+) -> Iterator[tuple[str, Text]]:
+    """Reads the texts of a table one at a time. Logs the columns.
+
+    Args:
+        form: as in `read_texts`.
+        given: `text_column`, `text_pair_column`, `choice_columns` and `has_header`; None or empty if not given.
+        trained: the settings of the model's training; its columns are used if the file has them.
+    """
+    columns = _columns(input_file, form, given, trained)
+    taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
+    log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
+    has_header = given.get("has_header") or "auto"
+    examples = iterate_own_file(input_file, columns, has_header=has_header, keep_bad_rows=True)
+    rows = ((example.source, _text_of_row(example, form)) for example in examples)
+    return _begun(rows, f"{input_file} holds no row; give at least one")
+
+
+def _begun(rows, message):
+    """Reads the first item of an iterator, and returns an iterator over all items; no item is an error."""
+    for first in rows:
+        return itertools.chain([first], rows)
+    raise ValueError(message)
+
+
+def _of_arguments(arguments, form, called):
+    """Returns a list of the pairs of `read_texts` for the texts of the command line."""
+    for number, argument in enumerate(arguments, 1):
+        bad = next((char for char in argument if "\ud800" <= char <= "\udfff"), None)
+        if bad:  # Python's form of a byte that is not UTF-8
+            raise ValueError(f"argument {number}: not UTF-8 (byte 0x{ord(bad) & 0xFF:02x}); give it as UTF-8")
+    if form == "text" or any("\t" in argument for argument in arguments):
+        sources = [f"argument {number}" for number in range(1, len(arguments) + 1)]
+        return [(source, _split(source, argument, form)) for source, argument in zip(sources, arguments, strict=True)]
+    if form == "choices":
+        if len(arguments) < 3:
+            raise ValueError(
+                f"{called} takes a text and two or more choices, but {len(arguments)} arguments were given; give the "
+                "text and each choice as an argument, or several texts with tabs between them and their choices"
+            )
+        return [("the question", (arguments[0], arguments[1:]))]
+    if len(arguments) % 2:
+        raise ValueError(
+            f"{called} takes two texts for each pair, but {len(arguments)} were given; "
+            "give an even number, or each pair as one argument with a tab between its texts"
+        )
+    pairs = zip(arguments[::2], arguments[1::2], strict=True)
+    return [(f"pair {number}", pair) for number, pair in enumerate(pairs, 1)]
+
+
+def _split(source, line, form):
+    """Splits a line at its tabs into a text of the given form."""
+    first, *others = line.split("\t")
+    if form == "pair":
+        if len(others) != 1:
+            raise ValueError(f"{source} has {len(others)} tabs, but a pair is two texts with one tab between them")
+        return first, others[0]
+    if form == "choices":
+        if len(others) < 2:
+            raise ValueError(
+                f"{source} has {len(others)} tabs, but a text and two or more choices with tabs between them are needed"
+            )
+        return first, others
+    return line
+
+
+def _of_file(input_file, form, most_bytes):
+    with _open_file(input_file) as lines:
+        yield from _of_lines(input_file, lines, form, most_bytes)
+
+
+def _open_file(input_file):
+    """Opens a text file to read its lines; reads compressed and UTF-16 files at once."""
+    if not paths.is_file(input_file):
+        raise FileNotFoundError(f"--input_file={input_file} is not a file; give a text file, one text a line")
+    file = paths.open_file(input_file)
+    if input_file.endswith(text_files.COMPRESSED_ENDINGS) or file.read(2) in _UTF16_MARKS:
+        file.close()
+        return io.BytesIO(text_files.read_text(input_file, "give a text file, one text a line").encode("utf-8"))
+    file.seek(0)
+    return file
+
+
+def _of_lines(name, lines, form, most_bytes):
+    """Yields the pairs of `read_texts` for the lines of a binary file; skips and counts blank lines."""
+    num_blank = 0
+    # Only a line feed ends a line: str.splitlines also splits at characters that may occur within a text.
+    for number in itertools.count(1):
+        line = lines.readline(most_bytes + 1)
+        if not line:
+            break
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+            text_files.check_is_text(line[:4096], name)
+        source = f"{name} line {number}"
+        if len(line) > most_bytes:
+            while line and not line.endswith(b"\n"):
+                line = lines.readline(most_bytes + 1)
+            told = (
+                f"{source} has more than {most_bytes:,} bytes; make it shorter, or raise --max_chars (a line may have "
+                f"{_BYTES_A_CHAR} bytes for each)"
+            )
+            yield source, ValueError(told)
+        elif line.strip():
+            yield source, _text_of_line(source, line, form)
+        else:
+            num_blank += 1
+    if num_blank:
+        log.info("%s: blank lines that were skipped: %d", name, num_blank)
+
+
+def _text_of_line(source, line, form):
+    """Returns the text of a line, or the ValueError that says why it is not valid."""
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return _split(source, line.decode("utf-8"), form)
+    except UnicodeDecodeError as error:
+        return ValueError(f"{source}: not UTF-8 (byte 0x{line[error.start]:02x}); save it as UTF-8")
+    except ValueError as error:
+        return error
+
+
+def _columns(input_file, form, given, trained):
+    names = read_columns(input_file)
+    text, pair = (given.get(role) or _known(trained.get(role), names) for role in ("text_column", "text_pair_column"))
+    if form == "choices":
+        choices = given.get("choice_columns") or [_known(name, names) for name in trained.get("choice_columns") or ()]
+        if not text or len(choices) < 2 or None in choices:
+            raise ValueError(
+                f"{input_file}: the columns of the text and its choices are not known; name them with --text_column "
+                "and --choice_columns"
+            )
+        return Columns(text, choices=tuple(choices))
+    if form == "text":
+        pair = None
+    if not text:
+        found = find_columns(input_file, pair=pair, needs_label=False)
+        text, pair = found.text, found.pair if form == "pair" else None
+    if form == "pair" and not pair:
+        raise ValueError(
+            f"{input_file}: the model takes pairs, but the column of the second text is not known; name both with "
+            "--text_column and --text_pair_column"
+        )
+    return Columns(text, pair)
+
+
+def _known(column, names):
+    """Returns a column of the training if the file has it; a number counts only if the first row has no known name."""
+    has_usual_name = any(name.lower() in KNOWN_NAMES for name in names)
+    is_number = (column or "").isdecimal() and int(column) < len(names) and not has_usual_name
+    return column if column in names or is_number else None
+
+
+def _text_of_row(example, form):
+    if isinstance(example, BadRow):
+        return example.error
+    if form == "choices":
+        return example.text_a, list(example.choices)
+    return example.text_a if form == "text" else (example.text_a, example.text_b or "")

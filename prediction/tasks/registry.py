@@ -1,0 +1,136 @@
+"""The tasks of all programs, in one table: settings, network, texts and predictor. Imports without TensorFlow."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def _is_length(value):
+    return type(value) is int and value > 0
+
+
+def _is_names(value):
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(name, str) for name in value)
+
+
+def _one_of(*choices):
+    *others, last = (f'"{choice}"' for choice in choices)
+    return f"{', '.join(others)} or {last}", lambda value: value in choices
+
+
+# Pairs: valid values in words, and the check of a value.
+LENGTH = "a whole number above 0", _is_length
+_LENGTH_OR_NULL = "a whole number above 0, or null", lambda value: value is None or _is_length(value)
+_NUMBER = "a number", lambda value: type(value) in (int, float)
+_SWITCH = "true or false", lambda value: isinstance(value, bool)
+_NAMES = "a list of names", _is_names
+_LAYER = 'a whole number or "embeddings"', lambda value: value == "embeddings" or type(value) is int
+
+_OF_TEXTS = {"is_pair": _SWITCH, "doc_stride": _LENGTH_OR_NULL}
+_OF_LABELLED_TEXTS = {"labels": _NAMES, **_OF_TEXTS}
+_OF_ANSWERS = {
+    **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best_size"), LENGTH),
+    "version_2_with_negative": _SWITCH,
+    "null_score_diff_threshold": _NUMBER,
+    "answer_text": _one_of("release", "offsets"),
+}
+_IDS = ("input_ids", "input_mask", "segment_ids")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A task that a model can do.
+
+    Attributes:
+        predictor: name of its class in `bert_keras.prediction`.
+        head: name of its head, as in `modeling.checkpoints`; None: the encoder alone.
+        settings: its settings in task.json, in addition to max_seq_length: pairs of the valid values in words and the
+            check of a value, by name. None: the task has no task.json, because it cannot be exported.
+        purpose: what a model of this task does, for its card; "{texts}" and "{num_labels}" are filled in.
+        is_fine_tuned: whether its models come from a fine-tuning program. All other tasks use a pre-trained model.
+        texts: names of the texts of one question. If the setting is_pair is true, there is also "text_pair".
+        inputs, outputs: names of the inputs and outputs of an exported network.
+    """
+
+    predictor: str
+    head: str | None
+    settings: Mapping[str, tuple[str, Callable[[Any], bool]]] | None = None
+    purpose: str = ""
+    is_fine_tuned: bool = True
+    texts: tuple[str, ...] = ("text",)
+    inputs: tuple[str, ...] = _IDS
+    outputs: tuple[str, ...] = ("logits",)
+
+    @property
+    def form(self):
+        """The form of a question: "text", "pair" (of texts) or "choices" (a text and a list of texts)."""
+        if "choices" in self.texts:
+            return "choices"
+        return "pair" if len(self.texts) == 2 else "text"
+
+
+# By the name in task.json and in the flag --task.
+TASKS = {
+    "classification": Task(
+        predictor="TextClassifier",
+        head="classifier",
+        settings=_OF_LABELLED_TEXTS,
+        purpose="assigns {texts} to one of {num_labels} classes",
+    ),
+    "regression": Task(
+        predictor="TextClassifier", head="classifier", settings=_OF_TEXTS, purpose="predicts a number for {texts}"
+    ),
+    "multi_label": Task(
+        predictor="TextClassifier",
+        head="classifier",
+        settings=_OF_LABELLED_TEXTS,
+        purpose="predicts which of {num_labels} labels apply to {texts}",
+    ),
+    "multiple_choice": Task(
+        predictor="ChoicePicker",
+        head="multiple_choice",
+        settings={},
+        purpose="picks the text that best continues another text",
+        texts=("text", "choices"),
+    ),
+    "question_answering": Task(
+        predictor="QuestionAnswerer",
+        head="squad",
+        settings=_OF_ANSWERS,
+        purpose="finds the answer to a question in a text",
+        texts=("question", "context"),
+        outputs=("start_logits", "end_logits"),
+    ),
+    "token_classification": Task(
+        predictor="EntityTagger",
+        head="token_classifier",
+        settings={"labels": _NAMES, "tagger": _one_of("linear", "bilstm")},
+        purpose="tags each word of a text",
+    ),
+    "fill_mask": Task(
+        predictor="FillMask",
+        head="masked_lm",
+        settings={"top_k": LENGTH},
+        purpose="predicts the word at each [MASK] of a text",
+        is_fine_tuned=False,
+        inputs=(*_IDS, "masked_lm_positions"),
+    ),
+    "next_sentence": Task(
+        predictor="NextSentence", head="next_sentence", is_fine_tuned=False, texts=("text_a", "text_b")
+    ),
+    "score": Task(predictor="SentenceScorer", head="masked_lm", is_fine_tuned=False),
+    "vectors": Task(
+        predictor="Vectorizer",
+        head=None,
+        settings={"pooling": _one_of("cls", "mean", "max"), "layer": _LAYER},
+        purpose="turns a text into a vector",
+        is_fine_tuned=False,
+        outputs=("sequence_output", "pooled_output"),
+    ),
+}
+
+FINE_TUNED_TASKS = tuple(name for name, task in TASKS.items() if task.is_fine_tuned)
+# Of these, a checkpoint of pre-training has the head.
+PRETRAINED_TASKS = tuple(name for name, task in TASKS.items() if not task.is_fine_tuned and task.head)
+# Exports also store the tasks of pre-trained models.
+EXPORTED_TASKS = tuple(name for name, task in TASKS.items() if task.settings is not None)
