@@ -29,12 +29,13 @@ from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, ArgumentError, parse_layers
 from bert_keras.prediction.loading.model_files import find_task, is_export
+from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-_OF_TASK = {"fill_mask": ("top_k",), "vectors": ("pooling", "layer")}
+_OF_TASK = {name: TASKS[name].settings for name in EXPORTED_TASKS if not TASKS[name].is_fine_tuned}
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
 
 

@@ -7,19 +7,7 @@ import tensorflow as tf
 
 from bert_keras.modeling import weights_by_name
 from bert_keras.modeling.precision import dtype_policy
-
-_IDS = ("input_ids", "input_mask", "segment_ids")
-_LOGITS = ("logits",)
-_OUTPUTS = {
-    "classification": _LOGITS,
-    "regression": _LOGITS,
-    "multi_label": _LOGITS,
-    "multiple_choice": _LOGITS,
-    "question_answering": ("start_logits", "end_logits"),
-    "token_classification": _LOGITS,
-    "fill_mask": _LOGITS,
-    "vectors": ("sequence_output", "pooled_output"),
-}
+from bert_keras.prediction.tasks.registry import TASKS
 
 
 class IdsNetwork(tf.Module):
@@ -34,7 +22,7 @@ class IdsNetwork(tf.Module):
     Args:
         model: the Keras model of the task: ClassifierModel for multiple choice, PretrainingModel for fill_mask,
             BertModel for vectors.
-        task: a task of task.json, or "fill_mask" or "vectors".
+        task: a key of TASKS.
         layer: for vectors, the layer of sequence_output: 0 for the first encoder layer, -1 for the last, or
             "embeddings" for the input of the first.
         has_pooler: for vectors, whether the weights of the pooler were loaded. Without them there is no pooled_output.
@@ -42,16 +30,15 @@ class IdsNetwork(tf.Module):
 
     def __init__(self, model, task, layer=-1, has_pooler=True):
         super().__init__(name="network")
-        if task not in _OUTPUTS:
-            raise ValueError(f'the task is "{task}", but must be one of {", ".join(_OUTPUTS)}')
-        self.input_names = (*_IDS, "masked_lm_positions") if task == "fill_mask" else _IDS
-        self.output_names = _OUTPUTS[task] if has_pooler else _OUTPUTS[task][:1]
+        self.input_names, self.output_names = TASKS[task].inputs, TASKS[task].outputs
+        if not has_pooler:
+            self.output_names = ("sequence_output",)
         self.weights = {name: weight.value for name, weight in weights_by_name(model).items()}
         self.longest = model.config.max_position_embeddings
 
         def score(features):
             if task == "vectors":
-                outputs = model(*(features[name] for name in _IDS))
+                outputs = model(*(features[name] for name in self.input_names))
                 layers = outputs["all_encoder_layers"]
                 outputs["sequence_output"] = outputs["embedding_output"] if layer == "embeddings" else layers[layer]
             else:

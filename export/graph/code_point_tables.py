@@ -11,14 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_keras.data_prep.text.characters import (
-    CJK_IDEOGRAPHS,
-    is_cjk_ideograph,
-    is_control,
-    is_dropped_mark,
-    is_punctuation,
-    is_whitespace,
-)
+from bert_keras.data_prep.text import characters
 
 PAGE_BITS = 7
 _NUM_CODE_POINTS = sys.maxunicode + 1
@@ -101,7 +94,7 @@ def combining_classes() -> PagedTable:
 @functools.cache
 def dropped_marks() -> PagedTable:
     """Returns 1 for each code point that accent stripping drops, and 0 for others."""
-    return table_of(is_dropped_mark, 0)
+    return table_of(characters.is_dropped_mark, 0)
 
 
 def table_of(number_of, default) -> PagedTable:
@@ -114,7 +107,7 @@ def table_of(number_of, default) -> PagedTable:
 
 def is_removed(char: str) -> bool:
     """Returns whether cleaning text removes a character."""
-    return char == "\ufffd" or is_control(char)
+    return char == "\ufffd" or characters.is_control(char)
 
 
 def _paged(numbers):
@@ -125,7 +118,7 @@ def _paged(numbers):
 @functools.cache
 def _special_characters():
     """Returns all characters except unassigned, private and surrogate ones, which are always parts of words."""
-    ideographs = {chr(code) for first, last in CJK_IDEOGRAPHS for code in range(first, last + 1)}
+    ideographs = {chr(code) for first, last in characters.CJK_IDEOGRAPHS for code in range(first, last + 1)}
     return "".join(
         char
         for char in map(chr, range(_NUM_CODE_POINTS))
@@ -136,7 +129,7 @@ def _special_characters():
 def _normalize(char, do_lower_case, strip_accents):
     if is_removed(char):
         return ""
-    if is_whitespace(char):
+    if characters.is_whitespace(char):
         return char
     if do_lower_case:
         char = char.lower()
@@ -146,6 +139,6 @@ def _normalize(char, do_lower_case, strip_accents):
 def _kind_of(part, char, strip_accents):
     if part.isspace():
         return SPACE
-    if strip_accents and is_dropped_mark(part):
+    if strip_accents and characters.is_dropped_mark(part):
         return MARK
-    return ALONE if is_punctuation(part) or is_cjk_ideograph(char) else IN_WORD
+    return ALONE if characters.is_punctuation(part) or characters.is_cjk_ideograph(char) else IN_WORD

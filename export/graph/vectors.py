@@ -4,8 +4,6 @@ import tensorflow as tf
 
 from bert_keras.export.graph.text_model import TextModel
 
-_POOLINGS = ("cls", "mean", "max")
-
 
 class VectorModel(TextModel):
     """Computes one vector of one layer for each text, like `FeatureExtractor` with the same pooling.
@@ -13,11 +11,6 @@ class VectorModel(TextModel):
     Input: "text" string [B]. Output: "vector" float32 [B, H], the vector of [CLS], or the mean or maximum over all
     tokens including [CLS] and [SEP]. The network defines the layer.
     """
-
-    def __init__(self, network, tokenizer, settings):
-        super().__init__(network, tokenizer, settings)
-        if settings["pooling"] not in _POOLINGS:
-            raise ValueError(f'pooling is "{settings["pooling"]}", but must be one of {", ".join(_POOLINGS)}')
 
     def _answer(self, texts):
         features, is_cut = self._pack(self.tokenizer.tokenize(texts["text"]))
@@ -41,12 +34,6 @@ class FillMaskModel(TextModel):
     "probabilities" float32 [B, M, K]; "num_masks" int32 [B]. M is the largest number of masks in a text; other texts
     are padded with "" and 0. K is the setting top_k. The model ignores masks after max_seq_length.
     """
-
-    def __init__(self, network, tokenizer, settings):
-        super().__init__(network, tokenizer, settings)
-        num_tokens = tokenizer.num_tokens
-        if not 1 <= settings["top_k"] <= num_tokens:
-            raise ValueError(f"top_k is {settings['top_k']}, but must be from 1 to the vocabulary's {num_tokens}")
 
     def _answer(self, texts):
         features, is_cut = self._pack(self.tokenizer.tokenize_with_masks(texts["text"]))

@@ -2,18 +2,20 @@
 
 import functools
 
-import numpy as np
 import pytest
 from fine_tuned_models import write_fine_tuned
 from known_models import TOKENS, write_model
-from tiny_exports import FINE_TUNED, PRETRAINED
+from tiny_exports import FINE_TUNED, PRETRAINED, Both, converters_in_this_process
+
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import make_text_model
+from bert_keras.export.graph.tokenization import GraphTokenizer
+from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 
 
 @pytest.fixture
-def converters_in_this_process():
+def in_this_process():
     """Run the converters in the test process, which is faster than in a new process."""
-    from tiny_exports import converters_in_this_process
-
     with converters_in_this_process():
         yield
 
@@ -21,8 +23,6 @@ def converters_in_this_process():
 @pytest.fixture(scope="session")
 def tokenizer(tmp_path_factory):
     """The GraphTokenizer of TOKENS."""
-    from bert_keras.export.graph.tokenization import GraphTokenizer
-
     vocab_file = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     vocab_file.write_text("".join(f"{token}\n" for token in TOKENS))
     return GraphTokenizer(vocab_file)
@@ -30,11 +30,7 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def open_task(tmp_path_factory, tokenizer):
-    """Return a function that returns the tiny model of a task in Python, and the text model of the same weights."""
-    from bert_keras.export.formats.networks import IdsNetwork
-    from bert_keras.export.formats.saved_model import make_text_model
-    from bert_keras.prediction import FeatureExtractor, FillMask, open_model
-
+    """Return a function that returns the tiny model of a task in Python and in the graph, a `Both`."""
     folder = tmp_path_factory.mktemp("models")
 
     @functools.cache
@@ -47,20 +43,6 @@ def open_task(tmp_path_factory, tokenizer):
             length = settings["max_seq_length"]
             predictor = FillMask(path, top_k=3) if task == "fill_mask" else FeatureExtractor(path, [-1], "mean", length)
         network = IdsNetwork(predictor.model, task)
-        return predictor, make_text_model(network, tokenizer, {"task": task, **settings})
+        return Both(predictor, make_text_model(network, tokenizer, {"task": task, **settings}))
 
     return open_
-
-
-@pytest.fixture(scope="session")
-def ask():
-    """Return a function of a text model and its texts by name, lists of str or bytes, that returns a dict of arrays."""
-
-    def in_bytes(text):
-        return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-
-    def ask(text_model, **texts):
-        arrays = {name: np.vectorize(in_bytes, [object])(np.array(rows, object)) for name, rows in texts.items()}
-        return {name: value.numpy() for name, value in text_model.answer(arrays).items()}
-
-    return ask

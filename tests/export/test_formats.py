@@ -47,7 +47,7 @@ def networks():
 
 @pytest.mark.parametrize("task", ["fill_mask", "vectors"])
 @pytest.mark.parametrize("name", OPENERS)
-def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, converters_in_this_process, name, task):
+def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_process, name, task):
     network = networks[task]
     assert write_ids(name, network, tmp_path / "file")["distance"] < 1e-5
     run = OPENERS[name](tmp_path / "file")
@@ -63,7 +63,7 @@ def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, converters_
 
 
 @pytest.mark.parametrize("name", OPENERS)
-def test_weights_of_8_bits_are_smaller_and_close(tmp_path, converters_in_this_process, name):
+def test_weights_of_8_bits_are_smaller_and_close(tmp_path, in_this_process, name):
     check_8_bits(tmp_path, name)
 
 

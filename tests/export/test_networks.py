@@ -117,8 +117,3 @@ def test_the_graph_has_operations_that_onnx_and_litert_support(hidden_act, expec
     assert {node.op for node in nodes} & {"Erf", "Erfc"} == expected
     assert not [node.name for node in nodes if node.op == "StridedSlice" and node.attr["new_axis_mask"].i]
     assert {node.op for node in nodes} >= {"ExpandDims", "Softmax"}
-
-
-def test_an_unknown_task():
-    with pytest.raises(ValueError, match='^the task is "translation", but must be one of classification, regression, '):
-        IdsNetwork(None, "translation")

@@ -47,7 +47,7 @@ def saved(open_task, tmp_path_factory):
 
     @functools.cache
     def save(task):
-        _, text_model = open_task(task)
+        text_model = open_task(task).text_model
         return text_model, pathlib.Path(write_saved_model(text_model, tmp_path_factory.mktemp(task) / "export"))
 
     return save
