@@ -14,13 +14,11 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
-from tiny_exports import converters_in_this_process
+from tiny_exports import converters_in_this_process, saved_models_in_this_process
 
 import export_model
 import run_classifier
 from bert_keras.cli.flags import run_main
-from bert_keras.export.checks import saved_model_check
-from bert_keras.export.formats import converters, ids_formats
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.training.finetuning.model_dir import note_model
 from bert_keras.training.run_dir import RunDir
@@ -83,18 +81,9 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def exported(runs):
-    """An export in all formats, and the program's return value.
-
-    The SavedModel is checked and the LiteRT file converted in new processes, and the ONNX file in this one.
-    """
-    in_new_process = ids_formats._run_converter
-
-    def convert(name, *arguments):
-        (in_new_process if name == "litert" else converters.convert)(name, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
+    """An export in all formats, with its SavedModel checked in a new process, and the program's return value."""
+    with pytest.MonkeyPatch.context() as patch, converters_in_this_process():
         patch.setattr(export_model, "open_console", lambda: None)
-        patch.setattr(ids_formats, "_run_converter", convert)
         written = export(model_dir=runs / "news", export_dir=runs / "exported", format="saved_model,onnx,litert")
     return runs / "exported", written
 
@@ -131,13 +120,6 @@ class TestExport:
         for name in ("onnx", "litert"):
             assert written["formats"][name]["compared"]["distance"] < 1e-5
             assert written["formats"][name]["bytes"] == os.path.getsize(folder / written["formats"][name]["path"])
-
-    def test_it_answers_as_the_run_does(self, exported, runs):
-        folder, _ = exported
-        texts = ["paris is the capital of france", "he was hungry", "a " * 30]
-        for found, expected in zip(open_model(folder)(texts), open_model(runs / "news")(texts), strict=True):
-            assert found.label == expected.label
-            assert found.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
 
     def test_its_card(self, exported):
         folder, _ = exported
@@ -202,22 +184,15 @@ class TestQuantizing:
         assert written["formats"]["litert"]["quantize"] == "int8"
 
     @pytest.mark.slow  # traces and writes two text models
-    def test_bfloat16_and_other_data(self, runs, tmp_path, monkeypatch):
-        def run(folder, calls):
-            signatures = tf.saved_model.load(str(folder)).signatures
-            found = [
-                signatures[name](**{key: tf.constant(value) for key, value in inputs.items()}) for name, inputs in calls
-            ]
-            return [{name: value.numpy() for name, value in outputs.items()} for outputs in found], 0.0
-
-        monkeypatch.setattr(saved_model_check, "run_in_new_process", run)
+    def test_bfloat16_and_other_data(self, runs, tmp_path):
         (tmp_path / "other.csv").write_text("text,label\nhe was hungry,no\nshe ate,no\nwalking,yes\n")
-        written = export(
-            model_dir=runs / "news",
-            export_dir=tmp_path / "out",
-            quantize="bfloat16",
-            eval_file=tmp_path / "other.csv",
-        )
+        with saved_models_in_this_process():
+            written = export(
+                model_dir=runs / "news",
+                export_dir=tmp_path / "out",
+                quantize="bfloat16",
+                eval_file=tmp_path / "other.csv",
+            )
         [cost] = written["costs"]
         assert "saved_model in bfloat16: " in cost
         assert cost.endswith("on 3 evaluation examples")
@@ -335,7 +310,7 @@ class TestMistakes:
 def tensors_of(request, specs):
     """Parses the body of a request into tensors, by the rules of TensorFlow Serving's REST API."""
     assert ("instances" in request) != ("inputs" in request)
-    assert set(request) <= {"instances", "inputs", "signature_name"}
+    assert set(request) <= {"instances", "inputs"}
     if "inputs" in request:
         columns = request["inputs"]
     elif isinstance(request["instances"][0], dict):
@@ -380,18 +355,30 @@ def serving_calls(page):
 
 
 @pytest.fixture(scope="module")
-def serve(exported):
+def signatures(exported):
+    return tf.saved_model.load(str(exported[0] / "1"), tags=["serve"]).signatures
+
+
+@pytest.fixture(scope="module")
+def serve(signatures):
     """Return a function that returns the response to a request."""
-    loaded = tf.saved_model.load(str(exported[0] / "1"), tags=["serve"])
 
     def serve(request):
-        signature = loaded.signatures[request.get("signature_name", "serving_default")]
+        signature = signatures["serving_default"]
         return response_of(request, signature(**tensors_of(request, signature.structured_input_signature[1])))
 
     return serve
 
 
 class TestServing:
+    def test_ids_that_the_model_does_not_support(self, signatures):
+        ids = tf.ones([2, 41], tf.int32)
+        message = "input_ids is longer than the 40 tokens that the model"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            signatures["ids"](input_ids=ids, input_mask=ids, segment_ids=ids)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="segment_ids and input_ids differ in shape"):
+            signatures["ids"](input_ids=ids[:, :4], input_mask=ids[:, :4], segment_ids=ids[:1, :4])
+
     def test_the_requests_of_the_docs(self, serve):
         calls = list(serving_calls(ROOT / "docs" / "export.md"))
         assert [set(request) for request, _ in calls] == [{"instances"}, {"inputs"}]
@@ -407,13 +394,3 @@ class TestServing:
         [found], [shown] = serve(request)["predictions"], response["predictions"]
         assert found.pop("probabilities") == pytest.approx(shown.pop("probabilities"), abs=6e-5)
         assert found == shown
-
-    def test_ids_in_rows_and_columns(self, serve):
-        rows = [{"input_ids": [2, 5, 3], "input_mask": [1, 1, 1], "segment_ids": [0, 0, 0]}] * 2
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        by_rows = serve({"signature_name": "ids", "instances": rows})["predictions"]
-        # The name of a single output is omitted.
-        assert by_rows == serve({"signature_name": "ids", "inputs": columns})["outputs"]
-        assert shape_of(by_rows) == [[float]]
-        # The summation order may differ between batches.
-        assert by_rows[0] == pytest.approx(by_rows[1], rel=1e-5, abs=1e-5 * max(map(abs, by_rows[0])))

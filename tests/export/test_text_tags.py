@@ -17,11 +17,11 @@ from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.prediction import EntityTagger
 
 
-def open_both(folder, model, tokenizer, tagger="linear"):
+def open_both(folder, model, tokenizer, tagger="linear", is_traced=False):
     settings = OF_TAGS | {"tagger": tagger, "labels": TAGS}
     live = EntityTagger(write_fine_tuned(folder, model, "token_classification", **settings))
     text_model = TagModel(IdsNetwork(live.model, "token_classification"), tokenizer, live.settings)
-    return Both(live, text_model, is_traced=tagger == "linear")
+    return Both(live, text_model, is_traced)
 
 
 def check(both, *texts):
@@ -35,7 +35,7 @@ def check(both, *texts):
 @pytest.fixture(scope="module")
 def linear(tmp_path_factory, tokenizer):
     model = randomise(TokenClassifierModel(small_config(num_hidden_layers=1), len(TAGS)), seed=3)
-    return open_both(tmp_path_factory.mktemp("linear"), model, tokenizer)
+    return open_both(tmp_path_factory.mktemp("linear"), model, tokenizer, is_traced=True)
 
 
 @pytest.fixture(scope="module")
