@@ -23,21 +23,13 @@ log = logging.getLogger("bert_keras")
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """The model to export.
-
-    Attributes:
-        name: str; the name of the model.
-        predictor: an object of `prediction` that has loaded the model.
-        settings: dict; its task.json.
-        run: the result of `read_run`, or None.
-        work: a prepared `FineTuning` that measures the cost of quantization; None: the export has no metric.
-    """
+    """The model to export."""
 
     name: str
-    predictor: Any
-    settings: dict
-    run: dict | None = None
-    work: Any = None
+    predictor: Any  # an object of `prediction` that has loaded the model
+    settings: dict  # its task.json
+    run: dict | None = None  # the result of `read_run`
+    work: Any = None  # a prepared `FineTuning` that measures the cost of quantization; None: there is no metric
 
     def network(self, quantize=None):
         """Returns the IdsNetwork of the model; for "bfloat16", that of a bfloat16 copy."""
@@ -73,20 +65,10 @@ class Source:
 
 
 def write_export(source, folder, formats, quantize=None, check_texts=None):
-    """Writes an export into an empty folder, and compares it with the model.
+    """Writes an export of a Source into an empty folder, and compares it with the model.
 
-    Args:
-        source: Source.
-        folder: `pathlib.Path`.
-        formats: list of str, from FORMATS.
-        quantize: "int8", "bfloat16" or None.
-        check_texts: dict of arrays of bytes, the texts to check the SavedModel with; None: built-in texts.
-
-    Returns:
-        dict; the contents of export.json.
-
-    Raises:
-        ValueError: a format does not support the model, or its outputs differ from those of the model.
+    check_texts are the texts to check the SavedModel with (see `read_check_texts`); None for built-in texts. Returns
+    the contents of export.json. Raises ValueError if a format does not support the model, or if its outputs differ.
     """
     source.write_model_files(folder)
     entries, answer = {}, {}

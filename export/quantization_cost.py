@@ -11,12 +11,11 @@ import numpy as np
 from bert_keras.export.checks.agreement import random_features
 from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.ids_formats import write_ids
-from bert_keras.prediction.loading.exported import open_litert, open_onnx, open_saved_model
+from bert_keras.prediction.loading.exported import OPENERS
 from bert_keras.training.input.feature_batches import prediction_batches
 
 log = logging.getLogger("bert_keras")
 
-_OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert}
 _TIMED_ROWS, _TIMED_TOKENS = 32, 128
 _BATCH_SIZE = 8
 
@@ -35,7 +34,7 @@ def cost_of(name, source, folder, quantize):
             write_ids(name, source.network(), plain / PLACES[name])
         places = [plain / PLACES[name], folder / PLACES[name]]
         sizes = [num_bytes(place) / 1e6 for place in places]
-        metrics, speeds = zip(*(_measure(source, _OPENERS[name](place)) for place in places), strict=True)
+        metrics, speeds = zip(*(_measure(source, OPENERS[name](place)) for place in places), strict=True)
     told = (
         f"{name} in {quantize}: {sizes[0]:.1f} MB before, {sizes[1]:.1f} MB now; "
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "

@@ -55,18 +55,12 @@ def read_run(folder, step):
 
 
 def reopen_evaluation(run, stored, files, eval_file=None):
-    """Reads evaluation data in the same way as the run: its own, or other data.
+    """Reads the evaluation data of a run, or other data in the same way, into a `FineTuning` that it prepares.
 
-    Args:
-        run: result of `read_run`.
-        stored: dict, the task.json of the model. Its settings override those of the run, which may have changed later.
-        files: ModelFiles of the model.
-        eval_file: path of other data, or None.
-
-    Returns:
-        a `FineTuning`, prepared for evaluation only.
+    stored is the task.json of the model, and files its ModelFiles.
     """
     program = run["program"]
+    # The settings of the model override those of the run, which may have changed later.
     settings = {**run["settings"], **{name: stored[name] for name in run["settings"] if name in stored}}
     path = eval_file or _evaluation_data(program, settings)
     if path is None:

@@ -1,17 +1,30 @@
-"""The program from its command line to its answers."""
+"""predict.py from its command line to its answers."""
 
 import io
 import math
+import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
+from fine_tuned_models import (
+    OF_ANSWERS,
+    OF_TAGS,
+    OF_TEXTS,
+    TAGS,
+    fixed_classifier,
+    word_finder,
+    word_tagger,
+    write_fine_tuned,
+)
 from known_models import TOKENS, answers_in, constant_model, positional_model, write_model
 
-import convert_checkpoint
 import predict
 import run_pretraining
 from bert_keras.cli.flags import run_main
+
+LABELS = {"labels": ["no", "yes"]}
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +32,34 @@ def folder(tmp_path_factory):
     """A model that answers paris 0.5, london 0.25 for every mask, and 0.9 for every pair."""
     model = constant_model({"paris": 0.5, "london": 0.25}, follows=0.9)
     return write_model(tmp_path_factory.mktemp("model"), model)
+
+
+@pytest.fixture(scope="module")
+def fine_tuned(tmp_path_factory):
+    """A folder of runs: a classifier, one of pairs, a picker of choices, an answerer, and a tagger."""
+    folder = tmp_path_factory.mktemp("runs")
+    classifier = fixed_classifier(1.0, 2.0)
+    write_fine_tuned(folder / "classification", classifier, "classification", **OF_TEXTS, **LABELS)
+    write_fine_tuned(folder / "pair", classifier, "classification", **(OF_TEXTS | LABELS | {"is_pair": True}))
+    write_fine_tuned(folder / "choices", fixed_classifier(0.5), "multiple_choice", max_seq_length=16)
+    settings = OF_ANSWERS | {"version_2_with_negative": True}
+    answerer = word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1})
+    write_fine_tuned(folder / "answers", answerer, "question_answering", **settings)
+    tagger = word_tagger({"paris": "B-LOC", "he": "B-PER"})
+    write_fine_tuned(folder / "tags", tagger, "token_classification", labels=TAGS, **OF_TAGS)
+    return folder
+
+
+@pytest.fixture
+def ask_fine_tuned(fine_tuned, capsys):
+    """Return a function of a run and arguments that returns the answers as dicts."""
+
+    def run(name, *arguments):
+        capsys.readouterr()
+        predict.main(["predict.py", f"--model_dir={fine_tuned / name}", "--json", *arguments])
+        return answers_in(capsys.readouterr().out)
+
+    return run
 
 
 @pytest.fixture
@@ -29,7 +70,7 @@ def standard_input(monkeypatch):
     return give
 
 
-def test_flags_and_their_defaults_stay():
+def test_flags_and_their_defaults():
     flag_values = predict.define_flags()
     assert {name: flag_values[name].default for name in flag_values} == {
         "model_dir": None,
@@ -54,100 +95,43 @@ def test_flags_and_their_defaults_stay():
     }
 
 
-def test_masks_are_filled_for_people(ask):
-    assert ask("fill_mask", "He was [MASK].", "--top_k=2") == (
+def test_answers_for_readers(ask):
+    assert ask("fill_mask", "He was [MASK].", "[MASK]", "--top_k=2") == (
         "He was [MASK].\n  0.5000  paris   He was paris.\n  0.2500  london  He was london.\n"
+        "[MASK]\n  0.5000  paris   paris\n  0.2500  london  london\n"
     )
 
 
-def test_several_masks_are_told_apart(ask):
-    assert ask("fill_mask", "--top_k=1", "[MASK] is [MASK]", "[MASK]") == (
-        "[MASK] is [MASK]\n"
-        "  [MASK] 1 of 2\n  0.5000  paris  paris is [MASK]\n"
-        "  [MASK] 2 of 2\n  0.5000  paris  [MASK] is paris\n"
-        "  all filled: paris is paris\n"
-        "[MASK]\n  0.5000  paris  paris\n"
-    )
-
-
-def test_masks_are_filled_for_programs(ask):
-    first, second = answers_in(ask("fill_mask", "--json", "[MASK] é", "so [MASK]"))
-    assert first["text"] == "[MASK] é"
-    assert second["text"] == "so [MASK]"
-    assert second["best"] == "so paris"
+def test_arguments_a_file_and_standard_input_give_the_same_json(ask, tmp_path, standard_input):
+    expected = ask("fill_mask", "--json", "[MASK] 首", "so [MASK]")
+    first, second = answers_in(expected)
+    assert (first["text"], second["best"]) == ("[MASK] 首", "so paris")
+    guess = {"token": "paris", "probability": pytest.approx(0.5, abs=1e-6), "sentence": "paris 首"}
     assert len(first["masks"][0]) == 5
-    assert first["masks"][0][0] == {
-        "token": "paris",
-        "probability": pytest.approx(0.5, abs=1e-6),
-        "sentence": "paris é",
-    }
-    assert [guess["token"] for guess in second["masks"][0]][:2] == ["paris", "london"]
-
-
-def test_json_is_readable_as_it_stands(ask):
-    assert '"text": "é 首 [MASK]"' in ask("fill_mask", "--json", "é 首 [MASK]")
-
-
-def test_pairs_are_judged_for_people(ask):
-    assert ask("next_sentence", "he", "ate", "so", "he") == "0.9000  he  ->  ate\n0.9000  so  ->  he\n"
-    assert ask("next_sentence", "he was\tso he ate") == "0.9000  he was  ->  so he ate\n"
-
-
-def test_pairs_are_judged_for_programs(ask):
-    [answer] = answers_in(ask("next_sentence", "he", "ate", "--json"))
-    assert answer == {"text_a": "he", "text_b": "ate", "probability": pytest.approx(0.9, abs=1e-6)}
-
-
-def test_texts_are_scored_for_people(ask):
-    assert ask("score", "paris london") == ("-2.0794  perplexity 2.828  paris london\n  paris -0.69 london -1.39\n")
-
-
-def test_texts_are_scored_for_programs(ask):
-    [answer] = answers_in(ask("score", "paris london", "--json"))
-    assert answer == {
-        "text": "paris london",
-        "log_probability": pytest.approx(-3 * math.log(2), abs=1e-5),
-        "perplexity": pytest.approx(2**1.5, abs=1e-5),
-        "tokens": [
-            {"token": "paris", "log_probability": pytest.approx(-math.log(2), abs=1e-5)},
-            {"token": "london", "log_probability": pytest.approx(-2 * math.log(2), abs=1e-5)},
-        ],
-    }
-
-
-TEXTS_OF = {
-    "fill_mask": ["he was [MASK]", "[MASK] is"],
-    "next_sentence": ["he was\tso he ate", "a\tb"],
-    "score": ["he was", "paris"],
-}
-
-
-@pytest.mark.parametrize("task", TEXTS_OF)
-def test_arguments_a_file_and_standard_input_give_the_same(ask, task, tmp_path, standard_input, capsys):
-    expected = ask(task, "--json", *TEXTS_OF[task])
-    assert len(answers_in(expected)) == 2
-    content = "\ufeff{}\r\n\n{}\n".format(*TEXTS_OF[task]).encode()
+    assert first["masks"][0][0] == guess
+    content = "\ufeff[MASK] 首\r\n\nso [MASK]\n".encode()
     (tmp_path / "texts.txt").write_bytes(content)
-    assert ask(task, "--json", f"--input_file={tmp_path / 'texts.txt'}") == expected
+    assert ask("fill_mask", "--json", f"--input_file={tmp_path / 'texts.txt'}") == expected
     standard_input(content)
-    assert ask(task, "--json") == expected
+    assert ask("fill_mask", "--json") == expected
 
 
-def test_only_line_ends_end_a_text(ask, tmp_path):
-    (tmp_path / "texts.txt").write_text("he\u2028was [MASK]\x0c\nso [MASK]", encoding="utf-8")
-    first, second = answers_in(ask("fill_mask", "--json", f"--input_file={tmp_path / 'texts.txt'}"))
-    assert first["text"] == "he\u2028was [MASK]\x0c"
-    assert second["text"] == "so [MASK]"
+def test_pairs_and_scores(ask):
+    pair, other = answers_in(ask("next_sentence", "--json", "he", "ate", "so", "he"))
+    assert pair == {"text_a": "he", "text_b": "ate", "probability": pytest.approx(0.9, abs=1e-6)}
+    assert other["text_a"] == "so"
+    paris, dash = answers_in(ask("score", "--json", "--", "paris", "--a"))
+    assert paris["log_probability"] == pytest.approx(-math.log(2), abs=1e-5)
+    assert dash["text"] == "--a"
 
 
 def test_the_log_goes_to_standard_error(folder, capsys, tmp_path):
-    (tmp_path / "texts.txt").write_text("he\n\n\n was\n")
-    predict.main(
-        ["predict.py", "--task=score", f"--init_checkpoint={folder}", "--json", f"--input_file={tmp_path}/texts.txt"]
-    )
+    (tmp_path / "texts.tsv").write_text("text\tother\nhe was\tx\na\ty\n")
+    argv = ["predict.py", "--task=score", f"--init_checkpoint={folder}", f"--input_file={tmp_path / 'texts.tsv'}"]
+    predict.main([*argv, "--json"])
     captured = capsys.readouterr()
-    assert len(answers_in(captured.out)) == 2
-    assert "texts.txt: blank lines that were skipped: 2" in captured.err
+    assert [answer["text"] for answer in answers_in(captured.out)] == ["he was", "a"]
+    assert f'{tmp_path}/texts.tsv: texts are read from: "text"' in captured.err
     assert "loaded " in captured.err
     assert "lower-casing text (guessed from the words of" in captured.err
 
@@ -161,14 +145,67 @@ def test_flags_reach_the_model(tmp_path, capsys):
     argv += ["--long=window", "--batch_size=1", "--top_k=3", "is " * 50 + "[MASK]", "[MASK] is"]
     predict.main(argv)
     captured = capsys.readouterr()
-    assert [len(answer["masks"][0]) for answer in answers_in(captured.out)] == [3, 3]
+    answers = answers_in(captured.out)
+    assert [len(answer["masks"][0]) for answer in answers] == [3, 3]
     # The last window ends with the text; the text's last token is the 38th of the window.
-    assert [answer["masks"][0][0]["token"] for answer in answers_in(captured.out)] == ["c", "a"]
+    assert [answer["masks"][0][0]["token"] for answer in answers] == ["c", "a"]
     assert "keeping capital letters (as requested)" in captured.err
     assert "argument 1 has 51 tokens, 13 more than the 38 that the model takes; it is read through" in captured.err
 
 
-def test_the_folder_of_a_run_answers(tmp_path, tiny_config, write_records, capsys):
+def test_a_bad_line_can_be_reported_instead(ask, tmp_path):
+    (tmp_path / "texts.txt").write_bytes(b"he [MASK]\nwas\n\xff\nso [MASK]\n[MASK] [MASK]\n")
+    file = f"--input_file={tmp_path / 'texts.txt'}"
+    first, second, third, fourth, last = answers_in(
+        ask("fill_mask", "--json", "--on_error=report", "--max_masks=1", file)
+    )
+    assert (first["text"], fourth["text"]) == ("he [MASK]", "so [MASK]")
+    assert second["source"] == f"{tmp_path}/texts.txt line 2"
+    assert second["error"].startswith(f'{tmp_path}/texts.txt line 2 has no [MASK]: "was"; write [MASK]')
+    assert third["error"] == f"{tmp_path}/texts.txt line 3: not UTF-8 (byte 0xff); save it as UTF-8"
+    assert last["error"].endswith("but --max_masks is 1; make it shorter, or raise --max_masks")
+
+
+def test_answers_come_while_texts_are_still_read(folder, monkeypatch, capsys):
+    read_before_the_first_answer = []
+
+    class Lines(io.BytesIO):
+        num_read = 0
+
+        def readline(self, size=-1):
+            self.num_read += 1
+            if capsys.readouterr().out:
+                read_before_the_first_answer.append(self.num_read)
+            return super().readline(size)
+
+    lines = Lines(b"he was [MASK]\n" * 100)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines))
+    predict.main(["predict.py", "--task=fill_mask", f"--init_checkpoint={folder}", "--batch_size=2", "--json"])
+    assert read_before_the_first_answer[0] == 3  # one batch, and the next line
+    assert lines.num_read == 101
+
+
+def test_fine_tuned_models_answer_in_the_form_of_their_texts(ask_fine_tuned):
+    [pair] = ask_fine_tuned("pair", "He was", "hungry")
+    probabilities = {"no": pytest.approx(0.2689, abs=1e-4), "yes": pytest.approx(0.7311, abs=1e-4)}
+    assert pair == {"text": "He was", "text_pair": "hungry", "label": "yes", "probabilities": probabilities}
+    [choice] = ask_fine_tuned("choices", "He was", "hungry", "so")
+    assert choice == {"text": "He was", "choices": ["hungry", "so"], "index": 0, "probabilities": [0.5, 0.5]}
+    [answer] = ask_fine_tuned("answers", "Where?", "He is in Paris, the Capital.")
+    assert (answer["question"], answer["text"], answer["start"]) == ("Where?", "Paris, the Capital", 9)
+    [tagged] = ask_fine_tuned("tags", "--task=token_classification", "He is in Paris.")
+    assert [entity["type"] for entity in tagged["entities"]] == ["PER", "LOC"]
+
+
+def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_tuned, tmp_path):
+    run_config = fine_tuned / "classification" / "run_config.json"
+    run_config.write_text('{"settings": {"text_column": "review", "text_pair_column": null}}')
+    (tmp_path / "new.csv").write_text("text,review\nwrong,he was\n")
+    [answer] = ask_fine_tuned("classification", f"--input_file={tmp_path / 'new.csv'}")
+    assert answer["text"] == "he was"
+
+
+def test_the_folder_of_a_run_of_pretraining_answers(tmp_path, tiny_config, write_records, capsys):
     tiny_config.to_json_file(tmp_path / "bert_config.json")
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
     write_records(tmp_path / "train.tfrecord", 8)
@@ -188,128 +225,68 @@ def test_the_folder_of_a_run_answers(tmp_path, tiny_config, write_records, capsy
     assert "sequences have at most 12 tokens (as in training)" in captured.err
 
 
-def test_a_converted_model_gives_the_same_answers(folder, ask, tmp_path, capsys):
-    expected = {task: ask(task, "--json", *TEXTS_OF[task]) for task in TEXTS_OF}
-    source = folder
-    for file_format in ("safetensors", "tensorflow"):
-        target = tmp_path / file_format
-        convert_checkpoint.main(
-            ["convert_checkpoint.py", f"--input={source}", f"--output={target}", f"--format={file_format}"]
-        )
-        for task, output in expected.items():
-            capsys.readouterr()
-            predict.main(["predict.py", f"--task={task}", f"--init_checkpoint={target}", "--json", *TEXTS_OF[task]])
-            assert capsys.readouterr().out == output
-        source = target
-
-
-def test_an_argument_may_begin_with_a_dash_after_two(ask):
-    [answer] = answers_in(ask("score", "--json", "--", "--a"))
-    assert answer["text"] == "--a"
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["he"], r"^missing: --model_dir, or --task and --init_checkpoint \(--help says what each is for\)$"),
+        (["--task=score", "he"], r"^missing: --init_checkpoint \(--help says what each is for\)$"),
+        (["--init_checkpoint=model", "he"], r"^missing: --task \(--help"),
+        (["--task=guess", "he"], "--task=guess"),
+        (["--task=classification", "he"], "^--task=classification is for fine-tuned models; give the folder of one as"),
+        (["--model_dir=a", "--init_checkpoint=b"], "^there are both --model_dir and --init_checkpoint; give one of"),
+        (
+            ["--task=score", "--init_checkpoint=a", "--top_k=3", "he"],
+            "^--top_k is for --task=fill_mask; leave it out for --task=score$",
+        ),
+        (
+            ["--task=score", "--init_checkpoint=a", "--text_column=a", "he"],
+            r"^--text_column is for a table as --input_file \(.csv, .tsv, .jsonl\); leave it out$",
+        ),
+    ],
+)
+def test_mistakes_in_flags(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        predict.main(["predict.py", *arguments])
 
 
 @pytest.mark.parametrize(
-    ("task", "arguments", "message"),
+    ("arguments", "message"),
     [
-        ("fill_mask", ["he was"], r'^argument 1 has no \[MASK\]: "he was"; write \[MASK\] where'),
-        ("fill_mask", ["[MASK]", ""], r'^argument 2 has no \[MASK\]: ""; write'),
-        ("fill_mask", ["is " * 40 + "[MASK]"], "^argument 1 has 41 tokens, 3 more than the 38 that the model takes"),
-        ("fill_mask", ["[MASK]", "--top_k=100"], "^--top_k is 100, but must be from 1 to the vocabulary's 40$"),
-        ("score", [""], "^argument 1 has no word; give a text to score$"),
-        ("score", ["he", "--top_k=3"], "^--top_k is for --task=fill_mask; leave it out for --task=score$"),
-        (
-            "next_sentence",
-            ["he"],
-            "^--task=next_sentence takes two texts for each pair, but 1 were given; give an even",
-        ),
-        ("next_sentence", ["he", "was", "so"], "takes two texts for each pair, but 3 were given"),
-        ("next_sentence", ["he\twas", "so"], "^argument 2 has 0 tabs, but a pair is two texts with one tab between"),
-        (
-            "next_sentence",
-            ["he\twas\tso"],
-            "^argument 1 has 2 tabs, but a pair is two texts with one tab between them$",
-        ),
-        ("next_sentence", ["he", ""], "^pair 1 has no word in its second text; give two texts$"),
-        ("next_sentence", ["\the"], "^argument 1 has no word in its first text; give two texts$"),
-        (
-            "score",
-            ["he", "--input_file=a.txt"],
-            '^there are both --input_file=a.txt and the text "he"; give one of them',
-        ),
-        ("score", ["--long=cut", "he"], "--long=cut"),
-        ("score", ["--batch_size=0", "he"], "--batch_size=0"),
-        ("guess", ["he"], "--task=guess"),
+        (["he", "--long=window"], "^--long: a fine-tuned model or an export sets this; leave it out$"),
+        (["he", "--top_k=2", "--vocab_file=a"], "^--vocab_file, --top_k: a fine-tuned model or an export sets this"),
+        (["he", "--task=regression"], "^--task=regression, but --model_dir=.* is for classification; leave --task out"),
+        ([""], "^argument 1 has no word in its text; give a text$"),
     ],
 )
-def test_mistakes_are_one_sentence(ask, task, arguments, message):
+def test_mistakes_with_a_fine_tuned_model(ask_fine_tuned, arguments, message):
     with pytest.raises(ValueError, match=message):
-        ask(task, *arguments)
+        ask_fine_tuned("classification", *arguments)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"he\n\nwas [MASK]\n", r"texts.txt line 1 has no \[MASK\]"),
-        (b"[MASK]\n\nwas\n", r"texts.txt line 3 has no \[MASK\]"),
-        (b"[MASK]\n\xff[MASK]\n", r"texts.txt line 2: not UTF-8 \(byte 0xff\); save it as UTF-8"),
-        (b"\n \n", "texts.txt holds no text; give one text a line"),
-        (b"", "texts.txt holds no text; give one text a line"),
-    ],
-)
-def test_mistakes_in_a_file_name_its_line(ask, tmp_path, content, message):
-    (tmp_path / "texts.txt").write_bytes(content)
+def test_another_backend_is_refused_before_tensorflow_starts(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    message = r"^Keras is set to run on jax \(KERAS_BACKEND\), but `prediction` needs TensorFlow; set KERAS_BACKEND="
     with pytest.raises(ValueError, match=message):
-        ask("fill_mask", f"--input_file={tmp_path / 'texts.txt'}")
+        predict.main(["predict.py", "--task=score", "--init_checkpoint=a", "he"])
 
 
-def test_mistakes_on_standard_input_name_its_line(ask, standard_input):
-    standard_input(b"[MASK]\nhe\n")
-    with pytest.raises(ValueError, match=r"^standard input line 2 has no \[MASK\]"):
-        ask("fill_mask")
-    standard_input(b"")
-    with pytest.raises(ValueError, match=r"^standard input holds no text; give one text a line$"):
-        ask("fill_mask")
-
-
-def test_a_terminal_is_not_waited_for(ask, standard_input, monkeypatch):
-    standard_input(b"")
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    with pytest.raises(
-        ValueError, match=r"^no text was given; give it as an argument, in --input_file or on standard input$"
-    ):
-        ask("score")
-
-
-def test_a_file_that_is_not_there_is_named(ask, tmp_path):
-    for path in (tmp_path / "none.txt", tmp_path):
-        with pytest.raises(FileNotFoundError, match=rf"^--input_file={path} is not a file; give a text file, one text"):
-            ask("score", f"--input_file={path}")
-
-
-def test_all_that_is_missing_is_named_at_once():
-    with pytest.raises(ValueError, match=r"^missing: --model_dir, or --task and --init_checkpoint \(--help says what"):
-        predict.main(["predict.py", "he"])
-    for given, missing in (("--task=score", "--init_checkpoint"), ("--init_checkpoint=model", "--task")):
-        with pytest.raises(ValueError, match=rf"^missing: {missing} \(--help says what each is for\)$"):
-            predict.main(["predict.py", given, "he"])
-
-
-def test_a_mistake_found_in_the_library_has_no_traceback(folder, capsys):
+def test_a_mistake_is_one_line_of_standard_error(folder, capsys):
     argv = ["/somewhere/predict.py", "--task=score", f"--init_checkpoint={folder}", "[MASK]"]
     assert run_main(predict.main, argv) == 1
-    last = capsys.readouterr().err.splitlines()[-1]
+    captured = capsys.readouterr()
+    last = captured.err.splitlines()[-1]
     assert last == "predict.py: argument 1 has a [MASK], but only complete texts can be scored; replace it with a word"
+    assert captured.out == ""
 
 
-def test_help_shows_the_three_tasks(capsys):
+def test_help_shows_the_tasks(capsys):
     with pytest.raises(SystemExit):
         predict.main(["predict.py", "--help"])
     shown = capsys.readouterr().out
-    for task in ("fill_mask", "next_sentence", "score"):
-        assert f"--task={task}" in shown
+    assert all(f"--task={task}" in shown for task in ("fill_mask", "next_sentence", "score"))
 
 
-def test_the_program_answers_as_a_program(folder):
+def test_a_process_reads_and_writes_utf_8(folder):
     finished = subprocess.run(
         [sys.executable, predict.__file__, "--task=fill_mask", f"--init_checkpoint={folder}", "--json"],
         input="首 [MASK]\n".encode(),
@@ -319,3 +296,22 @@ def test_the_program_answers_as_a_program(folder):
     [answer] = answers_in(finished.stdout.decode())
     assert answer["text"] == "首 [MASK]"
     assert answer["masks"][0][0]["token"] == "paris"
+
+
+def test_the_python_of_the_page_runs(fine_tuned, tmp_path, monkeypatch, capsys):
+    for name, run in (("reviews_model", "classification"), ("squad_model", "answers"), ("ner_model", "tags")):
+        (tmp_path / name).symlink_to(fine_tuned / run)
+    page = pathlib.Path(__file__).parents[1] / "docs" / "predict.md"
+    of_stream, block = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "million_reviews.txt").write_text("He was hungry.\nA film to see twice.\n")
+    exec(compile(of_stream, "predict.md", "exec"), {})
+    assert [line for line in capsys.readouterr().out.splitlines() if line in LABELS["labels"]] == ["yes", "yes"]
+    exec(compile(block, "predict.md", "exec"), {})
+    # The log may also go there if another test has opened a console.
+    shown = capsys.readouterr().out.splitlines()
+    of_class, of_answer, first, second = (line for line in shown if line.startswith(("yes", "Paris", "[(")))
+    assert of_class.startswith("yes {'no': 0.26")
+    assert of_answer.startswith("Paris 0.")
+    assert of_answer.endswith(" Paris")
+    assert [first, second] == ["[('Paris', 'LOC', 13, 18)]", "[('He', 'PER', 0, 2)]"]

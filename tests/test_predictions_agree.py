@@ -30,8 +30,7 @@ def test_classes_of_texts(start, tmp_path):
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     (tmp_path / "test.tsv").write_text("text\n" + "\n".join(texts) + "\n")
     files = [f"--train_file={tmp_path / 'train.tsv'}", f"--predict_file={tmp_path / 'test.tsv'}"]
-    flags = [f"--init_checkpoint={start}", f"--output_dir={tmp_path / 'out'}", "--max_seq_length=12"]
-    flags += ["--doc_stride=4"]
+    flags = [f"--init_checkpoint={start}", f"--output_dir={tmp_path / 'out'}", "--max_seq_length=12", "--doc_stride=4"]
     run_classifier.main(["run_classifier.py", *SHORT_RUN, *files, *flags])
     classify = open_model(tmp_path / "out")
     lines = (tmp_path / "out" / "test_results.tsv").read_text().splitlines()
@@ -39,22 +38,21 @@ def test_classes_of_texts(start, tmp_path):
         assert list(answer.probabilities.values()) == pytest.approx([float(x) for x in line.split("\t")], abs=1e-6)
 
 
-@pytest.mark.parametrize("version_2_with_negative", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_answers_to_questions(tmp_path, version_2_with_negative):
-    asked = paragraphs(8, 2, with_impossible=version_2_with_negative)
+def test_answers_to_questions(tmp_path):
+    asked = paragraphs(8, 2, with_impossible=True)
     files = {
-        "train": write_squad(tmp_path / "train.json", paragraphs(12, 1, with_impossible=version_2_with_negative)),
+        "train": write_squad(tmp_path / "train.json", paragraphs(12, 1, with_impossible=True)),
         "predict": write_squad(tmp_path / "test.json", without_answers(asked)),
     }
     run_squad.main(
         ["run_squad.py", *SHORT_RUN, *(f"--{name}_file={path}" for name, path in files.items())]
         + [f"--init_checkpoint={write_start(tmp_path / 'start')}", f"--output_dir={tmp_path / 'out'}"]
         + ["--max_seq_length=14", "--max_query_length=6", "--doc_stride=3", "--n_best_size=6"]
-        + [f"--version_2_with_negative={version_2_with_negative}", "--null_score_diff_threshold=-0.3"]
+        + ["--version_2_with_negative=True", "--null_score_diff_threshold=-0.3"]
     )
     read = {
         name: json.loads((tmp_path / "out" / f"{name}.json").read_text())
-        for name in ("predictions", "nbest_predictions", *(["null_odds"] if version_2_with_negative else []))
+        for name in ("predictions", "nbest_predictions", "null_odds")
     }
     questions = [(qa["id"], qa["question"], text["context"]) for text in asked for qa in text["qas"]]
     answers = open_model(tmp_path / "out")([(question, context) for _, question, context in questions])
@@ -64,9 +62,8 @@ def test_answers_to_questions(tmp_path, version_2_with_negative):
             (span["text"], pytest.approx(span["probability"], abs=1e-5)) for span in read["nbest_predictions"][id_]
         ]
         assert answer.text == ("" if answer.is_impossible else context[answer.start : answer.end])
-        if version_2_with_negative:
-            assert answer.null_odds == pytest.approx(read["null_odds"][id_], abs=1e-4)
-            assert answer.null_threshold == -0.3
+        assert answer.null_odds == pytest.approx(read["null_odds"][id_], abs=1e-4)
+        assert answer.null_threshold == -0.3
 
 
 def test_tags_of_words(start, tmp_path):

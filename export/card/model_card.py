@@ -26,10 +26,8 @@ _SETTINGS = (
 def model_card(source, written, answer):
     """Returns the README.md of an export of a Source.
 
-    Args:
-        source: Source.
-        written: dict; the contents of export.json.
-        answer: dict of arrays [1, ...]; the SavedModel's answer to `example_texts`; empty without a SavedModel.
+    written is the content of export.json, and answer the SavedModel's answer to `example_texts`, a dict of arrays
+    [1, ...]; empty without a SavedModel.
     """
     places = {name: entry["path"] for name, entry in written["formats"].items()}
     run = source.run or {"settings": {}, "facts": {}, "evaluation": None, "tries": None}

@@ -92,14 +92,7 @@ def example_texts(settings):
 
 
 def how_to_call(settings, places, answer, network):
-    """Returns the section of a model card on how to call the model.
-
-    Args:
-        settings: dict; the task.json of the model.
-        places: dict of the path of each format in the export.
-        answer: dict of arrays [1, ...]; the SavedModel's answer to `example_texts`; empty without a SavedModel.
-        network: IdsNetwork.
-    """
+    """Returns the section of a model card on how to call the model; places has the path of each format."""
     example, calls = example_texts(settings), ["## How to call it"]
     if "saved_model" in places:
         calls.append(_call_of_text(places["saved_model"], example, answer))

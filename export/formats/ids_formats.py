@@ -10,12 +10,11 @@ import tensorflow as tf
 
 from bert_keras.export.checks.agreement import judge, questions
 from bert_keras.export.formats import converters
-from bert_keras.prediction.loading.exported import open_litert, open_onnx
+from bert_keras.prediction.loading.exported import OPENERS
 
 log = logging.getLogger("bert_keras")
 
 _TITLES = {"onnx": "ONNX", "litert": "LiteRT"}
-_OPENERS = {"onnx": open_onnx, "litert": open_litert}
 _SIGNATURE = "ids"
 
 
@@ -34,7 +33,7 @@ def write_ids(name, network, file, quantize=None):
         function = call.get_concrete_function(network.signature)
         tf.saved_model.save(network, str(saved_model), signatures={_SIGNATURE: function})
         _run_converter(name, str(saved_model), _SIGNATURE, str(written), quantize or "")
-        run = _OPENERS[name](written)
+        run = OPENERS[name](written)
         answers = [run(features) for features in questions(network)]
         agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, quantize)
         written.replace(file)

@@ -17,15 +17,10 @@ class IdsNetwork(tf.Module):
     "logits" [B, C] (regression and multiple choice [B, 1], token classification [B, T, C], fill_mask [B, P, V]),
     "start_logits" and "end_logits" [B, T], "sequence_output" [B, T, H] and "pooled_output" [B, H].
 
-    The module tracks only the weights of the model, so a file contains them once, under the names of the original BERT.
+    For vectors, the model is a BertModel, layer is the number of an encoder layer or "embeddings", and has_pooler tells
+    whether the weights of the pooler were loaded. Without them there is no pooled_output.
 
-    Args:
-        model: the Keras model of the task: ClassifierModel for multiple choice, PretrainingModel for fill_mask,
-            BertModel for vectors.
-        task: a key of TASKS.
-        layer: for vectors, the layer of sequence_output: 0 for the first encoder layer, -1 for the last, or
-            "embeddings" for the input of the first.
-        has_pooler: for vectors, whether the weights of the pooler were loaded. Without them there is no pooled_output.
+    The module tracks only the weights of the model, so a file contains them once, under the names of the original BERT.
     """
 
     def __init__(self, model, task, layer=-1, has_pooler=True):

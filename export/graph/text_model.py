@@ -6,12 +6,9 @@ import tensorflow as tf
 
 
 class TextModel(tf.Module):
-    """Tokenizer, network and interpretation of the scores as one function of text.
+    """An IdsNetwork, a GraphTokenizer and the interpretation of the scores as one function of text.
 
-    Args:
-        network: the IdsNetwork of the task.
-        tokenizer: GraphTokenizer of the model's vocabulary.
-        settings: dict; the task.json of the model. The model cuts texts to its max_seq_length tokens.
+    settings is the task.json of the model, which cuts texts to max_seq_length tokens.
     """
 
     # Name -> shape of each text; the first axis is B.
@@ -36,19 +33,10 @@ class TextModel(tf.Module):
         return {name: tf.TensorSpec(shape, tf.string, name) for name, shape in self.inputs.items()}
 
     def answer(self, texts):
-        """Answers a batch of texts, which may be empty, in a graph or eagerly.
+        """Answers a batch of texts that match `text_signature`, in a graph or eagerly. The batch may be empty.
 
-        The model drops bytes that are not UTF-8. An empty text becomes [CLS] [SEP].
-
-        Args:
-            texts: dict of string tensors that matches `text_signature`.
-
-        Returns:
-            dict of tensors with the batch as first axis: the outputs of the class, and "is_cut" bool [B], true if the
-            model ignored a part of the text.
-
-        Raises:
-            tf.errors.InvalidArgumentError: the texts have different numbers of rows.
+        The model drops bytes that are not UTF-8. An empty text becomes [CLS] [SEP]. Returns a dict of the outputs of
+        the class, and "is_cut" bool [B], true if the model ignored a part of the text.
         """
         texts = {name: tf.convert_to_tensor(texts[name], tf.string) for name in self.inputs}
         first, *others = texts

@@ -19,9 +19,7 @@ from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.prediction.loading.exported import open_litert, open_onnx
-
-OPENERS = {"onnx": open_onnx, "litert": open_litert}
+from bert_keras.prediction.loading.exported import OPENERS
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +84,7 @@ def check_8_bits(folder, name):
 
 
 @pytest.mark.slow  # starts processes with TensorFlow
-@pytest.mark.parametrize("name", OPENERS)
+@pytest.mark.parametrize("name", ["onnx", "litert"])
 def test_a_converter_changes_nothing_in_this_process(tmp_path, capfd, name):
     state = logging.root.manager.disable, warnings.filters[:], dict(os.environ)
     check_8_bits(tmp_path, name)
@@ -109,7 +107,7 @@ def convert(name, network, folder):
     converters.convert(name, str(folder / "network"), "ids", str(folder / "file"), "")
 
 
-@pytest.mark.parametrize("name", OPENERS)
+@pytest.mark.parametrize("name", ["onnx", "litert"])
 def test_a_converter_names_the_operations_that_a_format_lacks(tmp_path, name):
     with pytest.raises(SystemExit, match="^no operation for Erfc$"):
         convert(name, Unknown(), tmp_path)
@@ -171,7 +169,7 @@ def test_a_file_that_gives_other_outputs_is_removed(networks, tmp_path, monkeypa
     network = networks["vectors"]
     monkeypatch.setattr(ids_formats, "_run_converter", lambda *arguments: None)
     wrong = lambda features: {name: value.numpy() + 1 for name, value in network(features).items()}  # noqa: E731
-    monkeypatch.setitem(ids_formats._OPENERS, "onnx", lambda file: wrong)
+    monkeypatch.setitem(OPENERS, "onnx", lambda file: wrong)
     with pytest.raises(ValueError, match=r"^the ONNX file of model: sequence_output\[0, 0, 0\] is .*, but .* is expe"):
         write_ids("onnx", network, tmp_path / "model")
     assert not list(tmp_path.iterdir())

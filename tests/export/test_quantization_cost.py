@@ -8,6 +8,7 @@ import pytest
 
 from bert_keras.export import quantization_cost
 from bert_keras.export.quantization_cost import cost_of, outputs_of
+from bert_keras.prediction.loading.exported import OPENERS
 
 FEATURES = {
     "input_ids": np.array([[5, 6, 0, 0], [5, 0, 0, 0], [5, 6, 7, 8], [9, 9, 9, 0], [7, 0, 0, 0]], np.int32),
@@ -75,7 +76,7 @@ def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, has_metric):
     (tmp_path / "model.onnx").write_bytes(bytes(300_000))
     monkeypatch.setattr(quantization_cost, "write_ids", lambda name, network, file: file.write_bytes(bytes(1_200_000)))
     halves = {True: sums, False: lambda features: {"logits": sums(features)["logits"] / 2}}
-    monkeypatch.setitem(quantization_cost._OPENERS, "onnx", lambda file: halves[file.stat().st_size > 1e6])
+    monkeypatch.setitem(OPENERS, "onnx", lambda file: halves[file.stat().st_size > 1e6])
     told = cost_of("onnx", FakeSource(has_metric), tmp_path, "int8")
     speeds = r"[\d.]+ sequences a second before, [\d.]+ now; "
     end = "mean 15.2 before, 7.6 now, on 5 evaluation examples"

@@ -6,13 +6,13 @@ from fine_tuned_models import randomise, small_config, write_fine_tuned
 from known_models import ID
 from reference_bert import softmax
 
-from bert_keras.modeling import MultipleChoiceModel, weights_by_name
+from bert_keras.modeling import MultipleChoiceModel
 from bert_keras.prediction import Choice, ChoicePicker
 
 
 @pytest.fixture(scope="module")
 def model():
-    return randomise(MultipleChoiceModel(small_config()), seed=2)
+    return randomise(MultipleChoiceModel(small_config(num_hidden_layers=1)), seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,13 @@ def expected(model, text, choices):
     rows = [["[CLS]", *text.split(), "[SEP]", *choice.split(), "[SEP]"] for choice in choices]
     features = {name: np.zeros((1, len(rows), 16), np.int32) for name in ("input_ids", "input_mask", "segment_ids")}
     for number, row in enumerate(rows):
-        features["input_ids"][0, number, : len(row)] = [ID[piece] for piece in row]
+        features["input_ids"][0, number, : len(row)] = [ID[token] for token in row]
         features["input_mask"][0, number, : len(row)] = 1
         features["segment_ids"][0, number, len(text.split()) + 2 : len(row)] = 1
     return softmax(np.asarray(model(features)["logits"], np.float64)[0])
 
 
-def test_probabilities_are_those_of_the_model_that_was_trained(model, pick):
+def test_probabilities_are_those_of_the_trained_model(model, pick, messages):
     questions = [
         ("he was hungry", ["so he ate .", "paris is the capital", "a"]),
         ("paris is", ["a b", "c d"]),
@@ -45,6 +45,10 @@ def test_probabilities_are_those_of_the_model_that_was_trained(model, pick):
         )
     assert pick(questions[1]).probabilities == pytest.approx(answers[1].probabilities, abs=1e-6)
     assert pick([]) == []
+    pick(("he was", ["a " * 20, "b"]))
+    assert messages == [
+        "choices, each with its text, longer than the model takes (max_seq_length=16) lost their ends: 1"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,16 +59,12 @@ def test_probabilities_are_those_of_the_model_that_was_trained(model, pick):
         (("he was", ["so"]), "^text 1 is .* but a text and a list of two or more choices are needed$"),
         (("", ["a", "b"]), "^text 1 has no word in its text; give a text$"),
         (("he", ["a", " "]), "^text 1 has no word in its choice 2; give a choice 2$"),
+        (
+            ("he", ["a"] * 1001),
+            "^text 1 has 1,001 choices, but limits.max_sequences is 1,000; make it shorter, or raise",
+        ),
     ],
 )
-def test_what_is_no_question_is_refused(pick, question, message):
+def test_mistakes_in_questions(pick, question, message):
     with pytest.raises(ValueError, match=message):
         pick(question)
-
-
-def test_scores_that_are_no_numbers_are_refused(tmp_path):
-    model = MultipleChoiceModel(small_config())
-    weights_by_name(model)["output_bias"].assign([np.inf])
-    pick = ChoicePicker(write_fine_tuned(tmp_path, model, "multiple_choice", max_seq_length=16))
-    with pytest.raises(ValueError, match="^text 1: the scores of the model are not finite numbers"):
-        pick(("he", ["a", "b"]))

@@ -11,15 +11,19 @@ from bert_keras.prediction import QuestionAnswerer
 FILLER = "a b c d e f " * 10
 
 
+def open_answerer(folder, model, **settings):
+    run = write_fine_tuned(folder, model, "question_answering", **(OF_ANSWERS | settings))
+    return QuestionAnswerer(run, batch_size=3)
+
+
 @pytest.fixture(scope="module")
-def knower(tmp_path_factory):
-    """A model that answers from "paris" or "the" to "france" or "capital"."""
+def answerer(tmp_path_factory):
+    """Answers from "paris" or "the" to "france" or "capital"."""
     model = word_finder({"paris": 5, "the": 3}, {"france": 6, "capital": 5})
-    return write_fine_tuned(tmp_path_factory.mktemp("run"), model, "question_answering", **OF_ANSWERS)
+    return open_answerer(tmp_path_factory.mktemp("run"), model)
 
 
-def test_the_answer_has_its_place_in_the_text(knower):
-    answerer = QuestionAnswerer(knower)
+def test_the_answer_has_its_place_in_the_text(answerer):
     context = f"He is, so: PARIS,\n the  Capital of france! {FILLER}"
     answer = answerer(("where is he", context))
     # The context has a line break; the original BERT joins the words of an answer with single spaces.
@@ -34,15 +38,13 @@ def test_the_answer_has_its_place_in_the_text(knower):
     assert [span.text for span in answer.n_best[:2]] == ["PARIS, the Capital", "the Capital of france"]
 
 
-def test_the_text_is_what_stands_there_where_the_training_was_told_so(tmp_path):
+def test_the_answer_is_a_part_of_the_text_if_the_training_chose_offsets(tmp_path):
     model = word_finder({"paris": 5, "the": 3}, {"france": 6, "capital": 5})
-    settings = {**OF_ANSWERS, "answer_text": "offsets"}
-    answerer = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings))
+    answerer = open_answerer(tmp_path, model, answer_text="offsets")
     assert answerer(("where is he", f"He is, so: PARIS,\n the  Capital! {FILLER}")).text == "PARIS,\n the  Capital"
 
 
-def test_an_answer_is_found_in_the_window_that_has_it(knower, messages):
-    answerer = QuestionAnswerer(knower, batch_size=3)
+def test_an_answer_is_found_in_the_window_that_has_it(answerer, messages):
     context = f"{FILLER} paris is the capital of france {FILLER}"
     [answer, other] = answerer([("where", context), ("where", "he is in paris")])
     start = context.index("paris")
@@ -53,10 +55,10 @@ def test_an_answer_is_found_in_the_window_that_has_it(knower, messages):
 
 
 @pytest.mark.parametrize("version_2_with_negative", [False, True])
-def test_answers_are_those_of_the_windows_put_together(tmp_path, version_2_with_negative):
+def test_answers_combine_all_windows(tmp_path, version_2_with_negative):
     model = random_answerer(seed=6)
-    settings = OF_ANSWERS | {"version_2_with_negative": version_2_with_negative, "null_score_diff_threshold": -0.5}
-    answerer = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings), batch_size=4)
+    settings = {"version_2_with_negative": version_2_with_negative, "null_score_diff_threshold": -0.5}
+    answerer = open_answerer(tmp_path, model, **settings)
     pairs = [("where is he", f"he was hungry, so he ate. {FILLER}"), ("who", "Paris"), ("a b", "she walks the walk")]
     examples = [SquadExample(str(number), question, Passage(text)) for number, (question, text) in enumerate(pairs)]
     features = make_features(examples, answerer.tokenizer, 24, 4, 6, is_training=False)
@@ -77,10 +79,10 @@ def test_answers_are_those_of_the_windows_put_together(tmp_path, version_2_with_
 
 
 @pytest.mark.parametrize(("threshold", "text"), [(-60.0, ""), (-50.0, "paris is the capital")])
-def test_the_stored_threshold_says_when_there_is_no_answer(tmp_path, threshold, text):
-    settings = OF_ANSWERS | {"version_2_with_negative": True, "null_score_diff_threshold": threshold}
+def test_the_stored_threshold_decides_when_there_is_no_answer(tmp_path, threshold, text):
     model = word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1})
-    answerer = QuestionAnswerer(write_fine_tuned(tmp_path, model, "question_answering", **settings))
+    settings = {"version_2_with_negative": True, "null_score_diff_threshold": threshold}
+    answerer = open_answerer(tmp_path, model, **settings)
     answer = answerer(("where", "he is so paris is the capital"))
     # A normalised one-hot row of 40 numbers has sqrt(39) at the one and -1 / sqrt(39) elsewhere.
     one, other = np.sqrt(39), -1 / np.sqrt(39)
@@ -101,12 +103,11 @@ def test_the_stored_threshold_says_when_there_is_no_answer(tmp_path, threshold, 
         (("where", None), "^text 1 is of type NoneType, but a str is needed$"),
     ],
 )
-def test_what_is_no_question_is_refused(knower, pair, message):
-    answerer = QuestionAnswerer(knower)
+def test_mistakes_in_questions(answerer, pair, message):
     with pytest.raises(ValueError, match=message):
         answerer(pair)
 
 
-def test_a_text_without_a_piece_has_no_answer(knower):
-    answer = QuestionAnswerer(knower)(("where", "\u200b"))
+def test_a_text_without_a_token_has_no_answer(answerer):
+    answer = answerer(("where", "\u200b"))
     assert (answer.text, answer.start, answer.end, answer.is_impossible) == ("", None, None, True)

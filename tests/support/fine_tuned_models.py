@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from known_models import TOKENS, make_config
+from known_models import TOKENS, make_config, randomise, small_config
 
 from bert_keras.modeling import ClassifierModel, SquadModel, TokenClassifierModel, save_checkpoint, weights_by_name
 
@@ -35,22 +35,18 @@ def write_fine_tuned(folder, model, task, **settings):
     return folder
 
 
-def small_config(**changes):
-    """Returns a config of two layers and width 16; fields can be replaced."""
-    return make_config(**({"num_hidden_layers": 2, "hidden_size": 16, "hidden_act": "gelu"} | changes))
-
-
-def randomise(model, seed=0):
-    """Gives every weight of a model a random value, so that its answers depend on the whole text. Returns the model."""
-    rng = np.random.default_rng(seed)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(0.5 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
-    return model
-
-
 def random_classifier(num_classes, seed=0, **changes):
     """Returns a ClassifierModel of `small_config` with random weights."""
     return randomise(ClassifierModel(small_config(**changes), num_classes), seed)
+
+
+def fixed_classifier(*logits):
+    """Returns a ClassifierModel that gives the same logits to every text."""
+    model = ClassifierModel(make_config(), len(logits))
+    weights = weights_by_name(model)
+    weights["output_weights"].assign(np.zeros(weights["output_weights"].shape))
+    weights["output_bias"].assign(logits)
+    return model
 
 
 def random_answerer(seed=0, **changes):

@@ -39,9 +39,18 @@ def write_model(folder, model, tokens=TOKENS):
     return folder
 
 
+def small_config(**changes):
+    """Returns a config of two layers and width 16; fields can be replaced."""
+    return make_config(**({"num_hidden_layers": 2, "hidden_size": 16, "hidden_act": "gelu"} | changes))
+
+
 def random_model(seed=0, **changes):
-    """Returns a model with random weights, so that its answers depend on the whole text."""
-    model = PretrainingModel(make_config(num_hidden_layers=2, hidden_size=16, hidden_act="gelu", **changes))
+    """Returns a PretrainingModel of `small_config` with random weights."""
+    return randomise(PretrainingModel(small_config(**changes)), seed)
+
+
+def randomise(model, seed=0):
+    """Gives every weight of a model a random value, so that its answers depend on the whole text. Returns the model."""
     rng = np.random.default_rng(seed)
     for name, weight in weights_by_name(model).items():
         weight.assign(0.5 * rng.standard_normal(weight.shape) + name.endswith("gamma"))

@@ -1,0 +1,201 @@
+"""Texts from arguments, lines and tables, before any model sees them."""
+
+import gzip
+import io
+
+import pytest
+
+from bert_keras.prediction.arguments import Limits
+from bert_keras.prediction.input_texts import is_table, read_table, read_texts, settings_of_training
+
+
+def read(content, form="text", **limits):
+    """Returns the (name, text) pairs of standard input."""
+    stream = io.TextIOWrapper(io.BytesIO(content))
+    return list(read_texts(None, [], stream, form, "--task=x", Limits(**limits)))
+
+
+def read_file(path, form="text"):
+    return [text for _, text in read_texts(str(path), [], None, form, "--task=x", Limits())]
+
+
+def table_texts(path, form="text", trained=(), **given):
+    return [text for _, text in read_table(str(path), form, given, dict(trained))]
+
+
+@pytest.mark.parametrize(
+    ("form", "arguments", "expected"),
+    [
+        ("text", ["he", "a\tb"], [("argument 1", "he"), ("argument 2", "a\tb")]),
+        ("pair", ["he", "was", "a", "b"], [("pair 1", ("he", "was")), ("pair 2", ("a", "b"))]),
+        ("pair", ["he\twas", "a\t"], [("argument 1", ("he", "was")), ("argument 2", ("a", ""))]),
+        ("choices", ["he", "a", "b"], [("the question", ("he", ["a", "b"]))]),
+        ("choices", ["he\ta\tb"], [("argument 1", ("he", ["a", "b"]))]),
+    ],
+)
+def test_arguments_are_texts_of_the_given_form(form, arguments, expected):
+    assert list(read_texts(None, arguments, None, form, "--task=x", Limits())) == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "arguments", "message"),
+    [
+        ("pair", ["he"], "^--task=x takes two texts for each pair, but 1 were given; give an even number, or each pai"),
+        ("pair", ["he", "was", "so"], "takes two texts for each pair, but 3 were given"),
+        ("pair", ["he\twas", "so"], "^argument 2 has 0 tabs, but a pair is two texts with one tab between them$"),
+        ("pair", ["he\twas\tso"], "^argument 1 has 2 tabs, but a pair is two texts with one tab between them$"),
+        ("choices", ["he", "was"], "^--task=x takes a text and two or more choices, but 2 arguments were given; give"),
+        ("choices", ["he\twas"], "^argument 1 has 1 tabs, but a text and two or more choices with tabs between the"),
+        # Python passes the byte 0xff in an argument like this.
+        ("text", ["he", "bad \udcff byte"], r"^argument 2: not UTF-8 \(byte 0xff\); give it as UTF-8$"),
+    ],
+)
+def test_mistakes_in_arguments(form, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        read_texts(None, arguments, None, form, "--task=x", Limits())
+
+
+def test_lines_are_numbered_and_blank_ones_skipped(messages):
+    assert read(b"\xef\xbb\xbfhe\r\n\n \nwas") == [("standard input line 1", "he"), ("standard input line 4", "was")]
+    assert messages == ["standard input: blank lines that were skipped: 2"]
+
+
+def test_only_line_feeds_end_a_text(tmp_path):
+    (tmp_path / "texts.txt").write_text("he\u2028was\x0c\nso", encoding="utf-8")
+    assert read_file(tmp_path / "texts.txt") == ["he\u2028was\x0c", "so"]
+
+
+def test_other_encodings_and_compressed_files(tmp_path):
+    (tmp_path / "utf16.txt").write_bytes("é\n首\n".encode("utf-16"))
+    (tmp_path / "texts.txt.gz").write_bytes(gzip.compress("é\n首\n".encode()))
+    for name in ("utf16.txt", "texts.txt.gz"):
+        assert read_file(tmp_path / name) == ["é", "首"]
+
+
+def test_a_bad_line_is_an_error_in_place_of_its_text():
+    first, long, bytes_, tabs, last = (
+        text for _, text in read(b"a\tb\n%b\n\xff\nc\nd\te" % (b"a" * 200), "pair", max_chars=10)
+    )
+    assert (first, last) == (("a", "b"), ("d", "e"))
+    assert str(long).startswith("standard input line 2 has more than 160 bytes; make it shorter, or raise --max_chars")
+    assert str(bytes_) == "standard input line 3: not UTF-8 (byte 0xff); save it as UTF-8"
+    assert str(tabs) == "standard input line 4 has 0 tabs, but a pair is two texts with one tab between them"
+
+
+def test_lines_are_read_one_by_one():
+    stream = io.TextIOWrapper(io.BytesIO(b"he\n" * 300))
+    next(read_texts(None, [], stream, "text", "--task=x", Limits()))
+    assert stream.buffer.tell() == 3
+
+
+def test_missing_and_empty_input(tmp_path):
+    for content in (b"", b"\n \n"):
+        with pytest.raises(ValueError, match="^standard input holds no text; give one text a line$"):
+            read(content)
+    for path in (tmp_path / "none.txt", tmp_path):
+        with pytest.raises(FileNotFoundError, match=rf"^--input_file={path} is not a file; give a text file, one text"):
+            read_file(path)
+    with pytest.raises(ValueError, match='^there are both --input_file=a.txt and the text "he"; give one of them$'):
+        read_texts("a.txt", ["he"], None, "text", "--task=x", Limits())
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    with pytest.raises(
+        ValueError, match="^no text was given; give it as an argument, in --input_file or on standard in"
+    ):
+        read_texts(None, [], terminal, "text", "--task=x", Limits())
+
+
+def test_tables_are_told_by_their_endings():
+    for name in ("a.csv", "a.TSV", "a.jsonl", "a.json", "a.csv.gz"):
+        assert is_table(name)
+    for name in ("a.txt", "csv", "a.txt.gz"):
+        assert not is_table(name)
+
+
+def test_columns_are_found_or_named(tmp_path, messages):
+    (tmp_path / "a.csv").write_text('id,sentence1,sentence2\n1,he was,so he ate\n2,"a","b"\n')
+    pairs = [("he was", "so he ate"), ("a", "b")]
+    assert table_texts(tmp_path / "a.csv", "pair") == pairs
+    assert messages[1:] == [f'{tmp_path}/a.csv: texts are read from: "sentence1", "sentence2"']
+    (tmp_path / "a.jsonl").write_text('{"x": "he was", "y": "so he ate"}\n{"x": "a", "y": "b"}\n')
+    assert table_texts(tmp_path / "a.jsonl", "pair", text_column="x", text_pair_column="y") == pairs
+    (tmp_path / "a.tsv").write_text("text\tother\nhe was\tx\na\ty\n")
+    assert table_texts(tmp_path / "a.tsv") == ["he was", "a"]
+    (tmp_path / "b.csv").write_text("q,a,b\nhe was,hungry,in\n")
+    assert table_texts(tmp_path / "b.csv", "choices", text_column="q", choice_columns=["a", "b"]) == [
+        ("he was", ["hungry", "in"])
+    ]
+
+
+def test_the_user_decides_whether_a_table_has_a_header(tmp_path):
+    (tmp_path / "a.csv").write_text("he was,note\nshe ate,1\n")
+    for has_header, texts in (("true", ["she ate"]), ("false", ["he was", "she ate"]), ("auto", ["he was", "she ate"])):
+        assert table_texts(tmp_path / "a.csv", text_column="0", has_header=has_header) == texts
+
+
+def test_columns_of_the_training_are_used_if_the_file_has_them(tmp_path):
+    trained = {"text_column": "review", "text_pair_column": None}
+    (tmp_path / "a.csv").write_text("text,review\nwrong,he was\nwrong,she ate\n")
+    assert table_texts(tmp_path / "a.csv", trained=trained) == ["he was", "she ate"]
+    (tmp_path / "a.csv").write_text("text,other\nhe was,wrong\n")
+    assert table_texts(tmp_path / "a.csv", trained=trained) == ["he was"]
+
+
+@pytest.mark.parametrize("content", ["id,text\n7,he was\n", "he was,no\n", "Text\nhe was\n"])
+def test_a_column_number_of_the_training_counts_only_without_known_names(tmp_path, content):
+    (tmp_path / "a.csv").write_text(content)
+    assert table_texts(tmp_path / "a.csv", trained={"text_column": "0"}) == ["he was"]
+
+
+def test_settings_of_the_training_are_in_the_run_or_the_parent_of_its_model(tmp_path):
+    (tmp_path / "run_config.json").write_text('{"settings": {"text_column": "review"}}')
+    for folder in (tmp_path, tmp_path / "model", f"{tmp_path}/model/"):
+        assert settings_of_training(str(folder)) == {"text_column": "review"}
+    assert settings_of_training(None) == settings_of_training(str(tmp_path / "other")) == {}
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "message"),
+    [
+        ("pair", "text,other\na,b\n", "the column of the second text is not known; name both with --text_column and"),
+        (
+            "choices",
+            "q,a,b\na,b,c\n",
+            "the columns of the text and its choices are not known; name them with --text_co",
+        ),
+        ("text", "id,date\n7,8\n", "no column could be the text among id, date; name it with --text_column"),
+    ],
+)
+def test_mistakes_in_columns(tmp_path, form, content, message):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        table_texts(tmp_path / "a.csv", form)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "errors"),
+    [
+        (
+            "a.csv",
+            ["text,label", "he,1", ",2", "she", '"so", 4'],
+            {3: 'the column "text" is empty', 4: "1 cell, but the"},
+        ),
+        ("a.csv", ["text,label", "he", "she"], {2: "1 cell, but the first", 3: "1 cell, but the first"}),
+        (
+            "a.jsonl",
+            ['{"text": "he"}', '{"text": 5}', "[]", '{"text": "so"}', '{"text": " "}', "{"],
+            {2: 'the column "text" is 5', 3: "a JSON list", 5: 'the column "text" is empty', 6: "not valid JSON"},
+        ),
+    ],
+)
+def test_a_bad_row_is_an_error_in_place_of_its_text(tmp_path, name, lines, errors):
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    rows = list(read_table(str(tmp_path / name), "text", {}, {}))
+    first_line = 2 if name == "a.csv" else 1
+    assert len(rows) == len(lines) + 1 - first_line
+    bad = {line: text for line, (_, text) in enumerate(rows, first_line) if isinstance(text, ValueError)}
+    assert list(bad) == list(errors)
+    for line, message in errors.items():
+        assert str(bad[line]).startswith(f"{name} line {line}: {message}")
+        assert "--skip_bad_rows" not in str(bad[line])
+        assert rows[line - first_line][0] == f"{name} line {line}"
