@@ -51,8 +51,8 @@ def _lines_to_messages(monkeypatch):
     monkeypatch.setattr(export_model, "open_console", lambda: None)
 
 
-def export(**flags):
-    return export_model.main(["export_model.py", *(f"--{name}={value}" for name, value in flags.items())])
+def export(flags):
+    return export_model.main(["export_model.py", *flags.split()])
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def exported(runs):
     """An export in all formats, with its SavedModel checked in a new process, and the program's return value."""
     with pytest.MonkeyPatch.context() as patch, converters_in_this_process():
         patch.setattr(export_model, "open_console", lambda: None)
-        written = export(model_dir=runs / "news", export_dir=runs / "exported", format="saved_model,onnx,litert")
+        written = export(f"--model_dir={runs}/news --export_dir={runs}/exported --format=saved_model,onnx,litert")
     return runs / "exported", written
 
 
@@ -95,31 +95,24 @@ def test_the_flags():
 
 class TestExport:
     def test_the_files(self, exported, runs):
-        folder, _ = exported
-        assert sorted(os.listdir(folder)) == [
-            *("1", "README.md", "bert_config.json", "export.json", "model.onnx", "model.tflite", "task.json"),
-            *("tokenizer_config.json", "vocab.txt"),
-        ]
-        assert os.listdir(folder / "1" / "assets") == ["vocab.txt"]
-        assert json.loads((folder / "task.json").read_text()) == json.loads(
-            (runs / "news" / "model" / "task.json").read_text()
-        )
-
-    def test_the_comparison_is_written_down(self, exported):
         folder, written = exported
+        assert sorted(os.listdir(folder)) == sorted(
+            ["1", "README.md", "bert_config.json", "export.json", "model.onnx", "model.tflite", "task.json"]
+            + ["tokenizer_config.json", "vocab.txt"]
+        )
+        task, of_run = (json.loads((path / "task.json").read_text()) for path in (folder, runs / "news" / "model"))
+        assert task == of_run
         assert json.loads((folder / "export.json").read_text()) == written
-        assert {name: entry["path"] for name, entry in written["formats"].items()} == {
-            "saved_model": "1",
-            "onnx": "model.onnx",
-            "litert": "model.tflite",
-        }
-        compared = written["formats"]["saved_model"]["compared"]
+        formats = written["formats"]
+        places = {name: entry["path"] for name, entry in formats.items()}
+        assert places == {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
+        compared = formats["saved_model"]["compared"]
         assert max(compared[name] for name in ("text", "distance", "live")) < 1e-5
         assert (compared["num_texts"], compared["num_other"]) == (10, 0)
         assert compared["num_live"] >= 4
         for name in ("onnx", "litert"):
-            assert written["formats"][name]["compared"]["distance"] < 1e-5
-            assert written["formats"][name]["bytes"] == os.path.getsize(folder / written["formats"][name]["path"])
+            assert formats[name]["compared"]["distance"] < 1e-5
+            assert formats[name]["bytes"] == os.path.getsize(folder / places[name])
 
     def test_its_card(self, exported):
         folder, _ = exported
@@ -149,21 +142,10 @@ class TestExport:
 
     def test_a_pretrained_model(self, runs, tmp_path, messages):
         with converters_in_this_process():
-            export(
-                init_checkpoint=runs / "pretrained",
-                task="vectors",
-                pooling="cls",
-                layer="0",
-                max_seq_length=12,
-                format="litert",
-                export_dir=tmp_path / "out",
-            )
-        assert json.loads((tmp_path / "out" / "task.json").read_text()) == {
-            "task": "vectors",
-            "max_seq_length": 12,
-            "pooling": "cls",
-            "layer": 0,
-        }
+            model = f"--init_checkpoint={runs}/pretrained --task=vectors --pooling=cls --layer=0 --max_seq_length=12"
+            export(f"{model} --format=litert --export_dir={tmp_path}/out")
+        settings = json.loads((tmp_path / "out" / "task.json").read_text())
+        assert settings == {"task": "vectors", "max_seq_length": 12, "pooling": "cls", "layer": 0}
         found = FeatureExtractor(tmp_path / "out", [0], "cls", 12)("he was hungry").values
         expected = FeatureExtractor(runs / "pretrained", [0], "cls", 12)("he was hungry").values
         np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -173,7 +155,7 @@ class TestExport:
 class TestQuantizing:
     def test_int8(self, runs, tmp_path, messages):
         with converters_in_this_process():
-            written = export(model_dir=runs / "news", export_dir=tmp_path / "out", format="litert", quantize="int8")
+            written = export(f"--model_dir={runs}/news --export_dir={tmp_path}/out --format=litert --quantize=int8")
         [cost] = written["costs"]
         accuracy = re.search(r"; accuracy ([\d.]+) before, [\d.]+ now, on 12 evaluation examples$", cost)[1]
         answers = open_model(runs / "news")(["paris is the capital", "he was hungry"])
@@ -187,12 +169,8 @@ class TestQuantizing:
     def test_bfloat16_and_other_data(self, runs, tmp_path):
         (tmp_path / "other.csv").write_text("text,label\nhe was hungry,no\nshe ate,no\nwalking,yes\n")
         with saved_models_in_this_process():
-            written = export(
-                model_dir=runs / "news",
-                export_dir=tmp_path / "out",
-                quantize="bfloat16",
-                eval_file=tmp_path / "other.csv",
-            )
+            model = f"--model_dir={runs}/news --eval_file={tmp_path}/other.csv"
+            written = export(f"{model} --export_dir={tmp_path}/out --quantize=bfloat16")
         [cost] = written["costs"]
         assert "saved_model in bfloat16: " in cost
         assert cost.endswith("on 3 evaluation examples")
@@ -264,7 +242,7 @@ class TestMistakes:
         monkeypatch.setattr(export_model, "open_model", None)
         monkeypatch.setitem(sys.modules, "tf2onnx", None)
         with pytest.raises((ValueError, FileNotFoundError), match=f"^{re.escape(message)}"):
-            export_model.main(["export_model.py", *flags.split()])
+            export(flags)
         assert os.listdir(tmp_path) == []
 
     def test_a_mistake_is_one_line(self, tmp_path, capsys):
@@ -277,7 +255,7 @@ class TestMistakes:
         copy = shutil.copytree(runs / "news" / "model", tmp_path / "copy" / "model")
         message = r"for .*copy/model that run was not found; give its --output_dir as --model_dir, or if it is"
         with pytest.raises(ValueError, match=message):
-            export(model_dir=copy, export_dir=tmp_path / "out", format="onnx", quantize="int8")
+            export(f"--model_dir={copy} --export_dir={tmp_path}/out --format=onnx --quantize=int8")
 
     def test_a_full_disk_leaves_nothing(self, runs, tmp_path):
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -285,7 +263,7 @@ class TestMistakes:
         try:
             message = rf"^--export_dir={tmp_path}/out cannot be written \(File too large\); make room on its disk, or"
             with pytest.raises(OSError, match=message):
-                export(model_dir=runs / "news", export_dir=tmp_path / "out", format="litert")
+                export(f"--model_dir={runs}/news --export_dir={tmp_path}/out --format=litert")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert os.listdir(tmp_path) == []
@@ -303,7 +281,7 @@ class TestMistakes:
         if is_there:
             (tmp_path / "out").mkdir()
         with pytest.raises(KeyboardInterrupt):
-            export(model_dir=runs / "news", export_dir=tmp_path / "out", check_file=texts)
+            export(f"--model_dir={runs}/news --export_dir={tmp_path}/out --check_file={texts}")
         assert {path.name for path in tmp_path.rglob("*")} == ({"out", "texts.txt"} if is_there else {"texts.txt"})
 
 
@@ -329,12 +307,9 @@ def response_of(request, outputs):
     columns = {
         name: json.loads(json.dumps(value.numpy().tolist(), default=bytes.decode)) for name, value in outputs.items()
     }
-    is_single = len(columns) == 1  # the name of a single output is omitted
     if "inputs" in request:
-        return {"outputs": columns.popitem()[1] if is_single else columns}
-    assert len({len(values) for values in columns.values()}) == 1
-    rows = zip(*columns.values(), strict=True)
-    return {"predictions": [row[0] if is_single else dict(zip(columns, row, strict=True)) for row in rows]}
+        return {"outputs": columns}
+    return {"predictions": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]}
 
 
 def shape_of(value):
@@ -359,15 +334,10 @@ def signatures(exported):
     return tf.saved_model.load(str(exported[0] / "1"), tags=["serve"]).signatures
 
 
-@pytest.fixture(scope="module")
-def serve(signatures):
-    """Return a function that returns the response to a request."""
-
-    def serve(request):
-        signature = signatures["serving_default"]
-        return response_of(request, signature(**tensors_of(request, signature.structured_input_signature[1])))
-
-    return serve
+def serve(signatures, request):
+    """Returns the response to a request."""
+    signature = signatures["serving_default"]
+    return response_of(request, signature(**tensors_of(request, signature.structured_input_signature[1])))
 
 
 class TestServing:
@@ -379,18 +349,18 @@ class TestServing:
         with pytest.raises(tf.errors.InvalidArgumentError, match="segment_ids and input_ids differ in shape"):
             signatures["ids"](input_ids=ids[:, :4], input_mask=ids[:, :4], segment_ids=ids[:1, :4])
 
-    def test_the_requests_of_the_docs(self, serve):
+    def test_the_requests_of_the_docs(self, signatures):
         calls = list(serving_calls(ROOT / "docs" / "export.md"))
         assert [set(request) for request, _ in calls] == [{"instances"}, {"inputs"}]
         for request, response in calls:
-            found = serve(request)
+            found = serve(signatures, request)
             assert shape_of(found) == shape_of(response)
             [key] = found
             if key == "predictions":
                 assert len(found[key]) == len(response[key]) == len(request["instances"])
 
-    def test_the_request_of_a_model_card(self, serve, exported):
+    def test_the_request_of_a_model_card(self, signatures, exported):
         [(request, response)] = serving_calls(exported[0] / "README.md")
-        [found], [shown] = serve(request)["predictions"], response["predictions"]
+        [found], [shown] = serve(signatures, request)["predictions"], response["predictions"]
         assert found.pop("probabilities") == pytest.approx(shown.pop("probabilities"), abs=6e-5)
         assert found == shown
