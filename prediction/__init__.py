@@ -12,13 +12,12 @@ _MODULES = {
     "predictor": ("Unanswered",),
     "tasks.classification": ("Classification", "MultiLabel", "Regression", "TextClassifier"),
     "tasks.entities": ("Entity", "EntityTagger", "TaggedText", "TaggedWord"),
-    "tasks.features": ("FeatureExtractor", "Features"),
+    "tasks.features": ("FeatureExtractor", "Features", "TextVector", "Vectorizer"),
     "tasks.fill_mask": ("FillMask", "FilledText", "Guess"),
     "tasks.multiple_choice": ("Choice", "ChoicePicker"),
     "tasks.next_sentence": ("NextSentence", "PairAnswer"),
     "tasks.question_answering": ("QuestionAnswer", "QuestionAnswerer", "Span"),
     "tasks.sentence_score": ("SentenceScore", "SentenceScorer", "TokenScore"),
-    "tasks.sentence_vectors": ("TextVector", "Vectorizer"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -8,12 +8,12 @@ import logging
 from bert_keras.prediction.predictor import Unanswered
 from bert_keras.prediction.tasks.classification import Classification, MultiLabel, Regression
 from bert_keras.prediction.tasks.entities import TaggedText
+from bert_keras.prediction.tasks.features import TextVector
 from bert_keras.prediction.tasks.fill_mask import FilledText
 from bert_keras.prediction.tasks.multiple_choice import Choice
 from bert_keras.prediction.tasks.next_sentence import PairAnswer
 from bert_keras.prediction.tasks.question_answering import QuestionAnswer
 from bert_keras.prediction.tasks.sentence_score import SentenceScore
-from bert_keras.prediction.tasks.sentence_vectors import TextVector
 
 log = logging.getLogger("bert_keras")
 

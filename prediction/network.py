@@ -17,9 +17,7 @@ _SHORTEST = 16
 class Question:
     """One input sequence of the model: T tokens with [CLS] and [SEP].
 
-    Attributes:
-        positions: P positions to predict, each in [0, T); only the masked-LM head uses them.
-        target_ids: P token ids, one to score at each position; 0 if no particular token is meant.
+    Only the masked-LM head uses the P `positions` in [0, T) to predict, and the P token ids to score there, 0 for none.
     """
 
     input_ids: Sequence[int]
@@ -31,16 +29,14 @@ class Question:
 class Network:
     """Answers any number of questions and is traced only once per padded length. Threads may share it.
 
-    Each question is padded to the next of a few lengths; questions of one length share batches. The batch axis is
-    dynamic, so a single short sentence does not cost a full batch.
+    Each question is padded to the next of `lengths`, which ascend; questions of one length share batches. The batch
+    axis is dynamic, so a single short sentence does not cost a full batch. A strategy splits each batch evenly over its
+    devices and pads it to full size, because a TPU needs batches of one size.
 
     Args:
         model: function of the features: int32 "input_ids", "input_mask", "segment_ids" [B, T], "masked_lm_positions"
             and "masked_lm_ids" (the questions' positions and target_ids) [B, P].
         read_out: function of the model's outputs and the features. Returns a tuple of tensors [B, ...].
-        lengths: padded lengths, ascending. The last is the maximum length of a question.
-        strategy: the `tf.distribute.Strategy` in whose scope the model was made; None: the default device. It splits
-            each batch evenly over its devices and pads it to full size, because a TPU needs batches of one size.
     """
 
     def __init__(
@@ -66,18 +62,12 @@ class Network:
         return self._function.experimental_get_tracing_count()
 
     def answer(self, questions: Sequence[Question]) -> list[tuple[np.ndarray, ...]]:
-        """Returns the results of `read_out` for each question, in order: its row of each tensor.
-
-        The axis of tokens or positions may be longer than the question.
-        """
+        """Returns each question's row of the tensors of `read_out`; its axis T or P may be longer than the question."""
         answers = dict(self.answer_by_length(questions))
         return [answers[index] for index in range(len(questions))]
 
     def answer_by_length(self, questions: Sequence[Question]) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-        """Yields the index of each question and its rows, as in `answer`, in the order of the batches.
-
-        The rows are views of a whole batch: copy the parts that you keep.
-        """
+        """Yields the index and the rows of each question, batch by batch. Copy what you keep: it is part of a batch."""
         by_length = {}
         for index, question in enumerate(questions):
             padded_length = next(length for length in self.lengths if length >= len(question.input_ids))

@@ -27,9 +27,7 @@ class LoadedModel:
     Attributes:
         folder: path of the model; for a run of fine-tuning, of its folder `model`.
         settings: dict; the contents of the model's task.json; None for a checkpoint of pre-training.
-        files: ModelFiles.
-        config: BertConfig.
-        tokenizer: FullTokenizer.
+        files: ModelFiles; `config` is its BertConfig, and `tokenizer` its FullTokenizer.
         model: the Keras model with its weights, or the network of an export.
         network: Network.
         limits: Limits of the input.

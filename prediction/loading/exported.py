@@ -68,10 +68,9 @@ def open_saved_model(folder) -> Callable:
     names = signature.structured_input_signature[1]
 
     def run(features):
-        # This reference keeps the variables alive.
-        run.loaded = loaded
         return signature(**{name: tf.convert_to_tensor(features[name], tf.int32) for name in names})
 
+    # The signature does not keep the variables alive.
     run.loaded = loaded
     return run
 

@@ -5,13 +5,11 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import ClassifierModel
 from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
-_KINDS = {"classification": "single_label", "regression": "regression", "multi_label": "multi_label"}
 _LEAST_PROBABILITY = 0.5
 
 
@@ -34,12 +32,7 @@ class Classification:
 
 @dataclasses.dataclass(frozen=True)
 class Regression:
-    """The predicted value for a text.
-
-    Attributes:
-        text, text_pair: as in `Classification`.
-        value: the number, on the scale of the training data.
-    """
+    """The predicted `value` for a text, on the scale of the training data. The texts are as in `Classification`."""
 
     text: str
     text_pair: str | None
@@ -48,10 +41,9 @@ class Regression:
 
 @dataclasses.dataclass(frozen=True)
 class MultiLabel:
-    """The labels that apply to a text.
+    """The labels that apply to a text. The texts are as in `Classification`.
 
     Attributes:
-        text, text_pair: as in `Classification`.
         labels: those with a probability of at least 0.5, in the order of their ids; may be empty.
         probabilities: dict of every label to the probability that it applies.
     """
@@ -71,8 +63,7 @@ class TextClassifier(FineTunedPredictor):
     Texts longer than the model takes are handled as in its training: they are cut, or read through windows. The
     probabilities (for regression: values) of the windows are averaged. The log reports the number of such texts.
 
-    Args:
-        path: see `FineTunedPredictor`, also for the other arguments.
+    The arguments are those of `FineTunedPredictor`.
     """
 
     head = "classifier"
@@ -94,18 +85,6 @@ class TextClassifier(FineTunedPredictor):
             raise ValueError(f"{source} is {shown(text)}, but the model takes single texts; give one str")
         self._check_text(text, source)
         return Example("", text, source=source)
-
-    def _features(self, examples, counts):
-        features = make_features(
-            examples,
-            self.settings.get("labels") or (),
-            _KINDS[self.settings["task"]],
-            self.tokenizer,
-            self.max_seq_length,
-            self.settings["doc_stride"],
-            counts=counts,
-        )
-        return features, features["example_index"]
 
     def _read_out(self, outputs, features):
         activation = {"classification": tf.nn.softmax, "multi_label": tf.nn.sigmoid}.get(self.settings["task"])

@@ -33,14 +33,7 @@ class Entity:
 
 @dataclasses.dataclass(frozen=True)
 class TaggedWord:
-    """A word with its tag.
-
-    Attributes:
-        word: as in the text.
-        tag: O, B-TYPE or I-TYPE.
-        probability: of the tag.
-        start, end: character offsets.
-    """
+    """A word with its tag (O, B-TYPE or I-TYPE), the probability of the tag, and the character offsets of the word."""
 
     word: str
     tag: str
@@ -51,13 +44,7 @@ class TaggedWord:
 
 @dataclasses.dataclass(frozen=True)
 class TaggedText:
-    """A text with its entities.
-
-    Attributes:
-        text: the given text.
-        entities: list of Entity, in order.
-        words: list of TaggedWord, all words in order.
-    """
+    """The given text with its entities and all its words, in order."""
 
     text: str
     entities: list[Entity]
@@ -71,8 +58,7 @@ class EntityTagger(FineTunedPredictor):
     `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a text needs several
     windows, the tag comes from the window with the most context around the word.
 
-    Args:
-        path: see `FineTunedPredictor`, also for the other arguments.
+    The arguments are those of `FineTunedPredictor`.
     """
 
     head = "token_classifier"

@@ -1,4 +1,4 @@
-"""Feature extraction: vectors from the encoder's layers, one per token or pooled per text."""
+"""Vectors of texts: one per token or pooled per text, from the encoder's layers or from an export."""
 
 import dataclasses
 import logging
@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import (
     HEAD_PATTERNS,
     POOLER_PATTERNS,
@@ -19,6 +20,7 @@ from bert_keras.modeling import (
 from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, ArgumentError, check_choice, choose_layers, shown
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import LoadedModel
+from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 log = logging.getLogger("bert_keras")
 
@@ -40,6 +42,14 @@ class Features:
     values: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class TextVector:
+    """The vector of a text: the given `text`, and `vector`, a list of H floats."""
+
+    text: str
+    vector: list[float]
+
+
 class FeatureExtractor(LoadedModel):
     """An encoder that returns vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
 
@@ -59,11 +69,8 @@ class FeatureExtractor(LoadedModel):
         limits: Limits of the input; None: the defaults.
 
     Attributes:
-        files: ModelFiles.
-        config: BertConfig.
-        tokenizer: FullTokenizer.
-        model: the BertModel with its weights, or the network of an export.
         layers: tuple of the layers.
+        files, config, tokenizer, model: see `prediction.predictor.LoadedModel`.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
@@ -179,13 +186,13 @@ class FeatureExtractor(LoadedModel):
             ValueError: a text is not valid or too long for the limits, or its vectors are not finite.
         """
         group, num_values = [], 0
-        num_texts, num_cut_texts, num_cut_pieces = 0, 0, 0
+        num_texts, num_cut_texts, num_cut_tokens = 0, 0, 0
         for text in texts:
             num_texts += 1
             pair = self._as_pair(text, f"text {num_texts}")
             input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
             num_cut_texts += num_cut > 0
-            num_cut_pieces += num_cut
+            num_cut_tokens += num_cut
             group.append(Question(input_ids, segment_ids))
             num_vectors = 1 if self.pooling != "none" else len(input_ids)
             num_values += num_vectors * len(self.layers) * self.config.hidden_size
@@ -194,10 +201,8 @@ class FeatureExtractor(LoadedModel):
                 group, num_values = [], 0
         yield from self._of_group(group, advance)
         if num_cut_texts:
-            log.warning(
-                "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d",
-                *(num_cut_texts, num_texts, self.max_seq_length, num_cut_pieces),
-            )
+            told = "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d"
+            log.warning(told, num_cut_texts, num_texts, self.max_seq_length, num_cut_tokens)
 
     def _as_pair(self, text, source):
         """Checks a text or a pair and returns it as a pair; the second is None for a single text."""
@@ -234,10 +239,39 @@ class FeatureExtractor(LoadedModel):
             outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
             for layer in self.layers
         ]
-        return (pool(tf.stack(layers, axis=2), features["input_mask"], self.pooling),)
+        return (_pool(tf.stack(layers, axis=2), features["input_mask"], self.pooling),)
 
 
-def pool(values, input_mask, pooling):
+class Vectorizer(FineTunedPredictor):
+    """Returns one vector per text: `Vectorizer("export")("Paris").vector`.
+
+    A call takes a str and returns a TextVector; given a list of texts, it returns a list. The export sets layer and
+    pooling. A text that is too long loses its end; the log reports the number of such texts.
+
+    Args:
+        path: the folder of an export for vectors.
+        batch_size, limits: see `FineTunedPredictor`.
+    """
+
+    def _encode(self, text, source):
+        self._check_text(text, source)
+        return Example("", text, source=source)
+
+    def _report(self, counts):
+        if counts["cut"]:
+            told = "texts longer than %d tokens lost their ends: %d of %d"
+            log.warning(told, self.max_seq_length, counts["cut"], counts["texts"])
+
+    def _read_out(self, outputs, features):
+        values = outputs["sequence_output"][:, :, None]  # [B, T, 1, H]
+        return (_pool(values, features["input_mask"], self.settings["pooling"]),)
+
+    def _answer(self, text, encoded, found):
+        [(_, (values,))] = found  # [1, H]
+        return TextVector(text, values[0].tolist())
+
+
+def _pool(values, input_mask, pooling):
     """Pools vectors [B, T, L, H] over the tokens, as float32 [B, L, H]; with pooling "none" it returns all of them."""
     values = tf.cast(values, tf.float32)
     if pooling == "cls":

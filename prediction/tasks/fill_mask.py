@@ -43,7 +43,6 @@ class FilledText:
     """The guesses for the masks of a text.
 
     Attributes:
-        text: the given text.
         masks: the guesses for each [MASK] in order, the most probable first.
         best: the text with every mask filled with its most probable token.
     """

@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 
+from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.modeling import load_weights, weights_by_name, weights_to_load
 from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.loading.model_files import TASK_FILE
@@ -95,7 +96,12 @@ class FineTunedPredictor(Predictor):
 
         Adds the numbers of texts cut and read through windows to `counts`.
         """
-        raise NotImplementedError
+        stride = self.settings.get("doc_stride")
+        # The examples have no labels, so their kind does not matter.
+        features = make_features(
+            examples, (), "single_label", self.tokenizer, self.max_seq_length, stride, counts=counts
+        )
+        return features, features["example_index"]
 
     def _report(self, counts):
         if counts["windows"]:

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import scipy.special
 
-from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import ClassifierModel
 from bert_keras.prediction.arguments import shown
@@ -14,14 +13,7 @@ from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The continuation that fits a text best.
-
-    Attributes:
-        text: the given text.
-        choices: the given choices.
-        index: index of the best choice, from 0.
-        probabilities: probability of each choice; they sum to 1.
-    """
+    """The `index` of the choice that fits a text best, from 0, and the probability of each choice; they sum to 1."""
 
     text: str
     choices: list[str]
@@ -37,8 +29,7 @@ class ChoicePicker(FineTunedPredictor):
     A call takes a tuple of a text and a list of two or more choices, and returns a Choice. Given a list of such tuples,
     it returns a list.
 
-    Args:
-        path: see `FineTunedPredictor`, also for the other arguments.
+    The arguments are those of `FineTunedPredictor`.
     """
 
     head = "multiple_choice"
@@ -62,7 +53,7 @@ class ChoicePicker(FineTunedPredictor):
 
     def _features(self, examples, counts):
         pairs = [Example("", text, choice) for text, choices in examples for choice in choices]
-        features = make_features(pairs, (), "single_label", self.tokenizer, self.max_seq_length, counts=counts)
+        features, _ = super()._features(pairs, counts)
         num_choices = [len(choices) for _, choices in examples]
         return features, np.repeat(np.arange(len(examples)), num_choices)
 

@@ -11,12 +11,7 @@ from bert_keras.prediction.tasks.pretrained import PretrainedPredictor, encode_w
 
 @dataclasses.dataclass(frozen=True)
 class PairAnswer:
-    """The prediction for a pair.
-
-    Attributes:
-        text_a, text_b: the given texts.
-        probability: that text_b follows text_a, in [0, 1].
-    """
+    """The probability in [0, 1] that the second of two given texts follows the first."""
 
     text_a: str
     text_b: str
@@ -31,8 +26,7 @@ class NextSentence(PretrainedPredictor):
     For pairs longer than the model takes, `long="truncate"` drops the end of the longer text, and `long="window"` keeps
     the tokens around the boundary.
 
-    Args:
-        path: see `PretrainedPredictor`, also for the other arguments.
+    The arguments are those of `PretrainedPredictor`.
     """
 
     head = "next_sentence"

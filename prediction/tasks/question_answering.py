@@ -14,12 +14,9 @@ _SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "nul
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """One of the n best answers.
+    """One of the n best answers, with its probability among them and its character offsets in the context.
 
-    Attributes:
-        text: the answer; "" means no answer.
-        probability: among the n best.
-        start, end: character offsets in the context; None for no answer.
+    For no answer, `text` is "", and `start` and `end` are None.
     """
 
     text: str
@@ -33,7 +30,6 @@ class QuestionAnswer:
     """The answer to a question.
 
     Attributes:
-        question: the given question.
         text: the answer, as run_squad.py writes it; "" for no answer.
         probability: of the answer, or of no answer, among the n best.
         start, end: context[start:end] is the text, except for white space other than single spaces; None for no answer.
@@ -41,7 +37,7 @@ class QuestionAnswer:
         null_odds: the score of no answer minus the score of the best answer (scores are sums of two logits); None for
             models that always answer.
         null_threshold: odds above it mean no answer. The value is the best one that training found, or the given one.
-        n_best: list of Span, the most probable first.
+        n_best: the most probable first.
     """
 
     question: str
@@ -61,8 +57,7 @@ class QuestionAnswerer(FineTunedPredictor):
     A call takes a tuple (question, context) of str, whose context may have any length, and returns a QuestionAnswer.
     Given a list of such tuples, it returns a list.
 
-    Args:
-        path: see `FineTunedPredictor`, also for the other arguments.
+    The arguments are those of `FineTunedPredictor`.
     """
 
     head = "squad"
@@ -84,8 +79,15 @@ class QuestionAnswerer(FineTunedPredictor):
         return SquadExample(source, question, Passage(context))
 
     def _features(self, examples, counts):
-        lengths = (self.settings[name] for name in ("max_seq_length", "doc_stride", "max_query_length"))
-        features = make_features(examples, self.tokenizer, *lengths, is_training=False, counts=counts)
+        features = make_features(
+            examples,
+            self.tokenizer,
+            self.max_seq_length,
+            self.settings["doc_stride"],
+            self.settings["max_query_length"],
+            is_training=False,
+            counts=counts,
+        )
         return features, features["example_index"]
 
     def _read_out(self, outputs, features):
@@ -93,9 +95,8 @@ class QuestionAnswerer(FineTunedPredictor):
 
     def _answer(self, pair, encoded, found):
         example, rows = encoded
-        start_logits, end_logits = np.array(
-            [row for _, row in found] or np.zeros((0, 2, self.max_seq_length)), np.float32
-        ).swapaxes(0, 1)  # [W, T]
+        logits = np.array([row for _, row in found], np.float32).reshape(-1, 2, self.max_seq_length)
+        start_logits, end_logits = logits.swapaxes(0, 1)  # [W, T]
         settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS})
         rows = {**rows, "example_index": np.zeros(len(found), np.int32)}
         [answer] = find_answers([example], rows, start_logits, end_logits, self.tokenizer, settings)

@@ -23,12 +23,7 @@ log = logging.getLogger("bert_keras")
 
 @dataclasses.dataclass(frozen=True)
 class TokenScore:
-    """The score of one token.
-
-    Attributes:
-        token: as in the vocabulary.
-        log_probability: natural logarithm of its probability when it is masked and all other tokens are visible.
-    """
+    """A token, and the natural logarithm of its probability when it is masked and all other tokens are visible."""
 
     token: str
     log_probability: float
@@ -39,11 +34,9 @@ class SentenceScore:
     """The score of a text.
 
     Attributes:
-        text: the given text.
         log_probability: the sum over its tokens. Values near 0 are more natural; longer texts have lower values.
         perplexity: exp(-log_probability / number of tokens), comparable between lengths; lower is more natural. At most
             the largest float, 1.8e308.
-        tokens: list of TokenScore, in order.
     """
 
     text: str
@@ -60,8 +53,7 @@ class SentenceScorer(PretrainedPredictor):
     A text of n tokens needs n sequences, which are batched. For a text longer than the model takes, `long="window"`
     scores each token in a window with as much context on both sides as fits; `long="truncate"` scores the beginning.
 
-    Args:
-        path: see `PretrainedPredictor`, also for the other arguments.
+    The arguments are those of `PretrainedPredictor`.
     """
 
     head = "masked_lm"

@@ -1,5 +1,6 @@
 """Exports take the same calls as their models, and give the same answers."""
 
+import concurrent.futures
 import json
 import shutil
 import sys
@@ -17,10 +18,11 @@ from fine_tuned_models import (
     small_config,
     write_fine_tuned,
 )
-from known_models import random_model, write_model
+from known_models import answers_in, random_model, write_model
 from tiny_exports import PLACES, write_export
 
 import predict
+from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.modeling import TokenClassifierModel
 from bert_keras.prediction import (
     ChoicePicker,
@@ -33,17 +35,19 @@ from bert_keras.prediction import (
     TextClassifier,
     Vectorizer,
     open_model,
+    predictor,
 )
 from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import open_model_files
 
 LABELS = {"labels": ["no", "yes", "maybe"]}
+ONE_LAYER = {"num_hidden_layers": 1}
 MODELS = {
-    "classification": (lambda: random_classifier(3, seed=5), OF_TEXTS | LABELS | {"doc_stride": 6}),
-    "multiple_choice": (lambda: random_classifier(1), {"max_seq_length": 16}),
-    "question_answering": (random_answerer, OF_ANSWERS | {"version_2_with_negative": True}),
+    "classification": (lambda: random_classifier(3, seed=5, **ONE_LAYER), OF_TEXTS | LABELS | {"doc_stride": 6}),
+    "multiple_choice": (lambda: random_classifier(1, **ONE_LAYER), {"max_seq_length": 16}),
+    "question_answering": (lambda: random_answerer(**ONE_LAYER), OF_ANSWERS | {"version_2_with_negative": True}),
     "token_classification": (
-        lambda: randomise(TokenClassifierModel(small_config(), len(TAGS))),
+        lambda: randomise(TokenClassifierModel(small_config(**ONE_LAYER), len(TAGS))),
         OF_TAGS | {"labels": TAGS},
     ),
 }
@@ -73,25 +77,48 @@ def flat(answer):
     return [pytest.approx(answer, rel=1e-4, abs=1e-4) if isinstance(answer, float) else answer]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Runs and exports of all tasks, and exports of a pre-trained model; one export has every format."""
-    folder = tmp_path_factory.mktemp("exports")
-    for task, (make, settings) in MODELS.items():
-        model = make()
-        run = write_fine_tuned(folder / "runs" / task, model, task, **settings)
-        formats = tuple(PLACES) if task == "classification" else ("litert",)
-        write_export(folder / task, run / "model", model, formats)
-    model = random_model(seed=3)
-    pretrained = write_model(folder / "pretrained", model)
-    write_export(folder / "fill_mask", pretrained, model, task="fill_mask", max_seq_length=20, top_k=3)
-    vectors = {"max_seq_length": 20, "pooling": "mean", "layer": 0}
-    write_export(folder / "vectors", pretrained, model.bert, task="vectors", **vectors)
+def export_without_files(folder, model_folder, **settings):
+    """Copies a model to an export whose network is not in a file. Returns the folder."""
+    shutil.copytree(model_folder, folder)
+    (folder / "export.json").write_text('{"formats": {}}')
+    if settings:
+        (folder / "task.json").write_text(json.dumps(settings))
     return folder
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs and exports of all tasks. Only "classification" has files of a network, in every format.
+
+    For the others, the network is the one that would be converted, which saves the conversion.
+    """
+    folder, networks = tmp_path_factory.mktemp("exports"), {}
+    for task, (make, settings) in MODELS.items():
+        model = make()
+        run = write_fine_tuned(folder / "runs" / task, model, task, **settings)
+        if task == "classification":
+            write_export(folder / task, run / "model", model, tuple(PLACES))
+        else:
+            networks[export_without_files(folder / task, run / "model")] = IdsNetwork(model, task)
+    model = random_model(seed=3, **ONE_LAYER)
+    pretrained = write_model(folder / "pretrained", model)
+    masks = export_without_files(folder / "fill_mask", pretrained, task="fill_mask", max_seq_length=20, top_k=3)
+    vectors = {"task": "vectors", "max_seq_length": 20, "pooling": "mean", "layer": 0}
+    networks[masks] = IdsNetwork(model, "fill_mask")
+    networks[export_without_files(folder / "vectors", pretrained, **vectors)] = IdsNetwork(model.bert, "vectors", 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictor, "open_exported", lambda path: networks.get(path) or open_exported(path))
+        yield folder
+
+
+@pytest.fixture
+def export(folder, tmp_path):
+    """A copy of the export with all formats."""
+    return shutil.copytree(folder / "classification", tmp_path / "export")
+
+
 @pytest.mark.parametrize("task", MODELS)
-def test_an_export_answers_like_its_run_through_windows_and_all(folder, task):
+def test_an_export_answers_like_its_run(folder, task):
     exported = open_model(folder / task)
     assert type(exported) is CLASSES[task]
     expected = open_model(folder / "runs" / task)(QUESTIONS[task])
@@ -99,73 +126,87 @@ def test_an_export_answers_like_its_run_through_windows_and_all(folder, task):
     assert flat(expected) != flat(exported(QUESTIONS[task][::-1]))
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_every_format_gives_the_same_answers(folder, tmp_path, name):
-    export = shutil.copytree(folder / "classification", tmp_path / "export")
+@pytest.mark.parametrize("name", ["onnx", "litert"])
+def test_every_format_gives_the_same_answers(folder, export, name):
     (export / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]}}}))
-    for other in set(PLACES) - {name}:
-        shutil.rmtree(export / PLACES[other]) if other == "saved_model" else (export / PLACES[other]).unlink()
+    shutil.rmtree(export / PLACES["saved_model"])
     expected = open_model(folder / "runs" / "classification", batch_size=2)(QUESTIONS["classification"])
     assert flat(open_model(export, batch_size=2)(QUESTIONS["classification"])) == flat(expected)
 
 
-def test_the_network_may_be_asked_as_it_is(folder):
-    ids = np.array([[2, 9, 10, 3], [2, 3, 0, 0]], np.int32)
-    features = {"input_ids": ids, "input_mask": (ids > 0).astype(np.int32), "segment_ids": np.zeros_like(ids)}
+@pytest.mark.parametrize("name", PLACES)
+def test_threads_may_share_a_network(folder, name):
+    random = np.random.default_rng(1)
+    examples = []
+    for _ in range(8):
+        ids = random.integers(1, 40, (2, 7)) * (np.arange(7) < [[7], [4]])
+        examples.append({"input_ids": ids, "input_mask": ids > 0, "segment_ids": ids * 0})
+    examples = [{key: value.astype(np.int32) for key, value in example.items()} for example in examples]
     model = open_model(folder / "runs" / "classification").model
-    for name in (None, *PLACES):
-        logits = open_exported(folder / "classification", name)(features)["logits"]
-        np.testing.assert_allclose(logits, model(features)["logits"], atol=1e-5)
+    expected = [np.asarray(model(example)["logits"]) for example in examples]
+    network = open_exported(folder / "classification", name)
+
+    def ask(first):
+        return [network(examples[(first + i) % 8])["logits"] for i in range(40)]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for first, answers in enumerate(pool.map(ask, range(8))):
+            for number, logits in enumerate(answers, first):
+                np.testing.assert_allclose(logits, expected[number % 8], atol=1e-5)
 
 
-def test_the_saved_model_comes_first(folder, tmp_path):
-    export = shutil.copytree(folder / "classification", tmp_path / "export")
+def test_the_saved_model_comes_first(export):
     # Breaks the formats one by one; a broken format does not matter while a preferred one exists.
     for name in ("litert", "onnx", "saved_model"):
         open_exported(export)
         path = export / PLACES[name]
         shutil.rmtree(path) if name == "saved_model" else path.write_bytes(b"broken")
-    with pytest.raises(
-        FileNotFoundError, match=f"^{export / '1'} does not exist, but {export / 'export.json'} names it; "
-    ):
+        if name != "saved_model":
+            called = {"litert": "LiteRT", "onnx": "ONNX Runtime"}[name]
+            with pytest.raises(ValueError, match=f"^{called} cannot load {path}: .*; export the model again$"):
+                open_exported(export, name)
+    message = f"^{export / '1'} does not exist, but {export / 'export.json'} names it; "
+    with pytest.raises(FileNotFoundError, match=message):
         open_exported(export)
 
 
-def test_what_cannot_be_loaded_is_one_sentence(folder, tmp_path):
-    export = shutil.copytree(folder / "classification", tmp_path / "export")
-    for name, called in (("litert", "LiteRT cannot load"), ("onnx", "ONNX Runtime cannot load")):
-        (export / PLACES[name]).write_bytes(b"broken")
-        with pytest.raises(ValueError, match=f"^{called} {export / PLACES[name]}: .*; export the model again$"):
-            open_exported(export, name)
+def test_damaged_exports_are_refused(folder, export):
     (export / "1" / "saved_model.pb").write_bytes(b"broken")
     with pytest.raises(ValueError, match=f"^{export / '1'} is not a valid SavedModel of an export: .*; export the mo"):
         open_exported(export)
-    with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed: .*--format=onnx$"):
-        open_exported(folder / "vectors", "onnx")
     with pytest.raises(FileNotFoundError, match="^.*pretrained is not an export: it has no export.json; give a fol"):
         open_exported(folder / "pretrained")
-    for path in ("/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b", ""):
-        (export / "export.json").write_text(json.dumps({"formats": {"onnx": {"path": path}}}))
-        with pytest.raises(
-            ValueError, match=r'export.json: the path of onnx is ".*", but must be inside the export; ta'
-        ):
-            open_exported(export)
+    (export / "export.json").write_text('{"formats": {"litert": {"path": "a"}}}')
+    with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed: .*--format=onnx$"):
+        open_exported(export, "onnx")
     (export / "export.json").write_text('{"formats": ["onnx"]}')
     with pytest.raises(ValueError, match='export.json does not give the "path" of each of its "formats"; take the fil'):
         open_exported(export)
 
 
-def test_a_missing_package_is_said(folder, monkeypatch):
-    for module in ("onnxruntime", "ai_edge_litert.interpreter", "tensorflow_text"):
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=r"^onnxruntime is not installed; run pip install 'bert-keras\[onnx\]'$"):
-        open_exported(folder / "classification", "onnx")
-    with pytest.raises(ValueError, match=r"^ai_edge_litert is not installed; run pip install 'bert-keras\[litert\]'$"):
-        open_exported(folder / "classification", "litert")
-    with pytest.raises(
-        ValueError, match="holds a tokenizer, and tensorflow-text is not installed; run pip install tens"
-    ):
-        open_exported(folder / "classification")
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b", ""])
+def test_an_export_cannot_name_files_outside(tmp_path, path):
+    (tmp_path / "export.json").write_text(json.dumps({"formats": {"onnx": {"path": path}}}))
+    with pytest.raises(ValueError, match=r'export.json: the path of onnx is ".*", but must be inside the export; ta'):
+        open_exported(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "message"),
+    [
+        ("onnx", "onnxruntime", r"^onnxruntime is not installed; run pip install 'bert-keras\[onnx\]'$"),
+        (
+            "litert",
+            "ai_edge_litert.interpreter",
+            r"^ai_edge_litert is not installed; run pip install 'bert-keras\[litert\]'$",
+        ),
+        ("saved_model", "tensorflow_text", "holds a tokenizer, and tensorflow-text is not installed; run pip install"),
+    ],
+)
+def test_a_missing_package_is_named(folder, monkeypatch, name, module, message):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=message):
+        open_exported(folder / "classification", name)
 
 
 def test_an_export_of_a_pretrained_model_fills_masks_and_scores(folder):
@@ -187,101 +228,94 @@ def test_an_export_of_a_pretrained_model_fills_masks_and_scores(folder):
 def test_an_export_of_a_pretrained_model_gives_vectors(folder, messages):
     texts = ["Paris is the capital of France.", "he"]
     expected = FeatureExtractor(folder / "pretrained", layers=[0], pooling="mean", max_seq_length=20)(texts)
-    answers = open_model(folder / "vectors")(texts)
+    vectorize = open_model(folder / "vectors")
+    assert type(vectorize) is Vectorizer
+    answers = vectorize(texts)
     assert [answer.text for answer in answers] == texts
     for answer, features in zip(answers, expected, strict=True):
         np.testing.assert_allclose(answer.vector, features.values[0], atol=1e-5)
-    found = FeatureExtractor(folder / "vectors", layers=[0], pooling="none", max_seq_length=20)("he was")
-    whole = FeatureExtractor(folder / "pretrained", layers=[0], pooling="none", max_seq_length=20)("he was")
+    found = FeatureExtractor(folder / "vectors", max_seq_length=20)("he was")
+    whole = FeatureExtractor(folder / "pretrained", layers=[0], max_seq_length=20)("he was")
     assert found.tokens == whole.tokens == ["[CLS]", "he", "was", "[SEP]"]
     np.testing.assert_allclose(found.values, whole.values, atol=1e-5)
-    del messages[:]
-    assert len(Vectorizer(folder / "vectors")("walk " * 30).vector) == 16
-    assert messages[-1].startswith("texts longer than 20 tokens lost their ends: 1 of 1")
+    assert len(vectorize("walk " * 30).vector) == 16
+    assert messages[-1] == "texts longer than 20 tokens lost their ends: 1 of 1"
     with pytest.raises(ValueError, match="^text 2 has no word in its text; give a text$"):
-        open_model(folder / "vectors")(["a", " "])
+        vectorize(["a", " "])
 
 
-def test_an_export_is_held_to_what_it_is_for(folder):
-    vectors, masks = folder / "vectors", folder / "fill_mask"
-    with pytest.raises(ValueError, match="^layers is -1, -2, but .* has only the layer 0; choose that one$"):
-        FeatureExtractor(vectors, layers=[-1, -2], max_seq_length=20)
-    with pytest.raises(
-        ValueError, match="^max_seq_length is 21, but must be from 3 to the 20 tokens that the model take"
-    ):
-        FeatureExtractor(vectors, layers=[0], max_seq_length=21)
-    with pytest.raises(ValueError, match="is an export, which runs on one device; leave out strategy$"):
-        FeatureExtractor(vectors, layers=[0], max_seq_length=20, strategy="several")
-    for class_, path in ((FillMask, vectors), (NextSentence, masks), (FeatureExtractor, masks)):
-        options = {"layers": [0], "max_seq_length": 20} if class_ is FeatureExtractor else {}
-        with pytest.raises(ValueError, match=f"^{path} is a model for .*, and {class_.__name__} is for .*; open"):
-            class_(path, **options)
-    with pytest.raises(ValueError, match="^.*fill_mask is a model for fill_mask, and Vectorizer is for vectors; open"):
-        Vectorizer(masks)
-    with pytest.raises(ValueError, match="is an export, which sets how to prepare text; leave out do_lower_case"):
-        FillMask(masks, do_lower_case=False)
+@pytest.mark.parametrize(
+    ("class_", "name", "options", "message"),
+    [
+        (
+            FeatureExtractor,
+            "vectors",
+            {"layers": [-1, 0]},
+            "^layers is -1, 0, but .* has only the layer 0; choose that",
+        ),
+        (
+            FeatureExtractor,
+            "vectors",
+            {"max_seq_length": 21},
+            "^max_seq_length is 21, but must be from 3 to the 20 tok",
+        ),
+        (FeatureExtractor, "vectors", {"strategy": "x"}, "is an export, which runs on one device; leave out strategy$"),
+        (FillMask, "fill_mask", {"do_lower_case": False}, "which sets how to prepare text; leave out do_lower_case$"),
+        (
+            FillMask,
+            "vectors",
+            {},
+            "is a model for vectors, and FillMask is for fill_mask; open it with bert_keras.open",
+        ),
+        (
+            NextSentence,
+            "fill_mask",
+            {},
+            "is a model for fill_mask, and NextSentence is for checkpoints of pre-training; open",
+        ),
+        (FeatureExtractor, "fill_mask", {}, "is a model for fill_mask, and FeatureExtractor is for vectors; open it"),
+        (Vectorizer, "fill_mask", {}, "is a model for fill_mask, and Vectorizer is for vectors; open it with"),
+    ],
+)
+def test_an_export_only_does_its_own_task(folder, class_, name, options, message):
+    if class_ is FeatureExtractor:
+        options = {"max_seq_length": 20} | options
+    with pytest.raises(ValueError, match=message):
+        class_(folder / name, **options)
 
 
-def test_an_export_is_nothing_to_train_on_from(folder):
-    with pytest.raises(
-        ValueError, match="^.*classification is an export, which has no checkpoint; give the run or the m"
-    ):
+def test_an_export_has_no_checkpoint(folder):
+    message = "^.*classification is an export, which has no checkpoint; give the run or the m"
+    with pytest.raises(ValueError, match=message):
         open_model_files(folder / "classification")
 
 
-def test_parts_of_two_exports_are_refused(folder, tmp_path):
-    export = shutil.copytree(folder / "classification", tmp_path / "export")
+def test_parts_of_two_exports_are_refused(export):
     settings = json.loads((export / "task.json").read_text())
     (export / "task.json").write_text(json.dumps(settings | {"labels": ["no", "yes"]}))
-    with pytest.raises(
-        ValueError, match=f"^{export} has a head of 3 classes, but .*task.json belongs to a model with 2; th"
-    ):
-        open_model(export)
-    (export / "task.json").write_text(json.dumps(settings | {"max_seq_length": 41}))
-    with pytest.raises(ValueError, match="task.json: max_seq_length is 41, but the model has 40 positions; take the"):
+    message = f"^{export} has a head of 3 classes, but .*task.json belongs to a model with 2; th"
+    with pytest.raises(ValueError, match=message):
         open_model(export)
     (export / "vocab.txt").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=f"^there is no vocab.txt in {export}; take the whole folder of the exp"
-    ):
+    message = f"^there is no vocab.txt in {export}; take the whole folder of the exp"
+    with pytest.raises(FileNotFoundError, match=message):
         open_model(export)
 
 
-def test_tasks_of_pretrained_models_are_of_exports_alone(folder, tmp_path):
-    for name, missing in (("fill_mask", "top_k"), ("vectors", "pooling")):
-        path = shutil.copytree(folder / name, tmp_path / name)
-        settings = json.loads((path / "task.json").read_text())
-        settings.pop(missing)
-        (path / "task.json").write_text(json.dumps(settings))
-        with pytest.raises(ValueError, match=f"task.json has no {missing}, which the task {name} needs; take the file"):
-            open_model(path)
-        (path / "export.json").unlink()
-        with pytest.raises(
-            ValueError, match=f'task.json: the task is "{name}", but must be one of classification, reg'
-        ):
-            open_model(path)
+@pytest.mark.parametrize(("name", "missing"), [("fill_mask", "top_k"), ("vectors", "pooling")])
+def test_tasks_of_pretrained_models_need_their_settings(folder, tmp_path, name, missing):
+    path = shutil.copytree(folder / name, tmp_path / name)
+    settings = json.loads((path / "task.json").read_text())
+    settings.pop(missing)
+    (path / "task.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=f"task.json has no {missing}, which the task {name} needs; take the file"):
+        open_model(path)
 
 
-def test_the_program_takes_exports(folder, capsys):
-    def ask(name, *arguments):
-        capsys.readouterr()
-        predict.main(["predict.py", f"--model_dir={folder / name}", *arguments])
-        return capsys.readouterr().out
-
-    [answer] = ask("classification", "he was hungry", "--json").splitlines()
-    expected = open_model(folder / "runs" / "classification")("he was hungry")
-    assert json.loads(answer)["probabilities"] == pytest.approx(expected.probabilities, abs=1e-5)
-    [answer] = ask("fill_mask", "he [MASK]", "--json").splitlines()
-    assert len(json.loads(answer)["masks"][0]) == 3
-    [answer] = ask("fill_mask", "he [MASK]", "--json", "--top_k=2", "--long=truncate").splitlines()
-    assert len(json.loads(answer)["masks"][0]) == 2
-    [vector] = FeatureExtractor(folder / "pretrained", [0], "mean", 20)("he was").values
-    answer = json.loads(ask("vectors", "he was", "--json"))
-    assert answer == {"text": "he was", "vector": pytest.approx(vector.tolist(), abs=1e-5)}
-    shown = " ".join(f"{value:.4f}" for value in answer["vector"][:6])
-    assert ask("vectors", "he was") == f"he was\n  {shown} and 10 others; --json has all\n"
-    for name, arguments in (("vectors", ["--top_k=2"]), ("fill_mask", ["--vocab_file=a", "--top_k=2"])):
-        with pytest.raises(
-            ValueError, match=f"^{arguments[0].partition('=')[0]}: a fine-tuned model or an export sets"
-        ):
-            ask(name, "he", *arguments)
+def test_predict_takes_exports(folder, capsys):
+    argv = ["predict.py", f"--model_dir={folder / 'fill_mask'}", "he [MASK]", "--top_k=2"]
+    predict.main([*argv, "--json", "--long=truncate"])
+    [answer] = answers_in(capsys.readouterr().out)
+    assert len(answer["masks"][0]) == 2
+    with pytest.raises(ValueError, match="^--vocab_file: a fine-tuned model or an export sets this; leave it out$"):
+        predict.main([*argv, "--vocab_file=a"])

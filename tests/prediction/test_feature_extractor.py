@@ -10,12 +10,12 @@ from known_models import ID, random_model, write_model
 from reference_bert import ReferenceBert
 
 from bert_keras.modeling import weights_by_name
-from bert_keras.prediction.arguments import EMBEDDINGS, parse_layers
+from bert_keras.prediction.arguments import EMBEDDINGS, Limits, parse_layers
 from bert_keras.prediction.tasks import features as features_module
 from bert_keras.prediction.tasks.features import FeatureExtractor
 
 TEXTS = ["he was hungry", ("so he ate .", "paris is"), "", "a b c d e f g h i j k l m n o p a b c d", "walks , he"]
-PIECES = [
+TOKENS = [
     "[CLS] he was hungry [SEP]",
     "[CLS] so he ate . [SEP] paris is [SEP]",
     "[CLS] [SEP]",
@@ -30,11 +30,17 @@ def random(tmp_path_factory):
     return model, write_model(tmp_path_factory.mktemp("random"), model)
 
 
-def reference(model, pieces):
+@pytest.fixture(scope="module")
+def extractor(random):
+    """Extracts the last layer of up to 8 tokens."""
+    return FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
+
+
+def reference(model, tokens):
     """Returns the embedding output and the output of every block for one unpadded sequence: float64 [1 + L][T, H]."""
-    ids = np.array([[ID[piece] for piece in pieces.split()]])
+    ids = np.array([[ID[token] for token in tokens.split()]])
     segment_ids = np.zeros_like(ids)
-    segment_ids[0, pieces.split().index("[SEP]") + 1 :] = 1
+    segment_ids[0, tokens.split().index("[SEP]") + 1 :] = 1
     bert = ReferenceBert(
         model.config.num_hidden_layers, model.config.num_attention_heads, "gelu", weights_by_name(model)
     )
@@ -42,12 +48,12 @@ def reference(model, pieces):
     return [embedded[0], *(layer[0] for layer in layers)]
 
 
-def test_every_layer_is_the_one_of_the_plain_network(random):
+def test_every_layer_is_that_of_the_plain_network(random):
     model, folder = random
     extractor = FeatureExtractor(folder, [EMBEDDINGS, 0, 1, -1, -2], max_seq_length=32, batch_size=2)
-    for features, pieces in zip(extractor(TEXTS), PIECES, strict=True):
-        assert features.tokens == pieces.split()
-        embedded, first, second = reference(model, pieces)
+    for features, tokens in zip(extractor(TEXTS), TOKENS, strict=True):
+        assert features.tokens == tokens.split()
+        embedded, first, second = reference(model, tokens)
         expected = np.stack([embedded, first, second, second, first], axis=1)
         assert features.values.dtype == np.float32
         np.testing.assert_allclose(features.values, expected, atol=1e-5)
@@ -57,38 +63,34 @@ def test_every_layer_is_the_one_of_the_plain_network(random):
 @pytest.mark.parametrize(
     ("pooling", "pool"), [("cls", lambda x: x[0]), ("mean", lambda x: x.mean(0)), ("max", lambda x: x.max(0))]
 )
-def test_pooling_looks_at_no_padding(random, pooling, pool):
+def test_pooling_ignores_padding(random, pooling, pool):
     model, folder = random
     extractor = FeatureExtractor(folder, [1, EMBEDDINGS], pooling, max_seq_length=32)
-    for features, pieces in zip(extractor(TEXTS), PIECES, strict=True):
-        embedded, _, second = reference(model, pieces)
+    for features, tokens in zip(extractor(TEXTS), TOKENS, strict=True):
+        embedded, _, second = reference(model, tokens)
         np.testing.assert_allclose(features.values, np.stack([pool(second), pool(embedded)]), atol=1e-5)
 
 
-def test_groups_change_neither_values_nor_order(random, monkeypatch, messages):
-    expected = FeatureExtractor(random[1], [-1], max_seq_length=8)(TEXTS * 3)
+def test_groups_change_neither_values_nor_order(extractor, monkeypatch, messages):
+    expected = extractor(TEXTS * 3)
     # The pair has 1 token too many, the letters 14.
     assert messages[-1] == "6 of 15 texts are longer than 8 tokens; tokens cut off their ends: 45"
     for name, value in (("_BYTES_A_GROUP", 1), ("_BYTES_A_GROUP", 2000), ("_BATCHES_A_GROUP", 2)):
         with monkeypatch.context() as patch:
             patch.setattr(features_module, name, value)
-            extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
             for features, other in zip(extractor(TEXTS * 3), expected, strict=True):
                 assert features.tokens == other.tokens
                 np.testing.assert_allclose(features.values, other.values, atol=1e-6)
 
 
-def test_few_texts_are_held_at_a_time(random, monkeypatch):
+def test_few_texts_are_held_at_a_time(extractor, monkeypatch):
     monkeypatch.setattr(features_module, "_BATCHES_A_GROUP", 1)
     taken = []
-    extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
-    answers = extractor.features(taken.append(number) or "he" for number in range(100))
-    next(answers)
+    next(extractor.features(taken.append(number) or "he" for number in range(100)))
     assert len(taken) == 2
 
 
-def test_progress_is_told_batch_by_batch(random):
-    extractor = FeatureExtractor(random[1], [-1], max_seq_length=8, batch_size=2)
+def test_progress_advances_before_vectors_are_yielded(extractor):
     told = []
     answers = extractor.features(["he", "was", "so"], lambda: told.append(1))
     assert told == []
@@ -98,7 +100,7 @@ def test_progress_is_told_batch_by_batch(random):
     assert len(told) == 3
 
 
-def test_long_texts_lose_their_ends_as_in_the_release(random, messages):
+def test_long_texts_lose_their_ends_as_in_the_original(random, messages):
     extractor = FeatureExtractor(random[1], [-1], max_seq_length=9)
     letters = "a b c d e f g h i"
     expected = ["[CLS] a b c d e f g [SEP]", "[CLS] a b c d [SEP] k l [SEP]", "[CLS] a b c [SEP] a b c [SEP]"]
@@ -109,8 +111,7 @@ def test_long_texts_lose_their_ends_as_in_the_release(random, messages):
     ]
 
 
-def test_a_text_alone_gives_features_and_a_list_a_list(random):
-    extractor = FeatureExtractor(random[1], [-1], max_seq_length=16)
+def test_a_text_gives_features_and_a_list_a_list(extractor):
     [in_list] = extractor(["he"])
     np.testing.assert_array_equal(extractor("he").values, in_list.values)
     assert extractor([]) == []
@@ -142,26 +143,30 @@ def test_a_strategy_computes_the_same(random, pooling):
         ({"batch_size": 0}, "^batch_size is 0, but must be at least 1$"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(random, options, message):
+def test_mistakes_in_arguments(random, options, message):
     with pytest.raises(ValueError, match=message):
         FeatureExtractor(random[1], **({"layers": [-1], "max_seq_length": 16} | options))
 
 
-def test_what_is_no_text_is_refused(random):
-    extractor = FeatureExtractor(random[1], [-1], max_seq_length=8)
-    for text in (None, b"he", ("he",), ("he", None), ("a", "b", "c")):
-        with pytest.raises(ValueError, match="^text 2 is .*, but a str is needed, or a tuple of two for a pair$"):
-            extractor(["he", text])
+@pytest.mark.parametrize("text", [None, b"he", ("he",), ("he", None), ("a", "b", "c")], ids=repr)
+def test_other_values_are_not_texts(extractor, text):
+    with pytest.raises(ValueError, match="^text 2 is .*, but a str is needed, or a tuple of two for a pair$"):
+        extractor(["he", text])
 
 
-def test_vectors_that_are_no_numbers_are_refused(tmp_path):
+def test_a_list_has_a_limit(random):
+    extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2))
+    with pytest.raises(ValueError, match="^there are 3 texts, but limits.max_texts is 2; take the method features, wh"):
+        extractor(["he"] * 3)
+
+
+def test_vectors_that_are_not_finite_are_refused(tmp_path):
     model = random_model(seed=11)
     weights_by_name(model)["bert/encoder/layer_1/output/LayerNorm/beta"].assign(np.full(16, np.nan))
     extractor = FeatureExtractor(write_model(tmp_path, model), [-1], max_seq_length=16)
     message = r'^the vectors of "\[CLS\] he was \[SEP\]" are not finite numbers, so the weights of the model are broken'
     with pytest.raises(ValueError, match=message):
         extractor("he was")
-    assert np.isfinite(FeatureExtractor(tmp_path, [0], max_seq_length=16)("he was").values).all()
 
 
 def test_layers_are_parsed_in_order():

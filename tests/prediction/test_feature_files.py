@@ -1,4 +1,4 @@
-"""Files of vectors, byte by byte."""
+"""Lines of text as the original BERT splits them, and files of vectors byte by byte."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.prediction.feature_files import format_of, open_feature_file
+from bert_keras.prediction.feature_files import count_lines, format_of, open_feature_file, read_lines, split_line
 from bert_keras.prediction.tasks.features import Features
 from bert_keras.storage import paths
 
@@ -27,7 +27,7 @@ def write(path, features, pooling="none"):
     return path
 
 
-def test_lines_of_json_are_the_release_s(tmp_path):
+def test_json_lines_are_those_of_the_original(tmp_path):
     content = write(tmp_path / "features.jsonl", [FIRST, SECOND]).read_bytes()
     assert content == (
         rb'{"linex_index": 0, "features": ['
@@ -45,7 +45,7 @@ def test_lines_of_json_are_the_release_s(tmp_path):
     )
 
 
-def test_lines_of_pooled_texts_have_their_layers_alone(tmp_path):
+def test_json_lines_of_pooled_texts_have_only_layers(tmp_path):
     content = write(tmp_path / "features.json", POOLED, "cls").read_text()
     assert content == (
         '{"linex_index": 0, "layers": [{"index": -1, "values": [0.5, -1.25]}, '
@@ -56,7 +56,7 @@ def test_lines_of_pooled_texts_have_their_layers_alone(tmp_path):
 
 
 @given(st.lists(st.floats(-1e5, 1e5, width=32), min_size=1))
-def test_numbers_are_rounded_as_python_rounds_them(tmp_path_factory, numbers):
+def test_numbers_are_rounded_like_round(tmp_path_factory, numbers):
     values = np.array(numbers, np.float32)
     path = write(tmp_path_factory.mktemp("rounding") / "a.jsonl", [Features(["a"], values[None, None].repeat(2, 1))])
     [line] = path.read_text().splitlines()
@@ -85,7 +85,7 @@ def test_arrays_hold_the_rows_of_all_texts(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.h5"])
-def test_pooled_arrays_have_a_row_a_text(tmp_path, name):
+def test_pooled_arrays_have_a_row_per_text(tmp_path, name):
     path = write(tmp_path / name, POOLED, "max")
     with np.load(path) if name == "a.npz" else h5py.File(path) as arrays:
         assert sorted(arrays) == (["layers", "pooling", "values"] if name == "a.npz" else ["values"])
@@ -93,7 +93,7 @@ def test_pooled_arrays_have_a_row_a_text(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.npz", "a.h5"])
-def test_a_file_has_its_name_only_when_it_is_whole(tmp_path, name):
+def test_a_file_gets_its_name_when_it_is_complete(tmp_path, name):
     path = tmp_path / name
     path.write_text("as it was")
 
@@ -125,6 +125,52 @@ def test_an_object_store_gets_the_same_file(tmp_path, name):
     paths.remove(remote)
 
 
-def test_the_ending_says_the_format():
+def test_the_ending_decides_the_format():
     endings = {"a.npz": "npz", "a.h5": "hdf5", "b.hdf5": "hdf5", "a.jsonl": "jsonl", "out.txt": "jsonl", "npz": "jsonl"}
     assert {name: format_of(name) for name in endings} == endings
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("he was\n", "he was"),
+        ("  he was \r\n", "he was"),
+        ("\n", ""),
+        ("he ||| was", ("he", "was")),
+        ("a ||| b ||| c", ("a ||| b", "c")),
+        ("a ||| ||| b", ("a |||", "b")),
+        ("a |||  b", ("a", " b")),
+        ("a||| b", "a||| b"),
+        ("||| b", "||| b"),
+        ("a ||| ", "a |||"),
+        (" ||| ", "|||"),
+        ("a\u2028 ||| b\x0cc", ("a\u2028", "b\x0cc")),
+    ],
+)
+def test_the_last_separator_splits_a_line(line, expected):
+    assert split_line(line) == expected
+
+
+def test_blank_lines_are_empty_texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_bytes("\ufeffhe\r\n\n é ||| b\n \nlast".encode())
+    assert count_lines(path) == 5
+    assert list(read_lines(path)) == ["he", "", ("é", "b"), "", "last"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"texts.txt is empty; give one text a line$"),
+        (b"he\nwas\nso \xe9\n", r"texts.txt line 3: not UTF-8 \(byte 0xe9\); save it as UTF-8$"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, content, message):
+    (tmp_path / "texts.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        count_lines(tmp_path / "texts.txt")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=rf"^{tmp_path}/none.txt is not a file; give a text file, one text a"):
+        count_lines(tmp_path / "none.txt")
