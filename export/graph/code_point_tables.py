@@ -68,36 +68,20 @@ def character_map(do_lower_case: bool, strip_accents: bool, keep_marks: bool = F
     return _paged(numbers), np.array(expansions, np.int32)
 
 
-@functools.cache
-def sigma_contexts() -> PagedTable:
-    """Returns the effect of each code point on a neighbouring capital sigma: PASSED_OVER, CASED or UNCASED.
+def sigma_context(char: str) -> int:
+    """Returns the effect of a character on a neighbouring capital sigma in `str.lower`: PASSED_OVER, CASED or UNCASED.
 
-    The effect is that of `str.lower`. Characters that cleaning removes are PASSED_OVER.
+    Characters that cleaning removes are PASSED_OVER.
     """
-
-    def context(char):
-        if is_removed(char):
-            return PASSED_OVER
-        if f"{char}Σ".lower()[-1] == "ς":
-            return CASED
-        return PASSED_OVER if f"A{char}Σ".lower()[-1] == "ς" else UNCASED
-
-    return table_of(context, UNCASED)
+    if is_removed(char):
+        return PASSED_OVER
+    if f"{char}Σ".lower()[-1] == "ς":
+        return CASED
+    return PASSED_OVER if f"A{char}Σ".lower()[-1] == "ς" else UNCASED
 
 
 @functools.cache
-def combining_classes() -> PagedTable:
-    """Returns the canonical combining class of each code point."""
-    return table_of(unicodedata.combining, 0)
-
-
-@functools.cache
-def dropped_marks() -> PagedTable:
-    """Returns 1 for each code point that accent stripping drops, and 0 for others."""
-    return table_of(characters.is_dropped_mark, 0)
-
-
-def table_of(number_of, default) -> PagedTable:
+def table_of(number_of, default=0) -> PagedTable:
     """Tabulates a function of characters; unassigned, private and surrogate code points get the default."""
     numbers = np.full(_NUM_CODE_POINTS, default, np.int64)
     for char in _special_characters():

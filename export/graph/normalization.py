@@ -1,7 +1,10 @@
 """Cleans, lower-cases and decomposes text with TensorFlow operations on arrays of code points."""
 
+import unicodedata
+
 import tensorflow as tf
 
+from bert_keras.data_prep.text.characters import is_dropped_mark
 from bert_keras.export.graph import code_point_tables as tables
 
 _SIGMA = ord("Σ")
@@ -18,11 +21,11 @@ class Normalizer:
     def __init__(self, do_lower_case, strip_accents):
         self._strip_accents = strip_accents
         self._map = _Map(*tables.character_map(do_lower_case, strip_accents))
-        self._sigma_contexts = Table(tables.sigma_contexts()) if do_lower_case else None
+        self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if do_lower_case else None
         if strip_accents:
             self._map_with_marks = _Map(*tables.character_map(do_lower_case, strip_accents, keep_marks=True))
-            self._combining_classes = Table(tables.combining_classes())
-            self._dropped_marks = Table(tables.dropped_marks())
+            self._combining_classes = Table(tables.table_of(unicodedata.combining))
+            self._dropped_marks = Table(tables.table_of(is_dropped_mark))
 
     def normalize(self, codes):
         """Returns the packed characters (see `character_map`) of codes, int32 [N], and the source of each, int32 [M].

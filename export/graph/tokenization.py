@@ -142,7 +142,8 @@ class GraphTokenizer(tf.Module):
         return tf.cond(tf.reduce_all(is_plain), lambda: self._tokenize_plain(texts, with_offsets), mixed)
 
     def _tokenize_plain(self, texts, with_offsets):
-        ids, starts, ends = self._wordpiece.split_plain_text(tf.strings.lower(texts) if self._do_lower_case else texts)
+        texts = tf.strings.lower(texts) if self._do_lower_case else texts
+        ids, starts, ends = self._wordpiece.of_plain_text.tokenize_with_offsets(texts)
         if not with_offsets:
             return (ids,)
         return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
@@ -189,15 +190,11 @@ class _Wordpiece:
             tokens, **arguments, no_pretokenization=True, max_bytes_per_word=4 * _MAX_CHARS
         )
         # It rejects a vocabulary without any word of letters. The added word cannot occur in plain text.
-        self._of_plain_text = tensorflow_text.FastWordpieceTokenizer(
+        self.of_plain_text = tensorflow_text.FastWordpieceTokenizer(
             [*tokens, "é" * 128], **arguments, max_bytes_per_word=_MAX_CHARS
         )
         self._unknown_id = vocab[_UNKNOWN]
         self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
-
-    def split_plain_text(self, texts):
-        """Returns ids, starts and ends [B, (tokens)] of plain texts."""
-        return self._of_plain_text.tokenize_with_offsets(texts)
 
     def split_words(self, words):
         """Returns the ids of words [W, (characters)], int32 [P], and the row splits of the words, int64 [W + 1]."""

@@ -41,7 +41,7 @@ def version_2(version_1):
 
 @pytest.fixture(scope="module")
 def word_knower(open_both):
-    """A model that answers from "paris" to "capital", and can answer that there is none."""
+    """A model that answers from "paris" to "capital", and has an answer for "no answer"."""
     return open_both(word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1}))
 
 
