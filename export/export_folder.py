@@ -35,8 +35,9 @@ class Source:
         """Returns the IdsNetwork of the model; for "bfloat16", that of a bfloat16 copy."""
         model, settings = self.predictor.model, self.settings
         if quantize == "bfloat16":
-            has_classes = not isinstance(model, BertModel | PretrainingModel | SquadModel)
-            sizes = (self.predictor.config, *((self.predictor.num_classes,) if has_classes else ()))
+            sizes = [self.predictor.config]
+            if not isinstance(model, BertModel | PretrainingModel | SquadModel):
+                sizes.append(self.predictor.num_classes)
             model = in_bfloat16(model, lambda: type(self.predictor.model)(*sizes))
         if settings["task"] != "vectors":
             return IdsNetwork(model, settings["task"])
