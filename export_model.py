@@ -11,7 +11,6 @@ TensorFlow and tensorflow-text, the other formats with their own runtimes.
 
 import logging
 import sys
-import tempfile
 
 from bert_keras.cli.start import start_tensorflow
 
@@ -21,16 +20,15 @@ import tensorflow as tf
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.export.checks.texts import read_check_texts
-from bert_keras.export.formats.packages import check_packages
-from bert_keras.export.formats.quantization import FORMATS, QUANTIZE_CHOICES, check_quantize
-from bert_keras.export.run_folder import read_run, reopen_evaluation
-from bert_keras.export.source import Source
-from bert_keras.export.writing import write_export
+from bert_keras.export.export_folder import Source, write_export
+from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES, check_formats, check_packages
+from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, ArgumentError, parse_layers
 from bert_keras.prediction.loading.model_files import find_task, is_export
+from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
 from bert_keras.storage.writing import folder_that_appears_when_done
@@ -38,12 +36,12 @@ from bert_keras.storage.writing import folder_that_appears_when_done
 log = logging.getLogger("bert_keras")
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-_OF_TASK = {"fill_mask": ("top_k",), "vectors": ("pooling", "layer")}
+_OF_TASK = {name: TASKS[name].settings for name in EXPORTED_TASKS if not TASKS[name].is_fine_tuned}
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
 
 
 def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    """Returns the flags of this program."""
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
@@ -59,30 +57,21 @@ def define_flags():
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
     flags.DEFINE_integer("max_seq_length", None, "Tokens of a text; not given: the maximum of the model.", 5, **define)
     flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)
-    flags.DEFINE_enum(
-        "pooling", "mean", [name for name in POOLINGS if name != "none"], "How to make a vector.", **define
-    )
+    flags.DEFINE_enum("pooling", "mean", [*POOLINGS[1:]], "How to make a vector.", **define)  # all but "none"
     flags.DEFINE_string("layer", "-1", 'The layer of the vectors: -1 for the last, or "embeddings".', **define)
     return values
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Returns:
-        dict; the content of export.json.
-    """
+    """Runs the program with its name and flags, a list of str. Returns the content of export.json."""
     values = define_flags()
     parse(values, argv, __doc__)
     open_console()
-    _check_flags(values)
+    check_flags(values)
     folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
     check_texts = read_check_texts(values.check_file, settings) if values.check_file else None
     try:
-        source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
+        source = open_fine_tuned(values, folder, settings) if values.model_dir else open_pretrained(values)
     except ArgumentError as error:  # it names Python arguments, and this program takes one layer
         raise ValueError(error.with_flags().replace("--layers", "--layer")) from None
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
@@ -91,16 +80,27 @@ def main(argv):
     return written
 
 
-def _check_flags(values):
+def check_flags(values):
     """Refuses invalid flags before a model is loaded."""
     require(values, ("export_dir",))
-    _check_source(values)
+    if values.model_dir and values.init_checkpoint:
+        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
+    if values.model_dir:
+        if wrong := [f"--{name}" for name in ("task", *_OF_PRETRAINED) if values[name].present]:
+            raise ValueError(f"{', '.join(wrong)}: a fine-tuned model sets this; leave it out with --model_dir")
+        if is_export(values.model_dir):
+            raise ValueError(f"--model_dir={values.model_dir} is an export already; give the run that it was made from")
+    else:
+        if not values.init_checkpoint:
+            raise ValueError("missing: --model_dir, or --init_checkpoint and --task (--help says what each is for)")
+        require(values, ("task",))
+        if values.eval_file:
+            raise ValueError("--eval_file is for fine-tuned models, which have a metric; leave it out")
+        for task in set(_OF_TASK) - {values.task}:
+            if wrong := [name for name in _OF_TASK[task] if values[name].present]:
+                raise ValueError(f"--{wrong[0]} is for --task={task}; leave it out for --task={values.task}")
     check_new_folder(values.export_dir, "export_dir")
-    if wrong := [name for name in values.format if name not in FORMATS]:
-        raise ValueError(f'--format has "{wrong[0]}", but its formats are {", ".join(FORMATS)}, separated by commas')
-    if not values.format or len(set(values.format)) < len(values.format):
-        raise ValueError(f"--format={','.join(values.format)}: give one or more of {', '.join(FORMATS)}, each once")
-    check_quantize(values.quantize, values.format)
+    check_formats(values.format, values.quantize)
     if values.eval_file and not values.quantize:
         raise ValueError("--eval_file measures the cost of --quantize; leave it out, or give --quantize")
     if values.check_file and "saved_model" not in values.format:
@@ -111,29 +111,8 @@ def _check_flags(values):
     check_packages(values.format)
 
 
-def _check_source(values):
-    """Refuses flags that do not name one model, or that repeat values the model stores."""
-    given = given_flags(values)
-    if values.model_dir and values.init_checkpoint:
-        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
-    if values.model_dir:
-        wrong = [f"--{name}" for name in ("task", *_OF_PRETRAINED) if name in given]
-        if wrong:
-            raise ValueError(f"{', '.join(wrong)}: a fine-tuned model sets this; leave it out with --model_dir")
-        if is_export(values.model_dir):
-            raise ValueError(f"--model_dir={values.model_dir} is an export already; give the run that it was made from")
-        return
-    if not values.init_checkpoint:
-        raise ValueError("missing: --model_dir, or --init_checkpoint and --task (--help says what each is for)")
-    require(values, ("task",))
-    if values.eval_file:
-        raise ValueError("--eval_file is for fine-tuned models, which have a metric; leave it out")
-    for task, names in _OF_TASK.items():
-        if wrong := [name for name in names if name in given and task != values.task]:
-            raise ValueError(f"--{wrong[0]} is for --task={task}; leave it out for --task={values.task}")
-
-
-def _open_fine_tuned(values, folder, settings):
+def open_fine_tuned(values, folder, settings):
+    """Opens the model in a folder, and for --quantize the evaluation data of its run."""
     run = read_run(folder, settings.get("step"))
     if values.quantize and run is None:
         raise ValueError(
@@ -141,23 +120,15 @@ def _open_fine_tuned(values, folder, settings):
             "run was not found; give its --output_dir as --model_dir, or if it is that, run its command again first"
         )
     predictor = open_model(values.model_dir)
-    work = None
-    if values.quantize:
-        work = reopen_evaluation(run, settings, predictor.files, values.eval_file)
-        with tempfile.TemporaryDirectory() as scratch:
-            work.prepare(scratch)
-    folder = paths.real(folder)
-    name = paths.name(paths.parent(folder) if paths.name(folder) == "model" else folder)
-    return Source(name, predictor, settings, run, work)
+    work = reopen_evaluation(run, settings, predictor.files, values.eval_file) if values.quantize else None
+    return Source(name_of(folder), predictor, settings, run, work)
 
 
-def _open_pretrained(values):
-    options = {
-        "vocab_file": values.vocab_file,
-        "config_file": values.bert_config_file,
-        "do_lower_case": values.do_lower_case,
-    }
+def open_pretrained(values):
+    """Opens the model of --init_checkpoint for --task."""
     length = values.max_seq_length
+    options = {name: values[name].value for name in ("vocab_file", "do_lower_case")}
+    options["config_file"] = values.bert_config_file
     if values.task == "fill_mask":
         predictor = FillMask(values.init_checkpoint, top_k=values.top_k, **options)
         settings = {"top_k": values.top_k}
@@ -165,9 +136,7 @@ def _open_pretrained(values):
         layers = parse_layers(values.layer)
         if len(layers) != 1:
             raise ValueError(f"--layer={values.layer} has {len(layers)} layers; an export has one, so give one")
-        predictor = FeatureExtractor(
-            values.init_checkpoint, layers=layers, pooling=values.pooling, max_seq_length=length, **options
-        )
+        predictor = FeatureExtractor(values.init_checkpoint, layers, values.pooling, length, **options)
         settings = {"pooling": values.pooling, "layer": layers[0]}
     longest = predictor.files.longest
     if length is not None and length > longest:
@@ -176,12 +145,7 @@ def _open_pretrained(values):
     return Source(paths.name(paths.real(values.init_checkpoint)), predictor, settings)
 
 
-def run_program():
-    """Runs the program from the command line."""
+if __name__ == "__main__":
     # The processes that convert and check run on the CPU, so the timings must be those of the CPU.
     tf.config.set_visible_devices([], "GPU")
     sys.exit(run_main(main, sys.argv))
-
-
-if __name__ == "__main__":
-    run_program()

@@ -4,29 +4,26 @@ import logging
 import os
 import pathlib
 import tempfile
+import time
+
+import numpy as np
 
 from bert_keras.export.checks.agreement import random_features
-from bert_keras.export.judging import outputs_of
-from bert_keras.export.source import PLACES
-from bert_keras.prediction.loading.exported import open_litert, open_onnx, open_saved_model
+from bert_keras.export.formats.choices import PLACES
+from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.prediction.loading.exported import OPENERS
+from bert_keras.training.input.feature_batches import prediction_batches
 
 log = logging.getLogger("bert_keras")
 
-_OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert}
 _TIMED_ROWS, _TIMED_TOKENS = 32, 128
+_BATCH_SIZE = 8
 
 
 def cost_of(name, source, folder, quantize):
-    """Writes a format again without quantization, compares the two and logs the result.
+    """Writes a format again without quantization, and compares it with the one in the folder of the export.
 
-    Args:
-        name: str; the format.
-        source: Source.
-        folder: `pathlib.Path` of the export.
-        quantize: "int8" or "bfloat16".
-
-    Returns:
-        str; the logged sentence.
+    Logs and returns the result, a sentence.
     """
     with tempfile.TemporaryDirectory() as scratch:
         plain = pathlib.Path(scratch)
@@ -34,10 +31,10 @@ def cost_of(name, source, folder, quantize):
         if name == "saved_model":
             source.write_saved_model(plain)
         else:
-            source.write_ids(name, plain)
+            write_ids(name, source.network(), plain / PLACES[name])
         places = [plain / PLACES[name], folder / PLACES[name]]
         sizes = [num_bytes(place) / 1e6 for place in places]
-        figures, speeds = zip(*(_judge(source, _OPENERS[name](place)) for place in places), strict=True)
+        metrics, speeds = zip(*(_measure(source, OPENERS[name](place)) for place in places), strict=True)
     told = (
         f"{name} in {quantize}: {sizes[0]:.1f} MB before, {sizes[1]:.1f} MB now; "
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
@@ -47,7 +44,7 @@ def cost_of(name, source, folder, quantize):
     else:
         num_rows = len(source.work.eval_features["input_ids"])
         told += (
-            f"{source.work.metric} {figures[0]:.4g} before, {figures[1]:.4g} now, on {num_rows:,} evaluation examples"
+            f"{source.work.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} evaluation examples"
         )
     log.info("%s", told)
     return told
@@ -59,7 +56,40 @@ def num_bytes(path):
     return sum(os.path.getsize(each) for each in files)
 
 
-def _judge(source, call):
+def outputs_of(call, features, is_per_token, is_trimmed):
+    """Runs a network of any format, a function of arrays, on every row of features.
+
+    The features are [N, T], or [N, K, T] if each row has K sequences with one score each. is_trimmed cuts batches to
+    their longest sequence; outputs for tokens that were cut off are 0.
+
+    Returns the outputs [N, ...] in the order of the rows, and the rows per second. The first batch runs once without
+    timing.
+    """
+    num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
+    batches, order = prediction_batches(features, _BATCH_SIZE, is_trimmed)
+    collected, seconds = {}, 0.0
+    for start, batch in zip(range(0, num_rows, _BATCH_SIZE), batches, strict=True):
+        rows = order[start : start + _BATCH_SIZE]
+        shape = (len(rows), *batch["input_ids"].shape[1:])  # [B, T], or [B, K, T]
+        sequences = {name: value.numpy()[: len(rows)].reshape(-1, shape[-1]) for name, value in batch.items()}
+        if not start:
+            _answer(call, sequences)  # may compile
+        started = time.perf_counter()
+        outputs = _answer(call, sequences)
+        seconds += time.perf_counter() - started
+        for name, values in outputs.items():
+            values = values.reshape(shape[:2]) if len(shape) == 3 else values
+            if is_per_token:
+                values = np.pad(values, [(0, 0), (0, num_tokens - shape[1]), *[(0, 0)] * (values.ndim - 2)])
+            collected.setdefault(name, np.empty((num_rows, *values.shape[1:]), np.float32))[rows] = values
+    return collected, num_rows / seconds
+
+
+def _answer(call, sequences):
+    return {name: np.asarray(value) for name, value in call(sequences).items()}
+
+
+def _measure(source, call):
     """Returns the metric of the task (None for a pre-trained model), and the rows per second."""
     work, network = source.work, source.network()
     if work is None:

@@ -1,6 +1,7 @@
 """Reads the run that wrote a model, and its evaluation data, to measure exports of the model."""
 
 import logging
+import tempfile
 
 from bert_keras.data_prep.tasks.squad_answers import AnswerSettings
 from bert_keras.modeling.config import read_json_object
@@ -17,17 +18,19 @@ log = logging.getLogger("bert_keras")
 _USUAL_TAGS_FILE = "dev.txt"
 
 
-def read_run(folder, step):
-    """Reads the settings and results of the run that wrote a model.
+def name_of(folder):
+    """Returns the name of a model: that of its folder, or that of the run if it is in the folder `model` of a run."""
+    folder = paths.real(folder)
+    return paths.name(paths.parent(folder) if paths.name(folder) == "model" else folder)
 
-    Args:
-        folder: str; the folder of the model, local or remote.
-        step: int; the step in the task.json of the model.
+
+def read_run(folder, step):
+    """Reads the settings and results of the run that wrote the model in a folder, at the step in its task.json.
 
     Returns:
-        dict, see `training.run_dir.read_run_config`, with three more keys: "folder", the path of the run folder;
-        "evaluation", the dict of its evaluation.json, or None if that is missing or of another step; "tries", the text
-        of its tries.tsv or None. The result is None if the model is not in the folder of the run that wrote it.
+        dict of `read_run_config` and "folder", the path of the run folder; "evaluation", the dict of its
+        evaluation.json, or None if that is missing or of another step; "tries", the text of its tries.tsv or None. The
+        result is None if the model is not in the folder of the run that wrote it.
     """
     run_folder = paths.parent(paths.real(folder))
     config_file = paths.join(run_folder, RUN_CONFIG)
@@ -37,39 +40,29 @@ def read_run(folder, step):
         log.warning(
             "ignoring %s: nothing shows that this run wrote the model in %s; if it did, run its command again with "
             "the same flags, which records the model without more training",
-            *(config_file, folder),
+            config_file,
+            folder,
         )
         return None
     evaluation, tries = paths.join(run_folder, EVALUATION_FILE), paths.join(run_folder, TRIES_FILE)
-    figures = read_json_object(evaluation) if paths.is_file(evaluation) else None
+    results = read_json_object(evaluation) if paths.is_file(evaluation) else None
     return {
         **read_run_config(config_file),
         "folder": run_folder,
-        "evaluation": figures if figures and figures.get("step") == step else None,
+        "evaluation": results if results and results.get("step") == step else None,
         "tries": paths.read_text(tries) if paths.is_file(tries) else None,
     }
 
 
 def reopen_evaluation(run, stored, files, eval_file=None):
-    """Reads evaluation data in the same way as the run.
+    """Reads the evaluation data of a run, or other data in the same way, into a `FineTuning` that it prepares.
 
-    Args:
-        run: result of `read_run`.
-        stored: dict, the task.json of the model.
-        files: ModelFiles of the model.
-        eval_file: path of other data; None: the evaluation data of the run.
-
-    Returns:
-        a `training.finetuning.task.FineTuning` for evaluation only; the caller must call its `prepare`.
-
-    Raises:
-        FileNotFoundError: the data do not exist.
-        ValueError: the run has no evaluation data, and eval_file is None; or see the reader of each task.
+    stored is the task.json of the model, and files its ModelFiles.
     """
-    find, open_ = _OF_PROGRAM[run["program"]]
+    program = run["program"]
     # The settings of the model override those of the run, which may have changed later.
     settings = {**run["settings"], **{name: stored[name] for name in run["settings"] if name in stored}}
-    path = eval_file or find(settings)
+    path = eval_file or _evaluation_data(program, settings)
     if path is None:
         raise ValueError(f"the run in {run['folder']} has no evaluation data that can be read; give --eval_file")
     if path and not paths.exists(path):
@@ -78,59 +71,42 @@ def reopen_evaluation(run, stored, files, eval_file=None):
     if eval_file:
         settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
     settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}
-    return open_(settings, stored, files)
+    work = _open_data(program, path, settings, stored, files)
+    with tempfile.TemporaryDirectory() as scratch:
+        work.prepare(scratch)
+    return work
 
 
-def _classes_file(settings):
-    """Returns the path of the data; "" if a name identifies them, such as that of a TensorFlow dataset."""
-    if settings["task_name"] or settings["tfds"]:
-        return settings["data_dir"] or ""
-    return settings["eval_file"] or (settings["train_file"] if settings["eval_share"] else None)
-
-
-def _open_classes(settings, stored, files):
+def _open_data(program, path, settings, stored, files):
+    if program == "run_squad":
+        return QuestionAnswering(
+            files.tokenizer,
+            WindowSettings(**{name: settings[name] for name in WindowSettings.__dataclass_fields__}),
+            AnswerSettings(**{name: settings[name] for name in AnswerSettings.__dataclass_fields__}),
+            eval_file=path,
+            answer_language=settings.get("answer_language"),
+        )
+    if program == "run_ner":
+        return TokenClassification(
+            files.tokenizer,
+            settings["max_seq_length"],
+            eval_file=path,
+            tags=stored["labels"],
+            document_context=settings["document_context"],
+            tagger=settings["tagger"],
+            word_column=settings.get("word_column"),  # missing in runs of earlier versions
+            tag_column=settings.get("tag_column"),
+        )
     return Classification(settings, files, stored)
 
 
-def _questions_file(settings):
-    return settings["eval_file"] or settings["predict_file"]
-
-
-def _open_questions(settings, stored, files):
-    windows, answers = (
-        class_(**{name: settings[name] for name in class_.__dataclass_fields__})
-        for class_ in (WindowSettings, AnswerSettings)
-    )
-    return QuestionAnswering(
-        files.tokenizer,
-        windows,
-        answers,
-        eval_file=_questions_file(settings),
-        answer_language=settings.get("answer_language"),
-    )
-
-
-def _tags_file(settings):
-    usual = settings["data_dir"] and paths.join(settings["data_dir"], _USUAL_TAGS_FILE)
-    return settings["eval_file"] or usual
-
-
-def _open_tags(settings, stored, files):
-    return TokenClassification(
-        files.tokenizer,
-        settings["max_seq_length"],
-        eval_file=_tags_file(settings),
-        tags=stored["labels"],
-        document_context=settings["document_context"],
-        tagger=settings["tagger"],
-        word_column=settings.get("word_column"),  # missing in runs of earlier versions
-        tag_column=settings.get("tag_column"),
-    )
-
-
-# Program -> (function that finds the path of the data, function that reads them).
-_OF_PROGRAM = {
-    "run_classifier": (_classes_file, _open_classes),
-    "run_squad": (_questions_file, _open_questions),
-    "run_ner": (_tags_file, _open_tags),
-}
+def _evaluation_data(program, settings):
+    """Returns the path of the evaluation data of a run; "" if a name identifies them, None if there are none."""
+    if program == "run_squad":
+        return settings["eval_file"] or settings["predict_file"]
+    if program == "run_ner":
+        usual = settings["data_dir"] and paths.join(settings["data_dir"], _USUAL_TAGS_FILE)
+        return settings["eval_file"] or usual
+    if settings["task_name"] or settings["tfds"]:
+        return settings["data_dir"] or ""
+    return settings["eval_file"] or (settings["train_file"] if settings["eval_share"] else None)

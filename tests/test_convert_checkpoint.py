@@ -25,7 +25,6 @@ from known_models import make_config as known_config
 from tiny_bert import make_config, make_model
 
 import convert_checkpoint
-from bert_keras.cli.new_folder import check_new_folder
 from bert_keras.modeling import (
     BertConfig,
     MultipleChoiceModel,
@@ -39,6 +38,7 @@ from bert_keras.modeling.checkpoints import conversion
 from bert_keras.prediction import open_model
 from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.storage import paths
+from bert_keras.storage.checks import check_new_folder
 from bert_keras.training.run_dir import RunDir
 
 TENSORFLOW_FILES = ["bert_config.json", "bert_model.ckpt.data-00000-of-00001", "bert_model.ckpt.index"]

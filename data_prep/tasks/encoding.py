@@ -3,7 +3,7 @@
 import collections
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 

@@ -5,66 +5,61 @@ import os
 import statistics
 import unicodedata
 
-from bert_keras.export.card.usage_examples import MASK, how_to_call
+from bert_keras.export.card.usage_examples import how_to_call
+from bert_keras.prediction.tasks.registry import TASKS
 
-_PURPOSES = {
-    "classification": "assigns {texts} to one of {num_labels} classes",
-    "regression": "predicts a number for {texts}",
-    "multi_label": "predicts which of {num_labels} labels apply to {texts}",
-    "multiple_choice": "picks the text that best continues another text",
-    "question_answering": "finds the answer to a question in a text",
-    "token_classification": "tags each word of a text",
-    "fill_mask": f"predicts the word at each {MASK} of a text",
-    "vectors": "turns a text into a vector",
-}
 _SETTINGS = (
-    *("init_checkpoint", "max_seq_length", "doc_stride", "learning_rate", "train_batch_size", "num_train_epochs"),
-    *("warmup_proportion", "layer_decay", "freeze_layers", "seed", "num_seeds"),
+    "init_checkpoint",
+    "max_seq_length",
+    "doc_stride",
+    "learning_rate",
+    "train_batch_size",
+    "num_train_epochs",
+    "warmup_proportion",
+    "layer_decay",
+    "freeze_layers",
+    "seed",
+    "num_seeds",
 )
 
 
 def model_card(source, written, answer):
-    """Returns the README.md of an export, a str.
+    """Returns the README.md of an export of a Source.
 
-    Args:
-        source: `export.source.Source`.
-        written: dict; the contents of export.json.
-        answer: dict of arrays [1, ...]; the SavedModel's answer to `example_texts`; empty without a SavedModel.
+    written is the content of export.json, and answer the SavedModel's answer to `example_texts`, a dict of arrays
+    [1, ...]; empty without a SavedModel.
     """
     places = {name: entry["path"] for name, entry in written["formats"].items()}
+    run = source.run or {"settings": {}, "facts": {}, "evaluation": None, "tries": None}
     sections = [
-        _purpose(source, places),
+        *_purpose(source, places),
         how_to_call(source.settings, places, answer, source.network()),
-        _data(source.run),
-        _metrics(source, written["costs"]),
-        _limits(source),
-        _making(source, written["versions"]),
+        *_data(run),
+        *_metrics(source, run, written["costs"]),
+        *_limits(source),
+        *_making(source, written["versions"]),
     ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
 def spread(tries):
-    """Describes the spread over seeds for the chosen settings, which are those with the best median.
+    """Describes the spread over seeds for the best settings in the text of a tries.tsv, those with the best median.
 
-    Args:
-        tries: str, the text of a tries.tsv.
-
-    Returns:
-        str, a sentence; None if the chosen settings have fewer than two seeds.
+    The result is None if the best settings have fewer than two seeds.
     """
     header, *rows = (line.split("\t") for line in tries.splitlines())
     groups = collections.defaultdict(list)
-    for *values, figure, _ in rows:
+    for *values, metric, _ in rows:
         settings = tuple(f"{name}={value}" for name, value in zip(header, values, strict=False) if name != "seed")
-        groups[settings].append(float(figure) if figure else float("-inf"))
+        groups[settings].append(float(metric) if metric else float("-inf"))
     by_median = sorted(groups.items(), key=lambda group: (statistics.median(group[1]), max(group[1])))
-    settings, figures = by_median[-1] if by_median else ((), [])
-    if len(figures) < 2:
+    settings, metrics = by_median[-1] if by_median else ((), [])
+    if len(metrics) < 2:
         return None
-    seeds = f"{len(figures)} seeds{' with ' if settings else ''}{', '.join(settings)}"
+    seeds = f"{len(metrics)} seeds{' with ' if settings else ''}{', '.join(settings)}"
     return (
-        f"Median {header[-2]} of {seeds}: {statistics.median(figures):.4g}, from {min(figures):.4g} to "
-        f"{max(figures):.4g}; this model is the best of them."
+        f"Median {header[-2]} of {seeds}: {statistics.median(metrics):.4g}, from {min(metrics):.4g} to "
+        f"{max(metrics):.4g}; this model is the best of them."
     )
 
 
@@ -73,58 +68,55 @@ def _purpose(source, places):
     labels = settings.get("labels") or []
     texts = "a pair of texts" if settings.get("is_pair") else "a text"
     layers = f"{config.num_hidden_layers} layer{'s' if config.num_hidden_layers > 1 else ''}"
-    lines = [
-        f"# {source.name}",
-        f"A BERT that {_PURPOSES[settings['task']].format(texts=texts, num_labels=len(labels))}: "
+    yield f"# {source.name}"
+    yield (
+        f"A BERT that {TASKS[settings['task']].purpose.format(texts=texts, num_labels=len(labels))}: "
         f"{layers} of width {config.hidden_size}, {config.num_attention_heads} heads, a "
-        f"vocabulary of {config.vocab_size:,} tokens. Exported by `export_model.py` of bert-keras.",
-    ]
+        f"vocabulary of {config.vocab_size:,} tokens. Exported by `export_model.py` of bert-keras."
+    )
     if labels:
-        lines.append(f"Labels: {', '.join(labels)}.")
+        yield f"Labels: {', '.join(labels)}."
     formats = ", ".join(f"`{path}` ({name})" for name, path in places.items())
-    lines.append(f"In this folder: {formats}; `export.json` has their comparison with the model.")
-    return "\n\n".join(lines)
+    yield f"In this folder: {formats}; `export.json` has their comparison with the model."
 
 
 def _data(run):
-    if not run:
-        return ""
     settings, facts = run["settings"], run["facts"]
     told = [settings[name] for name in ("task_name", "tfds") if settings.get(name)]
     if settings.get("data_dir"):
         told.append(f"folder `{os.path.basename(settings['data_dir'])}`")
-    for name, what in (("train_file", "trained on"), ("eval_file", "evaluated on"), ("predict_file", "predicted")):
+    for name, use in (("train_file", "trained on"), ("eval_file", "evaluated on"), ("predict_file", "predicted")):
         if settings.get(name):
-            told.append(f"{what} `{os.path.basename(settings[name])}`")
+            told.append(f"{use} `{os.path.basename(settings[name])}`")
     if settings.get("eval_share"):
         told.append(f"a share of {settings['eval_share']:g} of it held out for evaluation")
-    for name, key, what in (("data", "training_examples", "train on"), ("evaluation", "examples", "evaluate on")):
-        number = (facts.get(name) or {}).get(key)
-        told += [f"{number:,} examples to {what}"] if number else []
-    return f"## Data\n\n{', '.join(told)}." if told else ""
+    for name, key, use in (("data", "training_examples", "train on"), ("evaluation", "examples", "evaluate on")):
+        if number := (facts.get(name) or {}).get(key):
+            told.append(f"{number:,} examples to {use}")
+    if told:
+        yield f"## Data\n\n{', '.join(told)}."
 
 
-def _metrics(source, costs):
-    run = source.run or {"evaluation": None, "tries": None}
+def _metrics(source, run, costs):
     evaluation = run["evaluation"] or {"metrics": source.settings.get("metrics"), "baseline": {}}
-    lines = ["## Metrics"]
+    if evaluation["metrics"] or costs:
+        yield "## Metrics"
     if evaluation["metrics"]:
         table = ["| metric | this model | baseline |", "| --- | ---: | ---: |"]
         for name, value in evaluation["metrics"].items():
             known = evaluation["baseline"].get(name)
             table.append(f"| {name} | {value:.4g} | {'' if known is None else f'{known:.4g}'} |")
-        lines.append("\n".join(table))
-        lines.append((run["tries"] and spread(run["tries"])) or "One seed; other seeds give other numbers.")
+        yield "\n".join(table)
+        yield (run["tries"] and spread(run["tries"])) or "One seed; other seeds give other numbers."
     if costs:
-        lines.append("Quantization, timed on the exporting machine:\n\n" + "\n".join(f"- {line}" for line in costs))
-    return "\n\n".join(lines) if len(lines) > 1 else ""
+        yield "Quantization, timed on the exporting machine:\n\n" + "\n".join(f"- {line}" for line in costs)
 
 
 def _limits(source):
     is_lower_cased = source.predictor.files.preparation.do_lower_case
     case = "is lower-cased" if is_lower_cased else "keeps its capital letters"
     longest = source.settings["max_seq_length"]
-    return (
+    yield (
         "## Limits\n\n"
         f"- The model reads at most {longest} tokens, [CLS] and [SEP] included; the SavedModel cuts off the rest and "
         "sets `is_cut`.\n"
@@ -135,15 +127,14 @@ def _limits(source):
 
 
 def _making(source, versions):
-    lines = ["## How it was made"]
+    yield "## How it was made"
     if source.run:
         settings = {name: source.run["settings"].get(name) for name in _SETTINGS}
         if settings["init_checkpoint"]:
             settings["init_checkpoint"] = os.path.basename(os.path.normpath(settings["init_checkpoint"]))
         shown = [f"{name} {_listed(value)}" for name, value in settings.items() if value is not None]
-        lines.append(f"`{source.run['program']}.py`, step {source.settings['step']}: {', '.join(shown)}.")
-    lines.append(", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
-    return "\n\n".join(lines)
+        yield f"`{source.run['program']}.py`, step {source.settings['step']}: {', '.join(shown)}."
+    yield ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
 
 
 def _scripts(vocab):

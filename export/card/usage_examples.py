@@ -2,9 +2,7 @@
 
 import json
 
-import numpy as np
-
-MASK = "[MASK]"
+from bert_keras.prediction.tasks.registry import TASKS
 
 _OUTPUTS = {
     "label": "the most probable class",
@@ -29,13 +27,14 @@ _OUTPUTS = {
     "vector": "the vector",
     "is_cut": "true if the text was cut",
 }
-_EXAMPLES = {
+_TEXTS = {
     "text": "Paris is the capital of France.",
     "text_pair": "The capital of France is Paris.",
     "choices": ["It lies on the Seine.", "He was hungry, so he ate."],
     "question": "What is the capital of France?",
     "context": "Paris is the capital of France.",
 }
+_IDS = {"input_ids": [101, 102], "input_mask": [1, 1], "segment_ids": [0, 0], "masked_lm_positions": [1]}
 _NUMBERS_SHOWN = 6
 
 _SAVED_MODEL = """**Python**, with `pip install tensorflow-text`, which brings TensorFlow:
@@ -48,6 +47,8 @@ model = tf.saved_model.load("{path}")
 print(model.signatures["serving_default"]({arguments}))
 ```
 
+| output | type | meaning |
+| --- | --- | --- |
 {outputs}
 
 **TensorFlow Serving**, in this folder:
@@ -61,8 +62,7 @@ Its answer, numbers rounded:
 
 ```json
 {response}
-```
-"""
+```"""
 _ONNX = """**ONNX Runtime**, with `pip install onnxruntime`:
 
 ```python
@@ -71,8 +71,7 @@ import onnxruntime
 
 session = onnxruntime.InferenceSession("{path}")
 print(session.run(None, {features}))
-```
-"""
+```"""
 _LITERT = """**LiteRT**, with `pip install ai-edge-litert`:
 
 ```python
@@ -81,100 +80,63 @@ from ai_edge_litert.interpreter import Interpreter
 
 run = Interpreter("{path}").get_signature_runner()
 print(run(**{features}))
-```
-"""
+```"""
 
 
 def example_texts(settings):
-    """Returns an example text for each input of the text signature, a dict of JSON values.
-
-    Args:
-        settings: dict; the task.json of the model.
-    """
-    task = settings["task"]
-    if task == "fill_mask":
-        return {"text": f"Paris is the {MASK} of France."}
-    names = {"question_answering": ("question", "context"), "multiple_choice": ("text", "choices")}.get(task, ("text",))
-    return {name: _EXAMPLES[name] for name in (*names, *(("text_pair",) if settings.get("is_pair") else ()))}
-
-
-def predictions(outputs):
-    """Returns the "predictions" of a TensorFlow Serving response, a list of one dict per row.
-
-    Args:
-        outputs: dict of arrays [B, ...].
-    """
-    columns = [np.vectorize(_as_text, otypes=[object])(value).tolist() for value in outputs.values()]
-    return [dict(zip(outputs, row, strict=True)) for row in zip(*columns, strict=True)]
+    """Returns an example of each text that a model answers, a dict of JSON values; settings is its task.json."""
+    if settings["task"] == "fill_mask":
+        return {"text": "Paris is the [MASK] of France."}
+    second = ("text_pair",) if settings.get("is_pair") else ()
+    return {name: _TEXTS[name] for name in (*TASKS[settings["task"]].texts, *second)}
 
 
 def how_to_call(settings, places, answer, network):
-    """Returns the section of a model card on how to call the model, a str.
-
-    Args:
-        settings: dict; the task.json of the model.
-        places: dict of the path of each format in the export.
-        answer: dict of arrays [1, ...]; the SavedModel's answer to `example_texts`; empty without a SavedModel.
-        network: IdsNetwork.
-    """
+    """Returns the section of a model card on how to call the model; places has the path of each format."""
     example, calls = example_texts(settings), ["## How to call it"]
     if "saved_model" in places:
         calls.append(_call_of_text(places["saved_model"], example, answer))
-    calls.append(_call_of_project(settings["task"], example))
+    if settings["task"] == "vectors":
+        calls.append("**bert-keras**: `bert_keras.FeatureExtractor` opens this folder too.")
+    else:
+        texts = [text for value in example.values() for text in ([value] if isinstance(value, str) else value)]
+        command = " ".join(["python predict.py --model_dir=.", *(f'"{text}"' for text in texts)])
+        calls.append(f"**bert-keras**, which reads long texts whole:\n\n```\n{command}\n```")
+    take_ids = ["the signature `ids` of the SavedModel"] if "saved_model" in places else []
+    take_ids += [f"`{path}`" for name, path in places.items() if name != "saved_model"]
     inputs, outputs = (
         ", ".join(f"`{name}`" for name in names) for names in (network.input_names, network.output_names)
     )
     calls.append(
-        f"**Ids** from your own tokenizer go to {_places_of_ids(places)}: int32 [B, T] {inputs}; the outputs are "
+        f"**Ids** from your own tokenizer go to {' and '.join(take_ids)}: int32 [B, T] {inputs}; the outputs are "
         f"float32 {outputs}."
     )
-    ids = ", ".join(f'"{name}": np.array([{_example_ids(name)}], np.int32)' for name in network.input_names)
+    features = ", ".join(f'"{name}": np.array([{_IDS[name]}], np.int32)' for name in network.input_names)
     for name, template in (("onnx", _ONNX), ("litert", _LITERT)):
         if name in places:
-            calls.append(template.format(path=places[name], features=f"{{{ids}}}").strip())
+            calls.append(template.format(path=places[name], features=f"{{{features}}}"))
     return "\n\n".join(calls)
 
 
 def _call_of_text(path, example, answer):
-    arguments = ", ".join(f"{name}=tf.constant([{json.dumps(value)}])" for name, value in example.items())
     rows = [
         f"| `{name}` | {value.dtype} | {_OUTPUTS[name]} |".replace("object", "string") for name, value in answer.items()
     ]
-    response = json.dumps({"predictions": _shortened(predictions(answer))}, ensure_ascii=False)
+    first = {name: _shortened(value.tolist()[0]) for name, value in answer.items()}
+    response = json.dumps({"predictions": [first]}, ensure_ascii=False)
     return _SAVED_MODEL.format(
         path=path,
-        arguments=arguments,
-        outputs="\n".join(["| output | type | meaning |", "| --- | --- | --- |", *rows]),
+        arguments=", ".join(f"{name}=tf.constant([{json.dumps(value)}])" for name, value in example.items()),
+        outputs="\n".join(rows),
         request=json.dumps({"instances": [example]}),
         response=response.replace('"..."', "..."),
-    ).strip()
-
-
-def _call_of_project(task, example):
-    if task == "vectors":
-        return "**bert-keras**: `bert_keras.FeatureExtractor` opens this folder too."
-    texts = [text for value in example.values() for text in ([value] if isinstance(value, str) else value)]
-    arguments = " ".join(f'"{text}"' for text in texts)
-    return f"**bert-keras**, which reads long texts whole:\n\n```\npython predict.py --model_dir=. {arguments}\n```"
-
-
-def _places_of_ids(places):
-    named = ["the signature `ids` of the SavedModel"] if "saved_model" in places else []
-    return " and ".join([*named, *(f"`{path}`" for name, path in places.items() if name != "saved_model")])
-
-
-def _example_ids(name):
-    return {"input_ids": [101, 102], "input_mask": [1, 1], "masked_lm_positions": [1]}.get(name, [0, 0])
-
-
-def _as_text(value):
-    return value.decode("utf-8") if isinstance(value, bytes) else value
+    )
 
 
 def _shortened(value):
-    """Returns a JSON value with rounded numbers, and with "..." at the end of shortened lists."""
-    if isinstance(value, dict):
-        return {name: _shortened(part) for name, part in value.items()}
+    """Returns an answer as JSON, with rounded numbers, and with "..." at the end of shortened lists."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
     if isinstance(value, list):
         return [_shortened(part) for part in value[:_NUMBERS_SHOWN]] + ["..."] * (len(value) > _NUMBERS_SHOWN)
     return round(value, 4) if isinstance(value, float) else value

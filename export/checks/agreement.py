@@ -1,16 +1,11 @@
 """Checks that an export computes the same as its network, on the same sequences of random word pieces.
 
-All formats use the same distance: the difference between the two outputs, divided by the variation of the network's
+All formats use the same distance: the root mean square of the differences, divided by the variation of the network's
 output between sequences. Another network, permuted outputs, zeros and constants have a distance of about 1 or more,
 regardless of the scale of the numbers.
 """
 
-import dataclasses
-
 import numpy as np
-
-from bert_keras.export.checks.fresh_process import largest_difference
-from bert_keras.export.formats.networks import IdsNetwork
 
 # Maximum distance of an export. LIMITS[None] applies to each number, because only rounding may differ. The others apply
 # to the root mean square: single numbers may be far off in 8 or 16 bits. Measured distances: docs/export.md.
@@ -18,30 +13,10 @@ LIMITS = {None: 1e-3, "bfloat16": 0.5, "int8": 0.7}
 # Maximum float32 rounding error, relative to the largest number. Rounding alone would determine the distance of an
 # output that hardly varies.
 _ROUNDING = 1e-5
-# Rows and tokens of the first batch, which has most of the sequences.
-_NUM_ROWS, _NUM_TOKENS = 32, 32
 
 
-@dataclasses.dataclass(frozen=True)
-class Agreement:
-    """Difference between the outputs of an export and those of its network.
-
-    Attributes:
-        largest_difference: float; of two numbers.
-        distance: float; the root mean square of the differences, divided by the variation of the network's output
-            between sequences; the maximum over all outputs and batches.
-    """
-
-    largest_difference: float
-    distance: float
-
-
-def random_features(network: IdsNetwork, num_rows: int, num_tokens: int, seed: int = 0) -> dict:
-    """Makes sequences of random word pieces with different lengths and two segments; the first has full length.
-
-    Returns:
-        dict of int32 [B, T] arrays, the inputs of the network; masked_lm_positions is [B, 3].
-    """
+def random_features(network, num_rows, num_tokens, seed=0):
+    """Makes inputs of a network: ragged lengths (the first is full), two segments, and masked_lm_positions [B, 3]."""
     random = np.random.default_rng(seed)
     lengths = random.integers(min(2, num_tokens), num_tokens + 1, (num_rows, 1))
     lengths[0] = num_tokens
@@ -57,35 +32,18 @@ def random_features(network: IdsNetwork, num_rows: int, num_tokens: int, seed: i
     return {name: features[name].astype(np.int32) for name in network.input_names}
 
 
-def questions(network: IdsNetwork) -> list[dict]:
-    """Makes batches of different shapes for `judge`, because batch size and length are dynamic.
-
-    Returns:
-        list of dict of int32 arrays, see `random_features`.
-    """
-    shapes = (
-        (_NUM_ROWS, min(_NUM_TOKENS, network.longest)),
-        (1, min(8, network.longest)),
-        (3, network.longest),
-        (2, 2),
-    )
+def questions(network):
+    """Makes batches of different shapes, because batch size and length are dynamic. The first has most sequences."""
+    longest = network.longest
+    shapes = (32, min(32, longest)), (1, min(8, longest)), (3, longest), (2, 2)
     return [random_features(network, *shape) for shape in shapes]
 
 
-def judge(called: str, answers: list[dict], network: IdsNetwork, quantize: str | None = None) -> Agreement:
-    """Compares the outputs of an export with those of its network.
+def judge(called, answers, network, quantize=None):
+    """Compares the outputs of an export for `questions` with those of its network in float32.
 
-    Args:
-        called: str; the name of the export in an error message.
-        answers: list of dict of float32 arrays; the outputs of the export for `questions`.
-        network: the source IdsNetwork, in float32.
-        quantize: "int8", "bfloat16" or None.
-
-    Returns:
-        Agreement.
-
-    Raises:
-        ValueError: the outputs do not agree, or a number of either is not finite.
+    Returns the largest difference of two numbers, and the largest distance of an output in a batch, as in export.json.
+    Raises ValueError if the outputs do not agree, or if a number of either is not finite.
     """
     expected = [{name: value.numpy() for name, value in network(features).items()} for features in questions(network)]
     if not all(np.isfinite(value).all() for outputs in expected for value in outputs.values()):
@@ -97,10 +55,7 @@ def judge(called: str, answers: list[dict], network: IdsNetwork, quantize: str |
         # Wrong names, wrong shapes and numbers that are not finite are errors in every format.
         tolerance = np.finfo(np.float64).max if quantize else LIMITS[None] * variation + rounding
         for outputs, answer in zip(expected, answers, strict=True):
-            if set(answer) != set(outputs):
-                raise ValueError(
-                    f"{called} gives {', '.join(sorted(answer))}, but {', '.join(sorted(outputs))} are expected"
-                )
+            _check_names(called, answer, outputs)
             difference = largest_difference({name: outputs[name]}, {name: answer[name]}, tolerance, called)
             largest = max(largest, difference)
             error = _root_mean_square(answer[name] - outputs[name])
@@ -111,18 +66,46 @@ def judge(called: str, answers: list[dict], network: IdsNetwork, quantize: str |
                     f"{called}: {name} differs from that of the network by {distance:.2g} of its variation between "
                     f"sequences, but at most {LIMITS[quantize]:g} is allowed"
                 )
-    return Agreement(largest, farthest)
+    return {"largest_difference": largest, "distance": farthest}
 
 
-def check_agreement(called: str, run, network: IdsNetwork, quantize: str | None = None) -> Agreement:
-    """Runs an export and its network on the same inputs and compares the outputs; see `judge`.
+def largest_difference(expected, found, tolerance, called):
+    """Returns the largest difference of two floats in dicts of arrays.
 
-    Args:
-        called, network, quantize: see `judge`.
-        run: function that maps a dict of int32 arrays to a dict of float32 arrays.
+    Raises ValueError, with the first place, unless floats agree within the absolute tolerance and all else is equal.
     """
-    return judge(called, [run(features) for features in questions(network)], network, quantize)
+    _check_names(called, found, expected)
+    largest = 0.0
+    for name in sorted(expected):
+        first, second = np.asarray(expected[name]), np.asarray(found[name])
+        if first.shape != second.shape:
+            raise ValueError(f"{called}: {name} has the shape {second.shape}, but {first.shape} is expected")
+        if np.issubdtype(first.dtype, np.floating):
+            difference = np.abs(first.astype(np.float64) - second)
+            # Written this way so that NaN counts as wrong.
+            is_wrong = ~(difference <= tolerance)
+            largest = max(largest, float(difference.max(initial=0.0)))
+        else:
+            is_wrong = first != second
+        if np.any(is_wrong):
+            place = tuple(int(index) for index in np.argwhere(is_wrong)[0])
+            raise ValueError(
+                f"{called}: {name}{list(place)} is {_shown(second[place])}, but {_shown(first[place])} is expected "
+                f"(numbers to within {tolerance:g})"
+            )
+    return largest
+
+
+def _check_names(called, found, expected):
+    if set(found) != set(expected):
+        raise ValueError(f"{called} gives {', '.join(sorted(found))}, but {', '.join(sorted(expected))} are expected")
 
 
 def _root_mean_square(values):
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
+
+
+def _shown(value):
+    if isinstance(value, bytes):
+        return f'"{value.decode(errors="replace")[:40]}"'
+    return f"{value:g}" if isinstance(value, np.floating) else str(value)

@@ -1,11 +1,11 @@
-"""The texts to check an export with: built-in texts, or those of the user."""
+"""The texts to check an export with, as dicts of arrays of bytes [B, ...]: built-in texts, or those of the user."""
 
 import numpy as np
 
 from bert_keras.export.card.usage_examples import example_texts
 from bert_keras.storage import paths
 
-MASK = b" [MASK] "
+_MASK = b" [MASK] "
 _NUM_CHOICES = 3
 _ORDINARY_TEXTS = (b"He was hungry.", b"So he ate.", b"Paris is in France.", b"Was it 1,000?!")
 _ODD_TEXTS = (
@@ -17,47 +17,29 @@ _ODD_TEXTS = (
 )
 
 
-def built_in_texts(signature, task, max_seq_length):
-    """Returns ordinary, empty and odd texts, one that is not UTF-8, and one that is too long for the model.
-
-    Args:
-        signature: dict of `tf.TensorSpec` by input name, in order: string [B], or [B, K] for choices.
-        task: str, the task in task.json; for fill_mask, copies of the texts with masks are added.
-        max_seq_length: int.
-
-    Returns:
-        dict of arrays of bytes by name.
-    """
-    texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, b"Paris is the capital of France. " * max_seq_length]
-    if task == "fill_mask":
-        texts += [text[: len(text) // 2] + MASK + text[len(text) // 2 :] + MASK for text in texts]
+def built_in_texts(settings):
+    """Returns ordinary, empty, odd and too long texts for the task.json of a model; for fill_mask, also with masks."""
+    texts = [*_ORDINARY_TEXTS, *_ODD_TEXTS, b"Paris is the capital of France. " * settings["max_seq_length"]]
+    if settings["task"] == "fill_mask":
+        texts += [text[: len(text) // 2] + _MASK + text[len(text) // 2 :] + _MASK for text in texts]
 
     def moved(number):
         return [*texts[number:], *texts[:number]]
 
     inputs = {}
-    for number, (name, spec) in enumerate(signature.items()):
-        is_choice = spec.shape.rank == 2
-        rows = zip(*(moved(number + choice) for choice in range(_NUM_CHOICES)), strict=True)
-        inputs[name] = np.array([list(row) for row in rows] if is_choice else moved(number), object)
+    for number, name in enumerate(example_texts(settings)):
+        rows = moved(number)
+        if name == "choices":
+            rows = list(zip(*(moved(number + choice) for choice in range(_NUM_CHOICES)), strict=True))
+        inputs[name] = np.array(rows, object)
     return inputs
 
 
 def read_check_texts(path, settings):
     """Reads a file of texts, one a line; tabs separate the texts of a pair, or a text and its choices.
 
-    Blank lines are skipped. If the model takes single texts, tabs are part of the text.
-
-    Args:
-        path: of a text file, local or remote; bytes that are not UTF-8 are kept.
-        settings: dict; the task.json of the model.
-
-    Returns:
-        dict of arrays of bytes by name, see `built_in_texts`.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file has no text, or a line has a wrong number of tabs.
+    Blank lines are skipped, and bytes that are not UTF-8 are kept. If the model takes single texts, tabs are part of
+    the text.
     """
     if not paths.is_file(path):
         raise FileNotFoundError(f"--check_file={path} is not a file; give a text file, one text a line")
@@ -66,17 +48,17 @@ def read_check_texts(path, settings):
     if not rows:
         raise ValueError(f"--check_file={path} holds no text; give one text a line")
     names = list(example_texts(settings))
+    if len(names) == 1:
+        return {names[0]: np.array([b"\t".join(parts) for _, parts in rows], object)}
     has_choices = "choices" in names
     # All rows of a batch need the same number of choices; use that of the first.
     num_parts = max(len(rows[0][1]), 3) if has_choices else len(names)
     for number, parts in rows:
-        if len(names) > 1 and len(parts) != num_parts:
+        if len(parts) != num_parts:
             shape = "a text and its choices, the same number in all lines" if has_choices else "two texts"
             raise ValueError(
                 f"{path} line {number} has {len(parts) - 1} tabs, but needs {num_parts - 1}: {shape}, with tabs between"
             )
-    if len(names) == 1:
-        columns = [[b"\t".join(parts) for _, parts in rows]]
-    else:
-        columns = [[parts[0] for _, parts in rows], [parts[1:] if has_choices else parts[1] for _, parts in rows]]
-    return {name: np.array(column, object) for name, column in zip(names, columns, strict=True)}
+    firsts = [parts[0] for _, parts in rows]
+    others = [parts[1:] if has_choices else parts[1] for _, parts in rows]
+    return {names[0]: np.array(firsts, object), names[1]: np.array(others, object)}

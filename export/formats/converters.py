@@ -10,20 +10,17 @@ import os
 import re
 import sys
 
-OPSET = 17
+_OPSET = 17
 # Start of the last line of the output if a format lacks operations.
 UNKNOWN = "no operation for "
 
 
-def to_onnx(saved_model, signature, output, quantize):
-    """Writes an ONNX file.
+def convert(name, saved_model, signature, output, quantize):
+    """Converts a signature of a SavedModel to "onnx" or "litert". All arguments are str; quantize may be empty."""
+    {"onnx": _to_onnx, "litert": _to_litert}[name](saved_model, signature, output, quantize)
 
-    Args:
-        saved_model: str; path of the SavedModel.
-        signature: str; the name of its signature.
-        output: str; the file to write.
-        quantize: whether to write weights in 8 bits; each dense layer and each embedding has its own scale.
-    """
+
+def _to_onnx(saved_model, signature, output, quantize):
     import onnx
     import tensorflow as tf
     import tf2onnx
@@ -31,7 +28,7 @@ def to_onnx(saved_model, signature, output, quantize):
     loaded = tf.saved_model.load(saved_model)
     call = loaded.signatures[signature]
     features = dict(call.structured_input_signature[1])
-    model, _ = tf2onnx.convert.from_function(tf.function(lambda inputs: call(**inputs)), [features], opset=OPSET)
+    model, _ = tf2onnx.convert.from_function(tf.function(lambda inputs: call(**inputs)), [features], opset=_OPSET)
     # tf2onnx copies unknown operations into the file.
     unknown = sorted({node.op_type for node in model.graph.node if not onnx.defs.has(node.op_type, node.domain)})
     if unknown:
@@ -42,11 +39,11 @@ def to_onnx(saved_model, signature, output, quantize):
     if quantize:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
+        # Each dense layer and each embedding has its own scale.
         quantize_dynamic(plain, output, op_types_to_quantize=["MatMul", "Gather"], weight_type=QuantType.QInt8)
 
 
-def to_litert(saved_model, signature, output, quantize):
-    """Writes a LiteRT file; see `to_onnx` for the arguments."""
+def _to_litert(saved_model, signature, output, quantize):
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(saved_model, signature_keys=[signature])
@@ -60,17 +57,6 @@ def to_litert(saved_model, signature, output, quantize):
         raise
     with open(output, "wb") as file:
         file.write(content)
-
-
-def convert(name, saved_model, signature, output, quantize):
-    """Converts a SavedModel.
-
-    Args:
-        name: "onnx" or "litert".
-        saved_model, signature, output: see `to_onnx`.
-        quantize: str; "int8", or empty.
-    """
-    {"onnx": to_onnx, "litert": to_litert}[name](saved_model, signature, output, bool(quantize))
 
 
 if __name__ == "__main__":

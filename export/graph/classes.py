@@ -17,9 +17,6 @@ class ClassModel(TextModel):
             "probabilities" float32 [B, C].
         regression: "value" float32 [B].
         multi_label: "labels"; "probabilities", independent of each other; "applies" bool [B, C], true from 0.5.
-
-    Args:
-        network, tokenizer, settings: see `TextModel`; settings has is_pair, and labels unless the task is regression.
     """
 
     @property
@@ -49,9 +46,6 @@ class ChoiceModel(TextModel):
 
     Inputs: "text" string [B]; "choices" string [B, K], two or more. Outputs: "index" int32 [B], the best choice from 0;
     "probabilities" float32 [B, K]. "is_cut" is true if the text or any of its choices was cut.
-
-    Args:
-        network, tokenizer, settings: see `TextModel`.
     """
 
     inputs = {"text": [None], "choices": [None, None]}

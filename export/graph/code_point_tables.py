@@ -4,27 +4,19 @@ The tables come from Python's own functions. They agree with `data_prep.text.tok
 the Unicode version of this Python.
 """
 
-import dataclasses
 import functools
 import sys
 import unicodedata
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from bert_keras.data_prep.text.characters import (
-    CJK_IDEOGRAPHS,
-    is_cjk_ideograph,
-    is_control,
-    is_dropped_mark,
-    is_punctuation,
-    is_whitespace,
-)
+from bert_keras.data_prep.text import characters
 
 PAGE_BITS = 7
 _NUM_CODE_POINTS = sys.maxunicode + 1
 
-# Kinds of characters in normalised text: the low two bits of a packed character.
+# Kinds of characters in normalised text: the low two bits of a packed character, `(code point << 2) + kind`.
 IN_WORD, SPACE, ALONE, MARK = range(4)
 NUM_KIND_BITS = 2
 
@@ -38,47 +30,23 @@ REORDERS = 1 << 28
 PASSED_OVER, CASED, UNCASED = range(3)
 
 
-@dataclasses.dataclass(frozen=True)
-class PagedTable:
+class PagedTable(NamedTuple):
     """A number for each code point; equal pages are stored once.
 
-    The number of code point c is `rows[pages[c >> PAGE_BITS] + (c & (1 << PAGE_BITS) - 1)]`.
-
-    Attributes:
-        pages: int32 [8704], the start of each page in `rows`.
-        rows: int32 [R].
+    The number of code point c is `rows[pages[c >> PAGE_BITS] + (c & (1 << PAGE_BITS) - 1)]`; all are int32.
     """
 
     pages: np.ndarray
     rows: np.ndarray
 
-    @classmethod
-    def of(cls, numbers: np.ndarray) -> "PagedTable":
-        """Makes a table from int [1114112]; the numbers must fit into int32."""
-        rows, places = np.unique(numbers.reshape(-1, 1 << PAGE_BITS), axis=0, return_inverse=True)
-        return cls((places.ravel() << PAGE_BITS).astype(np.int32), rows.ravel().astype(np.int32))
-
-
-@dataclasses.dataclass(frozen=True)
-class CharacterMap:
-    """The result of cleaning, lower-casing and decomposing each code point c.
-
-    A packed character is `(code point << NUM_KIND_BITS) + kind`; the kind is IN_WORD, SPACE, ALONE or MARK.
-
-    Attributes:
-        table: entry < EXPANDS: c becomes the packed character `(c << NUM_KIND_BITS) + entry`. entry >= EXPANDS:
-            `entry - EXPANDS` is `(start << NUM_LENGTH_BITS) + length`; c becomes `expansions[start : start + length]`.
-            entry >= REORDERS: use the map that keeps marks, and put them into canonical order.
-        expansions: int32 [E], packed characters.
-    """
-
-    table: PagedTable
-    expansions: np.ndarray
-
 
 @functools.cache
-def character_map(do_lower_case: bool, strip_accents: bool, keep_marks: bool = False) -> CharacterMap:
-    """Returns the map that normalises each code point.
+def character_map(do_lower_case: bool, strip_accents: bool, keep_marks: bool = False) -> tuple[PagedTable, np.ndarray]:
+    """Returns the result of cleaning, lower-casing and decomposing each code point c: a table, and its expansions.
+
+    An entry < EXPANDS: c becomes the packed character `(c << NUM_KIND_BITS) + entry`. An entry >= EXPANDS: `entry -
+    EXPANDS` is `(start << NUM_LENGTH_BITS) + length`, and c becomes the packed characters `expansions[start : start +
+    length]`, int32. An entry >= REORDERS: use the map that keeps marks, and put them into canonical order.
 
     The map lower-cases a capital sigma to the non-final form. With keep_marks, which needs strip_accents, dropped marks
     stay in the result as MARK. They are needed to put the kept marks into canonical order.
@@ -86,61 +54,55 @@ def character_map(do_lower_case: bool, strip_accents: bool, keep_marks: bool = F
     numbers = np.zeros(_NUM_CODE_POINTS, np.int64)
     expansions = []
     for char in _special_characters():
-        normalised = _normalize(char, do_lower_case, strip_accents)
-        kinds = [_kind_of(part, char, strip_accents) for part in normalised]
-        packed = [
-            (ord(part) << NUM_KIND_BITS) + kind
-            for part, kind in zip(normalised, kinds, strict=True)
-            if keep_marks or kind != MARK
-        ]
-        if len(packed) == 1:
+        parts = [(part, _kind_of(part, char, strip_accents)) for part in _normalize(char, do_lower_case, strip_accents)]
+        parts = [(part, kind) for part, kind in parts if keep_marks or kind != MARK]
+        packed = [(ord(part) << NUM_KIND_BITS) + kind for part, kind in parts]
+        if strip_accents and not keep_marks and any(unicodedata.combining(part) for part, _ in parts):
+            number = REORDERS
+        elif len(packed) == 1:
             number = packed[0] - (ord(char) << NUM_KIND_BITS)
         else:
             number = EXPANDS + (len(expansions) << NUM_LENGTH_BITS) + len(packed)
             expansions += packed
-        if (
-            strip_accents
-            and not keep_marks
-            and any(unicodedata.combining(chr(part >> NUM_KIND_BITS)) for part in packed)
-        ):
-            number = REORDERS
         numbers[ord(char)] = number
-    return CharacterMap(PagedTable.of(numbers), np.array(expansions, np.int32))
+    return _paged(numbers), np.array(expansions, np.int32)
 
 
-@functools.cache
-def sigma_contexts() -> PagedTable:
-    """Returns the effect of each code point on a neighbouring capital sigma: PASSED_OVER, CASED or UNCASED.
+def sigma_context(char: str) -> int:
+    """Returns the effect of a character on a neighbouring capital sigma in `str.lower`: PASSED_OVER, CASED or UNCASED.
 
-    The effect is that of `str.lower`. Characters that cleaning removes are PASSED_OVER.
+    Characters that cleaning removes are PASSED_OVER.
     """
-
-    def context(char):
-        if is_removed(char):
-            return PASSED_OVER
-        if f"{char}Σ".lower()[-1] == "ς":
-            return CASED
-        return PASSED_OVER if f"A{char}Σ".lower()[-1] == "ς" else UNCASED
-
-    return table_of(context, UNCASED)
+    if is_removed(char):
+        return PASSED_OVER
+    if f"{char}Σ".lower()[-1] == "ς":
+        return CASED
+    return PASSED_OVER if f"A{char}Σ".lower()[-1] == "ς" else UNCASED
 
 
 @functools.cache
-def combining_classes() -> PagedTable:
-    """Returns the canonical combining class of each code point."""
-    return table_of(unicodedata.combining, 0)
+def table_of(number_of, default=0) -> PagedTable:
+    """Tabulates a function of characters; unassigned, private and surrogate code points get the default."""
+    numbers = np.full(_NUM_CODE_POINTS, default, np.int64)
+    for char in _special_characters():
+        numbers[ord(char)] = number_of(char)
+    return _paged(numbers)
+
+
+def is_removed(char: str) -> bool:
+    """Returns whether cleaning text removes a character."""
+    return char == "\ufffd" or characters.is_control(char)
+
+
+def _paged(numbers):
+    rows, places = np.unique(numbers.reshape(-1, 1 << PAGE_BITS), axis=0, return_inverse=True)
+    return PagedTable((places.ravel() << PAGE_BITS).astype(np.int32), rows.ravel().astype(np.int32))
 
 
 @functools.cache
-def dropped_marks() -> PagedTable:
-    """Returns 1 for each code point that accent stripping drops, and 0 for others."""
-    return table_of(is_dropped_mark, 0)
-
-
-@functools.cache
-def _special_characters() -> str:
+def _special_characters():
     """Returns all characters except unassigned, private and surrogate ones, which are always parts of words."""
-    ideographs = {chr(code) for first, last in CJK_IDEOGRAPHS for code in range(first, last + 1)}
+    ideographs = {chr(code) for first, last in characters.CJK_IDEOGRAPHS for code in range(first, last + 1)}
     return "".join(
         char
         for char in map(chr, range(_NUM_CODE_POINTS))
@@ -148,36 +110,19 @@ def _special_characters() -> str:
     )
 
 
-def table_of(number_of: Callable[[str], int], default: int) -> PagedTable:
-    """Tabulates a function of characters; unassigned, private and surrogate code points get the default."""
-    numbers = np.full(_NUM_CODE_POINTS, default, np.int64)
-    for char in _special_characters():
-        numbers[ord(char)] = number_of(char)
-    return PagedTable.of(numbers)
-
-
-def _is_movable(packed: int) -> bool:
-    return unicodedata.combining(chr(packed >> NUM_KIND_BITS)) != 0
-
-
-def is_removed(char: str) -> bool:
-    """Returns whether cleaning text removes a character."""
-    return char == "\ufffd" or is_control(char)
-
-
-def _normalize(char: str, do_lower_case: bool, strip_accents: bool) -> str:
+def _normalize(char, do_lower_case, strip_accents):
     if is_removed(char):
         return ""
-    if is_whitespace(char):
+    if characters.is_whitespace(char):
         return char
     if do_lower_case:
         char = char.lower()
     return unicodedata.normalize("NFD", char) if strip_accents else char
 
 
-def _kind_of(part: str, char: str, strip_accents: bool) -> int:
+def _kind_of(part, char, strip_accents):
     if part.isspace():
         return SPACE
-    if strip_accents and is_dropped_mark(part):
+    if strip_accents and characters.is_dropped_mark(part):
         return MARK
-    return ALONE if is_punctuation(part) or is_cjk_ideograph(char) else IN_WORD
+    return ALONE if characters.is_punctuation(part) or characters.is_cjk_ideograph(char) else IN_WORD

@@ -1,68 +1,53 @@
 """Cleans, lower-cases and decomposes text with TensorFlow operations on arrays of code points."""
 
+import unicodedata
+
 import tensorflow as tf
 
-from bert_keras.export.graph.code_point_tables import (
-    CASED,
-    EXPANDS,
-    MARK,
-    NUM_KIND_BITS,
-    NUM_LENGTH_BITS,
-    PAGE_BITS,
-    PASSED_OVER,
-    REORDERS,
-    UNCASED,
-    PagedTable,
-    character_map,
-    combining_classes,
-    dropped_marks,
-    sigma_contexts,
-)
+from bert_keras.data_prep.text.characters import is_dropped_mark
+from bert_keras.export.graph import code_point_tables as tables
 
 _SIGMA = ord("Σ")
-_FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << NUM_KIND_BITS
+_FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << tables.NUM_KIND_BITS
 
 
 class Normalizer:
     """Cleans, lower-cases and decomposes arrays of code points, which must end with a line feed.
 
-    Args:
-        do_lower_case: whether to lower-case, with the final-sigma rule of `str.lower`.
-        strip_accents: whether to decompose characters (NFD) and drop their marks (category Mn).
+    do_lower_case applies the final-sigma rule of `str.lower`; strip_accents decomposes characters (NFD) and drops their
+    marks (category Mn).
     """
 
-    def __init__(self, do_lower_case: bool, strip_accents: bool):
+    def __init__(self, do_lower_case, strip_accents):
         self._strip_accents = strip_accents
-        self._map = _Map(character_map(do_lower_case, strip_accents))
-        self._sigma_contexts = Table(sigma_contexts()) if do_lower_case else None
+        self._map = _Map(*tables.character_map(do_lower_case, strip_accents))
+        self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if do_lower_case else None
         if strip_accents:
-            self._map_with_marks = _Map(character_map(do_lower_case, strip_accents, keep_marks=True))
-            self._combining_classes = Table(combining_classes())
-            self._dropped_marks = Table(dropped_marks())
+            self._map_with_marks = _Map(*tables.character_map(do_lower_case, strip_accents, keep_marks=True))
+            self._combining_classes = Table(tables.table_of(unicodedata.combining))
+            self._dropped_marks = Table(tables.table_of(is_dropped_mark))
 
-    def normalize(self, codes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the normalised characters of code points, and their sources.
+    def normalize(self, codes):
+        """Returns the packed characters (see `character_map`) of codes, int32 [N], and the source of each, int32 [M].
 
-        Args:
-            codes: int32 [N].
-
-        Returns:
-            packed characters (see `CharacterMap`), int32 [M]; the index in codes of each, int32 [M], never decreasing.
+        The sources are indices in codes that never decrease.
         """
         entries = self._entries(self._map, codes)
         highest = tf.reduce_max(entries)
 
         def one_each():
-            return codes * (1 << NUM_KIND_BITS) + entries, tf.range(tf.size(codes))
+            return codes * (1 << tables.NUM_KIND_BITS) + entries, tf.range(tf.size(codes))
 
         def some_or_none_each():
             if not self._strip_accents:
                 return self._map.expand(codes, entries)
-            return tf.cond(highest < REORDERS, lambda: self._map.expand(codes, entries), lambda: self._reorder(codes))
+            return tf.cond(
+                highest < tables.REORDERS, lambda: self._map.expand(codes, entries), lambda: self._reorder(codes)
+            )
 
-        return tf.cond(highest < EXPANDS, one_each, some_or_none_each)
+        return tf.cond(highest < tables.EXPANDS, one_each, some_or_none_each)
 
-    def behind_marks(self, codes: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    def behind_marks(self, codes, ends):
         """Returns ends, int32 [P], moved behind the dropped marks that follow them in codes, int32 [N]."""
         if not self._strip_accents:
             return ends
@@ -85,63 +70,63 @@ class Normalizer:
     def _final_sigma_steps(self, codes):
         """Returns the steps to add to entries so that word-final sigmas become ς, as in `str.lower`."""
         contexts = self._sigma_contexts.look_up(codes)
-        counts = contexts != PASSED_OVER
-        counted = tf.concat([[UNCASED], tf.boolean_mask(contexts, counts), [UNCASED]], 0)
+        counts = contexts != tables.PASSED_OVER
+        counted = tf.concat([[tables.UNCASED], tf.boolean_mask(contexts, counts), [tables.UNCASED]], 0)
         sigmas = tf.where(codes == _SIGMA)
         ranks = tf.gather(tf.cumsum(tf.cast(counts, tf.int32), exclusive=True), sigmas[:, 0])
-        is_final = (tf.gather(counted, ranks) == CASED) & (tf.gather(counted, ranks + 2) != CASED)
+        is_final = (tf.gather(counted, ranks) == tables.CASED) & (tf.gather(counted, ranks + 2) != tables.CASED)
         steps = tf.where(is_final, _FINAL_SIGMA_STEP, 0)
         return tf.scatter_nd(sigmas, steps, tf.shape(codes, tf.int64))
 
     def _reorder(self, codes):
         """Expands with all marks, sorts marks into canonical order and drops MARKs; sources keep their order."""
         characters, sources = self._map_with_marks.expand(codes, self._entries(self._map_with_marks, codes))
-        classes = tf.cast(self._combining_classes.look_up(without_low_bits(characters, NUM_KIND_BITS)), tf.int64)
+        classes = tf.cast(self._combining_classes.look_up(without_low_bits(characters, tables.NUM_KIND_BITS)), tf.int64)
         runs = tf.cumsum(tf.cast(classes == 0, tf.int64))
         characters = tf.gather(characters, tf.argsort(runs * 256 + classes, stable=True))
-        index = tf.where(low_bits(characters, NUM_KIND_BITS) != MARK)[:, 0]
+        index = tf.where(low_bits(characters, tables.NUM_KIND_BITS) != tables.MARK)[:, 0]
         return tf.gather(characters, index), tf.gather(sources, index)
 
 
 class Table:
     """A `PagedTable` as constants."""
 
-    def __init__(self, table: PagedTable):
+    def __init__(self, table):
         self._pages, self._rows = tf.constant(table.pages), tf.constant(table.rows)
 
-    def look_up(self, codes: tf.Tensor) -> tf.Tensor:
+    def look_up(self, codes):
         """Returns the number of each code point, int32 of the shape of codes."""
-        pages = tf.gather(self._pages, without_low_bits(codes, PAGE_BITS))
-        return tf.gather(self._rows, pages + low_bits(codes, PAGE_BITS))
+        pages = tf.gather(self._pages, without_low_bits(codes, tables.PAGE_BITS))
+        return tf.gather(self._rows, pages + low_bits(codes, tables.PAGE_BITS))
 
 
 class _Map(Table):
-    """A `CharacterMap` as constants."""
+    """The result of `character_map` as constants."""
 
-    def __init__(self, characters):
-        super().__init__(characters.table)
-        self._expansions = tf.constant(characters.expansions)
+    def __init__(self, table, expansions):
+        super().__init__(table)
+        self._expansions = tf.constant(expansions)
 
     def expand(self, codes, entries):
         """Returns packed characters, int32 [M], and the index of the code point of each, int32 [M]."""
-        several = entries >= EXPANDS
-        places = entries - EXPANDS
-        lengths = tf.where(several, low_bits(places, NUM_LENGTH_BITS), 1)
+        several = entries >= tables.EXPANDS
+        places = entries - tables.EXPANDS
+        lengths = tf.where(several, low_bits(places, tables.NUM_LENGTH_BITS), 1)
         sources = tf.repeat(tf.range(tf.size(codes)), lengths)
-        characters = tf.gather(codes * (1 << NUM_KIND_BITS) + entries, sources)
+        characters = tf.gather(codes * (1 << tables.NUM_KIND_BITS) + entries, sources)
         index = tf.where(tf.gather(several, sources))
         of = tf.gather(sources, index[:, 0])
         first_index = tf.gather(tf.cumsum(lengths, exclusive=True), of)
-        start = tf.gather(without_low_bits(places, NUM_LENGTH_BITS), of)
+        start = tf.gather(without_low_bits(places, tables.NUM_LENGTH_BITS), of)
         expanded = tf.gather(self._expansions, start + tf.cast(index[:, 0], tf.int32) - first_index)
         return tf.tensor_scatter_nd_update(characters, index, expanded), sources
 
 
-def low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
+def low_bits(numbers, num_bits):
     """Returns the low bits of numbers, int32."""
     return tf.bitwise.bitwise_and(numbers, (1 << num_bits) - 1)
 
 
-def without_low_bits(numbers: tf.Tensor, num_bits: int) -> tf.Tensor:
+def without_low_bits(numbers, num_bits):
     """Returns numbers without their low bits, shifted right, int32."""
     return tf.bitwise.right_shift(numbers, num_bits)

@@ -6,16 +6,15 @@ Axes: B batch, T tokens, n candidates for the start and for the end of an answer
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.squad_answers import NO_ANSWER
-from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
-from bert_keras.export.graph.tokenization import GraphTokenizer, code_points, cut_out
+from bert_keras.export.graph.tokenization import code_points, cut_out
 
 
 class SpanModel(TextModel):
     """Finds the answers to questions in texts, like `QuestionAnswerer` for texts that fit into one window.
 
     Inputs: "question" and "context", string [B]. The model cuts a question to max_query_length tokens, and the context
-    to the remaining room.
+    to the remaining room. It ignores the setting answer_text.
 
     Outputs:
         "answer": string [B], a substring of the context; "" for no answer.
@@ -23,18 +22,11 @@ class SpanModel(TextModel):
         "score": float32 [B], start logit + end logit; for no answer those of [CLS] (0 if the model always answers).
         "null_odds": float32 [B], [CLS] score - best span score (1000000 without a span; 0 if the model always answers).
         "is_impossible": bool [B], true for no answer.
-
-    Args:
-        network, tokenizer, settings: see `TextModel`; settings is the task.json of run_squad.py. The model ignores its
-            answer_text.
-
-    Raises:
-        ValueError: max_seq_length leaves no room for a context; or see `TextModel`.
     """
 
     inputs = {"question": [None], "context": [None]}
 
-    def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: dict):
+    def __init__(self, network, tokenizer, settings):
         super().__init__(network, tokenizer, settings)
         if self.max_seq_length <= settings["max_query_length"] + 3:
             raise ValueError(

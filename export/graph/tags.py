@@ -5,9 +5,8 @@ Axes: B batch, T tokens, C tags, W words.
 
 import tensorflow as tf
 
-from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.text_model import TextModel
-from bert_keras.export.graph.tokenization import GraphTokenizer, code_points, cut_out
+from bert_keras.export.graph.tokenization import code_points, cut_out
 from bert_keras.export.graph.words import WordSplitter
 
 
@@ -19,12 +18,9 @@ class TagModel(TextModel):
     Outputs, with the padding at the end of rows in brackets: "words" string [B, W] (""), substrings of the text; "tags"
     string [B, W] (""); "probabilities" float32 [B, W] of the tags (0); "starts", "ends" int32 [B, W] (-1), positions in
     characters of the decoded text; "num_words" int32 [B].
-
-    Args:
-        network, tokenizer, settings: see `TextModel`; settings has the labels.
     """
 
-    def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: dict):
+    def __init__(self, network, tokenizer, settings):
         super().__init__(network, tokenizer, settings)
         self._splitter = WordSplitter()
         self._room = self.max_seq_length - 2

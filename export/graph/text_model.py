@@ -4,30 +4,17 @@ import types
 
 import tensorflow as tf
 
-from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.export.graph.tokenization import GraphTokenizer
-
 
 class TextModel(tf.Module):
-    """Tokenizer, network and interpretation of the scores as one function of text.
+    """An IdsNetwork, a GraphTokenizer and the interpretation of the scores as one function of text.
 
-    Args:
-        network: the IdsNetwork of the task.
-        tokenizer: GraphTokenizer of the model's vocabulary.
-        settings: dict; the task.json of the model.
-
-    Attributes:
-        network, tokenizer, settings: as given.
-        max_seq_length: int; maximum number of tokens of a sequence. The model cuts longer sequences.
-
-    Raises:
-        ValueError: the model has fewer positions than max_seq_length.
+    settings is the task.json of the model, which cuts texts to max_seq_length tokens.
     """
 
     # Name -> shape of each text; the first axis is B.
     inputs = {"text": [None]}
 
-    def __init__(self, network: IdsNetwork, tokenizer: GraphTokenizer, settings: dict):
+    def __init__(self, network, tokenizer, settings):
         super().__init__(name="text_model")
         self.network = network
         self.tokenizer = tokenizer
@@ -41,32 +28,22 @@ class TextModel(tf.Module):
             )
 
     @property
-    def text_signature(self) -> dict[str, tf.TensorSpec]:
+    def text_signature(self):
         """The string `tf.TensorSpec` of each text by name."""
         return {name: tf.TensorSpec(shape, tf.string, name) for name, shape in self.inputs.items()}
 
-    def answer(self, texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Answers a batch of texts, in a graph or eagerly.
+    def answer(self, texts):
+        """Answers a batch of texts that match `text_signature`, in a graph or eagerly. The batch may be empty.
 
-        The model drops bytes that are not UTF-8. An empty text becomes [CLS] [SEP].
-
-        Args:
-            texts: dict that matches `text_signature`; the batch may be empty.
-
-        Returns:
-            dict of tensors with the batch as first axis: the outputs of the class, and "is_cut" bool [B], true if the
-            model ignored a part of the text.
-
-        Raises:
-            tf.errors.InvalidArgumentError: the texts have different numbers of rows.
+        The model drops bytes that are not UTF-8. An empty text becomes [CLS] [SEP]. Returns a dict of the outputs of
+        the class, and "is_cut" bool [B], true if the model ignored a part of the text.
         """
         texts = {name: tf.convert_to_tensor(texts[name], tf.string) for name in self.inputs}
         first, *others = texts
+        num_rows = tf.shape(texts[first])[0]
         checks = [
             tf.debugging.assert_equal(
-                tf.shape(texts[first])[0],
-                tf.shape(texts[other])[0],
-                f"{first} and {other} need the same number of rows",
+                num_rows, tf.shape(texts[other])[0], f"{first} and {other} need the same number of rows"
             )
             for other in others
         ]

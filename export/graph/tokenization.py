@@ -29,24 +29,11 @@ class GraphTokenizer(tf.Module):
     Every text gets the same ids as from `FullTokenizer`. Text is UTF-8; the tokenizer drops invalid bytes. A SavedModel
     with this tokenizer needs `import tensorflow_text` when you load it, but not this project.
 
-    Args:
-        vocab_file: one token a line, read by `load_vocab`.
-        do_lower_case: whether to lower-case; must match the training of the model.
-        strip_accents: see `BasicTokenizer`.
-
-    Attributes:
-        vocab_file: `tf.saved_model.Asset`: a copy of the file for readers of a SavedModel. The graph does not use it,
-            because it holds the automaton of the vocabulary.
-        mask_id: id of [MASK]; None if the vocabulary lacks it.
-        num_tokens: number of ids.
-        unk_id: int; id of an unknown word.
-
-    Raises:
-        FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`), lacks [UNK], or has a token
-            that is too long for the automaton.
+    The arguments are those of `FullTokenizer`. Raises ValueError if the vocabulary lacks [UNK], or has a token that is
+    too long for the automaton of tensorflow-text.
     """
 
-    def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True, strip_accents: bool | None = None):
+    def __init__(self, vocab_file, do_lower_case=True, strip_accents=None):
         super().__init__()
         name = os.fspath(vocab_file)
         vocab = load_vocab(name)
@@ -55,71 +42,45 @@ class GraphTokenizer(tf.Module):
         self.unk_id = vocab[_UNKNOWN]
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
         self._do_lower_case = do_lower_case
-        self.mask_id = vocab.get(_MASK)
+        self.mask_id = vocab.get(_MASK)  # None if the vocabulary lacks it
         self.num_tokens = max(vocab.values()) + 1
         with tf.device(_DEVICE):
             names = {id_: token for token, id_ in vocab.items()}
             # If the file has a token twice, the first of its ids has no token.
             self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
+            # A copy for readers of a SavedModel; the graph uses the automaton of the vocabulary.
             self.vocab_file = tf.saved_model.Asset(name)
             self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
             self._wordpiece = _Wordpiece(vocab, name)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of `FullTokenizer.encode`.
-
-        Args:
-            texts: string [B].
-
-        Returns:
-            int32 [B, (tokens)].
-        """
+    def tokenize(self, texts):
+        """Returns the ids of `FullTokenizer.encode`, int32 [B, (tokens)], of texts, string [B]."""
         with tf.device(_DEVICE):
             return self._tokenize(texts, with_offsets=False)[0]
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
-    def tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the ids and positions of the tokens of `FullTokenizer.tokenize_with_offsets`.
+    def tokenize_with_offsets(self, texts):
+        """Returns the ids, starts and ends of `FullTokenizer.tokenize_with_offsets`, int32 [B, (tokens)].
 
-        Args:
-            texts: string [B].
-
-        Returns:
-            ids, starts and ends, int32 [B, (tokens)]; positions count characters of the decoded text.
+        The positions count characters of the decoded text.
         """
         with tf.device(_DEVICE):
             return self._tokenize(texts, with_offsets=True)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
-    def split_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the words of `BasicTokenizer.tokenize`.
-
-        Args:
-            texts: string [B].
-
-        Returns:
-            string [B, (words)].
-        """
+    def split_words(self, texts):
+        """Returns the words of `BasicTokenizer.tokenize`, string [B, (words)]."""
         with tf.device(_DEVICE):
             codes, row_splits = code_points(texts)
             words, starts, sources = self._split(codes)
             splits = tf.searchsorted(starts, tf.searchsorted(sources, row_splits))
             return tf.RaggedTensor.from_row_splits(_encode(words), splits, validate=False)
 
-    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of texts, with each literal [MASK] as the mask token.
+    def tokenize_with_masks(self, texts):
+        """Returns the ids of texts, int32 [B, (tokens)], with each literal [MASK] as the mask token.
 
         Differs from the original BERT, whose tokenizer splits [MASK] in a text into a bracket, a word and a bracket.
-
-        Args:
-            texts: string [B].
-
-        Returns:
-            int32 [B, (tokens)].
-
-        Raises:
-            ValueError: the vocabulary lacks [MASK].
         """
         if self.mask_id is None:
             raise ValueError("the vocabulary lacks [MASK]; give that of a model that was pre-trained to fill masks")
@@ -132,26 +93,16 @@ class GraphTokenizer(tf.Module):
             ids = tf.concat([self.tokenize(parts.flat_values), _repeat(self.mask_id, num_masks)], axis=1)
             return parts.with_values(ids).merge_dims(1, 2)
 
-    def tokens_of(self, ids: tf.Tensor) -> tf.Tensor:
+    def tokens_of(self, ids):
         """Returns the vocabulary tokens of ids, string of the shape of ids."""
         with tf.device(_DEVICE):
             return tf.gather(self._tokens, ids)
 
-    def pack(
-        self, ids_a: tf.RaggedTensor, ids_b: tf.RaggedTensor | None, max_seq_length: int
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    def pack(self, ids_a, ids_b, max_seq_length):
         """Joins ids to model inputs like `encode_pair`: [CLS] A [SEP] (B [SEP]), cut and padded with 0.
 
-        Args:
-            ids_a, ids_b: int32 [B, (tokens)] of the first and second texts; ids_b None: no second texts.
-            max_seq_length: maximum number of tokens, including [CLS] and [SEP].
-
-        Returns:
-            input_ids, input_mask, segment_ids int32 [B, T]; is_cut bool [B]. T is the length of the longest row, or 2
-            for an empty batch.
-
-        Raises:
-            ValueError: the vocabulary lacks [CLS] or [SEP], or max_seq_length is below 5.
+        ids_b is None without second texts. Returns input_ids, input_mask and segment_ids, int32 [B, T], and is_cut,
+        bool [B]. T is the length of the longest row, or 2 for an empty batch.
         """
         if None in (self._cls_id, self._sep_id):
             raise ValueError("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
@@ -191,7 +142,8 @@ class GraphTokenizer(tf.Module):
         return tf.cond(tf.reduce_all(is_plain), lambda: self._tokenize_plain(texts, with_offsets), mixed)
 
     def _tokenize_plain(self, texts, with_offsets):
-        ids, starts, ends = self._wordpiece.split_plain_text(tf.strings.lower(texts) if self._do_lower_case else texts)
+        texts = tf.strings.lower(texts) if self._do_lower_case else texts
+        ids, starts, ends = self._wordpiece.of_plain_text.tokenize_with_offsets(texts)
         if not with_offsets:
             return (ids,)
         return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
@@ -238,15 +190,11 @@ class _Wordpiece:
             tokens, **arguments, no_pretokenization=True, max_bytes_per_word=4 * _MAX_CHARS
         )
         # It rejects a vocabulary without any word of letters. The added word cannot occur in plain text.
-        self._of_plain_text = tensorflow_text.FastWordpieceTokenizer(
+        self.of_plain_text = tensorflow_text.FastWordpieceTokenizer(
             [*tokens, "é" * 128], **arguments, max_bytes_per_word=_MAX_CHARS
         )
         self._unknown_id = vocab[_UNKNOWN]
         self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
-
-    def split_plain_text(self, texts):
-        """Returns ids, starts and ends [B, (tokens)] of plain texts."""
-        return self._of_plain_text.tokenize_with_offsets(texts)
 
     def split_words(self, words):
         """Returns the ids of words [W, (characters)], int32 [P], and the row splits of the words, int64 [W + 1]."""
@@ -264,7 +212,7 @@ class _Wordpiece:
         return tf.tensor_scatter_nd_update(lengths, unknown, tf.gather(word_lengths, words))
 
 
-def code_points(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def code_points(texts):
     """Returns the code points of all texts, int32 [N], and the row splits of the texts, int32 [B + 1].
 
     Each text ends with an additional line feed, which separates it from the next one. Invalid UTF-8 is dropped.
@@ -273,8 +221,8 @@ def code_points(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return decoded.flat_values, tf.cast(decoded.row_splits, tf.int32)
 
 
-def cut_out(codes: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Returns the substring of codes from each start to before each end, string [S]; starts and ends are int32 [S]."""
+def cut_out(codes, starts, ends):
+    """Returns the substring of codes from each start to before each end, string [S]."""
     spans = tf.ragged.range(starts, ends, row_splits_dtype=tf.int64)
     return _encode(spans.with_flat_values(tf.gather(codes, spans.flat_values)))
 

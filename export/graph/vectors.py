@@ -4,27 +4,13 @@ import tensorflow as tf
 
 from bert_keras.export.graph.text_model import TextModel
 
-POOLINGS = ("cls", "mean", "max")
-
 
 class VectorModel(TextModel):
     """Computes one vector of one layer for each text, like `FeatureExtractor` with the same pooling.
 
     Input: "text" string [B]. Output: "vector" float32 [B, H], the vector of [CLS], or the mean or maximum over all
-    tokens including [CLS] and [SEP].
-
-    Args:
-        network, tokenizer, settings: see `TextModel`; settings has pooling, one of POOLINGS. The network defines the
-            layer.
-
-    Raises:
-        ValueError: the pooling is unknown; or see `TextModel`.
+    tokens including [CLS] and [SEP]. The network defines the layer.
     """
-
-    def __init__(self, network, tokenizer, settings):
-        super().__init__(network, tokenizer, settings)
-        if settings["pooling"] not in POOLINGS:
-            raise ValueError(f'pooling is "{settings["pooling"]}", but must be one of {", ".join(POOLINGS)}')
 
     def _answer(self, texts):
         features, is_cut = self._pack(self.tokenizer.tokenize(texts["text"]))
@@ -46,20 +32,8 @@ class FillMaskModel(TextModel):
 
     Input: "text" string [B]. Outputs: "tokens" string [B, M, K] as in the vocabulary, the most probable first;
     "probabilities" float32 [B, M, K]; "num_masks" int32 [B]. M is the largest number of masks in a text; other texts
-    are padded with "" and 0. The model ignores masks after max_seq_length; "is_cut" marks cut texts.
-
-    Args:
-        network, tokenizer, settings: see `TextModel`; settings has top_k, which is K.
-
-    Raises:
-        ValueError: the vocabulary lacks [MASK] or has fewer than top_k tokens; or see `TextModel`.
+    are padded with "" and 0. K is the setting top_k. The model ignores masks after max_seq_length.
     """
-
-    def __init__(self, network, tokenizer, settings):
-        super().__init__(network, tokenizer, settings)
-        num_tokens = tokenizer.num_tokens
-        if not 1 <= settings["top_k"] <= num_tokens:
-            raise ValueError(f"top_k is {settings['top_k']}, but must be from 1 to the vocabulary's {num_tokens}")
 
     def _answer(self, texts):
         features, is_cut = self._pack(self.tokenizer.tokenize_with_masks(texts["text"]))

@@ -5,8 +5,6 @@ characters or a single mark; the rules decide whether it belongs to the previous
 Axes: N code points, P parts, W words, B batch.
 """
 
-import functools
-
 import tensorflow as tf
 
 from bert_keras.data_prep.text.characters import is_cjk_ideograph, is_punctuation
@@ -39,16 +37,12 @@ class WordSplitter:
 
     def __init__(self):
         with tf.device(_DEVICE):
-            self._table = Table(_bits_table())
+            self._table = Table(table_of(_bits_of))
 
-    def split(self, codes: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Finds the words of all texts.
+    def split(self, codes, row_splits):
+        """Finds the words in the result of `code_points`.
 
-        Args:
-            codes, row_splits: int32 [N] and [B + 1]; see `code_points`.
-
-        Returns:
-            starts and ends of the words in codes, int32 [W] each; row splits of the texts in the words, int32 [B + 1].
+        Returns the starts and ends of the words in codes, int32 [W], and the row splits of the texts in the words.
         """
         with tf.device(_DEVICE):
             bits = self._table.look_up(codes)
@@ -58,9 +52,8 @@ class WordSplitter:
             return starts, ends, tf.searchsorted(starts, row_splits)
 
 
-@functools.cache
-def _bits_table():
-    return table_of(lambda char: sum(bit for bit, test in _TESTS.items() if test(char)), 0)
+def _bits_of(char):
+    return sum(bit for bit, test in _TESTS.items() if test(char))
 
 
 def _parts(bits):

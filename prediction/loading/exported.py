@@ -32,16 +32,16 @@ def open_exported(folder, format=None) -> Callable:
             f"{folder} is not an export: it has no {EXPORT_FILE}; give a folder that export_model.py wrote"
         )
     paths = _paths_of_formats(folder / EXPORT_FILE)
-    found = [name for name in _OPENERS if name in paths and format in (None, name)]
+    found = [name for name in OPENERS if name in paths and format in (None, name)]
     if not found:
         raise FileNotFoundError(
             f"{folder} has the network as {', '.join(paths) or 'nothing'}, and {format or 'one of these'} is needed: "
-            f"{', '.join(_OPENERS)}; export the model with --format={format or 'saved_model'}"
+            f"{', '.join(OPENERS)}; export the model with --format={format or 'saved_model'}"
         )
     path = folder / paths[found[0]]
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist, but {folder / EXPORT_FILE} names it; take the whole export")
-    opened = _OPENERS[found[0]](path)
+    opened = OPENERS[found[0]](path)
     return opened if found[0] == "saved_model" else _as_operation(opened)
 
 
@@ -137,7 +137,7 @@ def _import_extra(module, extra):
         ) from error
 
 
-_OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert}
+OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert}
 
 
 def _paths_of_formats(file):

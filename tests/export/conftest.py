@@ -1,67 +1,48 @@
-"""Fixtures for the tests of text models: a tokenizer in the graph, and text with difficult characters."""
+"""Fixtures for the tests of text models: a tokenizer in the graph, and a model of each task in both forms."""
 
-import numpy as np
+import functools
+
 import pytest
-from known_models import TOKENS
+from fine_tuned_models import write_fine_tuned
+from known_models import TOKENS, write_model
+from tiny_exports import FINE_TUNED, PRETRAINED, Both, converters_in_this_process
 
-# Real words, and characters that change length, reorder, vanish, join or separate.
-TEXTS = [
-    "Paris is the capital of France.",
-    "he was hungry, so she ate",
-    "  WALKING walked\twalks\n",
-    "Pa\u0301ris \u00e9",
-    "\u0391\u03a3 \u0130stanbul \u00df \ufb01",
-    "\u200bparis\u00ad is\ufeff",
-    "\u4e2dparis\u4e2d",
-    "a" * 201 + " london",
-    "\x00london\ufffd",
-    "\U0001f4a9 is \U0001f468\u200d\U0001f469",
-    "e\u0301\uc548\u302e",
-    "[mask] [CLS] paris [SEP]",
-    "\u2028a\u3000b",
-    "is " * 30,
-    "walk " * 14,
-    "walk " * 15,
-]
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import make_text_model
+from bert_keras.export.graph.tokenization import GraphTokenizer
+from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 
 
 @pytest.fixture
-def converters_in_this_process():
+def in_this_process():
     """Run the converters in the test process, which is faster than in a new process."""
-    from tiny_exports import converters_in_this_process
-
     with converters_in_this_process():
         yield
 
 
 @pytest.fixture(scope="session")
-def texts():
-    """Texts for every task; the last three are too long for 16 tokens, fit exactly, and are just too long."""
-    return list(TEXTS)
-
-
-@pytest.fixture(scope="session")
 def tokenizer(tmp_path_factory):
     """The GraphTokenizer of TOKENS."""
-    from bert_keras.export.graph.tokenization import GraphTokenizer
-
     vocab_file = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     vocab_file.write_text("".join(f"{token}\n" for token in TOKENS))
     return GraphTokenizer(vocab_file)
 
 
 @pytest.fixture(scope="session")
-def ask():
-    """Return a function of a text model and its texts by name, lists of str or bytes, that returns a dict of arrays."""
+def open_task(tmp_path_factory, tokenizer):
+    """Return a function that returns the tiny model of a task in Python and in the graph, a `Both`."""
+    folder = tmp_path_factory.mktemp("models")
 
-    def in_bytes(text):
-        return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    @functools.cache
+    def open_(task):
+        make, settings = (FINE_TUNED | PRETRAINED)[task]
+        if task in FINE_TUNED:
+            predictor = open_model(write_fine_tuned(folder / task, make(), task, **settings))
+        else:
+            path = write_model(folder / "pretrained", make())
+            length = settings["max_seq_length"]
+            predictor = FillMask(path, top_k=3) if task == "fill_mask" else FeatureExtractor(path, [-1], "mean", length)
+        network = IdsNetwork(predictor.model, task)
+        return Both(predictor, make_text_model(network, tokenizer, {"task": task, **settings}))
 
-    def ask(text_model, **texts):
-        import tensorflow as tf
-
-        arrays = {name: np.vectorize(in_bytes, [object])(np.array(rows, object)) for name, rows in texts.items()}
-        answers = text_model.answer({name: tf.constant(rows) for name, rows in arrays.items()})
-        return {name: value.numpy() for name, value in answers.items()}
-
-    return ask
+    return open_

@@ -1,4 +1,4 @@
-"""ONNX and LiteRT files equal the network when they run, or the export fails with an error message."""
+"""Networks, and ONNX and LiteRT files that equal the network when they run, or fail with an error message."""
 
 import logging
 import os
@@ -10,73 +10,86 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from fine_tuned_models import randomise
+from fine_tuned_models import randomise, small_config
 
-from bert_keras.export.checks.agreement import LIMITS, check_agreement, random_features
+from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_features
 from bert_keras.export.formats import converters, ids_formats
+from bert_keras.export.formats.choices import check_formats, check_packages
 from bert_keras.export.formats.ids_formats import write_ids
-from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.export.formats.packages import check_packages
-from bert_keras.export.formats.quantization import check_quantize, in_bfloat16
-from bert_keras.modeling import BertConfig, BertModel, ClassifierModel, PretrainingModel, SquadModel
+from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
+from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.prediction.loading.exported import open_litert, open_onnx
-
-OPENERS = {"onnx": open_onnx, "litert": open_litert}
-
-
-def config(hidden_act="gelu", vocab_size=300, hidden_size=32):
-    return BertConfig(
-        vocab_size=vocab_size,
-        hidden_size=hidden_size,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=2 * hidden_size,
-        max_position_embeddings=20,
-        hidden_act=hidden_act,
-    )
+from bert_keras.prediction.loading.exported import OPENERS
 
 
 @pytest.fixture(scope="module")
 def networks():
+    config = small_config(num_hidden_layers=1)
     return {
+        "fill_mask": IdsNetwork(randomise(PretrainingModel(config)), "fill_mask"),
         # The exact gelu, which converters support as Erf but not as Erfc.
-        "classification": IdsNetwork(randomise(ClassifierModel(config("gelu_erf"), 3)), "classification"),
-        "question_answering": IdsNetwork(randomise(SquadModel(config())), "question_answering"),
-        "fill_mask": IdsNetwork(randomise(PretrainingModel(config())), "fill_mask"),
-        "vectors": IdsNetwork(randomise(BertModel(config("gelu_erf"))), "vectors"),
+        "vectors": IdsNetwork(randomise(BertModel(small_config(hidden_act="gelu_erf"))), "vectors"),
     }
 
 
-@pytest.mark.parametrize("task", ["classification", "question_answering", "fill_mask", "vectors"])
-@pytest.mark.parametrize("name", OPENERS)
-def test_a_file_gives_what_the_network_gives(networks, tmp_path, converters_in_this_process, name, task):
+@pytest.mark.parametrize("layer", [-1, 0, "embeddings"])
+def test_vectors_of_a_layer(layer):
+    bert = randomise(BertModel(small_config()))
+    network = IdsNetwork(bert, "vectors", layer, has_pooler=layer != 0)
+    features = random_features(network, 3, 12)
+    scores, expected = network(features), bert(*features.values())
+    values = expected["embedding_output"] if layer == "embeddings" else expected["all_encoder_layers"][layer]
+    np.testing.assert_allclose(scores["sequence_output"], values, rtol=0, atol=1e-5)
+    if layer == 0:
+        assert set(scores) == set(network.output_names) == {"sequence_output"}
+    else:
+        np.testing.assert_allclose(scores["pooled_output"], expected["pooled_output"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("onnx", "vectors"),
+        ("litert", "fill_mask"),
+        pytest.param("onnx", "fill_mask", marks=pytest.mark.slow),
+        pytest.param("litert", "vectors", marks=pytest.mark.slow),
+    ],
+)
+def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_process, name, task):
     network = networks[task]
-    assert write_ids(name, network, tmp_path / "file").distance < 1e-5
+    assert write_ids(name, network, tmp_path / "file")["distance"] < 1e-5
     run = OPENERS[name](tmp_path / "file")
     assert sorted(run.input_names) == sorted(network.input_names)
-    for num_rows, num_tokens in ((1, 1), (5, 13), (1, 20)):
-        features = random_features(network, num_rows, num_tokens, seed=3)
-        expected, found = network(features), run(features)
-        assert set(found) == set(expected)
-        for output, value in expected.items():
-            assert found[output].dtype == np.float32
-            np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
+    features = random_features(network, 1, 1, seed=3)
+    expected, found = network(features), run(features)
+    assert set(found) == set(expected)
+    for output, value in expected.items():
+        assert found[output].dtype == np.float32
+        np.testing.assert_allclose(found[output], value, rtol=0, atol=1e-5 * np.abs(value).max())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("name", OPENERS)
-def test_weights_of_8_bits_are_smaller_and_close(tmp_path, capfd, name):
-    network = IdsNetwork(randomise(ClassifierModel(config(vocab_size=12000), 3)), "classification")
+def test_weights_of_8_bits_are_smaller_and_close(tmp_path, in_this_process):
+    check_8_bits(tmp_path, "onnx")
+
+
+def check_8_bits(folder, name):
+    model = randomise(ClassifierModel(small_config(num_hidden_layers=1, vocab_size=12000), 3))
+    network = IdsNetwork(model, "classification")
+    agreement = write_ids(name, network, folder / "file", "int8")
+    num_bytes = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
+    assert (folder / "file").stat().st_size < 0.45 * num_bytes
+    assert 0.001 < agreement["distance"] < LIMITS["int8"] / 3
+    assert agreement["largest_difference"] > 1e-4
+
+
+@pytest.mark.slow  # starts processes with TensorFlow
+@pytest.mark.parametrize("name", ["onnx", "litert"])
+def test_a_converter_changes_nothing_in_this_process(tmp_path, capfd, name):
     state = logging.root.manager.disable, warnings.filters[:], dict(os.environ)
-    agreement = write_ids(name, network, tmp_path / "file", "int8")
-    # The converters print a lot, and change settings of their process.
+    check_8_bits(tmp_path, name)
     assert capfd.readouterr().out == ""
     assert (logging.root.manager.disable, warnings.filters[:], dict(os.environ)) == state
-    num_bytes = sum(4 * int(np.prod(weight.shape)) for weight in network.weights.values())
-    assert (tmp_path / "file").stat().st_size < 0.45 * num_bytes
-    assert 0.001 < agreement.distance < LIMITS["int8"] / 3
-    assert agreement.largest_difference > 1e-4
 
 
 class Unknown(tf.Module):
@@ -88,31 +101,39 @@ class Unknown(tf.Module):
         return {"logits": tf.math.erfc(tf.cast(features["input_ids"], tf.float32))}
 
 
-@pytest.fixture
-def saved_model(tmp_path):
-    """Return a function that writes a network as a SavedModel for the converters and returns its path."""
-
-    def save(network):
-        function = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
-        tf.saved_model.save(network, str(tmp_path / "network"), signatures={"ids": function})
-        return str(tmp_path / "network")
-
-    return save
+def convert(name, network, folder):
+    function = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
+    tf.saved_model.save(network, str(folder / "network"), signatures={"ids": function})
+    converters.convert(name, str(folder / "network"), "ids", str(folder / "file"), "")
 
 
-@pytest.mark.parametrize("name", OPENERS)
-def test_a_converter_names_the_operations_that_a_format_lacks(saved_model, tmp_path, name):
+@pytest.mark.parametrize("name", ["onnx", "litert"])
+def test_a_converter_names_the_operations_that_a_format_lacks(tmp_path, name):
     with pytest.raises(SystemExit, match="^no operation for Erfc$"):
-        converters.convert(name, saved_model(Unknown()), "ids", str(tmp_path / "file"), "")
+        convert(name, Unknown(), tmp_path)
 
 
-def test_litert_and_bfloat16_take_no_tagger_with_lstms(saved_model, tmp_path):
-    tagger = randomise(FeatureBasedTagger(config(), 5, units=4))
-    path = saved_model(IdsNetwork(tagger, "token_classification"))
-    with pytest.raises(SystemExit, match="^no operation for TensorListReserve"):
-        converters.convert("litert", path, "ids", str(tmp_path / "file"), "")
+@pytest.fixture(scope="module")
+def tagger():
+    return randomise(FeatureBasedTagger(small_config(num_hidden_layers=1), 5, units=4))
+
+
+def test_a_tagger_with_lstms(tagger):
+    network = IdsNetwork(tagger, "token_classification")
+    features = random_features(network, 3, 9)
+    is_real = features["input_mask"] == 1
+    found, expected = network(features)["logits"][is_real], tagger(features)["logits"][is_real]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     with pytest.raises(ValueError, match=r"^a tagger with LSTMs \(--tagger=bilstm\) cannot be in bfloat16: Keras"):
         in_bfloat16(tagger, None)
+
+
+@pytest.mark.slow  # tf2onnx needs six seconds for the loops
+def test_only_onnx_supports_a_tagger_with_lstms(tmp_path, tagger):
+    network = IdsNetwork(tagger, "token_classification")
+    assert write_ids("onnx", network, tmp_path / "file")["largest_difference"] < 1e-5
+    with pytest.raises(SystemExit, match="^no operation for TensorListReserve"):
+        convert("litert", network, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -144,20 +165,13 @@ def test_a_converter_that_fails(networks, tmp_path, monkeypatch, messages, progr
     assert [path.name for path in tmp_path.iterdir()] == ["converters.py"]
 
 
-@pytest.mark.slow  # tf2onnx needs six seconds for the loops
-def test_onnx_takes_a_tagger_with_lstms(tmp_path):
-    network = IdsNetwork(randomise(FeatureBasedTagger(config(), 5, units=4)), "token_classification")
-    assert write_ids("onnx", network, tmp_path / "file").largest_difference < 1e-5
-
-
-@pytest.mark.parametrize("name", OPENERS)
-def test_a_file_that_gives_something_else_is_removed(networks, tmp_path, monkeypatch, name):
-    network = networks["classification"]
-    monkeypatch.setattr(ids_formats, "_run_converter", lambda called, arguments: None)
-    wrong = {name: lambda file: lambda features: {"logits": network(features)["logits"].numpy() + 1}}
-    monkeypatch.setattr(ids_formats, "_OPENERS", wrong)
-    with pytest.raises(ValueError, match=r"^the \w+ file of model: logits\[0, 0\] is .*, but .* is expected"):
-        write_ids(name, network, tmp_path / "model")
+def test_a_file_that_gives_other_outputs_is_removed(networks, tmp_path, monkeypatch):
+    network = networks["vectors"]
+    monkeypatch.setattr(ids_formats, "_run_converter", lambda *arguments: None)
+    wrong = lambda features: {name: value.numpy() + 1 for name, value in network(features).items()}  # noqa: E731
+    monkeypatch.setitem(OPENERS, "onnx", lambda file: wrong)
+    with pytest.raises(ValueError, match=r"^the ONNX file of model: sequence_output\[0, 0, 0\] is .*, but .* is expe"):
+        write_ids("onnx", network, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 
@@ -174,44 +188,47 @@ def test_a_file_that_gives_something_else_is_removed(networks, tmp_path, monkeyp
         ),
     ],
 )
-def test_all_missing_packages_are_named_before_any_work(tmp_path, monkeypatch, formats, missing, message):
+def test_all_missing_packages_are_named(monkeypatch, formats, missing, message):
     check_packages(formats)
     for module in missing:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         check_packages(formats)
-    with pytest.raises(ValueError, match=f"^--format={formats[-1]} needs "):
-        write_ids(formats[-1], None, tmp_path / "file")
 
 
-def test_each_format_has_its_own_small_numbers(networks, tmp_path):
-    check_quantize(None, ["saved_model", "onnx", "litert"])
-    check_quantize("int8", ["onnx", "litert"])
-    check_quantize("bfloat16", ["saved_model"])
-    message = (
-        "^--quantize=int8 works only with onnx or litert, but --format has saved_model; leave --quantize out for it"
-    )
-    with pytest.raises(ValueError, match=message):
-        check_quantize("int8", ["saved_model", "onnx"])
-    message = (
-        "^--quantize=bfloat16 works only with saved_model, but --format has onnx, litert; leave --quantize out for t"
-    )
-    with pytest.raises(ValueError, match=message):
-        check_quantize("bfloat16", ["onnx", "litert"])
-    for name in OPENERS:
-        with pytest.raises(ValueError, match="^--quantize=bfloat16 works only with saved_model, but"):
-            write_ids(name, networks["vectors"], tmp_path / "file", "bfloat16")
+@pytest.mark.parametrize(
+    ("formats", "quantize", "message"),
+    [
+        (
+            "onnx,tflite",
+            None,
+            '--format has "tflite", but its formats are saved_model, onnx, litert, separated by comm',
+        ),
+        ("onnx,onnx", None, "--format=onnx,onnx: give one or more of saved_model, onnx, litert, each once"),
+        (
+            "saved_model,onnx",
+            "int8",
+            "--quantize=int8 works only with onnx or litert, but --format has saved_model; leave --quantize out for it",
+        ),
+        (
+            "onnx,litert",
+            "bfloat16",
+            "--quantize=bfloat16 works only with saved_model, but --format has onnx, litert; leave --quantize out",
+        ),
+    ],
+)
+def test_formats_that_do_not_go_together(formats, quantize, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        check_formats(formats.split(","), quantize)
 
 
 def test_a_copy_in_bfloat16_stores_half_and_gives_nearly_the_same():
-    model = randomise(ClassifierModel(config(), 3))
-    half = in_bfloat16(model, lambda: ClassifierModel(config(), 3))
+    model = randomise(ClassifierModel(small_config(num_hidden_layers=1), 3))
+    half = in_bfloat16(model, lambda: ClassifierModel(model.config, 3))
     assert keras.config.dtype_policy().name == "float32"
     network, half_network = IdsNetwork(model, "classification"), IdsNetwork(half, "classification")
     assert {weight.dtype for weight in half_network.weights.values()} == {tf.bfloat16}
     assert {weight.dtype for weight in network.weights.values()} == {tf.float32}
-    scores = half_network(random_features(network, 20, 9))["logits"]
-    assert scores.dtype == tf.float32
-    run = lambda features: {"logits": half_network(features)["logits"].numpy()}  # noqa: E731
-    agreement = check_agreement("the copy", run, network, "bfloat16")
-    assert 0.001 < agreement.distance < LIMITS["bfloat16"] / 3
+    answers = [{"logits": half_network(features)["logits"].numpy()} for features in questions(network)]
+    assert answers[0]["logits"].dtype == np.float32
+    assert 0.001 < judge("the copy", answers, network, "bfloat16")["distance"] < LIMITS["bfloat16"] / 3

@@ -47,21 +47,6 @@ def check(words_in_graph, texts):
     assert words_in_graph(texts) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"He (John)\tsaid:\n\xe2\x80\x9cNo!\xe2\x80\x9d", "He|(|John|)|said|:|“|No|!|”"),
-        (b"co-founded, AT&T O'Neill's \xff10,000 and-\xe2\x82/or", "co-founded|,|AT&T|O'Neill|'s|10,000|and|-|/|or"),
-        (b"U.S. and J. Smith... U.S...", "U.S.|and|J.|Smith|...|U.S.|.."),
-    ],
-)
-def test_words_are_those_of_corpora(words_in_graph, text, expected):
-    [(places, words)] = words_in_graph([text])
-    assert "|".join(words) == expected
-    decoded = text.decode("utf-8", "ignore")
-    assert [decoded[start:end] for start, end in places] == words
-
-
 MARKS = "".join(sorted(INNER | INNER_OF_NUMBERS | APOSTROPHES | RUNS))
 SHAPES = st.lists(
     st.sampled_from(
@@ -77,8 +62,8 @@ SHAPES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=400)
-@given(st.lists(SHAPES, max_size=3))
+@settings(max_examples=80)
+@given(st.lists(SHAPES, min_size=2, max_size=6))
 @example(["'s.", "'S.", "'S.A", "x's's.", "I'd-a", "I'd-", "I'm'm", "'ll\u200b-a", "'l\u200bl", "''s''"])
 @example(
     ["A.B.", "A.B.C", "A.B..", "A..B.", "A-B.", ".A.", "..A", "A.\u0301.", "A.B\u200b.", "\u200bA.", "ab.c.", "\u24b6."]
@@ -87,27 +72,27 @@ SHAPES = st.lists(
     ["--", "-.-", "---a---", "-'-", "...'s", "1,2,3.", "1,a", "1:2:", ",1,", "½,½", "²,²", "٣,٣", "首-a", "a-首.b"]
 )
 @example(["a-", "-", "'", "s", ".", "A.", "", "A.", " ", "'s"])
+@example(["He (John)\tsaid:\n\u201cNo!\u201d", "co-founded, AT&T O'Neill's 10,000 and/or", "U.S. J. Smith... U.S..."])
 @example([])
-@example([""])
 @example(["", "\u200b", "\n"])
-def test_marks_and_what_is_beside_them(words_in_graph, texts):
+def test_marks_and_their_neighbours(words_in_graph, texts):
     check(words_in_graph, texts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(odd_text, max_size=4))
 def test_odd_texts(words_in_graph, texts):
     check(words_in_graph, texts)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(st.binary(max_size=3) | st.sampled_from([b"a", b"'", b"-", b".", b"S", b"\xe2\x80", b"\x99s"])))
 def test_what_is_not_utf8_is_dropped(words_in_graph, parts):
     check(words_in_graph, [b"".join(parts), b"U.\xffS.\xe2"])
 
 
-def test_characters_of_all_scripts_beside_marks(words_in_graph):
-    chars = [chr(code) for code in (*range(0x3000), *range(0x3000, sys.maxunicode + 1, 61)) if code >> 11 != 27]
+def test_characters_of_all_scripts_next_to_marks(words_in_graph):
+    chars = [chr(code) for code in (*range(0x3000), *range(0x3000, sys.maxunicode + 1, 251)) if code >> 11 != 27]
     texts = [f"1,{char}-a {char}." for char in chars]
     for first in range(0, len(texts), 8192):
         check(words_in_graph, [" ".join(texts[first : first + 8192])])

@@ -1,9 +1,6 @@
 """The sentences of a model card."""
 
-import numpy as np
-
 from bert_keras.export.card.model_card import spread
-from bert_keras.export.card.usage_examples import predictions
 
 
 def test_the_spread_over_seeds_is_of_the_combination_with_the_best_median():
@@ -25,17 +22,3 @@ def test_the_spread_of_seeds_alone():
 def test_one_seed_has_no_spread():
     assert spread("learning_rate\tf1\tstatus\n2e-05\t0.5\tdone\n5e-05\t0.7\tdone\n") is None
     assert spread("seed\tf1\tstatus\n") is None
-
-
-def test_predictions_are_rows():
-    outputs = {
-        "label": np.array([b"a", "ü".encode()], object),
-        "is_cut": np.array([True, False]),
-        "probabilities": np.array([[0.5, 0.5], [0.25, 0.75]], np.float32),
-    }
-    assert predictions(outputs) == [
-        {"label": "a", "is_cut": True, "probabilities": [0.5, 0.5]},
-        {"label": "ü", "is_cut": False, "probabilities": [0.25, 0.75]},
-    ]
-    assert type(predictions(outputs)[0]["is_cut"]) is bool
-    assert type(predictions(outputs)[0]["probabilities"][0]) is float

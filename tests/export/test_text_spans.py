@@ -1,66 +1,17 @@
 """Question answering in a graph equals `QuestionAnswerer` where one window is enough."""
 
-import copy
-
 import numpy as np
 import pytest
-import tensorflow as tf
 from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder, write_fine_tuned
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
 from reference_tokenizer import odd_text
+from tiny_exports import Both
 
-from bert_keras.export.checks.against_python import compare_with_live
 from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.export.formats.saved_model import write_saved_model
 from bert_keras.export.graph.spans import SpanModel
 from bert_keras.prediction import QuestionAnswerer
-
-OF_OFFSETS = OF_ANSWERS | {"answer_text": "offsets"}
-
-
-class Both:
-    """A model in Python, `live`, and the same model in a graph, called by `ask`."""
-
-    def __init__(self, live, network, tokenizer):
-        self.live, self.network, self.tokenizer = live, network, tokenizer
-        self.text_model = SpanModel(network, tokenizer, live.settings)
-
-    def changed(self, **settings):
-        """Returns the same model with other settings."""
-        live = copy.copy(self.live)
-        live.settings = live.settings | settings
-        return Both(live, self.network, self.tokenizer)
-
-    def ask(self, *pairs):
-        return {name: values.numpy() for name, values in self.text_model.answer(as_inputs(pairs)).items()}
-
-    def check(self, *pairs):
-        """Compares the graph with Python, which rejects empty texts; in empty contexts the graph finds no answer."""
-        pairs = [tuple(text.encode("utf-8", "ignore").decode() for text in pair) for pair in pairs]
-        asked = [row for row, pair in enumerate(pairs) if all(text.strip() for text in pair)]
-        found = self.ask(*pairs)
-        assert not found["is_cut"][asked].any()
-        for row, answer in zip(asked, self.live([pairs[row] for row in asked]), strict=True):
-            assert found["answer"][row].decode() == answer.text
-            assert found["start"][row] == (-1 if answer.is_impossible else answer.start)
-            assert found["end"][row] == (-1 if answer.is_impossible else answer.end)
-            assert found["is_impossible"][row] == answer.is_impossible
-            assert found["null_odds"][row] == pytest.approx(answer.null_odds or 0, rel=1e-5, abs=1e-5)
-        for row, (_, context) in enumerate(pairs):
-            if not context.strip():
-                assert found["is_impossible"][row]
-                assert (found["answer"][row], found["start"][row], found["end"][row]) == (b"", -1, -1)
-        return found
-
-
-def as_inputs(pairs):
-    texts = [[text if isinstance(text, bytes) else text.encode() for text in pair] for pair in pairs]
-    return {
-        name: tf.constant([pair[part] for pair in texts], tf.string, [len(texts)])
-        for part, name in enumerate(("question", "context"))
-    }
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +19,9 @@ def open_both(tmp_path_factory, tokenizer):
     """Opens a SquadModel in both forms."""
 
     def open_(model):
-        folder = write_fine_tuned(tmp_path_factory.mktemp("run"), model, "question_answering", **OF_OFFSETS)
+        folder = write_fine_tuned(tmp_path_factory.mktemp("run"), model, "question_answering", **OF_ANSWERS)
         live = QuestionAnswerer(folder)
-        return Both(live, IdsNetwork(live.model, "question_answering"), tokenizer)
+        return Both(live, SpanModel(IdsNetwork(live.model, "question_answering"), tokenizer, live.settings))
 
     return open_
 
@@ -85,12 +36,12 @@ def version_2(version_1):
     """The same model, which finds no answer in half of the texts."""
     both = version_1.changed(version_2_with_negative=True)
     odds = np.sort(both.ask(*PAIRS)["null_odds"])
-    return both.changed(null_score_diff_threshold=float(odds[3:5].mean()))
+    return both.changed(is_traced=True, null_score_diff_threshold=float(odds[3:5].mean()))
 
 
 @pytest.fixture(scope="module")
 def word_knower(open_both):
-    """A model that answers from "paris" to "capital", and can answer that there is none."""
+    """A model that answers from "paris" to "capital", and has an answer for "no answer"."""
     return open_both(word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1}))
 
 
@@ -114,26 +65,26 @@ def test_answers_are_those_of_python(version, request):
     both = request.getfixturevalue(version)
     found = both.check(*PAIRS)
     answered = ~found["is_impossible"]
+    for row, (_, context) in enumerate(PAIRS):
+        if not context.strip():
+            assert (found["answer"][row], found["start"][row], found["end"][row]) == (b"", -1, -1)
     assert answered.sum() == (7 if version == "version_1" else 4)
     assert version == "version_2" or found["score"][~answered].tolist() == [0, 0, 0, 0]
-    for row, pair in enumerate(PAIRS[2:4], 2):
-        alone = both.check(pair)
-        assert {name: values[0] for name, values in alone.items() if values.dtype != np.float32} == {
-            name: values[row] for name, values in found.items() if values.dtype != np.float32
-        }
-        np.testing.assert_allclose(alone["score"][0], found["score"][row], atol=1e-5)
+    alone = both.check(PAIRS[2])
+    for name, values in alone.items():
+        assert values[0] == (pytest.approx(found[name][2], abs=1e-5) if name == "score" else found[name][2])
+    assert both.ask()["answer"].shape == (0,)
 
 
 words = st.lists(st.sampled_from([token for token in TOKENS[5:] if token[0] != "#"]), max_size=5).map(" ".join)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(words, words | st.tuples(odd_text, words).map("".join)), min_size=1, max_size=4))
 @example([("who", "\u302e\ufe20 paris\u0301")])
-def test_answers_to_odd_texts_are_those_of_python(version_1, version_2, pairs):
-    fitting = [pair for pair in pairs if len(version_1.live.tokenizer.encode(pair[1])) <= 16]
-    version_1.check(*fitting)
-    version_2.check(*fitting)
+def test_answers_to_odd_texts_are_those_of_python(version_2, pairs):
+    fitting = [pair for pair in pairs if len(version_2.live.tokenizer.encode(pair[1])) <= 16]
+    assert not version_2.check(*fitting)["is_cut"].any()
 
 
 def test_the_first_of_equal_answers_is_taken(open_both):
@@ -153,14 +104,14 @@ def test_the_first_of_equal_answers_is_taken(open_both):
 
 
 @pytest.mark.parametrize("n_best_size", [1, 40])
-def test_as_many_places_as_in_python_are_looked_at(word_knower, n_best_size):
+def test_as_many_places_as_in_python_compete(word_knower, n_best_size):
     for has_null in (False, True):
         both = word_knower.changed(n_best_size=n_best_size, version_2_with_negative=has_null)
         both.check(("a", "b c d e f"), ("a", "b paris c france"), ("paris", "b c france"), ("b", "a a b"), ("b", "is"))
 
 
 @pytest.mark.parametrize(("threshold", "answer"), [(-60.0, b""), (-50.0, b"paris is the capital")])
-def test_the_stored_threshold_says_when_there_is_no_answer(word_knower, threshold, answer):
+def test_the_stored_threshold_decides_when_there_is_no_answer(word_knower, threshold, answer):
     both = word_knower.changed(version_2_with_negative=True, null_score_diff_threshold=threshold)
     found = both.check(("where", "he is so paris is the capital"))
     # A normalised one-hot row of 40 numbers has sqrt(39) at the one and -1 / sqrt(39) elsewhere.
@@ -174,11 +125,11 @@ def test_the_stored_threshold_says_when_there_is_no_answer(word_knower, threshol
     assert nothing["is_impossible"].tolist() == [True]
 
 
-def test_a_long_context_is_looked_at_as_far_as_it_fits(version_1, version_2):
+def test_a_long_context_is_cut(version_1, version_2):
     context = "he was Hungry, so\u200b she ate. paris is the capital of france a b c d e f g h i j k"
     pieces = version_1.live.tokenizer.tokenize_with_offsets(context)
     for both in (version_1, version_2):
-        for question, num_shown in (("who", 20), ("a b c d e f", 15), ("a b c d e f g h", 15), ("", 21)):
+        for question, num_shown in (("who", 20), ("a b c d e f g h", 15), ("", 21)):
             found = both.ask((question, context), ("who", "paris"))
             assert found["is_cut"].tolist() == [True, False]
             shown = context[: pieces[num_shown - 1][2]]
@@ -200,31 +151,13 @@ def test_what_is_not_utf8_is_dropped(version_1):
     assert clean[1][found["start"][0] : found["end"][0]] == found["answer"][0].decode() != ""
 
 
-def test_an_answer_is_what_stands_in_the_text_whatever_the_training_was_told(word_knower):
+def test_an_answer_is_a_substring_of_the_text_whatever_the_training_was_told(word_knower):
     both = word_knower.changed(answer_text="release")
     pair = ("where", "it is Paris,\n the  Capital")
-    texts = as_inputs([pair])
-    outputs = both.ask(pair)
-    assert outputs["answer"].tolist() == [b"Paris,\n the  Capital"]
+    assert both.check(pair)["answer"].tolist() == [b"Paris,\n the  Capital"]
     assert both.live(pair).text == "Paris, the Capital"
-    given = {name: values.numpy() for name, values in texts.items()}
-    compared = compare_with_live("question_answering", both.live, given, outputs, 1e-4)
-    assert (compared.num_compared, compared.num_other) == (1, 0)
-
-
-def test_a_saved_model_answers_as_the_model_does(tmp_path, version_2):
-    loaded = tf.saved_model.load(write_saved_model(version_2.text_model, tmp_path)).signatures["serving_default"]
-    for pairs in ([], PAIRS[:1], PAIRS):
-        expected = version_2.ask(*pairs)
-        found = loaded(**as_inputs(pairs))
-        assert found.keys() == expected.keys()
-        for name, values in expected.items():
-            assert found[name].dtype.as_numpy_dtype == values.dtype
-            assert found[name].shape == (len(pairs),)
-            assert found[name].numpy().tolist() == values.tolist()
 
 
 def test_settings_without_room_for_a_context_are_refused(version_1):
-    changed = {**version_1.live.settings, "max_query_length": 21}
     with pytest.raises(ValueError, match=r"^max_seq_length=24 leaves no room for a text after max_query_length=21 "):
-        SpanModel(version_1.text_model.network, version_1.tokenizer, changed)
+        version_1.changed(max_query_length=21)

@@ -1,21 +1,107 @@
-"""Folders of tiny exports, as prediction opens them."""
+"""Tiny models of every task, and folders of their exports, as prediction opens them."""
 
+import copy
 import json
 import shutil
 from unittest import mock
 
+import numpy as np
+import tensorflow as tf
+from fine_tuned_models import (
+    OF_ANSWERS,
+    OF_TAGS,
+    OF_TEXTS,
+    TAGS,
+    random_answerer,
+    random_classifier,
+    randomise,
+    small_config,
+)
+from known_models import random_model
+
+from bert_keras.export.checks import saved_model_check
+from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.formats import converters, ids_formats
+from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
 from bert_keras.export.graph.tokenization import GraphTokenizer
+from bert_keras.modeling import TokenClassifierModel
 
-PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
 _FILES = ("bert_config.json", "vocab.txt", "tokenizer_config.json", "task.json")
+_LAYERS = {"num_hidden_layers": 1}
+_LABELS = {"labels": ["bad", "good", "\u00fc"]}
+# Task -> a function that makes its model, and its settings in task.json.
+FINE_TUNED = {
+    "classification": (lambda: random_classifier(3, **_LAYERS), OF_TEXTS | _LABELS | {"is_pair": True}),
+    "regression": (lambda: random_classifier(1, **_LAYERS), OF_TEXTS),
+    "multi_label": (lambda: random_classifier(3, **_LAYERS), OF_TEXTS | _LABELS),
+    "multiple_choice": (lambda: random_classifier(1, **_LAYERS), {"max_seq_length": 16}),
+    "question_answering": (lambda: random_answerer(**_LAYERS), OF_ANSWERS | {"version_2_with_negative": True}),
+    "token_classification": (
+        lambda: randomise(TokenClassifierModel(small_config(**_LAYERS), len(TAGS))),
+        OF_TAGS | {"labels": TAGS},
+    ),
+}
+PRETRAINED = {
+    "fill_mask": (random_model, {"max_seq_length": 16, "top_k": 3}),
+    "vectors": (random_model, {"max_seq_length": 16, "pooling": "mean", "layer": -1}),
+}
+
+
+class Both:
+    """A model in Python, `live`, and a TextModel of the same weights, which runs in a graph if it is traced."""
+
+    def __init__(self, live, text_model, is_traced=False):
+        self.live, self.text_model = live, text_model
+        traced = tf.function(text_model.answer, [text_model.text_signature], autograph=False)
+        self._answer = traced if is_traced else text_model.answer
+
+    def changed(self, is_traced=False, **settings):
+        """Returns the same model with other settings."""
+        live, text_model = copy.copy(self.live), self.text_model
+        live.settings = {**text_model.settings, **settings}
+        return Both(live, type(text_model)(text_model.network, text_model.tokenizer, live.settings), is_traced)
+
+    def ask(self, *rows):
+        """Returns the answers of the text model as a dict of arrays. A row is a str or bytes, or a tuple of texts."""
+        return {name: values.numpy() for name, values in self._answer(self._inputs(rows)).items()}
+
+    def check(self, *rows):
+        """Compares the answers with those of Python and returns them."""
+        found = self.ask(*rows)
+        task = self.text_model.settings["task"]
+        assert compare_with_python(task, self.live, self._inputs(rows), found, 1e-5)[2] == 0
+        return found
+
+    def _inputs(self, rows):
+        names = self.text_model.inputs
+        columns = zip(*rows, strict=True) if len(names) > 1 else [rows]
+        if not rows:
+            columns = [np.zeros([0, 2][: len(shape)]) for shape in names.values()]
+        return {name: np.array(_in_bytes(column), object) for name, column in zip(names, columns, strict=True)}
+
+
+def _in_bytes(texts):
+    if isinstance(texts, list | tuple):
+        return [_in_bytes(text) for text in texts]
+    return texts.encode("utf-8", "surrogatepass") if isinstance(texts, str) else texts
 
 
 def converters_in_this_process():
     """Returns a context in which converters run in the test process, which is faster than in a new process."""
-    return mock.patch.object(ids_formats, "_run_converter", lambda called, arguments: converters.convert(*arguments))
+    return mock.patch.object(ids_formats, "_run_converter", converters.convert)
+
+
+def saved_models_in_this_process():
+    """Returns a context in which SavedModels run in the test process, which is faster than in a new process."""
+
+    def run(folder, calls):
+        signatures = tf.saved_model.load(str(folder)).signatures
+        found = [signatures[name](**{key: tf.constant(x) for key, x in inputs.items()}) for name, inputs in calls]
+        return [{name: value.numpy() for name, value in outputs.items()} for outputs in found], 0.0
+
+    return mock.patch.object(saved_model_check, "run_in_new_process", run)
 
 
 def write_export(folder, model_folder, model, formats=("litert",), **settings):

@@ -1,0 +1,123 @@
+"""Writes an export folder: the model in each format, compared with the source model, and a model card."""
+
+import dataclasses
+import json
+import logging
+import time
+from typing import Any
+
+from bert_keras.export.card.model_card import model_card
+from bert_keras.export.card.usage_examples import example_texts
+from bert_keras.export.checks.saved_model_check import check_saved_model
+from bert_keras.export.checks.texts import built_in_texts
+from bert_keras.export.formats.choices import FORMATS, PLACES, versions
+from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
+from bert_keras.export.quantization_cost import cost_of, num_bytes
+from bert_keras.modeling import BertModel, PretrainingModel, SquadModel
+from bert_keras.prediction.loading.model_files import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
+from bert_keras.storage import paths
+
+log = logging.getLogger("bert_keras")
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The model to export."""
+
+    name: str
+    predictor: Any  # an object of `prediction` that has loaded the model
+    settings: dict  # its task.json
+    run: dict | None = None  # the result of `read_run`
+    work: Any = None  # a prepared `FineTuning` that measures the cost of quantization, if it has a metric
+
+    def network(self, quantize=None):
+        """Returns the IdsNetwork of the model; for "bfloat16", that of a bfloat16 copy."""
+        model, settings = self.predictor.model, self.settings
+        if quantize == "bfloat16":
+            sizes = [self.predictor.config]
+            if not isinstance(model, BertModel | PretrainingModel | SquadModel):
+                sizes.append(self.predictor.num_classes)
+            model = in_bfloat16(model, lambda: type(self.predictor.model)(*sizes))
+        if settings["task"] != "vectors":
+            return IdsNetwork(model, settings["task"])
+        has_pooler = "bert/pooler/dense/kernel" in self.predictor.files.checkpoint.names
+        return IdsNetwork(model, "vectors", settings["layer"], has_pooler)
+
+    def write_model_files(self, folder):
+        """Writes the files that `prediction` needs to open a model, except its weights."""
+        files = self.predictor.files
+        files.config.to_json_file(folder / "bert_config.json")
+        paths.copy(files.vocab_file, folder / "vocab.txt")
+        (folder / TOKENIZER_FILE).write_text(preparation_text(files.preparation), encoding="utf-8")
+        _write_json(folder / TASK_FILE, self.settings)
+
+    def write_saved_model(self, folder, quantize=None):
+        """Writes the SavedModel into a folder that has the model files. Returns the TextModel."""
+        # These imports need tensorflow-text, which some systems lack. The other formats do not need it.
+        from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
+        from bert_keras.export.graph.tokenization import GraphTokenizer
+
+        preparation = self.predictor.files.preparation
+        tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
+        text_model = make_text_model(self.network(quantize), tokenizer, self.settings)
+        write_saved_model(text_model, folder)
+        return text_model
+
+
+def write_export(source, folder, formats, quantize=None, check_texts=None):
+    """Writes an export of a Source into an empty folder, and compares it with the model.
+
+    check_texts are the texts to check the SavedModel with (see `read_check_texts`); None for built-in texts. Returns
+    the contents of export.json. Raises ValueError if a format does not support the model, or if its outputs differ.
+    """
+    source.write_model_files(folder)
+    entries, answer = {}, {}
+    for name in [name for name in FORMATS if name in formats]:
+        started, path = time.monotonic(), folder / PLACES[name]
+        if name == "saved_model":
+            text_model = source.write_saved_model(folder, quantize)
+            compared = _check(source, path, text_model, quantize, check_texts or built_in_texts(source.settings))
+            example = {name: [value] for name, value in example_texts(source.settings).items()}
+            answer = {name: value.numpy() for name, value in text_model.answer(example).items()}
+        else:
+            compared = write_ids(name, source.network(), path, quantize)
+            log.info(
+                "%s, run on random ids: the largest difference from the model is %.2g, and the distance is %.2g of "
+                "the variation of its scores",
+                name,
+                compared["largest_difference"],
+                compared["distance"],
+            )
+        size, seconds = num_bytes(path), time.monotonic() - started
+        log.info("%s: %s, %.1f MB, written and checked in %.1f s", name, PLACES[name], size / 1e6, seconds)
+        entries[name] = {"path": PLACES[name], "quantize": quantize, "bytes": size, "compared": compared}
+    written = {
+        "name": source.name,
+        "task": source.settings["task"],
+        "formats": entries,
+        "costs": [cost_of(name, source, folder, quantize) for name in entries] if quantize else [],
+        "versions": versions(entries),
+    }
+    (folder / "README.md").write_text(model_card(source, written, answer), encoding="utf-8")
+    # Written last: this file identifies a folder as an export.
+    _write_json(folder / EXPORT_FILE, written)
+    return written
+
+
+def _check(source, path, text_model, quantize, texts):
+    """Checks the SavedModel, logs the result and returns it."""
+    found = check_saved_model(path, text_model, source.network(), source.predictor, texts, quantize)
+    log.info(
+        "saved_model, in a new process with only TensorFlow and tensorflow-text, loaded in %(load_seconds).1f s: the "
+        "largest difference from the model is %(text).2g for %(num_texts)d texts and %(ids).2g for ids, and from the "
+        "answers in Python %(live).2g for %(num_live)d texts (without empty texts and texts that are too long)",
+        found,
+    )
+    if found["num_other"]:
+        log.warning("--quantize changed %d of these %d answers", found["num_other"], found["num_live"])
+    return found
+
+
+def _write_json(file, values):
+    file.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,85 @@
+"""The cost of quantization: a network evaluated on all rows, and the sentence about it."""
+
+import re
+import types
+
+import numpy as np
+import pytest
+
+from bert_keras.export import quantization_cost
+from bert_keras.export.quantization_cost import cost_of, outputs_of
+from bert_keras.prediction.loading.exported import OPENERS
+
+FEATURES = {
+    "input_ids": np.array([[5, 6, 0, 0], [5, 0, 0, 0], [5, 6, 7, 8], [9, 9, 9, 0], [7, 0, 0, 0]], np.int32),
+    "input_mask": np.array([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]], np.int8),
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch):
+    monkeypatch.setattr(quantization_cost, "_BATCH_SIZE", 2)
+
+
+def sums(features):
+    assert all(values.dtype == np.int32 for values in features.values())
+    return {"logits": features["input_ids"].sum(-1, keepdims=True).astype(np.float32)}
+
+
+def test_rows_come_back_in_their_order():
+    outputs, speed = outputs_of(sums, FEATURES, is_per_token=False, is_trimmed=True)
+    assert outputs["logits"].tolist() == [[11], [5], [26], [27], [7]]
+    assert speed > 0
+
+
+@pytest.mark.parametrize("is_trimmed", [True, False])
+def test_outputs_of_tokens_are_padded(is_trimmed):
+    lengths = []
+
+    def double(features):
+        lengths.append(features["input_ids"].shape[1])
+        return {"logits": 2.0 * features["input_ids"]}
+
+    long = {name: np.pad(values, [(0, 0), (0, 12)]) for name, values in FEATURES.items()}
+    outputs, _ = outputs_of(double, long, is_per_token=True, is_trimmed=is_trimmed)
+    assert outputs["logits"].tolist() == (2.0 * long["input_ids"]).tolist()
+    assert set(lengths) == ({8} if is_trimmed else {16})
+
+
+def test_each_sequence_of_a_row_has_a_score():
+    pairs = {name: np.stack([values, values[::-1]], axis=1) for name, values in FEATURES.items()}
+    outputs, _ = outputs_of(sums, pairs, is_per_token=False, is_trimmed=True)
+    assert outputs["logits"].tolist() == [[11, 7], [5, 27], [26, 26], [27, 5], [7, 11]]
+
+
+class FakeSource:
+    """A source of "networks" that only add, with or without an evaluation of their mean."""
+
+    settings = {"max_seq_length": 4}
+    predictor = types.SimpleNamespace(model=types.SimpleNamespace(is_per_token=False))
+
+    def __init__(self, has_metric):
+        evaluate = lambda outputs: {"mean": float(outputs["logits"].mean())}  # noqa: E731
+        work = types.SimpleNamespace(eval_features=FEATURES, is_trimmed=True, metric="mean", evaluate=evaluate)
+        self.work = work if has_metric else None
+
+    def network(self):
+        weights = {"bert/embeddings/word_embeddings": np.zeros([9, 1])}
+        return types.SimpleNamespace(input_names=tuple(FEATURES), weights=weights)
+
+    def write_model_files(self, folder):
+        pass
+
+
+@pytest.mark.parametrize("has_metric", [True, False])
+def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, has_metric):
+    (tmp_path / "model.onnx").write_bytes(bytes(300_000))
+    monkeypatch.setattr(quantization_cost, "write_ids", lambda name, network, file: file.write_bytes(bytes(1_200_000)))
+    halves = {True: sums, False: lambda features: {"logits": sums(features)["logits"] / 2}}
+    monkeypatch.setitem(OPENERS, "onnx", lambda file: halves[file.stat().st_size > 1e6])
+    told = cost_of("onnx", FakeSource(has_metric), tmp_path, "int8")
+    speeds = r"[\d.]+ sequences a second before, [\d.]+ now; "
+    end = "mean 15.2 before, 7.6 now, on 5 evaluation examples"
+    end = end if has_metric else "a pre-trained model has no metric for the loss of quality"
+    assert re.fullmatch(f"onnx in int8: 1.2 MB before, 0.3 MB now; {speeds}{end}", told)
+    assert messages == [told]

@@ -1,0 +1,49 @@
+"""The evaluation data of a run, opened again to measure an export."""
+
+import pytest
+from tiny_squad import paragraphs, write_squad
+
+import run_classifier
+import run_ner
+import run_squad
+from bert_keras.export.run_folder import reopen_evaluation
+from bert_keras.training.settings import settings_of
+
+PROGRAMS = {"run_classifier": run_classifier, "run_squad": run_squad, "run_ner": run_ner}
+
+
+def run_of(program, folder, **settings):
+    """Returns the result of `read_run` for a run with default flags and some settings."""
+    values = PROGRAMS[program].define_flags()
+    values([program])
+    return {"program": program, "folder": str(folder), "settings": settings_of(values, ()) | settings}
+
+
+def test_questions(tmp_path, open_task):
+    both = open_task("question_answering")
+    file = write_squad(tmp_path / "dev.json", paragraphs(2, 1, with_impossible=False))
+    run = run_of("run_squad", tmp_path, predict_file=str(file))
+    work = reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
+    # Two questions for each text. The length is that of the model, 24, and not the default.
+    assert work.eval_features["input_ids"].shape == (4, 24)
+
+
+def test_tags(tmp_path, open_task):
+    both = open_task("token_classification")
+    (tmp_path / "dev.txt").write_text("he O\nparis B-LOC\n\nshe O\n")
+    run = run_of("run_ner", tmp_path, data_dir=str(tmp_path))
+    work = reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
+    assert work.eval_features["input_ids"].shape == (2, 16)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_data_that_are_not_there(tmp_path, program):
+    run = run_of(program, tmp_path)
+    with pytest.raises(ValueError, match=f"^the run in {tmp_path} has no evaluation data that can be read; give --ev"):
+        reopen_evaluation(run, {}, None)
+    run["settings"]["eval_file"] = "gone"
+    message = f"^gone, the evaluation data of the run in {tmp_path}, does not exist; give --eval_file$"
+    with pytest.raises(FileNotFoundError, match=message):
+        reopen_evaluation(run, {}, None)
+    with pytest.raises(FileNotFoundError, match="^other does not exist; give --eval_file$"):
+        reopen_evaluation(run, {}, None, "other")
