@@ -107,21 +107,19 @@ def test_smaller_batches_are_tried(config_file, monkeypatch, needed, batch_size,
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ({}, "^missing: --bert_config_file or --init_checkpoint"),
-        ({"bert_config_file": "uncased_L-12_H-768_A-12", "max_seq_length": 513}, "more than the 512 positions"),
+        ({"bert_config_file": ""}, "^missing: --bert_config_file or --init_checkpoint"),
+        ({"max_seq_length": 513}, "more than the 512 positions"),
         (
-            {"bert_config_file": "uncased_L-12_H-768_A-12", "train_batch_size": 5},
-            "^--train_batch_size=5 cannot be divided evenly by --num_tpu_cores=2 x .*; give a multiple of 2$",
+            {"train_batch_size": 5},
+            "^--train_batch_size=5 cannot be divided evenly by --num_tpu_cores=2 x .*; give a mul",
         ),
-        (
-            {"bert_config_file": "uncased_L-12_H-768_A-12", "pack": True},
-            "^--pack is not for --task=pretraining, but for classification, regression, multi_label, token_classi",
-        ),
+        ({"pack": True}, "^--pack is not for --task=pretraining, but for classification, regression, multi_label, to"),
     ],
+    ids=["missing", "length", "batch", "pack"],
 )
 def test_mistakes_are_told_before_any_work(flags, sentence):
     with pytest.raises(ValueError, match=sentence):
-        check(**flags)
+        check(**{"bert_config_file": "uncased_L-12_H-768_A-12", **flags})
 
 
 def test_a_step_that_breaks_the_rules_is_refused(config_file, monkeypatch):
@@ -146,14 +144,11 @@ def test_without_the_compiler_the_command_that_installs_it_is_told(monkeypatch):
             OutOfMemoryError,
             r"^it takes 37\.03 GB of memory, and a core of a TPU v5e has 15\.75 GB$",
         ),
-        (
-            "UNIMPLEMENTED: no such thing\nmore",
-            ValueError,
-            "^the compiler of the TPU refuses it: UNIMPLEMENTED: no such thing$",
-        ),
+        ("UNIMPLEMENTED: no\nmore", ValueError, "^the compiler of the TPU refuses it: UNIMPLEMENTED: no$"),
     ],
+    ids=["memory", "other"],
 )
-def test_what_the_compiler_says_becomes_a_sentence(message, error, sentence):
+def test_errors_of_the_compiler_are_one_sentence(message, error, sentence):
     with pytest.raises(error, match=sentence):
         raise tpu_compile._refusal(message)
 
