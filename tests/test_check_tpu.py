@@ -182,12 +182,12 @@ def test_the_exchange_of_gradients_between_4_cores_is_compiled(config_file, monk
 
 
 def test_a_step_in_16_bits_recomputed_and_packed_is_compiled(config_file, monkeypatch):
-    flags = {"precision": "bfloat16", "recompute": True, "pack": True, "gradient_accumulation_steps": 2}
+    flags = {"precision": "bfloat16", "recompute": True, "pack": True}
     trainer, program, num_cores = lowered(config_file, monkeypatch, num_tpu_cores=1, **flags)
     assert num_cores == 1
     assert " all-reduce(" not in program
     assert "bf16[" in program
-    assert "s32[2,8,12]" in program  # two parts of eight rows
+    assert "s32[1,16,12]" in program  # one part of 16 rows
     assert trainer.task.model.bert.is_recomputed
 
 

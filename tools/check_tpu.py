@@ -170,6 +170,25 @@ def _too_large(trainer, settings, part, error):
     )
 
 
+def _largest_part(trainer, settings, part, needed):
+    """Returns a number of examples that fits on a core, tested by compiling; 0 if it finds none."""
+    fixed = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in trainer.state.values())
+    for _ in range(_MAX_PROPOSALS):
+        # All memory but the state grows with the examples. Above 8, a TPU rounds their number up to a multiple of 8.
+        fitting = int((CORE_MEMORY - fixed) / max((needed - fixed) / part, 1)) if needed else part // 2
+        part = max(min(fitting, part - 1), 0)
+        part = part - part % 8 if part > 8 else part
+        if part < 1:
+            return 0
+        try:
+            _compile(trainer, settings, part)
+        except OutOfMemoryError as error:
+            needed = error.needed
+        else:
+            return part
+    return 0
+
+
 def make_step(settings, config):
     """Returns the `training.step.Trainer` of a task with random weights."""
     tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
@@ -232,25 +251,6 @@ def _compile(trainer, settings, part):
     if faults:
         raise ValueError(f"a TPU does not support the step: {'; '.join(faults[:5])}")
     return compile_for_tpu(program.serialized, _compiled_cores(settings))
-
-
-def _largest_part(trainer, settings, part, needed):
-    """Returns a number of examples that fits on a core, tested by compiling; 0 if it finds none."""
-    fixed = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in trainer.state.values())
-    for _ in range(_MAX_PROPOSALS):
-        # All memory but the state grows with the examples. Above 8, a TPU rounds their number up to a multiple of 8.
-        fitting = int((CORE_MEMORY - fixed) / max((needed - fixed) / part, 1)) if needed else part // 2
-        part = max(min(fitting, part - 1), 0)
-        part = part - part % 8 if part > 8 else part
-        if part < 1:
-            return 0
-        try:
-            _compile(trainer, settings, part)
-        except OutOfMemoryError as error:
-            needed = error.needed
-        else:
-            return part
-    return 0
 
 
 if __name__ == "__main__":

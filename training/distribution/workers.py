@@ -104,38 +104,36 @@ def open_run_dir(path, program, workers, settings):
     Every worker makes the same calls, but only the chief writes; the others read its files. Path and settings must be
     the same in all workers. Errors about lost workers, a full disk and unreadable files say what to do.
     """
-    with _own_handler_of_sigterm(), _told_troubles_with_files(path):
-        if workers.count == 1:
-            yield RunDir(path, program)
-        else:
-            with _shared_run_dir(path, program, workers, settings) as run_dir:
-                yield run_dir
-
-
-@contextlib.contextmanager
-def _shared_run_dir(path, program, workers, settings):
     run_dir = RunDir(path, program, is_writable=workers.is_chief)
-    level = log.level
+    level, handler = log.level, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
     try:
         if not workers.is_chief:
             log.info("worker %d of %d: only the chief writes the log", workers.index, workers.count)
             log.setLevel(logging.WARNING)
-        workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
+        if workers.count > 1:
+            workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
         yield run_dir
         workers.wait()
     except tf.errors.OpError as error:
-        if not _is_of_a_lost_worker(error):
+        if workers.count > 1 and _is_of_a_lost_worker(error):
+            raise _lost_worker(error, RunDir(path, program).latest_step()) from error
+        reason = reason_of(error)
+        if reason.endswith(tuple(map(os.strerror, FULL))):
+            raise _disk_is_full(path, reason) from error
+        if not reason.endswith(tuple(map(os.strerror, _UNREADABLE))):
             raise
-        # Frees a thread pool that TensorFlow left open, which would report an error when Python exits.
-        traceback.clear_frames(error.__traceback__)
-        step = RunDir(path, program).latest_step()
-        place = f"step {step}, the last that is saved" if step else "what is saved"
-        raise ConnectionError(
-            f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
-            f"continues from {place}"
+        raise OSError(
+            f"the data cannot be read any more ({reason}); when they can, the same command continues"
         ) from error
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise _disk_is_full(path, error.strerror) from error
     finally:
         log.setLevel(level)
+        # Training replaces the handler after a SIGTERM, so that further ones are ignored.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _is_of_a_lost_worker(error):
@@ -145,34 +143,13 @@ def _is_of_a_lost_worker(error):
     return not isinstance(error, tf.errors.InternalError) or bool(_CONNECTION.search(error.message))
 
 
-@contextlib.contextmanager
-def _own_handler_of_sigterm():
-    """Restores the handler of SIGTERM, which training replaces after a SIGTERM, so that further ones are ignored."""
-    handler = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-
-
-@contextlib.contextmanager
-def _told_troubles_with_files(path):
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise _disk_is_full(path, error.strerror) from error
-    except tf.errors.OpError as error:
-        reason = reason_of(error)
-        if reason.endswith(tuple(map(os.strerror, FULL))):
-            raise _disk_is_full(path, reason) from error
-        if not reason.endswith(tuple(map(os.strerror, _UNREADABLE))):
-            raise
-        raise OSError(
-            f"the data cannot be read any more ({reason}); when they can, the same command continues"
-        ) from error
+def _lost_worker(error, step):
+    # Frees a thread pool that TensorFlow left open, which would report an error when Python exits.
+    traceback.clear_frames(error.__traceback__)
+    return ConnectionError(
+        f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
+        f"continues from {f'step {step}, the last that is saved' if step else 'what is saved'}"
+    )
 
 
 def _disk_is_full(path, reason):

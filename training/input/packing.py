@@ -5,8 +5,6 @@
 masks. Axes: N sequences, R rows, T tokens, S sequences of a row, P predictions.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 # Number of rows that first fit searches; more take longer and hardly fill rows better.
@@ -14,7 +12,7 @@ _NUM_OPEN_ROWS = 64
 _PREDICTIONS = "masked_lm_"
 
 
-def first_fit(lengths: Sequence[int], row_length: int, max_sequences: int | None = None) -> list[list[int]]:
+def first_fit(lengths, row_length, max_sequences=None):
     """Puts each sequence, in the order given, into the first row that has room, or into a new one.
 
     Returns the indices of the sequences in each row. A `max_sequences` of None means any number in a row.
@@ -40,26 +38,18 @@ def first_fit(lengths: Sequence[int], row_length: int, max_sequences: int | None
     return rows
 
 
-def pack(
-    features: dict[str, np.ndarray],
-    row_length: int,
-    max_sequences: int | None = None,
-    max_predictions: int | None = None,
-    row_multiple: int = 1,
-) -> dict[str, np.ndarray]:
+def pack(features, row_length, max_sequences=None, max_predictions=None, row_multiple=1):
     """Packs the features of sequences into rows.
 
     Args:
-        features: arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are [N, T'], with
-            padding at the end. Token labels are integers of the same shape, features named masked_lm_... are [N, P'],
-            and all others belong to the sequence: [N, ...].
-        row_length: T.
-        max_sequences: S; None: the maximum over the rows.
-        max_predictions: P; None: the maximum over the rows.
-        row_multiple: R is a multiple of it; rows of padding come last.
+        features: dict of arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are
+            [N, T'], with padding at the end. Token labels are integers of the same shape, features named masked_lm_...
+            are [N, P'], and all others belong to the sequence: [N, ...].
+        row_length, max_sequences, max_predictions: int, T, S and P; None: the maximum over the rows.
+        row_multiple: int; R is a multiple of it, and rows of padding come last.
 
     Returns:
-        The arrays by name: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
+        dict of arrays: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
         [R, T] (1 for the first of a row, 0 for padding), "position_ids" [R, T], "cls_positions" [R, S], float32
         "sequence_weights" [R, S], 1 for a sequence and 0 for padding.
 
