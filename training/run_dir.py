@@ -13,7 +13,6 @@ import fnmatch
 import functools
 import json
 import logging
-import os
 import re
 import weakref
 
@@ -214,7 +213,7 @@ class RunDir:
             writing.flush(paths.join(copy, file))
         if copy != target:
             paths.remove_dir(target)
-            os.replace(copy, target)
+            writing.publish(copy, target)
 
     def _lock(self):
         if self._is_locked:
