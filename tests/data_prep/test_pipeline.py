@@ -99,21 +99,6 @@ def test_paths_and_patterns_are_separated_by_commas(tmp_path, write_records, mes
     assert "a.tfrecord: named more than once, and read each time" in "\n".join(messages)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    [
-        ("nothing-*", r"nothing-\*' matches no file; build records with"),
-        ("a.tfrecord,", "has an empty name next to a comma; remove the comma"),
-        ("", "is a folder; name the record files in it, for example .*tfrecord"),
-    ],
-    ids=["no match", "comma", "folder"],
-)
-def test_wrong_names_are_refused(tmp_path, pattern, message):
-    (tmp_path / "a.tfrecord").write_bytes(b"")
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        open_records(f"{tmp_path}/{pattern}")
-
-
 def with_floats(examples):
     example = {name: values[0].tolist() for name, values in examples.items()}
     return serialize_example(example | {"input_mask": [float(value) for value in example["input_mask"]]})
@@ -152,18 +137,61 @@ def test_a_file_without_good_records_is_named(tmp_path, write_records, change, m
         open_records(path)
 
 
+BUILT = {"max_seq_length": 12, "max_predictions_per_seq": 3, "vocab_size": 40}
+
+
 @pytest.mark.parametrize(
-    ("length", "predictions", "message"),
+    ("pattern", "sizes", "notes", "message"),
     [
-        (16, 3, "input_ids has 12 values, but 16 are needed; give the --max_seq_length and --max_predictions_per_seq"),
-        (12, 5, "masked_lm_positions has 3 values, but 5 are needed; give the --max_seq_length and"),
+        ("nothing-*", {}, {}, r"nothing-\*' matches no file; build records with"),
+        ("0.tfrecord,", {}, {}, "has an empty name next to a comma; remove the comma"),
+        ("", {}, {}, "is a folder; name the record files in it, for example .*tfrecord"),
+        (
+            "0*d",
+            {"max_seq_length": 16},
+            {},
+            "0.tfrecord example 1: input_ids has 12 values, but 16 are needed; give the",
+        ),
+        (
+            "0*d",
+            {"max_predictions_per_seq": 5},
+            {},
+            "masked_lm_positions has 3 values, but 5 are needed; give the --max",
+        ),
+        (
+            "0*d",
+            {},
+            {"0": {"num_examples": 9}},
+            "0.tfrecord holds 2 examples, but 9 were written to it; build it again",
+        ),
+        ("0*d", {"max_seq_length": 64}, {"0": BUILT}, "with --max_seq_length=12, but --max_seq_length=64 was given"),
+        ("0*d", {"vocab_size": 30}, {"0": BUILT}, "a vocabulary of 40 entries, but the model's vocab_size is 30"),
+        ("*d", {}, {"0": {"vocab_sha256": 0}, "1": {"vocab_sha256": 1}}, "with different vocabularies; build them"),
+        (
+            "*d",
+            {},
+            {"0": {"do_lower_case": 0}, "1": {"do_lower_case": 1}},
+            "different values of --do_lower_case; build",
+        ),
+        (
+            "*d",
+            {},
+            {"0": {"strip_accents": 0}, "1": {"strip_accents": 1}},
+            "different values of --strip_accents; build",
+        ),
     ],
-    ids=["length", "predictions"],
+    ids=[
+        *("no match", "comma", "folder", "length", "predictions", "lost examples", "built length", "built vocabulary"),
+        *("vocabularies", "casing", "accents"),
+    ],
 )
-def test_records_of_another_length_are_named(tmp_path, write_records, length, predictions, message):
-    write_records(tmp_path / "short.tfrecord", 2)
-    with pytest.raises(ValueError, match=f"short.tfrecord example 1: {message}"):
-        open_records(tmp_path / "short.tfrecord", length, predictions, 40)
+def test_files_that_do_not_fit_are_named(tmp_path, write_records, pattern, sizes, notes, message):
+    for name in ("0", "1"):
+        write_records(tmp_path / f"{name}.tfrecord", 2)
+    for name, note in notes.items():
+        (tmp_path / f"{name}.tfrecord.json").write_text(json.dumps(note))
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        open_records(f"{tmp_path}/{pattern}", **sizes)
 
 
 @pytest.mark.parametrize(
@@ -189,37 +217,6 @@ def read_all(records):
         take(evaluation_batches(records, records.total_examples), 1)
     except tf.errors.InvalidArgumentError as error:
         raise explain_failure(records, error) from error
-
-
-def test_a_file_that_lost_whole_examples_is_named(tmp_path, write_records):
-    write_records(tmp_path / "short.tfrecord", 4)
-    (tmp_path / "short.tfrecord.json").write_text('{"num_examples": 9}')
-    with pytest.raises(ValueError, match="short.tfrecord holds 4 examples, but 9 were written to it; build it again"):
-        open_records(tmp_path / "short.tfrecord")
-
-
-def test_files_of_different_vocabularies_are_named(tmp_path, write_records):
-    for number in range(2):
-        write_records(tmp_path / f"{number}.tfrecord", 2)
-    names = {"vocab_sha256": "vocabularies", "do_lower_case": "values of --do_lower_case"}
-    for name, what in {**names, "strip_accents": "values of --strip_accents"}.items():
-        for number in range(2):
-            (tmp_path / f"{number}.tfrecord.json").write_text(json.dumps({name: number}))
-        message = f"0.tfrecord and .*1.tfrecord were built with different {what}; build them"
-        with pytest.raises(ValueError, match=message):
-            open_records(f"{tmp_path}/*.tfrecord")
-
-
-def test_stored_settings_that_differ_are_named(tmp_path, write_records):
-    path = tmp_path / "built.tfrecord"
-    write_records(path, 2)
-    metadata = {"max_seq_length": 12, "max_predictions_per_seq": 3, "vocab_size": 40}
-    (tmp_path / "built.tfrecord.json").write_text(json.dumps(metadata))
-    assert open_records(path).metadata["vocab_size"] == 40
-    with pytest.raises(ValueError, match="was built with --max_seq_length=12, but --max_seq_length=64 was given"):
-        open_records(path, 64, 3, 40)
-    with pytest.raises(ValueError, match="was built with a vocabulary of 40 entries, but the model's vocab_size is 30"):
-        open_records(path, 12, 3, 30)
 
 
 @pytest.fixture
