@@ -53,7 +53,7 @@ class Report:
             metrics_log.close()
 
     def steps(self, step, num_steps, totals, seconds):
-        """Records the totals (of `training.step.Trainer.train`) and duration of a device call that ended at `step`."""
+        """Records the totals and the duration of a device call, which ended at `step`."""
         totals = {**tf.nest.map_structure(float, totals), "steps": float(num_steps)}
         if totals.get("num_skipped"):
             log.info(
