@@ -38,24 +38,16 @@ def pytest_collection():
         gc.enable()
 
 
-class _Collector(logging.Handler):
-    def __init__(self):
-        super().__init__()
-        self.messages = []
-
-    def emit(self, record):
-        self.messages.append(record.getMessage())
-
-
 @pytest.fixture
 def messages():
     """Collect the lines that the project logs during a test, whatever state an entry point left the logger in."""
-    collector, log = _Collector(), logging.getLogger("bert_keras")
+    collected, handler, log = [], logging.Handler(), logging.getLogger("bert_keras")
+    handler.emit = lambda record: collected.append(record.getMessage())
     level = log.level
-    log.addHandler(collector)
+    log.addHandler(handler)
     log.setLevel(logging.INFO)
-    yield collector.messages
-    log.removeHandler(collector)
+    yield collected
+    log.removeHandler(handler)
     log.setLevel(level)
 
 

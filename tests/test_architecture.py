@@ -1,12 +1,12 @@
-"""The layers of the architecture: the permitted imports."""
+"""The rules of the code: permitted imports, sizes of files and functions, and plain words."""
 
 import ast
+import collections
+import functools
 import pathlib
 import re
 import subprocess
 import sys
-
-import pytest
 
 import bert_keras
 
@@ -25,8 +25,9 @@ FLOORS = {
 }
 # A new Python process runs its text as a program.
 PROGRAMS_BELOW = ("export.formats.converters",)
+ROOT_PROGRAMS = [path for path in sorted(ROOT.glob("*.py")) if path.name != "setup.py"]
 PROGRAMS = [
-    *(path for path in sorted(ROOT.glob("*.py")) if path.name != "setup.py"),
+    *ROOT_PROGRAMS,
     *sorted((ROOT / "tools").glob("*.py")),
     *(
         ROOT / "data_prep" / f"{name}.py"
@@ -38,75 +39,98 @@ LIGHT = (
     *("storage.paths", "storage.writing", "storage.checks", "cli.progress", "data_prep.text.characters"),
     *("data_prep.text.tokenization", "data_prep.text.vocabulary_files"),
 )
+MAX_FILES_OF_A_FOLDER = 13
+MAX_LINES_OF_A_FUNCTION = 70
+MAX_LINES_OF_A_PROGRAM = 150
+MAX_LINES_OF_THE_PRODUCT = 20_000
+# Words that make English hard to read, and how many of them 1,000 words of text and code may have.
+STILTED = (
+    *(r"anew", r"beside", r"in silence", r"know(s|ing) nothing", r"says? so", r"pass(es|ed) over"),
+    *(
+        r"(stands?|lies?) (in|at|there|beside|for)",
+        r"(goes|go|went) on",
+        r"(?<!there )(is|are) no (?!longer|more|less|one)\w+",
+    ),
+    *(r"(is|are|was|were|be) (told|said|asked|looked at|begun)", r"of (its|their|one's) own", r"(is|are) owed"),
+)
+MAX_STILTED = 0.3
 
 
+@functools.cache
+def sources():
+    """Return the text of each product file by its path."""
+    files = {path for folder in FLOORS for path in (ROOT / folder).rglob("*.py")}
+    files |= {*PROGRAMS, *(ROOT / "bert_keras").glob("*.py")}
+    return {path: path.read_text(encoding="utf-8") for path in sorted(files)}
+
+
+@functools.cache
 def modules():
-    """Return the paths by the module names below bert_keras."""
-    paths = [path for folder in FLOORS for path in sorted((ROOT / folder).rglob("*.py")) if path not in PROGRAMS]
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+    """Return the text of each module by its name below bert_keras; programs are not modules."""
+    paths = [path for path in sources() if path not in PROGRAMS and path.parent.name != "bert_keras"]
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths}
+    return {name.removesuffix(".__init__"): sources()[path] for path, name in names.items()}
 
 
-def imports_of(path):
-    """Returns the names of the project's modules that a file imports, anywhere in the file."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    names = {name.removeprefix("bert_keras.") for name in names if name.startswith("bert_keras.")}
-    return names & set(modules())
+@functools.cache
+def imports():
+    """Return the names of the project's modules that each module imports, anywhere in its file."""
+    found = {}
+    for module, text in modules().items():
+        names = set()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                names.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
+        names = {name.removeprefix("bert_keras.") for name in names if name.startswith("bert_keras.")}
+        found[module] = names & set(modules()) - {module}
+    return found
 
 
-@pytest.mark.parametrize("module", modules())
-def test_a_file_imports_from_lower_floors_or_from_its_own_folder(module):
-    folder = module.split(".")[0]
-    for imported in imports_of(modules()[module]):
-        other = imported.split(".")[0]
-        assert other == folder or FLOORS[other] < FLOORS[folder], f"{module} imports {imported}"
-        assert {folder, other} != {"modeling", "data_prep"}, f"{module} imports {imported}"
+def test_files_import_from_lower_floors_or_from_their_own_folder():
+    def is_allowed(folder, other):
+        return folder == other or (FLOORS[other] < FLOORS[folder] and {folder, other} != {"modeling", "data_prep"})
+
+    pairs = [(module, imported) for module, names in imports().items() for imported in names]
+    assert [pair for pair in pairs if not is_allowed(*(module.split(".")[0] for module in pair))] == []
 
 
 def test_no_two_files_import_each_other():
-    left = {name: imports_of(path) - {name} for name, path in modules().items() if path.name != "__init__.py"}
-    left = {name: imported & set(left) for name, imported in left.items()}
-    while free := {name for name, imported in left.items() if not imported}:
-        left = {name: imported - free for name, imported in left.items() if name not in free}
+    left = imports()
+    while free := {module for module, imported in left.items() if not imported}:
+        left = {module: imported - free for module, imported in left.items() if module not in free}
     assert left == {}
 
 
 def test_everything_is_imported_as_a_part_of_bert_keras():
     """Importing a folder by its bare name would load it a second time."""
     pattern = re.compile(rf"^\s*(from|import) ({'|'.join(FLOORS)})\b", re.MULTILINE)
-    files = [path for name in (*FLOORS, "benchmarks", "tests", "tools") for path in (ROOT / name).rglob("*.py")]
-    for path in [*files, *PROGRAMS, *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+    files = [path for name in ("benchmarks", "tests") for path in (ROOT / name).rglob("*.py")]
+    for path in [*files, *sources(), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
         assert not pattern.search(path.read_text(encoding="utf-8")), path
 
 
 def test_only_programs_and_cli_read_the_command_line_and_the_environment():
-    for module, path in modules().items():
+    for module, text in modules().items():
         if module not in PROGRAMS_BELOW and not module.startswith("cli."):
-            source = path.read_text(encoding="utf-8")
-            assert not re.search(r"sys\.argv|os\.environ|os\.getenv|flags\.FLAGS|FLAGS\.", source), module
+            assert not re.search(r"sys\.argv|os\.environ|os\.getenv|flags\.FLAGS|FLAGS\.", text), module
 
 
-def test_the_public_names_are_there_and_cost_nothing_until_they_are_used():
-    code = "import sys, bert_keras; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules); "
-    code += "print(*(getattr(bert_keras, name).__name__ == name for name in bert_keras.__all__))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {"True"}
+def test_the_public_names_exist_and_load_nothing_until_they_are_used():
+    code = "import sys, bert_keras; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    assert [name for name in bert_keras.__all__ if getattr(bert_keras, name).__name__ != name] == []
     assert len(bert_keras.__all__) <= 40
 
 
 def test_no_private_names_of_keras_or_tensorflow():
-    for module, path in modules().items():
-        source = path.read_text(encoding="utf-8")
-        assert not re.search(r"keras\.src|tensorflow\.python|tf\.__internal__|(?:\btf|keras|ops)\._\w", source), module
+    for module, text in modules().items():
+        assert not re.search(r"keras\.src|tensorflow\.python|tf\.__internal__|(?:\btf|keras|ops)\._\w", text), module
 
 
 def tensorflow_imports(tree):
-    """Returns the statements in a file or function that import TensorFlow, or a package that needs it."""
+    """Return the statements in a file or function that import TensorFlow, or a package that needs it."""
     found = set()
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -117,17 +141,58 @@ def tensorflow_imports(tree):
     return found
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "modeling").rglob("*.py")), ids=lambda path: path.name)
-def test_the_network_needs_tensorflow_only_in_functions_for_its_files_random_bits_and_argmax(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    in_functions = set().union(*map(tensorflow_imports, functions))
-    may_need_it = path.name in ("tensorflow_format.py", "dropout.py", "tasks.py")
-    assert tensorflow_imports(tree) == (in_functions if may_need_it else set())
-    assert bool(in_functions) == may_need_it
+def functions_in(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
 
 
-@pytest.mark.parametrize("module", LIGHT)
-def test_the_ground_floor_of_data_preparation_needs_neither_tensorflow_nor_keras(module):
-    code = f"import sys, bert_keras.{module}; assert not {{'tensorflow', 'keras', 'numpy'}} & set(sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+def test_the_network_needs_tensorflow_only_in_functions_for_its_files_random_bits_and_argmax():
+    need_it = set()
+    for module in (module for module in modules() if module.split(".")[0] == "modeling"):
+        tree = ast.parse(modules()[module])
+        if found := tensorflow_imports(tree):
+            assert found == set().union(*map(tensorflow_imports, functions_in(tree))), module
+            need_it.add(module.split(".")[-1])
+    assert need_it == {"tensorflow_format", "dropout", "tasks"}
+
+
+def test_tokenization_and_storage_need_neither_tensorflow_nor_keras():
+    code = "".join(
+        f"import bert_keras.{module}; assert not {{'tensorflow', 'keras', 'numpy'}} & set(sys.modules), '{module}'\n"
+        for module in LIGHT
+    )
+    subprocess.run([sys.executable, "-c", f"import sys\n{code}"], cwd=ROOT, check=True)
+
+
+def test_folders_have_few_files():
+    files = collections.Counter(path.parent.relative_to(ROOT) for path in sources() if path.name != "__init__.py")
+    assert {str(folder): number for folder, number in files.items() if number > MAX_FILES_OF_A_FOLDER} == {}
+
+
+def test_functions_are_short():
+    functions = {
+        f"{path.relative_to(ROOT)} {node.name}": node.end_lineno - node.lineno + 1
+        for path, text in sources().items()
+        for node in functions_in(ast.parse(text))
+    }
+    assert {name: number for name, number in functions.items() if number > MAX_LINES_OF_A_FUNCTION} == {}
+
+
+def test_programs_are_short():
+    programs = {path.name: sources()[path].count("\n") for path in ROOT_PROGRAMS}
+    assert {name: number for name, number in programs.items() if number > MAX_LINES_OF_A_PROGRAM} == {}
+
+
+def test_the_product_is_small():
+    assert sum(text.count("\n") for text in sources().values()) <= MAX_LINES_OF_THE_PRODUCT
+
+
+def test_the_english_is_plain():
+    folders = [*FLOORS, "bert_keras", "benchmarks", "docs", "examples", "tests", "tools"]
+    paths = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in (".py", ".md")]
+    paths += [path for path in ROOT.iterdir() if path.suffix in (".py", ".md")]
+    texts = {path: path.read_text(encoding="utf-8") for path in paths if path != pathlib.Path(__file__)}
+    pattern = re.compile(rf"\b(?:{'|'.join(STILTED)})\b", re.IGNORECASE)
+    found = {path: [match[0] for match in pattern.finditer(text)] for path, text in texts.items()}
+    num_words = sum(len(text.split()) for text in texts.values())
+    worst = sorted(found.items(), key=lambda item: -len(item[1]))[:5]
+    assert 1000 * sum(map(len, found.values())) / num_words <= MAX_STILTED, worst

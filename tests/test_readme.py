@@ -23,21 +23,30 @@ from bert_keras.cli.flags import parse
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+# The flags of each program, and the page that explains them.
 PROGRAMS = {
-    "tools/check_tpu.py": check_tpu.define_flags,
-    "convert_checkpoint.py": convert_checkpoint.define_flags,
-    "evaluate_predictions.py": evaluate_predictions.define_flags,
-    "export_model.py": export_model.define_flags,
-    "extract_features.py": extract_features.define_flags,
-    "predict.py": predict.define_flags,
-    "run_classifier.py": run_classifier.define_flags,
-    "run_ner.py": run_ner.define_flags,
-    "run_pretraining.py": run_pretraining.define_flags,
-    "run_squad.py": run_squad.define_flags,
-    "data_prep/build_vocab.py": build_vocab.define_flags,
-    "data_prep/create_pretraining_data.py": create_pretraining_data.define_flags,
-    "data_prep/create_pretraining_data_beam.py": create_pretraining_data_beam.define_flags,
+    "tools/check_tpu.py": (check_tpu, "tpu.md"),
+    "convert_checkpoint.py": (convert_checkpoint, "checkpoints.md"),
+    "evaluate_predictions.py": (evaluate_predictions, "evaluation.md"),
+    "export_model.py": (export_model, "export.md"),
+    "extract_features.py": (extract_features, "extract_features.md"),
+    "predict.py": (predict, "predict.md"),
+    "run_classifier.py": (run_classifier, "classification.md"),
+    "run_ner.py": (run_ner, "ner.md"),
+    "run_pretraining.py": (run_pretraining, "pretraining.md"),
+    "run_squad.py": (run_squad, "squad.md"),
+    "data_prep/build_vocab.py": (build_vocab, "build_vocab.md"),
+    "data_prep/create_pretraining_data.py": (create_pretraining_data, "create_pretraining_data.md"),
+    "data_prep/create_pretraining_data_beam.py": (create_pretraining_data_beam, "create_pretraining_data.md"),
 }
+PAGES_WITH_PYTHON = (
+    "checkpoints",
+    "create_pretraining_data",
+    "evaluation",
+    "extract_features",
+    "predict",
+    "tokenization",
+)
 
 
 def commands():
@@ -53,38 +62,33 @@ def commands():
 
 
 @pytest.mark.parametrize("words", list(commands()))
-def test_a_command_is_one_that_the_program_takes(words):
-    flag_values = PROGRAMS[words[0]]()
+def test_the_program_takes_the_command(words):
+    flag_values = PROGRAMS[words[0]][0].define_flags()
     # Arguments after -- go to Beam's runner.
     words = words[: words.index("--")] if "--" in words else words
     parse(flag_values, words, "", takes_texts=words[0] in ("predict.py", "evaluate_predictions.py"))
 
 
-def test_the_two_commands_of_a_new_user_stand_in_the_readme():
+def test_the_readme_has_the_two_commands_of_a_new_user():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert "pip install -e . && python run_pretraining.py" in lines
     assert "pip install -e '.[test]' && pytest" in lines
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/checkpoints.md",
-        "docs/create_pretraining_data.md",
-        "docs/evaluation.md",
-        "docs/extract_features.md",
-        "docs/predict.md",
-        "docs/tokenization.md",
-    ],
-)
-def test_python_of_the_pages_runs(page, tmp_path, monkeypatch, capsys):
-    # Tiny models of random weights replace the released models and the runs of other pages.
-    folder = write_model(tmp_path / "uncased_L-12_H-768_A-12", random_model())
-    write_fine_tuned(tmp_path / "news", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS)
-    shutil.copy(folder / "vocab.txt", tmp_path)
-    (tmp_path / "text.txt").write_text("He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n")
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Tiny models of random weights that replace the released models and the runs of other pages."""
+    folder = tmp_path_factory.mktemp("files")
+    model = write_model(folder / "uncased_L-12_H-768_A-12", random_model())
+    write_fine_tuned(folder / "news", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS)
+    shutil.copy(model / "vocab.txt", folder)
+    (folder / "text.txt").write_text("He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n")
+    return folder
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in PAGES_WITH_PYTHON)])
+def test_python_of_the_pages_runs(page, files, monkeypatch, capsys):
+    monkeypatch.chdir(files)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:
@@ -101,24 +105,9 @@ def test_links_lead_somewhere():
                 assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
-@pytest.mark.parametrize(
-    ("program", "page"),
-    [
-        ("run_pretraining.py", "pretraining.md"),
-        ("data_prep/create_pretraining_data.py", "create_pretraining_data.md"),
-        ("predict.py", "predict.md"),
-        ("convert_checkpoint.py", "checkpoints.md"),
-        ("evaluate_predictions.py", "evaluation.md"),
-        ("extract_features.py", "extract_features.md"),
-        ("run_classifier.py", "classification.md"),
-        ("run_ner.py", "ner.md"),
-        ("run_squad.py", "squad.md"),
-        ("export_model.py", "export.md"),
-        ("tools/check_tpu.py", "tpu.md"),
-        ("data_prep/build_vocab.py", "build_vocab.md"),
-    ],
-)
-def test_every_flag_is_explained(program, page):
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_flag_is_explained(program):
+    module, page = PROGRAMS[program]
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    for name in PROGRAMS[program]():
+    for name in module.define_flags():
         assert f"`--{name}`" in text, name

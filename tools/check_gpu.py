@@ -61,7 +61,6 @@ LIMITS = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 1e-1, "float16": 2e-2}
 
 
 def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_enum("device", "gpu", ["gpu", "cpu"], "Device to check; cpu: to try this program out.", **define)
@@ -78,14 +77,6 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Raises:
-        ValueError: TensorFlow finds no GPU, or a check failed.
-    """
     values = define_flags()
     parse(values, argv, __doc__)
     open_console(stderr=True)
@@ -110,13 +101,13 @@ def describe_machine():
     """Returns the versions and devices, a list of lines."""
     names = ("tensorflow", "keras", "numpy", "bert-keras")
     build = tf.sysconfig.get_build_info()
+    driver = pathlib.Path("/proc/driver/nvidia/version")
     lines = [
         f"machine: {platform.platform()}, Python {platform.python_version()}",
         "packages: " + ", ".join(f"{name} {_version(name)}" for name in names),
         f"TensorFlow was built for: CUDA {build.get('cuda_version', '-')}, cuDNN {build.get('cudnn_version', '-')}",
+        f"driver: {driver.read_text().splitlines()[0] if driver.exists() else 'no NVIDIA driver'}",
     ]
-    driver = pathlib.Path("/proc/driver/nvidia/version")
-    lines.append(f"driver: {driver.read_text().splitlines()[0] if driver.exists() else 'no NVIDIA driver'}")
     for gpu in tf.config.list_physical_devices("GPU"):
         details = tf.config.experimental.get_device_details(gpu)
         capability = ".".join(map(str, details.get("compute_capability", ("unknown",))))
@@ -125,14 +116,7 @@ def describe_machine():
 
 
 def compare(devices):
-    """Compares training steps on devices with the same steps on the CPU, and prints a line for each comparison.
-
-    Args:
-        devices: list of str, of one kind.
-
-    Returns:
-        int; the number of comparisons that failed.
-    """
+    """Compares training steps on devices with the same steps on the CPU, and returns how many comparisons failed."""
     expected = {kind: take_step(kind, tf.distribute.OneDeviceStrategy("/CPU:0")) for kind in ("pretraining", "tagging")}
     one = tf.distribute.OneDeviceStrategy(devices[0])
     ways = [("pretraining", one, precision, False) for precision in PRECISIONS]
@@ -143,12 +127,11 @@ def compare(devices):
     num_failed = 0
     for kind, strategy, precision, is_compiled in ways:
         number = strategy.num_replicas_in_sync
-        way = f"{kind}, {precision}{', XLA' if is_compiled else ''}{f', {number} devices' if number > 1 else ''}"
+        way = f"{kind}, {_shown(precision, is_compiled)}{f', {number} devices' if number > 1 else ''}"
         try:
             loss, gradients = take_step(kind, strategy, precision, is_compiled)
         except (tf.errors.OpError, RuntimeError, ValueError) as error:
-            print(f"{way}: FAILED: {type(error).__name__}: {_first_line(error)}", flush=True)
-            num_failed += 1
+            num_failed += _print_failure(way, error)
             continue
         distance = _distance(gradients, expected[kind][1])
         is_close = distance <= LIMITS[precision]
@@ -164,17 +147,7 @@ def compare(devices):
 def take_step(kind, strategy, precision="float32", is_compiled=False):
     """Takes one training step; for "tagging", also evaluates a batch with rows of padding.
 
-    Args:
-        kind: "pretraining" or "tagging".
-        strategy: `tf.distribute.Strategy`.
-        precision: a key of `LIMITS`.
-        is_compiled: bool; whether XLA compiles the forward and backward pass.
-
-    Returns:
-        The loss, a float; and Adam's first moments, a dict of arrays. They are a tenth of the clipped gradients.
-
-    Raises:
-        ValueError: the loss of the evaluation is not finite.
+    Returns the loss; and Adam's first moments, a dict of arrays. They are a tenth of the clipped gradients.
     """
     trainer = make_trainer(kind, SMALL, strategy, precision, is_compiled)
     batch = make_batch(kind, SMALL, NUM_ROWS, NUM_TOKENS)
@@ -183,31 +156,20 @@ def take_step(kind, strategy, precision="float32", is_compiled=False):
     if kind == "tagging":
         batch["input_mask"][-2:] = 0
         batch["label_ids"][-2:] = -1
-        metrics = Evaluator(trainer.task, strategy).evaluate(
-            distribute(strategy, tf.data.Dataset.from_tensors(batch).map(_fixed(batch)))
-        )
+        metrics = Evaluator(trainer.task, strategy).evaluate(distribute(strategy, tf.data.Dataset.from_tensors(batch)))
         if not np.isfinite(metrics["loss"]):
             raise ValueError(f"the loss of a batch with rows of padding is {metrics['loss']}")
     return float(totals["loss"]), moments
 
 
 def measure(config, values, device):
-    """Times training steps in every precision, with and without XLA, and prints a line for each.
-
-    Args:
-        config: BertConfig.
-        values: the `absl.flags.FlagValues` of this program.
-        device: str.
-
-    Returns:
-        int; the number of combinations that failed.
-    """
+    """Times training steps in every precision, with and without XLA, and returns how many of these failed."""
     batch_size, length, num_steps = values.train_batch_size, values.max_seq_length, values.num_steps
     strategy = tf.distribute.OneDeviceStrategy(device)
     num_failed = 0
     for precision in PRECISIONS:
         for is_compiled in (False, True):
-            way = f"{values.bert_config_file}, {batch_size} x {length}, {precision}{', XLA' if is_compiled else ''}"
+            way = f"{values.bert_config_file}, {batch_size} x {length}, {_shown(precision, is_compiled)}"
             try:
                 trainer = make_trainer("pretraining", config, strategy, precision, is_compiled)
                 batches = _batches(strategy, make_batch("pretraining", config, batch_size, length))
@@ -217,8 +179,7 @@ def measure(config, values, device):
                 seconds = (time.perf_counter() - started) / num_steps
                 print(f"{way}: {1000 * seconds:.1f} ms a step, {batch_size / seconds:.1f} examples/s", flush=True)
             except (tf.errors.OpError, RuntimeError, ValueError) as error:
-                print(f"{way}: FAILED: {type(error).__name__}: {_first_line(error)}", flush=True)
-                num_failed += 1
+                num_failed += _print_failure(way, error)
     return num_failed
 
 
@@ -250,7 +211,7 @@ def make_trainer(kind, config, strategy, precision, is_compiled):
 
 
 def make_batch(kind, config, num_rows, num_tokens):
-    """Returns a batch of random examples of different lengths, a dict of arrays."""
+    """Returns a dict of arrays: random examples of different lengths."""
     random = np.random.default_rng(1)
     mask = np.arange(num_tokens) < random.integers(num_tokens // 2, num_tokens + 1, num_rows)[:, None]
     ids = random.integers(1, config.vocab_size, mask.shape) * mask
@@ -267,12 +228,7 @@ def make_batch(kind, config, num_rows, num_tokens):
 
 
 def _batches(strategy, batch):
-    dataset = tf.data.Dataset.from_tensors(batch).map(_fixed(batch)).repeat()
-    return iter(distribute(strategy, dataset, is_endless=True))
-
-
-def _fixed(batch):
-    return lambda rows: {name: tf.ensure_shape(values, batch[name].shape) for name, values in rows.items()}
+    return iter(distribute(strategy, tf.data.Dataset.from_tensors(batch).repeat(), is_endless=True))
 
 
 def _distance(gradients, expected):
@@ -281,8 +237,14 @@ def _distance(gradients, expected):
     return np.sqrt(squares / sum(np.square(value, dtype=np.float64).sum() for value in expected.values()))
 
 
-def _first_line(error):
-    return (str(error).strip().splitlines() or [""])[0]
+def _shown(precision, is_compiled):
+    return f"{precision}, XLA" if is_compiled else precision
+
+
+def _print_failure(way, error):
+    first_line = (str(error).strip().splitlines() or [""])[0]
+    print(f"{way}: FAILED: {type(error).__name__}: {first_line}", flush=True)
+    return 1
 
 
 def _version(name):
@@ -292,10 +254,5 @@ def _version(name):
         return "not installed"
 
 
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

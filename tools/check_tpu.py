@@ -48,12 +48,7 @@ from bert_keras.modeling import (
 from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.hlo import find_faults, lower
-from bert_keras.training.distribution.tpu_compile import (
-    CORE_MEMORY,
-    OutOfMemoryError,
-    can_compile_for,
-    compile_for_tpu,
-)
+from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, OutOfMemoryError, compile_for_tpu
 from bert_keras.training.finetuning.packed_task import PackedTask
 from bert_keras.training.input.packed_batches import PackedShape, pack_batches
 from bert_keras.training.run import make_trainer
@@ -81,7 +76,6 @@ _MAX_PROPOSALS = 3
 
 
 def define_flags():
-    """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_enum("task", "pretraining", list(TASKS), "The task to train.", **define)
@@ -105,19 +99,47 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Raises:
-        ValueError: a flag is not valid, the TPU's compiler refuses the step, or the batch does not fit.
-    """
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     open_console(stderr=True)
     settings = {name: flag_values[name].value for name in flag_values}
     config = _config(settings)
+    part = _part_of_batch(settings, config)
+    trainer = make_step(settings, config)
+    kind = "rows" if settings["pack"] else "examples"
+    log.info("%s: %d %s of %d tokens at a time on a core", settings["task"], part, kind, settings["max_seq_length"])
+    started = time.monotonic()
+    try:
+        memory = _compile(trainer, settings, part)
+    except OutOfMemoryError as error:
+        raise _too_large(trainer, settings, part, error) from None
+    num_cores, seconds = _compiled_cores(settings), time.monotonic() - started
+    if num_cores < settings["num_tpu_cores"]:
+        log.info("compiled for 1 core, without the exchange of gradients; --num_tpu_cores=4 or 8 includes it")
+    print(
+        f"compiled for {num_cores} core(s) of a TPU v5e in {seconds:.0f} s, not run: static shapes, nothing on the host"
+        f"\nmemory of a core: {sum(memory) / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
+        f"  weights, moments and batch  {memory.inputs / _GB:.2f} GB\n"
+        f"  temporary                   {memory.temporary / _GB:.2f} GB\n"
+        f"  program                     {memory.code / _GB:.2f} GB",
+        flush=True,
+    )
+
+
+def _config(settings):
+    name = settings["bert_config_file"]
+    if name:
+        return BertConfig.from_name(name) if name in released_names() else read_config(name)
+    if not settings["init_checkpoint"]:
+        raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
+    config = open_checkpoint(settings["init_checkpoint"]).config
+    if config is None:
+        raise ValueError(f"{settings['init_checkpoint']} has no config in its folder; give --bert_config_file")
+    return config
+
+
+def _part_of_batch(settings, config):
+    """Checks the settings, and returns the number of examples that a core processes at a time."""
     if settings["max_seq_length"] > config.max_position_embeddings:
         raise ValueError(
             f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
@@ -133,124 +155,19 @@ def main(argv):
             f"{settings['num_tpu_cores']} x --gradient_accumulation_steps={settings['gradient_accumulation_steps']}; "
             f"give a multiple of {num_parts}"
         )
-    trainer = make_step(settings, config)
-    log.info(
-        "%s: %d %s of %d tokens at a time on a core",
-        *(settings["task"], part, "rows" if settings["pack"] else "examples", settings["max_seq_length"]),
+    return part
+
+
+def _too_large(trainer, settings, part, error):
+    """Returns an error that names a batch that fits."""
+    fitting = _largest_part(trainer, settings, part, error.needed)
+    num_cores, num_parts = settings["num_tpu_cores"], settings["gradient_accumulation_steps"]
+    remedy = f"--train_batch_size={fitting * num_cores * num_parts} fits"
+    return ValueError(
+        f"--train_batch_size={settings['train_batch_size']} is too much for {num_cores} core(s) with "
+        f"--gradient_accumulation_steps={num_parts}: {error}; "
+        f"{remedy if fitting else 'none fits: lower --max_seq_length'}"
     )
-    started = time.monotonic()
-    try:
-        memory = _compile(trainer, settings, part)
-    except OutOfMemoryError as error:
-        fitting = _largest_part(trainer, settings, part, error.needed)
-        remedy = f"--train_batch_size={fitting * num_parts} fits" if fitting else "none fits: lower --max_seq_length"
-        raise ValueError(
-            f"--train_batch_size={settings['train_batch_size']} is too much for {settings['num_tpu_cores']} core(s) "
-            f"with --gradient_accumulation_steps={settings['gradient_accumulation_steps']}: {error}; {remedy}"
-        ) from None
-    num_cores, seconds = _compiled_cores(settings), time.monotonic() - started
-    if num_cores < settings["num_tpu_cores"]:
-        log.info("compiled for 1 core, without the exchange of gradients; --num_tpu_cores=4 or 8 includes it")
-    print(
-        f"compiled for {num_cores} core(s) of a TPU v5e in {seconds:.0f} s, not run: static shapes, nothing on the host"
-        f"\nmemory of a core: {memory.total / _GB:.2f} of {CORE_MEMORY / _GB:.2f} GB\n"
-        f"  weights, moments and batch  {memory.inputs / _GB:.2f} GB\n"
-        f"  temporary                   {memory.temporary / _GB:.2f} GB\n"
-        f"  program                     {memory.code / _GB:.2f} GB",
-        flush=True,
-    )
-
-
-def make_step(settings, config):
-    """Returns the `training.step.Trainer` of a task with random weights.
-
-    Args:
-        settings: dict with "task", "num_labels", "gradient_accumulation_steps", "num_tpu_cores", "precision",
-            "recompute" and "pack".
-        config: BertConfig.
-    """
-    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
-    schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100, "smooth_learning_rate": False}
-    with dtype_policy(PRECISIONS[settings["precision"]]):
-        task = TASKS[settings["task"]](config, settings["num_labels"])
-    task.model.bert.is_recomputed = settings["recompute"]
-    task = PackedTask(task) if settings["pack"] else task
-    trainer = make_trainer(task, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
-    if _compiled_cores(settings) > 1:
-        trainer.sum_over_replicas = _sum_over_cores(settings["num_tpu_cores"])
-    return trainer
-
-
-def features_of(settings, num_rows):
-    """Returns the features that a task trains on, a dict of `tf.TensorSpec`.
-
-    Args:
-        settings: dict with "task", "num_labels", "max_seq_length", "max_predictions_per_seq", "pack" and
-            "gradient_accumulation_steps".
-        num_rows: int.
-    """
-    if settings["pack"]:
-        return _packed_features(settings, num_rows)
-    task, length, num_labels = (settings[name] for name in ("task", "max_seq_length", "num_labels"))
-    rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
-    shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
-    floats = {}
-    if task == "pretraining":
-        predictions = [num_rows, settings["max_predictions_per_seq"]]
-        shapes |= {"masked_lm_positions": predictions, "masked_lm_ids": predictions, "next_sentence_labels": [*rows, 1]}
-        floats = {"masked_lm_weights": predictions}
-    elif task == "question_answering":
-        shapes |= {"start_positions": rows, "end_positions": rows}
-    elif task in ("regression", "multi_label"):
-        floats = {"label_values": rows if task == "regression" else [*rows, num_labels]}
-    else:
-        shapes["label_ids"] = [*rows, length] if task == "token_classification" else [num_rows]
-    specs = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
-    return specs | {name: tf.TensorSpec(shape, tf.float32) for name, shape in floats.items()}
-
-
-def _packed_features(settings, num_rows):
-    """Returns the specs of a task's features after `training.input.packed_batches.pack_batches`."""
-    examples = features_of({**settings, "pack": False}, 1)
-    zeros = tf.data.Dataset.from_tensors({name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()})
-    num_parts, num_sequences = settings["gradient_accumulation_steps"], settings["max_seq_length"] // _SHORTEST_PACKED
-    return pack_batches(zeros, PackedShape(num_parts, num_rows // num_parts, max(1, num_sequences))).element_spec
-
-
-def _compiled_cores(settings):
-    """Returns the number of cores to compile for: one if no TPU has the requested number."""
-    return settings["num_tpu_cores"] if can_compile_for(settings["num_tpu_cores"]) else 1
-
-
-def _sum_over_cores(num_cores):
-    """Returns a function that sums tensors over all cores; TensorFlow's own function needs a TPU to compile."""
-    keys = itertools.count(1)
-
-    def sum_over_cores(value):
-        options = {"group_size": num_cores, "group_key": 1, "merge_op": "Add", "final_op": "Id", "ordering_token": []}
-        return tf.raw_ops.CollectiveReduceV2(input=value, instance_key=next(keys), **options)
-
-    return lambda values: tf.nest.map_structure(sum_over_cores, values)
-
-
-def _config(settings):
-    name = settings["bert_config_file"]
-    if name:
-        return BertConfig.from_name(name) if name in released_names() else read_config(name)
-    if not settings["init_checkpoint"]:
-        raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
-    config = open_checkpoint(settings["init_checkpoint"]).config
-    if config is None:
-        raise ValueError(f"{settings['init_checkpoint']} has no config in its folder; give --bert_config_file")
-    return config
-
-
-def _compile(trainer, settings, part):
-    program = lower(trainer.step, features_of(settings, part * settings["gradient_accumulation_steps"]))
-    faults = find_faults(program.text)
-    if faults:
-        raise ValueError(f"a TPU does not support the step: {'; '.join(faults[:5])}")
-    return compile_for_tpu(program.serialized, _compiled_cores(settings))
 
 
 def _largest_part(trainer, settings, part, needed):
@@ -272,10 +189,69 @@ def _largest_part(trainer, settings, part, needed):
     return 0
 
 
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+def make_step(settings, config):
+    """Returns the `training.step.Trainer` of a task with random weights."""
+    tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
+    schedule = {"learning_rate": 5e-5, "num_train_steps": 1000, "num_warmup_steps": 100, "smooth_learning_rate": False}
+    with dtype_policy(PRECISIONS[settings["precision"]]):
+        task = TASKS[settings["task"]](config, settings["num_labels"])
+    task.model.bert.is_recomputed = settings["recompute"]
+    task = PackedTask(task) if settings["pack"] else task
+    trainer = make_trainer(task, tf.distribute.get_strategy(), {**settings, **schedule, "seed": 0})
+    if _compiled_cores(settings) > 1:
+        trainer.sum_over_replicas = _sum_over_cores(settings["num_tpu_cores"])
+    return trainer
+
+
+def features_of(settings, num_rows):
+    """Returns the features that a task trains on, a dict of `tf.TensorSpec`."""
+    task, length, num_labels = settings["task"], settings["max_seq_length"], settings["num_labels"]
+    if settings["pack"]:
+        examples = features_of({**settings, "pack": False}, 1)
+        zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()}
+        num_parts, max_sequences = settings["gradient_accumulation_steps"], max(1, length // _SHORTEST_PACKED)
+        shape = PackedShape(num_parts, num_rows // num_parts, max_sequences)
+        return pack_batches(tf.data.Dataset.from_tensors(zeros), shape).element_spec
+    rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
+    shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
+    floats = {}
+    if task == "pretraining":
+        predictions = [num_rows, settings["max_predictions_per_seq"]]
+        shapes |= {"masked_lm_positions": predictions, "masked_lm_ids": predictions, "next_sentence_labels": [*rows, 1]}
+        floats = {"masked_lm_weights": predictions}
+    elif task == "question_answering":
+        shapes |= {"start_positions": rows, "end_positions": rows}
+    elif task in ("regression", "multi_label"):
+        floats = {"label_values": rows if task == "regression" else [*rows, num_labels]}
+    else:
+        shapes["label_ids"] = [*rows, length] if task == "token_classification" else [num_rows]
+    specs = {name: tf.TensorSpec(shape, tf.int32) for name, shape in shapes.items()}
+    return specs | {name: tf.TensorSpec(shape, tf.float32) for name, shape in floats.items()}
+
+
+def _compiled_cores(settings):
+    """Returns the number of cores to compile for: one if no TPU has the requested number."""
+    return settings["num_tpu_cores"] if settings["num_tpu_cores"] in TOPOLOGIES else 1
+
+
+def _sum_over_cores(num_cores):
+    """Returns a function that sums tensors over all cores; TensorFlow's own function needs a TPU to compile."""
+    keys = itertools.count(1)
+
+    def sum_over_cores(value):
+        options = {"group_size": num_cores, "group_key": 1, "merge_op": "Add", "final_op": "Id", "ordering_token": []}
+        return tf.raw_ops.CollectiveReduceV2(input=value, instance_key=next(keys), **options)
+
+    return lambda values: tf.nest.map_structure(sum_over_cores, values)
+
+
+def _compile(trainer, settings, part):
+    program = lower(trainer.step, features_of(settings, part * settings["gradient_accumulation_steps"]))
+    faults = find_faults(program.text)
+    if faults:
+        raise ValueError(f"a TPU does not support the step: {'; '.join(faults[:5])}")
+    return compile_for_tpu(program.serialized, _compiled_cores(settings))
 
 
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

@@ -14,7 +14,7 @@ from bert_keras.modeling.config import BertConfig
 
 log = logging.getLogger("bert_keras")
 
-DEMO_DIR = "bert_demo"
+_DEMO_DIR = "bert_demo"
 _SAMPLE = pathlib.Path(data_prep.__file__).parent / "sample"
 _DATA_SETTINGS = PretrainingDataSettings(max_seq_length=64, max_predictions_per_seq=10, dupe_factor=20)
 _TRAINING_SETTINGS = {
@@ -30,29 +30,27 @@ _TRAINING_SETTINGS = {
 }
 
 
-def prepare_demo(demo_dir=DEMO_DIR):
-    """Builds the records of the demo from the sample text, and logs what the demo does.
-
-    Args:
-        demo_dir: str; the folder for all files of the demo.
-
-    Returns:
-        dict of settings by flag name, for `run_pretraining`.
-    """
+def prepare_demo():
+    """Builds the records of the demo from the sample text, and returns its settings by flag name."""
     log.info(
         "No flags were given, so this is a demo: it builds examples from a sample text, pre-trains a tiny BERT on them "
         "for about two minutes, and evaluates it on documents that it did not train on. All of it goes into %s/.",
-        demo_dir,
+        _DEMO_DIR,
     )
-    folder = pathlib.Path(demo_dir).absolute()
+    folder = pathlib.Path(_DEMO_DIR).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     vocab_file = str(_SAMPLE / "vocab.txt")
     tokenizer = FullTokenizer(vocab_file)
     records = {"input_file": ("documents.txt", "train.tfrecord"), "eval_file": ("held_out.txt", "held_out.tfrecord")}
     settings = {}
     for flag, (text, record_file) in records.items():
-        settings[flag] = str(folder / record_file)
-        _build_unless_built(str(_SAMPLE / text), settings[flag], tokenizer, vocab_file)
+        settings[flag] = path = str(folder / record_file)
+        # A record file gets its final name when it is complete, so one with the same settings is reused.
+        built = read_metadata(path) if os.path.exists(path) else None
+        if built and dataclasses.asdict(_DATA_SETTINGS).items() <= built["settings"].items():
+            log.info("%s exists already", path)
+        else:
+            build_pretraining_data([str(_SAMPLE / text)], [path], tokenizer, _DATA_SETTINGS, vocab_file)
     settings["bert_config_file"] = str(folder / "bert_config.json")
     config = dataclasses.replace(BertConfig.from_name("tiny"), vocab_size=len(tokenizer.vocab))
     config.to_json_file(settings["bert_config_file"])
@@ -64,12 +62,3 @@ def prepare_demo(demo_dir=DEMO_DIR):
         "max_seq_length": _DATA_SETTINGS.max_seq_length,
         "max_predictions_per_seq": _DATA_SETTINGS.max_predictions_per_seq,
     }
-
-
-def _build_unless_built(text_file, record_file, tokenizer, vocab_file):
-    """A record file gets its final name when it is complete, so one with the same settings is reused."""
-    built = read_metadata(record_file) if os.path.exists(record_file) else None
-    if built and dataclasses.asdict(_DATA_SETTINGS).items() <= built["settings"].items():
-        log.info("%s exists already", record_file)
-        return
-    build_pretraining_data([text_file], [record_file], tokenizer, _DATA_SETTINGS, vocab_file)

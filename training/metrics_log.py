@@ -21,10 +21,7 @@ _SECONDS_BETWEEN_COPIES = 60.0
 class MetricsFile:
     """metrics.csv: a row for every `--log_steps` steps (averages over them) and for every evaluation.
 
-    Args:
-        run_dir: a `training.run_dir.RunDir`.
-        metric_names: list of str; metrics of training and evaluation.
-        start_step: int; existing rows of later steps are dropped, because these steps run again.
+    Existing rows of steps after `start_step` are dropped, because these steps run again.
     """
 
     def __init__(self, run_dir, metric_names, start_step):
@@ -32,15 +29,15 @@ class MetricsFile:
         self._columns = list(dict.fromkeys(columns))
         self._run_dir = run_dir
         path = run_dir.file(METRICS_FILE)
-        kept = _whole_rows_until(path, start_step)
+        kept = [row for row in _whole_rows(path) if int(row["step"]) <= start_step]
         lines = [",".join(self._columns)]
         lines += [",".join(row.get(column) or "" for column in self._columns) for row in kept]
         text = "\n".join(lines) + "\n"
         run_dir.write_text(METRICS_FILE, text)
         self._is_copied = paths.is_remote(path)
         if self._is_copied:
-            self._file = io.StringIO(text)
-            self._file.seek(0, io.SEEK_END)
+            self._file = io.StringIO()
+            self._file.write(text)
         else:
             self._file = open(path, "a", encoding="utf-8", newline="", buffering=1)  # noqa: SIM115 - see close()
         self._last_copy = time.monotonic()
@@ -48,8 +45,8 @@ class MetricsFile:
 
     def write(self, step, split, values):
         """Appends a row. Metrics that are not in `values` stay empty; values without a column are dropped."""
-        figures = {name: f"{value:.8g}" for name, value in values.items() if name in self._columns}
-        self._writer.writerow({"step": step, "split": split, **figures})
+        columns = {name: f"{value:.8g}" for name, value in values.items() if name in self._columns}
+        self._writer.writerow({"step": step, "split": split, **columns})
         # A resumed run relies on the evaluations in this file.
         if self._is_copied and (split == "eval" or time.monotonic() - self._last_copy > _SECONDS_BETWEEN_COPIES):
             self._copy()
@@ -65,11 +62,7 @@ class MetricsFile:
 
 
 class TensorBoardEvents:
-    """The same metrics as scalars for TensorBoard: training in the run folder, evaluation in its subfolder `eval`.
-
-    Args:
-        run_dir: a `training.run_dir.RunDir`.
-    """
+    """The same metrics as scalars for TensorBoard: training in the run folder, evaluation in its subfolder `eval`."""
 
     def __init__(self, run_dir):
         self._writers = {
@@ -93,14 +86,7 @@ class TensorBoardEvents:
 
 
 def read_metrics(path):
-    """Reads a metrics.csv.
-
-    Args:
-        path: str, local or remote.
-
-    Returns:
-        list of dict of str by column; empty if the file does not exist.
-    """
+    """Returns the rows of a metrics.csv as dicts of str by column; none if the file does not exist."""
     try:
         with paths.open_file(path, "r", newline="") as file:
             return list(csv.DictReader(file))
@@ -110,36 +96,30 @@ def read_metrics(path):
 
 def evaluated_steps(run_dir):
     """Returns the steps, a set of int, that have an evaluation in the metrics.csv of a `training.run_dir.RunDir`."""
-    rows = read_metrics(run_dir.file(METRICS_FILE))
-    return {int(row["step"]) for row in rows if row.get("split") == "eval" and None not in row.values()}
+    return {int(row["step"]) for row in _whole_rows(run_dir.file(METRICS_FILE)) if row["split"] == "eval"}
 
 
-def _whole_rows_until(path, step):
-    return [row for row in read_metrics(path) if None not in row.values() and int(row["step"]) <= step]
+def _whole_rows(path):
+    """Returns the rows without one that a kill cut short."""
+    return [row for row in read_metrics(path) if None not in row.values()]
 
 
 def draw_learning_curves(run_dir):
-    """Plots every metric of metrics.csv over the steps in learning_curves.png, if matplotlib is installed.
-
-    Args:
-        run_dir: a `training.run_dir.RunDir`.
-
-    Returns:
-        str, the path of the picture; None without matplotlib, and in a worker that does not write.
-    """
+    """Plots every metric of metrics.csv over the steps in learning_curves.png, if matplotlib is installed."""
     if not run_dir.is_writable:
-        return None
+        return
     if importlib.util.find_spec("matplotlib") is None:
         log.info("no picture of the learning curves: pip install 'matplotlib>=3.10,<4' adds it")
-        return None
+        return
     from matplotlib.figure import Figure
 
     rows = read_metrics(run_dir.file(METRICS_FILE))
     names = [name for name in rows[0] if name not in ("step", "split", "examples_per_second")] if rows else []
     names = [name for name in names if any(row[name] for row in rows)]
-    figure = Figure(figsize=(10, 2.6 * ((len(names) + 1) // 2)), layout="constrained")
+    num_plot_rows = (len(names) + 1) // 2
+    figure = Figure(figsize=(10, 2.6 * num_plot_rows), layout="constrained")
     for place, name in enumerate(names, 1):
-        axes = figure.add_subplot((len(names) + 1) // 2, 2, place)
+        axes = figure.add_subplot(num_plot_rows, 2, place)
         for split, style in (("train", "-"), ("eval", "o-")):
             points = [(int(row["step"]), float(row[name])) for row in rows if row["split"] == split and row[name]]
             if points:
@@ -151,4 +131,3 @@ def draw_learning_curves(run_dir):
     picture = io.BytesIO()
     figure.savefig(picture, dpi=120, format="png")
     run_dir.write_text(CURVES_FILE, picture.getvalue())
-    return run_dir.file(CURVES_FILE)

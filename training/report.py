@@ -17,7 +17,7 @@ _CALLS_REMEMBERED = 50
 
 
 def in_words(metrics):
-    """Returns metrics as one line of text: accuracies in percent, other metrics with four digits."""
+    """Returns a dict of metrics as one line of text: accuracies in percent, other metrics with four digits."""
     return ", ".join(
         f"{name} {100 * value:.1f} %" if name.endswith("accuracy") else f"{name} {value:.4g}"
         for name, value in metrics.items()
@@ -25,16 +25,10 @@ def in_words(metrics):
 
 
 class Report:
-    """Reports the progress of a training run. Use it as a context manager.
+    """Reports the progress of a training run, within a `with` statement.
 
-    Args:
-        task: the task that is trained; its `metrics` computes the metrics to show.
-        learning_rate: function of the step.
-        batch_size: int, examples in a step.
-        start_step: int.
-        num_train_steps: int.
-        console: a `rich.console.Console`.
-        metrics_logs: list of objects with `write(step, split, values)` and `close()`.
+    `learning_rate` is a function of the step, `batch_size` the number of examples in a step, and `metrics_logs` a list
+    of objects with `write(step, split, values)` and `close()`.
     """
 
     def __init__(self, task, learning_rate, batch_size, start_step, num_train_steps, console, metrics_logs):
@@ -48,29 +42,26 @@ class Report:
         self._since_row = []
 
     def __enter__(self):
-        self._screen.start()
+        if self._screen.live:
+            self._screen.live.start()
         return self
 
     def __exit__(self, *exception):
-        self._screen.stop()
+        if self._screen.live:
+            self._screen.live.stop()
         for metrics_log in self._metrics_logs:
             metrics_log.close()
 
     def steps(self, step, num_steps, totals, seconds):
-        """Records the result of one call of the device.
-
-        Args:
-            step: int; the step after the call.
-            num_steps: int; steps in the call.
-            totals: as `training.step.Trainer.train` returns them.
-            seconds: float; duration of the call.
-        """
+        """Records the totals and the duration of a device call, which ended at `step`."""
         totals = {**tf.nest.map_structure(float, totals), "steps": float(num_steps)}
         if totals.get("num_skipped"):
             log.info(
                 "%d step(s) up to step %d changed no weights because the gradients overflowed float16; the loss scale "
                 "is now %g",
-                *(totals["num_skipped"], step, totals["loss_scale"]),
+                totals["num_skipped"],
+                step,
+                totals["loss_scale"],
             )
         self._since_row.append(totals)
         self._calls.append((num_steps, seconds))
@@ -95,7 +86,6 @@ class Report:
         self._write(step, "train", values)
 
     def evaluation(self, step, metrics):
-        """Writes and logs the metrics of an evaluation."""
         self._write(step, "eval", metrics)
         log.info("evaluation after step %d: %s", step, in_words(metrics))
 
@@ -104,7 +94,7 @@ class Report:
             metrics_log.write(step, split, values)
 
     def _rate_of(self, step):
-        """Returns the rate of the update that led to `step`: the schedule reads the step before it advances."""
+        # The update that led to `step` read the schedule before the step advanced.
         return float(self._learning_rate(step - 1))
 
     def _metrics(self, parts):
@@ -112,10 +102,7 @@ class Report:
         if not _num_counted(totals):
             return {}
         metrics = self._task.metrics(totals["numerators"], totals["denominators"])
-        return {
-            "loss": totals["loss"] / _num_counted(totals),
-            **{name: float(value) for name, value in metrics.items()},
-        }
+        return {"loss": totals["loss"] / _num_counted(totals)} | {name: float(metrics[name]) for name in metrics}
 
     def _speed(self):
         """Returns examples per second and steps per second."""
@@ -132,7 +119,6 @@ class _Screen:
     """Shows a progress bar with the metrics below it on a terminal; elsewhere logs a line every ten seconds."""
 
     def __init__(self, console, start_step, num_train_steps):
-        self._console = console
         self._num_train_steps = num_train_steps
         self._last_line = None
         self._bar = rich.progress.Progress(
@@ -142,34 +128,20 @@ class _Screen:
             console=console,
         )
         self._task = self._bar.add_task("", total=num_train_steps, completed=start_step, speed="")
-        self._figures = rich.text.Text()
-        self._live = None
-
-    def start(self):
-        if self._console.is_terminal:
-            group = rich.console.Group(self._bar, self._figures)
-            self._live = rich.live.Live(group, console=self._console, refresh_per_second=4)
-            self._live.start()
-
-    def stop(self):
-        if self._live is not None:
-            self._live.stop()
+        self._metrics = rich.text.Text()
+        group = rich.console.Group(self._bar, self._metrics)
+        self.live = rich.live.Live(group, console=console, refresh_per_second=4) if console.is_terminal else None
 
     def show(self, step, metrics, examples_per_second, steps_per_second):
-        left = _clock((self._num_train_steps - step) / steps_per_second)
-        speed = f"{examples_per_second:.4g} examples/s, {left} left"
-        if self._live is not None:
+        seconds_left = round((self._num_train_steps - step) / steps_per_second)
+        clock = f"{seconds_left // 3600}:{seconds_left // 60 % 60:02}:{seconds_left % 60:02}"
+        speed = f"{examples_per_second:.4g} examples/s, {clock} left"
+        if self.live:
             self._bar.update(self._task, completed=step, speed=speed)
-            self._figures.plain = in_words(metrics)
+            self._metrics.plain = in_words(metrics)
             return
         now = time.monotonic()
         is_first_or_last = self._last_line is None or step == self._num_train_steps
         if is_first_or_last or now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
             log.info("step %d/%d: %s, %s", step, self._num_train_steps, in_words(metrics), speed)
-
-
-def _clock(seconds):
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"

@@ -13,7 +13,6 @@ import fnmatch
 import functools
 import json
 import logging
-import os
 import re
 import weakref
 
@@ -38,12 +37,9 @@ class RunDir:
 
     Args:
         path: str; the folder, local or remote. `claim` and `create` create it.
-        program: str; the entry point that writes it.
+        program: str; the entry point that writes it. The folder may not hold a run of another program.
         is_writable: whether this object writes. Among several workers only the chief does. In the others the same calls
             change nothing, and `latest_step` returns the step that the chief saved at the same time.
-
-    Raises:
-        ValueError: TensorFlow cannot read checkpoints from the path, or the folder holds a run of another program.
     """
 
     def __init__(self, path, program, is_writable=True):
@@ -61,7 +57,7 @@ class RunDir:
             raise ValueError(f"--output_dir={path} holds a run of {stored['program']}; give {program} another folder")
 
     def file(self, name):
-        """Returns the path of a file of the run as a str."""
+        """Returns the path of a file of the run."""
         return paths.join(self.path, name)
 
     def within(self, name):
@@ -69,7 +65,6 @@ class RunDir:
         return RunDir(self.file(name), self.program, self.is_writable)
 
     def create(self):
-        """Creates the folder, unless it exists."""
         if not self.is_writable:
             return
         try:
@@ -87,10 +82,6 @@ class RunDir:
             facts: dict of JSON values that describe the input, such as the contents of a file that a flag names.
             defaults: dict of flag values by name, for flags that the stored run lacks.
             free: names of settings that may differ from those of the stored run. `num_train_steps` may grow.
-
-        Raises:
-            ValueError: the folder holds another run (the message names the differences) or other files, or is in use.
-            OSError: the folder cannot be created or written to.
         """
         if not self.is_writable:
             return
@@ -114,18 +105,15 @@ class RunDir:
         self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
 
     def latest_checkpoint(self):
-        """Returns the prefix of the newest undamaged checkpoint as a str, or None."""
+        """Returns the prefix of the newest undamaged checkpoint, or None."""
         step = self.latest_step()
         return self.file(f"model.ckpt-{step}") if step else None
 
     def latest_step(self):
-        """Returns the step of the newest undamaged checkpoint as an int; 0 without checkpoints.
+        """Returns the step of the newest undamaged checkpoint; 0 without checkpoints.
 
         The file `checkpoint`, which is written last, names the newest one. Without that file it is the one with the
-        highest step. Damaged checkpoints are skipped with a warning.
-
-        Raises:
-            ValueError: all checkpoints are damaged.
+        highest step. Damaged checkpoints are skipped with a warning; if all are damaged, that is an error.
         """
         if self._step_of_chief is not None:
             return self._step_of_chief
@@ -153,15 +141,9 @@ class RunDir:
         return 0
 
     def save(self, step, state, num_kept=_CHECKPOINTS_KEPT):
-        """Writes a checkpoint. If it is interrupted, the newest complete checkpoint stays usable.
+        """Writes a checkpoint of a dict of `tf.Variable`, and removes all but the newest `num_kept`.
 
-        Args:
-            step: int.
-            state: dict of `tf.Variable` by name.
-            num_kept: int; number of checkpoints to keep, including this one.
-
-        Raises:
-            OSError: the checkpoint cannot be written, for example because the disk is full.
+        If it is interrupted, the newest complete checkpoint stays usable.
         """
         if not self.is_writable:
             self._step_of_chief = step
@@ -183,18 +165,10 @@ class RunDir:
             self.remove(*self._names(f"model.ckpt-{old}.*"))
 
     def forget_checkpoints(self):
-        """Removes all checkpoints of a run that has ended and will not be resumed."""
         self.remove("checkpoint", *self._names("model.ckpt-*"))
 
     def restore(self, state):
-        """Reads the newest checkpoint into the variables.
-
-        Args:
-            state: dict of `tf.Variable` by name; the checkpoint must hold exactly these.
-
-        Raises:
-            ValueError: a name or shape differs, or the files are damaged.
-        """
+        """Reads the newest checkpoint into a dict of `tf.Variable`, which must have exactly its names and shapes."""
         checkpoint = open_checkpoint(self.latest_checkpoint())
         differing = sorted(set(checkpoint.names) ^ set(state))
         differing += [
@@ -209,12 +183,7 @@ class RunDir:
             variable.assign(checkpoint.read(name))
 
     def write_text(self, name, text):
-        """Writes a file atomically: at any moment it is the old one or the complete new one.
-
-        Args:
-            name: str; within the folder.
-            text: str (written as UTF-8) or bytes.
-        """
+        """Writes str or bytes to a file atomically: at any moment it is the old one or the complete new one."""
         if self.is_writable:
             writing.write_bytes(self.file(name), text.encode("utf-8") if isinstance(text, str) else text)
 
@@ -225,18 +194,13 @@ class RunDir:
                 paths.remove(self.file(name))
 
     def remove_dir(self, name):
-        """Removes a folder with its contents, if it exists."""
         if self.is_writable:
             paths.remove_dir(self.file(name))
 
     def replace_dir(self, name, source):
-        """Replaces a subfolder by a copy of another folder, when the copy is complete.
+        """Replaces a subfolder by a copy of the folder `source`, when the copy is complete.
 
         On an object store the old files are removed first. A run that is killed in between copies them again.
-
-        Args:
-            name: str; within the folder.
-            source: str; path of the folder to copy.
         """
         if not self.is_writable:
             return
@@ -249,10 +213,9 @@ class RunDir:
             writing.flush(paths.join(copy, file))
         if copy != target:
             paths.remove_dir(target)
-            os.replace(copy, target)
+            writing.publish(copy, target)
 
     def _lock(self):
-        """Locks the folder until this object, or the process, is gone, if the file system supports locks."""
         if self._is_locked:
             return
         try:
@@ -264,15 +227,15 @@ class RunDir:
         self._is_locked = True
 
     def _names(self, pattern):
-        """Returns the names in the folder that match a pattern; hidden names only if the pattern begins with a dot."""
+        """Returns the names in the folder that match a pattern, without hidden ones."""
         try:
             names = paths.list_dir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [name for name in fnmatch.filter(names, pattern) if name[0] != "." or pattern[0] == "."]
+        return [name for name in fnmatch.filter(names, pattern) if name[0] != "."]
 
     def _steps(self):
-        """Returns the steps of all checkpoints, ascending. The index is the last file of a checkpoint to appear."""
+        # The index is the last file of a checkpoint to appear.
         names = self._names("model.ckpt-*.index")
         return sorted(int(match[1]) for name in names if (match := re.fullmatch(r"model\.ckpt-(\d+)\.index", name)))
 
@@ -308,18 +271,7 @@ def _damage_of(prefix, files):
 
 
 def read_run_config(path):
-    """Reads a run_config.json.
-
-    Args:
-        path: str, local or remote.
-
-    Returns:
-        dict with `program` (str), `settings` (dict by flag name) and `facts` (dict).
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not a run_config.json.
-    """
+    """Reads a run_config.json: a dict with "program" (str), "settings" (dict by flag name) and "facts" (dict)."""
     config = json_files.parse_json(paths.read_text(path), path, "give a run_config.json that a run has written")
     if not isinstance(config, dict) or not isinstance(config.get("settings"), dict) or "program" not in config:
         raise ValueError(f"{path} was not written by a run: it needs the keys program and settings")

@@ -8,8 +8,8 @@ from bert_keras.data_prep.pretraining.build import build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import num_predictions
 from bert_keras.data_prep.records.reading import open_records
-from bert_keras.training.input.dynamic_masking import mask_batch
-from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
+from bert_keras.storage import paths
+from bert_keras.training.input.pretraining_batches import evaluation_batches, mask_batch, training_batches
 
 CLS, SEP, MASK = 2, 3, 4
 MASKING = {"cls_id": CLS, "sep_id": SEP, "mask_id": MASK, "vocab_size": 50, "masked_lm_prob": 0.15}
@@ -53,9 +53,11 @@ def test_tokens_are_chosen_as_when_records_are_built(length, predictions):
         assert not {CLS, SEP, 0} & set(result["masked_lm_ids"][row, :count].tolist())
         rest = np.setdiff1d(np.arange(length), chosen)
         assert (result["input_ids"][row, rest] == original[row, rest]).all()
+    # Half a token is rounded to the even number, as in Python.
+    assert masked(make_batch(1, 30))["masked_lm_weights"].sum() == 4 == num_predictions(30, 0.15, 20)
 
 
-def test_shares_of_masked_kept_and_replaced_tokens():
+def test_chosen_tokens_are_masked_kept_or_replaced():
     batch = make_batch(400, 128)
     result = masked(batch)
     is_chosen = result["masked_lm_weights"] > 0
@@ -83,8 +85,9 @@ def test_seed_and_step_decide():
 @pytest.fixture
 def records(tmp_path, letters_tokenizer):
     (tmp_path / "text").write_text("abc def ghi jkl\nmno pqr stu\n\nvw xyz abc def\nghi jkl\n\n" * 5)
-    settings = PretrainingDataSettings(32, 5, dupe_factor=2, dynamic_masking=True)
-    build_pretraining_data([str(tmp_path / "text")], [str(tmp_path / "records")], letters_tokenizer, settings)
+    for name, is_dynamic in (("records", True), ("others", False)):
+        settings = PretrainingDataSettings(32, 5, dupe_factor=2, dynamic_masking=is_dynamic)
+        build_pretraining_data([str(tmp_path / "text")], [str(tmp_path / name)], letters_tokenizer, settings)
     return open_records(str(tmp_path / "records"), 32, 5, 57)
 
 
@@ -101,15 +104,15 @@ def restored(batch):
     return [row.tobytes() for row in ids]
 
 
-def test_training_draws_new_masks_in_each_epoch_and_resumes_exactly(records):
+def test_training_masks_differently_in_each_epoch_and_continues_exactly(records):
     total = records.total_examples
     assert total > 15
     batches = take(training_batches(records, 1, seed=4), 2 * total)
-    evaluated = [row for batch in take(evaluation_batches(records, 1), total) for row in restored(batch)]
+    evaluated = [row for batch in take(evaluation_batches(records, total), 1) for row in restored(batch)]
     masks = []
-    for epoch in (batches[:total], batches[total:]):
-        assert sorted(restored(batch)[0] for batch in epoch) == sorted(evaluated)
-        masks.append({(restored(batch)[0], batch["masked_lm_positions"].tobytes()) for batch in epoch})
+    for part in (batches[:total], batches[total:]):
+        assert sorted(restored(batch)[0] for batch in part) == sorted(evaluated)
+        masks.append({(restored(batch)[0], batch["masked_lm_positions"].tobytes()) for batch in part})
     assert len(masks[0] & masks[1]) < total / 3
     rest = take(training_batches(records, 1, seed=4, start_step=7), 5)
     for expected, batch in zip(batches[7:12], rest, strict=True):
@@ -118,16 +121,25 @@ def test_training_draws_new_masks_in_each_epoch_and_resumes_exactly(records):
             np.testing.assert_array_equal(batch[name], value)
 
 
-def test_evaluation_masks_in_the_same_way_each_time(records):
+def test_evaluation_masks_in_the_same_way_each_time_and_remote_records_as_local_ones(records, tmp_path):
+    address = f"ram://{tmp_path.name}/records"
+    for end in ("", ".json"):
+        paths.copy(records.files[0] + end, address + end)
+    remote = open_records(address, 32, 5, 57)
+    assert remote.masking == records.masking
     batches = evaluation_batches(records, 8)
-    for one, other in zip(take(batches, 3), take(batches, 3), strict=True):
-        np.testing.assert_array_equal(one["input_ids"], other["input_ids"])
-        assert one["masked_lm_weights"].sum() > 8
+    first = take(batches, 3)
+    for again in (take(batches, 3), take(evaluation_batches(remote, 8), 3)):
+        for one, other in zip(first, again, strict=True):
+            assert one["masked_lm_weights"].sum() > 8
+            for name, value in one.items():
+                np.testing.assert_array_equal(other[name], value)
+    paths.remove(f"{address}.json")
+    with pytest.raises(ValueError, match="without masks .--dynamic_masking., which need their metadata file"):
+        open_records(address, 32, 5, 57)
 
 
-def test_records_without_masks_need_their_note_and_are_not_mixed_with_others(records, tmp_path, letters_tokenizer):
-    settings = PretrainingDataSettings(32, 5, dupe_factor=2)
-    build_pretraining_data([str(tmp_path / "text")], [str(tmp_path / "others")], letters_tokenizer, settings)
+def test_records_without_masks_need_their_metadata_and_are_not_mixed_with_others(records, tmp_path):
     with pytest.raises(
         ValueError, match="others and .*records were built with different --dynamic_masking or --masked"
     ):

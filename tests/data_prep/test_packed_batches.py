@@ -7,6 +7,12 @@ from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedShape, measure_filling, pack_batches
 from tests.data_prep.test_feature_batches import LENGTHS, make_features, take
 
+SHAPES = {
+    "open": PackedShape(),
+    "two parts": PackedShape(num_parts=2),
+    "fixed": PackedShape(num_parts=2, num_rows=3, max_sequences=5),
+}
+
 
 @pytest.fixture(scope="module")
 def features():
@@ -15,8 +21,8 @@ def features():
     return {**features, "numbers": features.pop("label_ids"), "label_ids": labels}
 
 
-def packed(features, batch_size, shape=None, start_step=0):
-    return pack_batches(training_batches(features, batch_size, 3, start_step), shape or PackedShape())
+def packed(features, batch_size, shape=SHAPES["open"]):
+    return pack_batches(training_batches(features, batch_size, seed=3), shape)
 
 
 def examples_of(batch):
@@ -34,17 +40,11 @@ def examples_of(batch):
     return examples
 
 
-SHAPES = {
-    "open": PackedShape(),
-    "two parts": PackedShape(num_parts=2),
-    "fixed": PackedShape(num_parts=2, num_rows=3, max_sequences=5),
-}
-
-
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_the_examples_of_a_batch_are_those_of_the_same_step_unpacked(features, shape):
     unpacked = take(training_batches(features, 5, seed=3), 7)
-    for expected, batch in zip(unpacked, take(packed(features, 5, shape), 7), strict=True):
+    dataset = packed(features, 5, shape)
+    for expected, batch in zip(unpacked, take(dataset, 7), strict=True):
         assert {values.shape[0] for values in batch.values()} == {shape.num_parts}
         rows = []
         for row, number in enumerate(expected["numbers"]):
@@ -53,6 +53,10 @@ def test_the_examples_of_a_batch_are_those_of_the_same_step_unpacked(features, s
             rows.append((int(number), *tokens, list(range(length))))
         assert sorted(examples_of(batch)) == sorted(rows)
         assert {values.dtype for values in batch.values()} == {np.dtype("int32"), np.dtype("float32")}
+    known = {name: spec.shape.as_list() for name, spec in dataset.element_spec.items()}
+    is_fixed = shape.num_rows is not None
+    assert known["input_ids"] == ([2, 3, 40] if is_fixed else [shape.num_parts, None, None])
+    assert known["sequence_weights"] == ([2, 3, 5] if is_fixed else [shape.num_parts, None, None])
 
 
 def test_the_longest_come_first_and_rows_fill_up():
@@ -68,14 +72,6 @@ def test_examples_that_fill_less_than_a_row_make_a_shorter_one():
     assert batch["input_ids"].shape == (1, 1, 24)
     [batch] = take(pack_batches(training_batches(features, 4, seed=0), PackedShape(1, 1, 4)), 1)
     assert batch["input_ids"].shape == (1, 1, 40)
-
-
-def test_what_is_fixed_of_the_shape_is_known_beforehand(features):
-    fixed = packed(features, 5, PackedShape(num_parts=2, num_rows=3, max_sequences=5)).element_spec
-    assert fixed["input_ids"].shape.as_list() == [2, 3, 40]
-    assert fixed["sequence_weights"].shape.as_list() == [2, 3, 5]
-    spec = packed(features, 5, PackedShape(num_parts=2)).element_spec
-    assert {value.shape.rank: value.shape.as_list() for value in spec.values()} == {3: [2, None, None]}
 
 
 def test_how_full_rows_are(features):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.training.input.packing import first_fit, pack
@@ -26,6 +26,7 @@ def test_rows_are_closed_when_many_are_open():
     assert [len(row) for row in rows] == [1] * 36 + [2] * 64 + [10, 10, 10, 6]
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=60), st.integers(12, 40), st.none() | st.integers(1, 4))
 def test_every_sequence_is_in_one_row_and_no_row_is_too_full(lengths, row_length, max_sequences):
     rows = first_fit(lengths, row_length, max_sequences)

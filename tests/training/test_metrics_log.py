@@ -1,12 +1,14 @@
 """metrics.csv, TensorBoard's events and the plot of the curves."""
 
 import glob
+import os
 import uuid
 
 import pytest
 import tensorflow as tf
 
 from bert_keras.training.metrics_log import (
+    CURVES_FILE,
     MetricsFile,
     TensorBoardEvents,
     draw_learning_curves,
@@ -29,7 +31,7 @@ def write_some(run_dir, start_step=0, steps=(1, 10, 20)):
     metrics_file.close()
 
 
-def test_rows_of_training_and_evaluation_stand_in_one_table(run_dir):
+def test_rows_of_training_and_evaluation_are_in_one_table(run_dir):
     write_some(run_dir)
     rows = read_metrics(run_dir.file("metrics.csv"))
     assert [(row["step"], row["split"], row["loss"]) for row in rows] == [
@@ -42,9 +44,11 @@ def test_rows_of_training_and_evaluation_stand_in_one_table(run_dir):
 
 
 def test_steps_that_will_be_taken_again_are_dropped_when_a_run_resumes(run_dir):
+    assert evaluated_steps(run_dir) == set()
     write_some(run_dir)
     with open(run_dir.file("metrics.csv"), "a", encoding="utf-8") as file:
-        file.write("9,trai")  # a line that a kill cut short
+        file.write("9,eval")  # a line that a kill cut short
+    assert evaluated_steps(run_dir) == {20}
     write_some(run_dir, start_step=10, steps=(20,))
     steps = [int(row["step"]) for row in read_metrics(run_dir.file("metrics.csv"))]
     assert steps == [1, 10, 20, 20]
@@ -64,16 +68,17 @@ def test_scalars_reach_tensorboard(run_dir):
         assert (event.step, float(tf.make_ndarray(event.tensor_proto))) == (3, value)
 
 
-def test_the_curves_are_drawn(run_dir, real_pictures):
+def test_the_curves_are_drawn_unless_matplotlib_is_missing(run_dir, real_pictures, monkeypatch, messages):
     write_some(run_dir)
-    path = draw_learning_curves(run_dir)
-    with open(path, "rb") as file:
+    draw_learning_curves(RunDir(run_dir.path, "run_pretraining", is_writable=False))
+    assert not os.path.exists(run_dir.file(CURVES_FILE))
+    draw_learning_curves(run_dir)
+    with open(run_dir.file(CURVES_FILE), "rb") as file:
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
-
-
-def test_without_matplotlib_the_picture_is_left_out_and_said(run_dir, monkeypatch, messages):
+    os.remove(run_dir.file(CURVES_FILE))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert draw_learning_curves(run_dir) is None
+    draw_learning_curves(run_dir)
+    assert not os.path.exists(run_dir.file(CURVES_FILE))
     assert "pip install 'matplotlib>=3.10,<4'" in "\n".join(messages)
 
 
@@ -95,15 +100,3 @@ def test_in_an_object_store_rows_are_copied_when_they_must_not_be_lost(monkeypat
     write_some(run_dir, start_step=3)
     rows = read_metrics(run_dir.file("metrics.csv"))
     assert [row["step"] for row in rows] == ["1", "2", "3", "1", "10", "20", "20"]
-
-
-def test_what_was_evaluated_is_known(run_dir):
-    assert evaluated_steps(run_dir) == set()
-    write_some(run_dir)
-    with open(run_dir.file("metrics.csv"), "a", encoding="utf-8") as file:
-        file.write("30,eval")  # a line that a kill cut short
-    assert evaluated_steps(run_dir) == {20}
-
-
-def test_a_worker_that_does_not_write_draws_nothing(tmp_path):
-    assert draw_learning_curves(RunDir(str(tmp_path), "run_pretraining", is_writable=False)) is None

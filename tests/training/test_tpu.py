@@ -22,18 +22,13 @@ def fake_tpu(monkeypatch):
         "TPUClusterResolver",
         lambda tpu, zone, project: calls.append(("resolve", tpu, zone, project)) or resolver,
     )
-    monkeypatch.setattr(
-        tf.config, "experimental_connect_to_cluster", lambda r: calls.append(("connect", r is resolver))
-    )
-    monkeypatch.setattr(
-        tf.tpu.experimental, "initialize_tpu_system", lambda r: calls.append(("initialize", r is resolver))
-    )
 
-    def strategy(r):
-        calls.append(("strategy", r is resolver))
-        return tf.distribute.get_strategy()
+    def recorded(name):
+        return lambda given: calls.append((name, given is resolver)) or tf.distribute.get_strategy()
 
-    monkeypatch.setattr(tf.distribute, "TPUStrategy", strategy)
+    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", recorded("connect"))
+    monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", recorded("initialize"))
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", recorded("strategy"))
     tpu._strategy.cache_clear()
     yield calls
     tpu._strategy.cache_clear()
@@ -49,17 +44,10 @@ def test_a_named_tpu_is_connected_to_and_initialised_in_this_order(fake_tpu):
     ]
 
 
-def test_the_tpu_of_this_machine_needs_no_connection(fake_tpu):
-    create_strategy(use_tpu=True)
+def test_the_tpu_of_this_machine_needs_no_connection_and_is_initialised_once(fake_tpu):
+    assert create_strategy(use_tpu=True) is connect("local", num_cores=1)
     assert fake_tpu == [("resolve", "local", None, None), ("initialize", True), ("strategy", True)]
-
-
-def test_a_tpu_is_initialised_once_in_a_process(fake_tpu):
-    assert connect("local") is connect("local", num_cores=1)
-    assert len(fake_tpu) == 3
-
-
-def test_another_number_of_cores_than_asked_for_is_refused(fake_tpu):
+    # Another number of cores than asked for.
     with pytest.raises(ValueError, match="^--num_tpu_cores=8, but the TPU 'local' has 1$"):
         create_strategy("tpu", num_tpu_cores=8)
 
@@ -74,7 +62,7 @@ def test_without_a_tpu_the_package_that_is_missing_is_named():
 
 
 @pytest.mark.parametrize(("target", "is_installed"), [("local", True), ("mine", False)])
-def test_where_that_package_is_not_the_reason_tensorflow_says_it(fake_tpu, monkeypatch, target, is_installed):
+def test_where_that_package_is_not_the_reason_tensorflow_gives_it(fake_tpu, monkeypatch, target, is_installed):
     def fail(resolver):
         raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster.\nOp type: X")
 
@@ -103,21 +91,21 @@ def test_a_tpu_of_this_machine_and_other_devices_take_any_file(given):
     check_paths({**ON_THE_TPU, **given})
 
 
-def test_files_are_refused_before_anything_else(tmp_path, fake_tpu):
-    with pytest.raises(ValueError, match=r"is in another one"):
-        run(MadeUp(), tmp_path / "run", init_checkpoint=tmp_path / "not_there", use_tpu=True, tpu_name="mine")
-    assert fake_tpu == []
-
-
 @pytest.mark.parametrize("asked", [{"use_tpu": True}, {"strategy": "tpu"}])
-def test_what_is_not_for_a_tpu_is_refused(tmp_path, fake_tpu, asked):
+def test_ways_to_compute_that_are_not_for_a_tpu_are_refused(asked):
     with pytest.raises(ValueError, match=r"^--precision=float16 does not work on a TPU; give bfloat16$"):
-        run(MadeUp(), tmp_path / "run", precision="float16", **asked)
+        check_computing({**asked, "precision": "float16"})
     with pytest.raises(ValueError, match=r"^--jit is not for a TPU, .*; leave it out$"):
-        run(MadeUp(), tmp_path / "run", jit=True, **asked)
-    assert fake_tpu == []
+        check_computing({**asked, "jit": True})
     check_computing({**asked, "precision": "bfloat16", "jit": False})
     check_computing({"use_tpu": False, "strategy": "auto", "precision": "float16", "jit": True})
+
+
+@pytest.mark.parametrize(("flags", "message"), [({"tpu_name": "mine"}, "is in another one"), ({"jit": True}, "--jit")])
+def test_flags_are_checked_before_anything_else(tmp_path, fake_tpu, flags, message):
+    with pytest.raises(ValueError, match=message):
+        run(MadeUp(), tmp_path / "run", init_checkpoint=tmp_path / "not_there", use_tpu=True, **flags)
+    assert fake_tpu == []
 
 
 def test_on_a_tpu_all_batches_of_fine_tuning_have_one_length(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import rich.console
 
 from bert_keras.cli.console import LogHandler
-from bert_keras.training.report import Report, in_words
+from bert_keras.training.report import Report
 
 
 class TwoMetrics:
@@ -74,7 +74,7 @@ def test_a_row_averages_the_steps_since_the_one_before(screen):
         report.steps(2, 1, totals(4.0), seconds=1.0)
         report.steps(5, 3, totals(2.0, steps=3), seconds=1.0)
         report.row(5)
-        report.evaluation(5, {"loss": 1.5})
+        report.evaluation(5, {"loss": 1.23456, "x_accuracy": 0.875})
     [first, second, evaluation, closed] = rows.rows
     assert first[2]["loss"] == 5.0
     assert "examples_per_second" not in first[2]  # the first call builds the graph
@@ -84,9 +84,9 @@ def test_a_row_averages_the_steps_since_the_one_before(screen):
     assert second[2]["masked_lm_accuracy"] == pytest.approx(0.5)
     assert second[2]["learning_rate"] == 1.0  # of the fifth update, which read step 4
     assert second[2]["examples_per_second"] == pytest.approx(8 * 4 / 2)
-    assert evaluation == (5, "eval", {"loss": 1.5})
+    assert evaluation == (5, "eval", {"loss": 1.23456, "x_accuracy": 0.875})
     assert closed == "closed"
-    assert "evaluation after step 5: loss 1.5" in screen.getvalue()
+    assert "evaluation after step 5: loss 1.235, x_accuracy 87.5 %\n" in screen.getvalue()
 
 
 def test_steps_that_were_skipped_are_told_and_count_for_nothing(screen):
@@ -112,10 +112,6 @@ def test_steps_that_were_skipped_are_told_and_count_for_nothing(screen):
         f"1 step(s) up to step 1 {end} 8",
         f"2 step(s) up to step 4 {end} 2",
     ]
-
-
-def test_figures_in_words():
-    assert in_words({"loss": 1.23456, "x_accuracy": 0.875}) == "loss 1.235, x_accuracy 87.5 %"
 
 
 def test_warnings_are_marked(screen):

@@ -13,22 +13,9 @@ log = logging.getLogger("bert_keras")
 def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gcp_project=None, num_tpu_cores=None):
     """Connects to the devices that the flags select. Call it before TensorFlow computes anything.
 
-    Args:
-        kind: one of `cli.flags.STRATEGIES`. "auto": a TPU with `use_tpu`; else all workers if the environment variable
-            TF_CONFIG names several; else all GPUs if there are several; else the one GPU or the CPU.
-        use_tpu: bool; the original BERT's flag for "tpu".
-        tpu_name: str; name or grpc address of a TPU. None: the TPU of this machine.
-        tpu_zone: str.
-        gcp_project: str.
-        num_tpu_cores: int; expected number of cores of the TPU, or None.
-
-    Returns:
-        A `tf.distribute.Strategy`; for the same devices the same object, because TensorFlow reduces wrongly with two.
-
-    Raises:
-        ValueError: the flags contradict each other; no TPU answers, TensorFlow has no TPU support, or the TPU has
-            another number of cores; TF_CONFIG is missing or invalid; or TensorFlow has computed something before it
-            connects to workers.
+    "auto" means a TPU with `use_tpu`; else all workers if the environment variable TF_CONFIG names several; else all
+    GPUs if there are several; else the one GPU or the CPU. The same devices give the same `tf.distribute.Strategy`
+    object, because TensorFlow reduces wrongly with two.
     """
     if use_tpu and kind not in ("auto", "tpu"):
         raise ValueError(f"--use_tpu and --strategy={kind} contradict each other; leave one out")
@@ -59,25 +46,19 @@ def strategy_of(settings):
     """
     tf.config.experimental.enable_tensor_float_32_execution(settings["precision"] == "tf32")
     return create_strategy(
-        settings["strategy"],
-        settings["use_tpu"],
-        settings["tpu_name"] or settings["master"],
-        settings["tpu_zone"],
-        settings["gcp_project"],
-        settings["num_tpu_cores"],
+        kind=settings["strategy"],
+        use_tpu=settings["use_tpu"],
+        tpu_name=settings["tpu_name"] or settings["master"],
+        tpu_zone=settings["tpu_zone"],
+        gcp_project=settings["gcp_project"],
+        num_tpu_cores=settings["num_tpu_cores"],
     )
 
 
 def workers_of_tf_config():
-    """Returns the workers that the environment variable TF_CONFIG names.
+    """Returns the (kind, number) of each worker in the environment variable TF_CONFIG, the chief first, and our own.
 
-    Returns:
-        list of (str, int): kind and number of each worker, the chief first; and the pair of this process. Without
-        TF_CONFIG an empty list and None.
-
-    Raises:
-        ValueError: TF_CONFIG does not have the documented form, names other kinds than chief and worker, or does not
-            name this process.
+    Without TF_CONFIG, these are an empty list and None.
     """
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
@@ -103,17 +84,11 @@ def workers_of_tf_config():
 def distribute(strategy, batches, is_endless=False):
     """Gives every device its part of each batch, the same part on any number of machines.
 
-    Every worker reads all batches and takes its part of each, so a step depends on the batch alone. If a batch does not
-    divide evenly, rows of zeros fill its end; the task must not count them.
+    Every worker reads all batches and takes its part of each, so a step depends on the batch alone. The batches have
+    one static size. If it does not divide evenly, rows of zeros fill the end; the task must not count them.
 
-    Args:
-        strategy: `tf.distribute.Strategy`.
-        batches: `tf.data.Dataset` of dicts of tensors, all with the same static batch size.
-        is_endless: whether the batches never end. Otherwise workers check together at every batch whether there is one,
-            and TensorFlow leaves the shapes open.
-
-    Returns:
-        An iterable of features for `strategy.run`, batch by batch.
+    Unless `is_endless` promises that the batches never end, workers check together at every batch whether there is one,
+    and TensorFlow leaves the shapes open. The result goes to `strategy.run`, batch by batch.
     """
     num_replicas = strategy.num_replicas_in_sync
 
@@ -135,9 +110,8 @@ def distribute(strategy, batches, is_endless=False):
 
 def _in_parts(values, num_parts):
     """Returns [B, ...] as [num_parts, rows, ...], padded with zeros."""
-    num_rows = values.shape[0]
-    size = -(-num_rows // num_parts)
-    values = tf.pad(values, [(0, size * num_parts - num_rows)] + [(0, 0)] * (values.shape.rank - 1))
+    size = -(-values.shape[0] // num_parts)
+    values = tf.pad(values, [(0, size * num_parts - values.shape[0])] + [(0, 0)] * (values.shape.rank - 1))
     parts = tf.reshape(values, tf.concat([[num_parts, size], tf.shape(values)[1:]], 0))
     return tf.ensure_shape(parts, [num_parts, size, *values.shape[1:]])
 
@@ -151,7 +125,7 @@ def _mirrored(names):
 
 @functools.cache
 def _multi_worker(workers, task):
-    log.info("this is %s %d; waiting for all %d workers to start", *task, len(workers))
+    log.info("this is %s %d; waiting for all %d workers to start", task[0], task[1], len(workers))
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except RuntimeError as error:

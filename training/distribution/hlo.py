@@ -1,7 +1,7 @@
 """The program that XLA makes of a function (HLO), and a check that a TPU can run it."""
 
-import dataclasses
 import re
+import typing
 
 import tensorflow as tf
 
@@ -12,29 +12,18 @@ _ON_THE_HOST = frozenset(["infeed", "outfeed", "send", "recv", "send-done", "rec
 _INPUT_OF_LONG_INTEGERS = re.compile(r"\S+: ([su]64\[\d[^\]]*\])")
 
 
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """A function as XLA's HLO.
-
-    Attributes:
-        text: str, for reading.
-        serialized: bytes, an `HloModuleProto`.
-    """
+class Program(typing.NamedTuple):
+    """A function as XLA's HLO: as text, and as a serialized `HloModuleProto`."""
 
     text: str
     serialized: bytes
 
 
 def lower(function, features):
-    """Returns the program that XLA makes of a function, without compiling or running it.
+    """Returns the `Program` that XLA makes of a function of a dict of tensors, without compiling or running it.
 
-    Args:
-        function: function of a dict of tensors, such as `training.step.Trainer.step`. Variables that it reads and
-            assigns become further inputs and outputs of the program.
-        features: dict of `tf.TensorSpec` with static shapes.
-
-    Raises:
-        ValueError: XLA does not support the function.
+    `features` are `tf.TensorSpec` with static shapes. Variables that the function reads and assigns become further
+    inputs and outputs.
     """
     zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in features.items()}
     try:
@@ -47,13 +36,7 @@ def lower(function, features):
 
 
 def find_faults(text):
-    """Returns the parts of a program that a TPU rejects or runs slowly, as a list of str.
-
-    XLA for the CPU accepts them all, so this function searches the text of the program.
-
-    Args:
-        text: str; `Program.text`.
-    """
+    """Returns the parts of a program that a TPU rejects or runs slowly, and that XLA for the CPU accepts."""
     faults = [f"a dynamic dimension: {found}" for found in _BOUNDED.findall(text)]
     if "f64[" in text:
         faults.append("numbers of 64 bits: f64")

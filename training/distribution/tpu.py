@@ -12,24 +12,15 @@ log = logging.getLogger("bert_keras")
 
 # The resolver's name for the TPU of this machine.
 LOCAL = "local"
-# Paths that TensorFlow itself opens, on the machine of the TPU.
-_PATHS = ("output_dir", "input_file")
 
 
 def check_paths(settings):
-    """Refuses to run on a TPU of another machine if the files of the run are on this one.
-
-    Args:
-        settings: dict of flag values by name.
-
-    Raises:
-        ValueError: the flags give a TPU's name or address, and a path is not remote.
-    """
+    """Refuses to run on a TPU of another machine if the files of the run are on this one."""
     target = settings.get("tpu_name") or settings.get("master") or LOCAL
-    is_asked_for = settings.get("use_tpu") or settings.get("strategy") == "tpu"
-    if not is_asked_for or target == LOCAL:
+    if not _asks_for_tpu(settings) or target == LOCAL:
         return
-    for name in _PATHS:
+    # TensorFlow itself opens these paths, on the machine of the TPU.
+    for name in ("output_dir", "input_file"):
         if not all(paths.is_remote(path.strip()) for path in (settings.get(name) or "gs://").split(",")):
             raise ValueError(
                 f"--{name}={settings[name]} is a file or folder of this machine, but the TPU {target!r} is in another "
@@ -39,15 +30,8 @@ def check_paths(settings):
 
 
 def check_computing(settings):
-    """Refuses ways to compute that are not for a TPU.
-
-    Args:
-        settings: dict of flag values by name.
-
-    Raises:
-        ValueError: the flags select a TPU together with --precision=float16 or --jit.
-    """
-    if not (settings.get("use_tpu") or settings.get("strategy") == "tpu"):
+    """Refuses ways to compute that are not for a TPU."""
+    if not _asks_for_tpu(settings):
         return
     if settings.get("precision") == "float16":
         raise ValueError("--precision=float16 does not work on a TPU; give bfloat16")
@@ -55,20 +39,14 @@ def check_computing(settings):
         raise ValueError("--jit is not for a TPU, where XLA compiles everything; leave it out")
 
 
+def _asks_for_tpu(settings):
+    return settings.get("use_tpu") or settings.get("strategy") == "tpu"
+
+
 def connect(target, zone=None, project=None, num_cores=None):
-    """Connects to a TPU and initialises it, once in a process. Initialising clears the TPU's memory.
+    """Connects to a TPU by name or grpc address and initialises it, which clears the TPU's memory.
 
-    Args:
-        target: str; the TPU's name or grpc address, or LOCAL.
-        zone: str, of a TPU given by name; None: the zone of this machine.
-        project: str, likewise.
-        num_cores: int; expected number of cores. None: any number.
-
-    Returns:
-        A `tf.distribute.TPUStrategy`; the same object for the same TPU.
-
-    Raises:
-        ValueError: no TPU answers, TensorFlow has no TPU support, or the TPU has another number of cores.
+    Returns the same `tf.distribute.TPUStrategy` for the same TPU. A `num_cores` of None means any number.
     """
     try:
         strategy = _strategy(target, zone, project)
@@ -89,7 +67,7 @@ def connect(target, zone=None, project=None, num_cores=None):
 
 
 def is_tpu(strategy):
-    """Returns whether a `tf.distribute.Strategy` is that of a TPU, which needs static shapes."""
+    """Returns whether a strategy is that of a TPU, which needs static shapes."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 

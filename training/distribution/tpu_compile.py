@@ -4,19 +4,19 @@ The compiler is in the package libtpu; JAX can run it for the description of a T
 separate process for it. TensorFlow and libtpu stay apart, and an abort of libtpu becomes an error here.
 """
 
-import dataclasses
 import importlib.util
 import json
 import pathlib
 import re
 import subprocess
 import sys
+import typing
 
 # Memory of a TPU v5e core that is available to a program, as its compiler reports it; bytes.
 CORE_MEMORY = int(15.75 * 2**30)
 _PACKAGES = ("jax", "libtpu")
 # Topology of a TPU v5e by its number of cores. A program for one core is compiled for a part of four.
-_TOPOLOGIES = {1: "2x2", 4: "2x2", 8: "2x4"}
+TOPOLOGIES = {1: "2x2", 4: "2x2", 8: "2x4"}
 # libtpu would otherwise look for these values on the network.
 _ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
@@ -28,31 +28,16 @@ _ENVIRONMENT = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """Memory that a compiled program needs on a core, in bytes.
+class Memory(typing.NamedTuple):
+    """Memory that a compiled program needs on a core, in bytes."""
 
-    Attributes:
-        inputs: weights, Adam's moments and the batch; values that are updated in place count once.
-        temporary: intermediate results, such as those that the backward pass needs again.
-        code: the program itself.
-    """
-
-    inputs: int
-    temporary: int
+    inputs: int  # weights, Adam's moments and the batch; values that are updated in place count once
+    temporary: int  # intermediate results, such as those that the backward pass needs again
     code: int
-
-    @property
-    def total(self):
-        return self.inputs + self.temporary + self.code
 
 
 class OutOfMemoryError(ValueError):
-    """A program does not fit into the memory of a core.
-
-    Attributes:
-        needed: int, the bytes that it needs; None if the compiler does not report them.
-    """
+    """A program does not fit into the memory of a core; `needed` is None if the compiler does not report it."""
 
     def __init__(self, needed):
         size = f"{CORE_MEMORY / 2**30:.2f} GB"
@@ -65,35 +50,21 @@ class OutOfMemoryError(ValueError):
 
 
 def missing_packages():
-    """Returns the names of packages that compiling needs and that are not installed, as a list of str."""
+    """Returns the names of packages that compiling needs and that are not installed."""
     return [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
 
 
-def can_compile_for(num_cores):
-    """Returns whether `compile_for_tpu` supports a TPU v5e with this number of cores, an int."""
-    return num_cores in _TOPOLOGIES
-
-
 def compile_for_tpu(serialized, num_cores=1):
-    """Compiles a program for the cores of a TPU v5e, which takes from half a minute to many minutes.
+    """Compiles a program for the cores of a TPU v5e and returns its `Memory`; takes half a minute to many minutes.
 
-    Args:
-        serialized: bytes; the HLO, see `training.distribution.hlo.Program`. Each core runs it on its part of a batch.
-        num_cores: int, for which `can_compile_for` is true.
-
-    Returns:
-        Memory.
-
-    Raises:
-        OutOfMemoryError: the program does not fit into the memory of a core.
-        ValueError: the compiler refuses the program, aborts, or is not installed.
+    Each core runs the program, a serialized `training.distribution.hlo.Program`, on its part of a batch.
     """
-    if missing_packages():
+    if missing := missing_packages():
         raise ValueError(
-            f"the compiler of the TPU is missing ({', '.join(missing_packages())}): pip install 'bert-keras[tpu-check]'"
+            f"the compiler of the TPU is missing ({', '.join(missing)}): pip install 'bert-keras[tpu-check]'"
         )
     # `env` sets the variables, because only entry points may change the environment. libtpu exists for Linux only.
-    topology = _TOPOLOGIES[num_cores]
+    topology = TOPOLOGIES[num_cores]
     environment = _ENVIRONMENT | {
         "TPU_ACCELERATOR_TYPE": f"v5litepod-{max(num_cores, 4)}",
         "TPU_TOPOLOGY": topology,

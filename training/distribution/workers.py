@@ -41,15 +41,7 @@ _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 
 
 class Workers:
-    """The workers of a strategy. Without `MultiWorkerMirroredStrategy` this process is the only one.
-
-    Args:
-        strategy: `tf.distribute.Strategy`.
-
-    Attributes:
-        count: int; number of workers.
-        index: int; index of this process. The chief has index 0.
-    """
+    """The workers of a strategy, `index` being this one. Without `MultiWorkerMirroredStrategy` it is the only one."""
 
     def __init__(self, strategy):
         self._strategy = strategy
@@ -60,18 +52,11 @@ class Workers:
 
     @property
     def is_chief(self):
-        """Whether this worker writes and reports."""
+        """Whether this worker, the first, writes and reports."""
         return self.index == 0
 
     def sums(self, numbers):
-        """Adds numbers up over all workers. Every worker must call it, so it also waits for all of them.
-
-        Args:
-            numbers: list of int.
-
-        Returns:
-            list of int, the same in all workers.
-        """
+        """Adds each of a list of int up over all workers. Every worker must call it, so it also waits for all."""
         if self.count == 1:
             return list(numbers)
         num_devices = self._strategy.num_replicas_in_sync // self.count
@@ -94,13 +79,9 @@ class Workers:
         return result if self.is_chief else function()
 
     def check_same(self, values):
-        """Checks that all workers have the same values.
+        """Checks that all workers have the same JSON values; if not, it fails in every worker and names them.
 
-        Args:
-            values: dict of JSON values by description; the keys must be the same in all workers.
-
-        Raises:
-            ValueError: in every worker, if one has other values than the chief; the message names them.
+        The keys, which describe the values, must be the same in all workers.
         """
         if self.count == 1:
             return
@@ -118,55 +99,41 @@ class Workers:
 
 @contextlib.contextmanager
 def open_run_dir(path, program, workers, settings):
-    """Opens the run folder for one of the workers that train together; they also end together.
+    """Opens the `RunDir` of the workers that train together; they also end together.
 
-    Every worker makes the same calls, but only the chief writes; the others read its files.
-
-    Args:
-        path: str; the same folder in all workers.
-        program: str; see `training.run_dir.RunDir`.
-        workers: Workers.
-        settings: dict of flag values by name, which must be the same in all workers.
-
-    Yields:
-        RunDir.
-
-    Raises:
-        ConnectionError: another worker ended before the run did.
-        OSError: the disk is full, or a file cannot be read any more.
-        ValueError: see `RunDir` and `Workers.check_same`.
+    Every worker makes the same calls, but only the chief writes; the others read its files. Path and settings must be
+    the same in all workers. Errors about lost workers, a full disk and unreadable files say what to do.
     """
-    with _own_handler_of_sigterm(), _told_troubles_with_files(path):
-        if workers.count == 1:
-            yield RunDir(path, program)
-        else:
-            with _shared_run_dir(path, program, workers, settings) as run_dir:
-                yield run_dir
-
-
-@contextlib.contextmanager
-def _shared_run_dir(path, program, workers, settings):
     run_dir = RunDir(path, program, is_writable=workers.is_chief)
-    level = log.level
+    level, handler = log.level, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
     try:
         if not workers.is_chief:
             log.info("worker %d of %d: only the chief writes the log", workers.index, workers.count)
             log.setLevel(logging.WARNING)
-        workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
+        if workers.count > 1:
+            workers.check_same({**settings, "checkpoint in --output_dir": run_dir.latest_step()})
         yield run_dir
         workers.wait()
     except tf.errors.OpError as error:
-        if not _is_of_a_lost_worker(error):
+        if workers.count > 1 and _is_of_a_lost_worker(error):
+            raise _lost_worker(error, RunDir(path, program).latest_step()) from error
+        reason = reason_of(error)
+        if reason.endswith(tuple(map(os.strerror, FULL))):
+            raise _disk_is_full(path, reason) from error
+        if not reason.endswith(tuple(map(os.strerror, _UNREADABLE))):
             raise
-        # Frees a thread pool that TensorFlow left open, which would report an error when Python exits.
-        traceback.clear_frames(error.__traceback__)
-        step = RunDir(path, program).latest_step()
-        raise ConnectionError(
-            f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
-            f"continues from {f'step {step}, the last that is saved' if step else 'what is saved'}"
+        raise OSError(
+            f"the data cannot be read any more ({reason}); when they can, the same command continues"
         ) from error
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise _disk_is_full(path, error.strerror) from error
     finally:
         log.setLevel(level)
+        # Training replaces the handler after a SIGTERM, so that further ones are ignored.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _is_of_a_lost_worker(error):
@@ -176,35 +143,13 @@ def _is_of_a_lost_worker(error):
     return not isinstance(error, tf.errors.InternalError) or bool(_CONNECTION.search(error.message))
 
 
-@contextlib.contextmanager
-def _own_handler_of_sigterm():
-    """Restores the handler of SIGTERM; training replaces it after a SIGTERM, so that further ones are ignored."""
-    handler = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-
-
-@contextlib.contextmanager
-def _told_troubles_with_files(path):
-    """Replaces errors about a full disk or unreadable files by messages that tell the user what to do."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise _disk_is_full(path, error.strerror) from error
-    except tf.errors.OpError as error:
-        reason = reason_of(error)
-        if reason.endswith(tuple(map(os.strerror, FULL))):
-            raise _disk_is_full(path, reason) from error
-        if not reason.endswith(tuple(map(os.strerror, _UNREADABLE))):
-            raise
-        raise OSError(
-            f"the data cannot be read any more ({reason}); when they can, the same command continues"
-        ) from error
+def _lost_worker(error, step):
+    # Frees a thread pool that TensorFlow left open, which would report an error when Python exits.
+    traceback.clear_frames(error.__traceback__)
+    return ConnectionError(
+        f"another worker has ended before the run did ({reason_of(error)}); the same command in all workers "
+        f"continues from {f'step {step}, the last that is saved' if step else 'what is saved'}"
+    )
 
 
 def _disk_is_full(path, reason):

@@ -1,9 +1,7 @@
 """Batches of examples packed into rows, which reduces padding.
 
 A batch has the same examples as without packing, so the loss and the gradients of a step are the same except for
-dropout masks. Only the time of a step changes.
-
-Axes: B examples, R rows, T tokens, S sequences of a row, P predictions.
+dropout masks. Axes: B examples, R rows, T tokens, S sequences of a row, P predictions.
 """
 
 from typing import NamedTuple
@@ -17,33 +15,23 @@ from bert_keras.training.input.pretraining_batches import prefetched
 
 
 class PackedShape(NamedTuple):
-    """The fixed dimensions of packed batches.
+    """The fixed dimensions of packed batches; None: what a batch needs."""
 
-    Attributes:
-        num_parts: int; number of parts that share the rows; rows of padding make the parts equal.
-        num_rows: int, R of every part; None: as many as a batch needs.
-        max_sequences: int, S of every row; None: the maximum over the rows of a batch.
-    """
-
+    # Parts that share the rows; rows of padding make the parts equal.
     num_parts: int = 1
+    # R of every part.
     num_rows: int | None = None
+    # S of every row.
     max_sequences: int | None = None
 
 
 def pack_batches(batches, shape):
-    """Packs the examples of each batch into few rows, by first fit in order of decreasing length.
+    """Packs the examples [B, ...] of each batch into few rows [parts, R, ...], the longest examples first.
 
-    Args:
-        batches: `tf.data.Dataset` of dicts of int32 or float32 tensors [B, ...] as of `training.input.packing.pack`.
-        shape: a `PackedShape`.
-
-    Returns:
-        A `tf.data.Dataset` of dicts as `pack` returns them, [parts, R, ...]. If R is not fixed, and all examples of a
-        batch need less than a row, T is less than in `batches`.
+    If a `PackedShape` fixes no R, and all examples of a batch need less than a row, T is reduced.
     """
     spec = batches.element_spec
     names, row_length = list(spec), spec["input_mask"].shape[1]
-    multiple = shape.num_parts * (shape.num_rows or 1)
 
     def pack_arrays(*arrays):
         features = dict(zip(names, arrays, strict=True))
@@ -51,11 +39,16 @@ def pack_batches(batches, shape):
         order = np.argsort(-lengths, kind="stable")
         length = row_length if shape.num_rows else _cut(lengths.sum(), row_length)
         features = {name: values[order] for name, values in features.items()}
+        multiple = shape.num_parts * (shape.num_rows or 1)
         packed = pack(features, length, shape.max_sequences, row_multiple=multiple)
         return {name: values.reshape(shape.num_parts, -1, *values.shape[1:]) for name, values in packed.items()}
 
     example = [np.ones([1, *spec[name].shape[1:]], spec[name].dtype.as_numpy_dtype) for name in names]
-    specs = {name: _spec(values, shape) for name, values in pack_arrays(*example).items()}
+    specs = {}
+    for name, values in pack_arrays(*example).items():
+        num_parts, _, _, *rest = values.shape
+        fixed = values.shape if shape.num_rows else (num_parts, None, None, *rest)
+        specs[name] = tf.TensorSpec(fixed, values.dtype)
 
     def packed(batch):
         values = tf.numpy_function(
@@ -71,22 +64,8 @@ def pack_batches(batches, shape):
     return prefetched(batches.map(packed, tf.data.AUTOTUNE))
 
 
-def _spec(values, shape):
-    """Returns the dtype of a feature and the fixed dimensions of its shape, from its values for one example."""
-    parts, rows, _, *rest = values.shape
-    fixed = values.shape if shape.num_rows else (parts, None, None, *rest)
-    return tf.TensorSpec(fixed, values.dtype)
-
-
 class Filling(NamedTuple):
-    """Statistics of the rows of packed batches.
-
-    Attributes:
-        mean_rows: float; mean number of rows in a batch.
-        most_rows: int; maximum number of rows in a batch.
-        padding_share: float; share of padding in all positions.
-        unpacked_padding_share: float; the same without packing.
-    """
+    """Rows of a batch, and the share of padding in all positions."""
 
     mean_rows: float
     most_rows: int
@@ -95,15 +74,9 @@ class Filling(NamedTuple):
 
 
 def measure_filling(lengths, row_length, is_trimmed=False):
-    """Measures how full the rows of packed batches are.
+    """Measures how full packed rows of `row_length` tokens are, from the lengths of each batch's examples.
 
-    Args:
-        lengths: iterable of int [B], one array for each batch: the number of tokens of each example.
-        row_length: int, T.
-        is_trimmed: whether batches would be cut to their longest example without packing.
-
-    Returns:
-        A `Filling`.
+    `is_trimmed` says whether batches would be cut to their longest example without packing.
     """
     counts, num_tokens, num_places, num_unpacked_places = [], 0, 0, 0
     for of_batch in lengths:

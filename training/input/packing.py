@@ -1,37 +1,21 @@
 """Packs several sequences into one row of fixed length, which reduces padding.
 
 `modeling.BertModel` separates the sequences of a row by "sequence_ids" [R, T], "position_ids" [R, T], "cls_positions"
-[R, S] and "sequence_weights" [R, S].
-Losses and gradients are those of sequences in separate rows, except for dropout masks.
-
-Axes: N sequences, R rows, T tokens, S sequences of a row, P predictions.
+[R, S] and "sequence_weights" [R, S]. Losses and gradients are those of sequences in separate rows, except for dropout
+masks. Axes: N sequences, R rows, T tokens, S sequences of a row, P predictions.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
 # Number of rows that first fit searches; more take longer and hardly fill rows better.
 _NUM_OPEN_ROWS = 64
 _PREDICTIONS = "masked_lm_"
-_PREDICTION_POSITIONS = "masked_lm_positions"
-# Label of tokens that do not count.
-_NO_LABEL = -1
 
 
-def first_fit(lengths: Sequence[int], row_length: int, max_sequences: int | None = None) -> list[list[int]]:
+def first_fit(lengths, row_length, max_sequences=None):
     """Puts each sequence, in the order given, into the first row that has room, or into a new one.
 
-    Args:
-        lengths: tokens of each sequence.
-        row_length: tokens of a row.
-        max_sequences: maximum number of sequences in a row; None: any number.
-
-    Returns:
-        The indices of the sequences in each row.
-
-    Raises:
-        ValueError: a sequence is longer than a row.
+    Returns the indices of the sequences in each row. A `max_sequences` of None means any number in a row.
     """
     rows, open_rows, room = [], [], []
     for number, length in enumerate(lengths):
@@ -54,26 +38,18 @@ def first_fit(lengths: Sequence[int], row_length: int, max_sequences: int | None
     return rows
 
 
-def pack(
-    features: dict[str, np.ndarray],
-    row_length: int,
-    max_sequences: int | None = None,
-    max_predictions: int | None = None,
-    row_multiple: int = 1,
-) -> dict[str, np.ndarray]:
+def pack(features, row_length, max_sequences=None, max_predictions=None, row_multiple=1):
     """Packs the features of sequences into rows.
 
     Args:
-        features: arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are [N, T'], with
-            padding at the end. Token labels are integers of the same shape, features named masked_lm_... are [N, P'],
-            and all others belong to the sequence: [N, ...].
-        row_length: T.
-        max_sequences: S; None: the maximum over the rows.
-        max_predictions: P; None: the maximum over the rows.
-        row_multiple: R is a multiple of it; rows of padding come last.
+        features: dict of arrays with the sequences as first axis. "input_ids", "input_mask" and "segment_ids" are
+            [N, T'], with padding at the end. Token labels are integers of the same shape, features named masked_lm_...
+            are [N, P'], and all others belong to the sequence: [N, ...].
+        row_length, max_sequences, max_predictions: int, T, S and P; None: the maximum over the rows.
+        row_multiple: int; R is a multiple of it, and rows of padding come last.
 
     Returns:
-        The arrays by name: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
+        dict of arrays: of tokens [R, T], of predictions [R, P], of sequences [R, S, ...]; and int32 "sequence_ids"
         [R, T] (1 for the first of a row, 0 for padding), "position_ids" [R, T], "cls_positions" [R, S], float32
         "sequence_weights" [R, S], 1 for a sequence and 0 for padding.
 
@@ -94,8 +70,8 @@ def pack(
     row_of = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     place = np.concatenate([np.arange(len(row)) for row in rows])
     start = np.concatenate([np.cumsum([0, *lengths[row[:-1]]]) for row in rows])
-    num_places = max_sequences or int(place.max()) + 1
     num_rows = -(-len(rows) // row_multiple) * row_multiple
+    num_places = max_sequences or int(place.max()) + 1
     taken = {name: values[numbers] for name, values in features.items()}
 
     packed = _pack_predictions(taken, row_of, start, num_rows, max_predictions)
@@ -104,26 +80,24 @@ def pack(
     taken |= {
         "sequence_ids": np.broadcast_to((place + 1).astype(np.int32)[:, None], mask.shape),
         "position_ids": np.broadcast_to(np.arange(mask.shape[1], dtype=np.int32), mask.shape),
+        "cls_positions": start.astype(np.int32),
+        "sequence_weights": np.ones(len(start), np.float32),
     }
     for name, values in taken.items():
         if name.startswith(_PREDICTIONS):
             continue
         if values.shape == mask.shape and not np.issubdtype(values.dtype, np.floating):
-            packed[name] = np.full((num_rows, row_length), _NO_LABEL if name == "label_ids" else 0, values.dtype)
+            packed[name] = np.full((num_rows, row_length), -1 if name == "label_ids" else 0, values.dtype)
             packed[name][target] = values[source]
         else:
             packed[name] = np.zeros((num_rows, num_places, *values.shape[1:]), values.dtype)
             packed[name][row_of, place] = values
-    packed["cls_positions"] = np.zeros((num_rows, num_places), np.int32)
-    packed["cls_positions"][row_of, place] = start
-    packed["sequence_weights"] = np.zeros((num_rows, num_places), np.float32)
-    packed["sequence_weights"][row_of, place] = 1.0
     return packed
 
 
 def _pack_predictions(features, row_of, start, num_rows, max_predictions):
     """Joins the predictions of a row that have a weight, and shifts their positions to those in the row."""
-    if _PREDICTION_POSITIONS not in features:
+    if "masked_lm_positions" not in features:
         return {}
     source = np.nonzero(features["masked_lm_weights"])  # sequence and column of each prediction
     target_row = row_of[source[0]]
@@ -137,7 +111,7 @@ def _pack_predictions(features, row_of, start, num_rows, max_predictions):
     packed = {}
     for name in (name for name in features if name.startswith(_PREDICTIONS)):
         values = features[name][source]
-        values = values + start[source[0]] if name == _PREDICTION_POSITIONS else values
+        values = values + start[source[0]] if name == "masked_lm_positions" else values
         packed[name] = np.zeros((num_rows, num_columns), features[name].dtype)
         packed[name][target_row, column] = values
     return packed

@@ -2,6 +2,7 @@
 
 The order of the training examples depends only on the seed, so an interrupted run resumes exactly where it stopped.
 Example n of the endless stream is at position n % N of epoch n // N, and the epoch's number seeds its shuffle.
+Records without masks get them here, differently in each epoch (RoBERTa, section 4.1).
 """
 
 import numpy as np
@@ -9,7 +10,6 @@ import tensorflow as tf
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.records.reading import PLACE_PREFIX, PLACES_PER_FILE, example_features, feature_ranges
-from bert_keras.training.input.dynamic_masking import mask_batch
 
 # Differs from the original BERT, which shuffles within 100 records and reads files in an order that depends on the
 # disk. Here the buffer is larger and the interleaving fixed, because the order must be the same after a restart.
@@ -19,14 +19,9 @@ _BATCHES_AHEAD = 2
 
 
 def training_batches(records, batch_size, seed, start_step=0):
-    """Reads endless shuffled batches from any step. The seed and the step determine the masks of unmasked records.
+    """Reads endless shuffled batches of `PretrainingRecords`, from the batch of `start_step` on.
 
-    Args:
-        records: a `PretrainingRecords`.
-        batch_size: int, B.
-        seed: int.
-        start_step: int; the step of the first batch. Earlier batches of the same epoch are read and skipped; the log
-            reports this every ten seconds.
+    Earlier batches of the same epoch are read and skipped; the log reports this every ten seconds.
 
     Returns:
         A `tf.data.Dataset` of dicts: input_ids, input_mask, segment_ids int32 [B, T]; masked_lm_positions,
@@ -45,14 +40,8 @@ def training_batches(records, batch_size, seed, start_step=0):
 def evaluation_batches(records, batch_size, num_batches=None):
     """Reads batches in the order of the files; unmasked records get the same masks each time.
 
-    Args:
-        records: a `PretrainingRecords`.
-        batch_size: int, B.
-        num_batches: int; number of full batches. The files are repeated as often as needed, as in the original BERT.
-            None: every example once, the last batch padded with zeros.
-
-    Returns:
-        A `tf.data.Dataset` as of `training_batches`, with is_real_example float32 [B] in addition: 0 for padding.
+    With `num_batches`, these are full batches of files that repeat, as in the original BERT. Without, every example
+    comes once, and zeros fill the last batch. A feature is_real_example float32 [B] is 0 for such padding.
     """
     dataset = _files(records).flat_map(_read_file)
     if num_batches is not None:
@@ -73,18 +62,16 @@ def evaluation_batches(records, batch_size, num_batches=None):
 
 
 def prefetched(batches):
-    """Returns a `tf.data.Dataset` that prepares its next two batches ahead.
-
-    TensorFlow's autotuning is off. Its thread sleeps for up to a minute and may miss the end of reading, which then
-    waits for the thread (2.21). Without tuning, AUTOTUNE means all cores.
-    """
+    """Prepares the next two batches of a dataset ahead."""
+    # TensorFlow's autotuning is off. Its thread sleeps for up to a minute and may miss the end of reading, which then
+    # waits for the thread (2.21). Without tuning, AUTOTUNE means all cores.
     options = tf.data.Options()
     options.autotune.enabled = False
     return batches.prefetch(_BATCHES_AHEAD).with_options(options)
 
 
 def _files(records):
-    """Returns the arguments of `_read_file` for each file, in the order of the files."""
+    """Returns the arguments of `_read_file` for each file."""
     places = np.arange(len(records.files), dtype=np.int64) * PLACES_PER_FILE
     return tf.data.Dataset.from_tensor_slices((list(records.files), list(records.compression_types), places))
 
@@ -98,11 +85,9 @@ def _read_file(path, compression_type, first_place):
 def _skip(batches, start_step, num_skipped):
     """Skips numbered batches before a step, and logs the progress."""
     progress = Progress()
-    is_begun = []
 
     def advance(step):
-        if not is_begun:
-            is_begun.append(True)
+        if step == start_step - num_skipped:
             progress.start(f"reading up to step {start_step + 1}", num_skipped, "batches")
         progress.advance()
         return np.bool_(False)
@@ -152,3 +137,44 @@ def _parsed(batches, records, batch_size, seed=0):
         return {name: tf.ensure_shape(value, [batch_size, *value.shape[1:]]) for name, value in batch.items()}
 
     return batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def mask_batch(batch, masking, max_predictions_per_seq, seed):
+    """Masks tokens of each example as `data_prep.pretraining.masking.mask_tokens` does, but no whole words or spans.
+
+    Args:
+        batch: dict of int32 [B, T] "input_ids" without masks and "input_mask".
+        masking: dict of int "cls_id", "sep_id", "mask_id" and "vocab_size", and float "masked_lm_prob".
+        max_predictions_per_seq: P; masked_lm_positions (ascending), masked_lm_ids and masked_lm_weights are [B, P].
+        seed: int [2] tensor.
+    """
+    ids, is_real = batch["input_ids"], batch["input_mask"] > 0
+    length, seeds = tf.shape(ids)[1], tf.random.split(seed, 3)
+    may_be_chosen = is_real & (ids != masking["cls_id"]) & (ids != masking["sep_id"])
+    # float64 keeps an exact half of a token, which tf.round rounds to even, as Python does.
+    num_tokens = tf.reduce_sum(tf.cast(is_real, tf.float64), axis=1)
+    wanted = tf.cast(tf.round(num_tokens * masking["masked_lm_prob"]), tf.int32)
+    num_chosen = tf.clip_by_value(wanted, 1, max_predictions_per_seq)  # [B]
+
+    scores = tf.where(may_be_chosen, tf.random.stateless_uniform(tf.shape(ids), seeds[0]), -1.0)
+    best, places = tf.math.top_k(scores, tf.minimum(max_predictions_per_seq, length))  # [B, min(P, T)]
+    padding = [[0, 0], [0, tf.maximum(max_predictions_per_seq - length, 0)]]
+    best, places = tf.pad(best, padding, constant_values=-1.0), tf.pad(places, padding)
+    is_chosen = (tf.range(max_predictions_per_seq) < num_chosen[:, None]) & (best >= 0)
+    positions = tf.sort(tf.where(is_chosen, places, length), axis=1)  # padding comes last
+    is_chosen = positions < length
+    positions = tf.where(is_chosen, positions, 0)
+    chosen_ids = tf.gather(ids, positions, batch_dims=1)
+
+    fate = tf.random.stateless_uniform(tf.shape(positions), seeds[1])
+    others = tf.random.stateless_uniform(tf.shape(positions), seeds[2], 0, masking["vocab_size"], tf.int32)
+    masked_ids = tf.where(fate < 0.8, masking["mask_id"], tf.where(fate < 0.9, chosen_ids, others))
+    where = tf.where(is_chosen)  # [number of chosen tokens, 2]
+    places = tf.stack([where[:, 0], tf.cast(tf.gather_nd(positions, where), tf.int64)], axis=1)
+    return {
+        **batch,
+        "input_ids": tf.tensor_scatter_nd_update(ids, places, tf.gather_nd(masked_ids, where)),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": tf.where(is_chosen, chosen_ids, 0),
+        "masked_lm_weights": tf.cast(is_chosen, tf.float32),
+    }
