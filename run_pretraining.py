@@ -47,6 +47,7 @@ from bert_keras.storage import paths
 from bert_keras.training.demo import prepare_demo
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.workers import Workers, open_run_dir
+from bert_keras.training.evaluation_pass import Evaluator
 from bert_keras.training.finetuning.packed_task import PackedTask, check_record_packing, pack_examples
 from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 from bert_keras.training.loop import READING_FAILURES
@@ -61,7 +62,6 @@ from bert_keras.training.run import (
     write_eval_results,
 )
 from bert_keras.training.settings import settings_of, take_run_config
-from bert_keras.training.step import Evaluator
 
 log = logging.getLogger("bert_keras")
 

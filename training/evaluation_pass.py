@@ -1,4 +1,4 @@
-"""Inference over all examples of a task, on any number of devices."""
+"""Runs a network on data without changing it, on any number of devices: metrics of batches, outputs of examples."""
 
 import logging
 import time
@@ -8,11 +8,62 @@ import tensorflow as tf
 
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.input.feature_batches import LENGTH_STEP, prediction_batches
-from bert_keras.training.step import graph_function
+from bert_keras.training.step import graph_function, local_values, sum_over_replicas
 
 log = logging.getLogger("bert_keras")
 
 _SECONDS_BETWEEN_LINES = 10.0
+
+
+class Evaluator:
+    """Measures a task's model without changing it.
+
+    Args:
+        task, strategy: see `training.step.Trainer`.
+        is_compiled: whether XLA compiles the network with its losses.
+    """
+
+    def __init__(self, task, strategy, is_compiled=False):
+        self.task = task
+        self.strategy = strategy
+        self._numerators = task.numerators
+        if is_compiled:
+            self._numerators = tf.function(lambda features: task.numerators(features), jit_compile=True)
+        self._run = graph_function(self, "_sums")
+
+    def evaluate(self, batches):
+        """Evaluates all batches once.
+
+        Args:
+            batches: `tf.data.Dataset` of features, as of `training.input.pretraining_batches.evaluation_batches`.
+
+        Returns:
+            dict of float by metric, weighted by the denominators of each batch; and `loss`, the unweighted mean of the
+            batch losses, as in the original BERT.
+
+        Raises:
+            ValueError: `batches` is empty.
+        """
+        numerators, denominators, losses = {}, {}, []
+        for features in batches:
+            result = self._run(features)
+            losses.append(float(result["loss"]))
+            for name in self.task.metric_names:
+                numerators[name] = numerators.get(name, 0.0) + float(result["numerators"][name])
+                denominators[name] = denominators.get(name, 0.0) + float(result["denominators"][name])
+        if not losses:
+            raise ValueError("evaluation found no batch; give records that hold examples")
+        metrics = {name: float(value) for name, value in self.task.metrics(numerators, denominators).items()}
+        return {"loss": sum(losses) / len(losses), **metrics}
+
+    def _sums(self, features):
+        return local_values(self.strategy, self.strategy.run(self.step, args=(features,)))
+
+    def step(self, features):
+        """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
+        numerators, denominators = sum_over_replicas((self._numerators(features), self.task.denominators(features)))
+        loss = self.task.loss(numerators, denominators)
+        return {"numerators": numerators, "denominators": denominators, "loss": loss}
 
 
 class Inference:
@@ -74,11 +125,9 @@ class Inference:
 
 
 def length_step(num_tokens, is_compiled):
-    """Returns the number (int) that the lengths of trimmed batches are multiples of.
+    """Returns the int that the lengths of trimmed batches are multiples of.
 
-    Args:
-        num_tokens: int; the maximum length.
-        is_compiled: whether XLA compiles a program for each length; then there are at most eight lengths.
+    XLA compiles a program for each length, so compiled batches have at most eight lengths.
     """
     return LENGTH_STEP * -(-num_tokens // (8 * LENGTH_STEP)) if is_compiled else LENGTH_STEP
 

@@ -8,10 +8,9 @@ import tensorflow as tf
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.loop import Pace, train
-from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from bert_keras.training.report import Report
-from bert_keras.training.step import Trainer
+from bert_keras.training.step import LossScale, Trainer
 
 log = logging.getLogger("bert_keras")
 

@@ -15,8 +15,8 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.precision import dtype_policy
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.loss_scale import LossScale
-from bert_keras.training.step import Evaluator, Trainer
+from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.step import LossScale, Trainer
 
 CONFIG = BertConfig(
     vocab_size=40,

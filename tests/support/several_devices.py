@@ -21,10 +21,10 @@ from bert_keras.modeling import (
 )
 from bert_keras.training import step as training_step
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Inference
+from bert_keras.training.evaluation_pass import Evaluator, Inference
 from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.step import Evaluator, Trainer
+from bert_keras.training.step import Trainer
 
 NUM_STEPS = 20
 POOLER = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")

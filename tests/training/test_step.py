@@ -26,8 +26,8 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.precision import dtype_policy
-from bert_keras.training.loss_scale import LossScale
-from bert_keras.training.step import Evaluator, Trainer, dropout_seed
+from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.step import LossScale, Trainer, dropout_seed
 from bert_keras.training.updates import choose_updates
 
 

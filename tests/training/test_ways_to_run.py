@@ -22,8 +22,8 @@ from bert_keras.modeling import (
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.training.evaluation_pass import Inference, length_step
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.loss_scale import LossScale
 from bert_keras.training.run import make_trainer
+from bert_keras.training.step import LossScale
 
 STRATEGY = tf.distribute.get_strategy()
 
