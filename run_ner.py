@@ -21,10 +21,13 @@ from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.storage import paths
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.flags import define_fine_tuning_flags, define_packing_flag
 from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification
-from bert_keras.training.finetuning.open import open_fine_tuning
-from bert_keras.training.finetuning.run import fine_tune
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import (
+    define_evaluation_flags,
+    define_fine_tuning_flags,
+    open_fine_tuning,
+)
 
 PROGRAM = "run_ner"
 
@@ -45,9 +48,7 @@ def define_flags():
     flags.DEFINE_string("eval_file", None, "Sentences to evaluate on.", **define)
     flags.DEFINE_string("predict_file", None, "Sentences to tag, with or without tags.", **define)
     define_fine_tuning_flags(values)
-    define_packing_flag(values)
-    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
-    flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
+    define_evaluation_flags(values)
     flags.DEFINE_integer(
         "word_column", None, "Column of the words, from 0; not given: the first that does not count words.", **define
     )
@@ -86,7 +87,7 @@ def main(argv):
     files = _find_files(settings)
     _check_columns(files, given_flags(flag_values))
     strategy = strategy_of(settings)
-    work = TokenClassification(
+    task = TokenClassification(
         opened.files.tokenizer,
         settings["max_seq_length"],
         **files,
@@ -96,7 +97,7 @@ def main(argv):
         word_column=settings["word_column"],
         tag_column=settings["tag_column"],
     )
-    return fine_tune(work, opened.files, settings, strategy, console)
+    return finetune(task, opened.files, settings, strategy, console)
 
 
 def _find_files(settings):

@@ -23,9 +23,8 @@ from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS, AnswerSettings
 from bert_keras.evaluation.answer_texts import LANGUAGES
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.flags import define_fine_tuning_flags
-from bert_keras.training.finetuning.open import open_fine_tuning
-from bert_keras.training.finetuning.run import fine_tune
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import define_fine_tuning_flags, open_fine_tuning
 from bert_keras.training.finetuning.squad import QuestionAnswering, WindowSettings
 
 log = logging.getLogger("bert_keras")
@@ -95,7 +94,7 @@ def main(argv):
     elif settings["null_score_diff_threshold"] and not is_threshold_given:
         log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])
     strategy = strategy_of(settings)
-    work = QuestionAnswering(
+    task = QuestionAnswering(
         opened.files.tokenizer,
         WindowSettings(**{name: settings[name] for name in _WINDOWS}),
         AnswerSettings(**{name: settings[name] for name in (*_ANSWERS, "verbose_logging")}),
@@ -106,9 +105,9 @@ def main(argv):
         is_evaluated=is_evaluated,
         answer_language=settings["answer_language"],
     )
-    if not work.metric_names:
+    if not task.metric_names:
         _check_needs_no_evaluation(settings)
-    return fine_tune(work, opened.files, settings, strategy, console)
+    return finetune(task, opened.files, settings, strategy, console)
 
 
 def _check(settings):

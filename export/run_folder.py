@@ -60,7 +60,7 @@ def reopen_evaluation(run, stored, files, eval_file=None):
         eval_file: path of other data; None: the evaluation data of the run.
 
     Returns:
-        a `training.finetuning.task.FineTuning` for evaluation only; the caller must call its `prepare`.
+        a `training.finetuning.task.Task` for evaluation only; the caller must call its `prepare`.
 
     Raises:
         FileNotFoundError: the data do not exist.

@@ -24,7 +24,7 @@ class Source:
         predictor: an object of `prediction` that has loaded the model.
         settings: dict; its task.json.
         run: dict, see `export.run_folder.read_run`; None if the run is unknown.
-        work: a prepared `training.finetuning.task.FineTuning` that measures the cost of quantization; None: the export
+        work: a prepared `training.finetuning.task.Task` that measures the cost of quantization; None: the export
             has no metric.
     """
 

@@ -17,6 +17,7 @@ from pretraining_runs import assert_bit_equal, make_files, run, weights_in
 import run_pretraining
 from bert_keras.modeling import BertConfig, open_checkpoint
 from bert_keras.training.demo import prepare_demo
+from bert_keras.training.evaluation_pass import Evaluator
 
 ROOT = pathlib.Path(run_pretraining.__file__).parent
 
@@ -396,7 +397,7 @@ def test_a_batch_that_is_too_large_to_evaluate_is_named(files, monkeypatch):
     def fail(self, batches):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(run_pretraining.Evaluator, "evaluate", fail)
+    monkeypatch.setattr(Evaluator, "evaluate", fail)
     with pytest.raises(ValueError, match="memory does not hold a batch of --eval_batch_size; give a lower one"):
         run(files, do_train=True, do_eval=True, num_train_steps=1)
 

@@ -56,7 +56,7 @@ from bert_keras.training.distribution.tpu_compile import (
 )
 from bert_keras.training.finetuning.packed_task import PackedTask
 from bert_keras.training.input.packed_batches import PackedShape, pack_batches
-from bert_keras.training.run import make_trainer
+from bert_keras.training.loop import make_trainer
 
 log = logging.getLogger("bert_keras")
 

@@ -135,3 +135,13 @@ def length_step(num_tokens, is_compiled):
 def _padded(values, num_tokens):
     """Pads [B, t, ...] with zeros to [B, T, ...]."""
     return np.pad(values, [(0, 0), (0, num_tokens - values.shape[1]), *[(0, 0)] * (values.ndim - 2)])
+
+
+def write_eval_results(run_dir, step, metrics):
+    """Writes eval_results.txt in the format of the original BERT: one line `key = value` for each key, sorted.
+
+    A metric as float32 has the same digits as in the original BERT.
+    """
+    results = {"global_step": step, **metrics}
+    run_dir.create()
+    run_dir.write_text("eval_results.txt", "".join(f"{name} = {results[name]}\n" for name in sorted(results)))

@@ -62,7 +62,7 @@ class Report:
         Args:
             step: int; the step after the call.
             num_steps: int; steps in the call.
-            totals: as `training.step.Trainer.train` returns them.
+            totals: as `training.step.Trainer.take_steps` returns them.
             seconds: float; duration of the call.
         """
         totals = {**tf.nest.map_structure(float, totals), "steps": float(num_steps)}

@@ -40,6 +40,7 @@ class Trainer:
             not compile the update with it, because the update is for all replicas at once.
 
     Attributes:
+        train: `take_steps` as a `tf.function`.
         sum_over_replicas: function that `step` uses to sum a structure of tensors over all devices.
     """
 
@@ -65,7 +66,7 @@ class Trainer:
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
-        self._train = graph_function(self, "_steps")
+        self.train = graph_function(self, "take_steps")
         self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
         self._updates = choose_updates(optimizer, self._weights, strategy)
         with strategy.scope():
@@ -87,8 +88,8 @@ class Trainer:
         state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
         return state
 
-    def train(self, iterator, num_steps):
-        """Takes several steps without returning to Python.
+    def take_steps(self, iterator, num_steps):
+        """Takes several steps. Call it as `train`, which does not return to Python between them.
 
         Args:
             iterator: iterator over global batches of features.
@@ -100,9 +101,6 @@ class Trainer:
             `loss_scale` after the last step. `num_skipped` counts steps whose gradients overflowed: they change no
             weight, and the sums leave them out.
         """
-        return self._train(iterator, num_steps)
-
-    def _steps(self, iterator, num_steps):
         zeros = {name: tf.zeros([]) for name in self.task.metric_names}
         totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
         if self._loss_scale:
@@ -124,7 +122,7 @@ class Trainer:
             features: dict of tensors with the examples as first axis.
 
         Returns:
-            dict as of `train`, of this step, without `loss_scale`.
+            dict as of `take_steps`, of this step, without `loss_scale`.
         """
         replica = tf.distribute.get_replica_context()
         denominators = self.sum_over_replicas(self.task.denominators(features))

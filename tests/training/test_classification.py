@@ -68,11 +68,11 @@ def test_figures_of_classes(make):
     f1_macro = np.mean([2 / 4, 4 / 5, 0])  # a: 1 of 3 correct; b: 2 of 2, one false positive; c: never
     assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 3 / 5, "f1_macro": f1_macro})
     of_batches = np.mean([losses[:2].mean(), losses[2:4].mean(), losses[4]])
-    assert work.results(metrics) == pytest.approx(
+    assert work.results == pytest.approx(
         {"eval_loss": losses.mean(), "eval_accuracy": 3 / 5, "eval_f1_macro": f1_macro, "loss": of_batches}
     )
     # Always "b", the most frequent class in training.
-    assert work.baseline() == pytest.approx({"accuracy": 3 / 5, "f1_macro": np.mean([0, 6 / 8, 0])})
+    assert work.baseline == pytest.approx({"accuracy": 3 / 5, "f1_macro": np.mean([0, 6 / 8, 0])})
     assert make(metric="matthews").metric == "matthews"
 
 
@@ -83,8 +83,8 @@ def test_figures_of_numbers(make):
     expected = {"loss": (0.25 + 0 + 2.25) / 3, "spearman": 1.0, "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1]}
     assert metrics == pytest.approx(expected)
     assert list(metrics) == ["loss", "spearman", "pearson"]
-    assert work.baseline() == {"spearman": 0.0, "pearson": 0.0}
-    assert isinstance(work.make_task(make_config()), RegressionTask)
+    assert work.baseline == {"spearman": 0.0, "pearson": 0.0}
+    assert isinstance(work.make_network(make_config()), RegressionTask)
 
 
 def test_figures_of_several_labels(make):
@@ -99,8 +99,8 @@ def test_figures_of_several_labels(make):
     assert metrics == pytest.approx(
         {"loss": loss, "f1_micro": 6 / 7, "f1_macro": (1 + 1 + 2 / 3) / 3, "accuracy": 2 / 3}
     )
-    assert work.baseline() == pytest.approx({"f1_micro": 0, "f1_macro": 0, "accuracy": 1 / 3})
-    assert isinstance(work.make_task(make_config()), MultiLabelTask)
+    assert work.baseline == pytest.approx({"f1_micro": 0, "f1_macro": 0, "accuracy": 1 / 3})
+    assert isinstance(work.make_network(make_config()), MultiLabelTask)
 
 
 def test_choices_share_one_logit_each(make):
@@ -110,7 +110,7 @@ def test_choices_share_one_logit_each(make):
     metrics = work.evaluate({"logits": np.float32([[1, 0], [1, 0], [0, 3]])})
     losses = np.log1p(np.exp([-1.0, 1.0, -3.0]))
     assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 2 / 3})
-    assert isinstance(work.make_task(make_config()).model, MultipleChoiceModel)
+    assert isinstance(work.make_network(make_config()).model, MultipleChoiceModel)
     assert work.describe()["labels"] == ["0", "1"]
     assert work.cannot_pack == "the choices of an example are rows that are compared with each other"
 
@@ -190,7 +190,7 @@ def test_weights_of_classes(make):
     assert make(class_weights="balanced").class_weights == pytest.approx([5 / 3, 5 / 9, 5 / 3])
     work = make(class_weights="1,0,2.5")
     assert work.class_weights == [1.0, 0.0, 2.5]
-    task = work.make_task(make_config())
+    task = work.make_network(make_config())
     assert isinstance(task, ClassificationTask)
     assert task.class_weights == [1.0, 0.0, 2.5]
     # The evaluation has no weights.
@@ -233,16 +233,16 @@ def test_answers_that_are_no_numbers_are_refused(make):
 
 
 def test_facts_follow_what_is_learnt_and_what_is_judged_by(make):
-    facts = make().facts()
+    facts = make().facts
     assert facts["data"]["labels"] == ["a", "b", "c"]
     assert facts["data"]["training_examples"] == 5
-    assert make(test=[("he",)]).facts() == facts
-    others = make(dev=DEV[1:]).facts()
+    assert make(test=[("he",)]).facts == facts
+    others = make(dev=DEV[1:]).facts
     assert others["data"] == facts["data"]
     assert (facts["evaluation"]["examples"], others["evaluation"]["examples"]) == (len(DEV), len(DEV) - 1)
-    assert make(metric="matthews").facts()["evaluation"]["metric"] == "matthews"
-    assert make(dev=None).facts()["evaluation"] is None
-    assert make(train=TRAIN[::-1]).facts()["data"]["their_sha256"] != facts["data"]["their_sha256"]
+    assert make(metric="matthews").facts["evaluation"]["metric"] == "matthews"
+    assert make(dev=None).facts["evaluation"] is None
+    assert make(train=TRAIN[::-1]).facts["data"]["their_sha256"] != facts["data"]["their_sha256"]
 
 
 def test_features_follow_what_they_are_made_of(make, messages):

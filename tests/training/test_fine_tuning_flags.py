@@ -4,7 +4,7 @@ import pytest
 from absl import flags
 
 from bert_keras.cli.flags import parse
-from bert_keras.training.finetuning.flags import NumbersParser, define_fine_tuning_flags
+from bert_keras.training.finetuning.settings import NumbersParser, define_fine_tuning_flags
 
 # First the flags of the original run_classifier.py and run_squad.py, with their defaults.
 FLAGS = {

@@ -7,7 +7,7 @@ from made_up_task import define_flags, open_run, write_start
 
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import ClassifierModel, read_config, save_checkpoint, weights_by_name
-from bert_keras.training.finetuning.open import open_fine_tuning
+from bert_keras.training.finetuning.settings import open_fine_tuning
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ def test_the_figures_of_the_first_version(work, tmp_path):
     outputs["end_logits"][1, NAME + 2] = 9
     # "ada" is correct; of "bob lives rome" one word of three is.
     assert made.evaluate(outputs) == pytest.approx({"exact_match": 50.0, "f1": 75.0})
-    assert made.baseline() == {"exact_match": 0.0, "f1": 0.0}
+    assert made.baseline == {"exact_match": 0.0, "f1": 0.0}
     assert (made.metric, made.metric_names) == ("f1", ("exact_match", "f1"))
     run_dir = RunDir(str(tmp_path), "run_squad")
     made.write_evaluation(run_dir, outputs)
@@ -131,7 +131,7 @@ def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best
         "best_f1_thresh": 2.0,
     }
     assert (made.metric, made.metric_names) == ("best_f1", tuple(metrics))
-    assert made.results(metrics) == metrics
+    assert made.results == metrics
     assert made.describe() == {
         "task": "question_answering",
         "max_seq_length": 12,
@@ -233,7 +233,7 @@ def _renamed(paragraphs):
 
 
 def test_no_answer_at_all_is_what_knowing_nothing_gives(work):
-    baseline = work(evaluate=PARAGRAPHS[:3]).baseline()
+    baseline = work(evaluate=PARAGRAPHS[:3]).baseline
     figures = [baseline[name] for name in ("exact", "f1", "best_exact", "best_f1")]
     assert figures == pytest.approx([100 / 3] * 4)
     assert (baseline["HasAns_f1"], baseline["NoAns_f1"]) == (0.0, 100.0)
@@ -307,7 +307,7 @@ def test_training_has_what_the_release_s_records_have_and_counts_questions(work)
 
 def test_features_are_read_back_where_nothing_differs(work, tokenizer, tmp_path, messages):
     made = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
-    facts = made.facts()
+    facts = made.facts
     assert sorted(facts) == ["eval_file_sha256", "train_file_sha256"]
     again = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
     assert sum("made earlier from the same data" in message for message in messages) == 2
@@ -324,8 +324,8 @@ def test_features_are_read_back_where_nothing_differs(work, tokenizer, tmp_path,
     assert sum("made earlier from the same data" in message for message in messages) == 2
     changed = work(evaluate=PARAGRAPHS[:3], train=PARAGRAPHS)
     assert sum("made earlier from the same data" in message for message in messages) == 2
-    assert changed.facts()["eval_file_sha256"] != facts["eval_file_sha256"]
-    assert changed.facts()["train_file_sha256"] == facts["train_file_sha256"]
+    assert changed.facts["eval_file_sha256"] != facts["eval_file_sha256"]
+    assert changed.facts["train_file_sha256"] == facts["train_file_sha256"]
 
 
 def test_logits_that_are_not_finite_stop_the_run(work):

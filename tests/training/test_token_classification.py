@@ -110,26 +110,24 @@ def test_figures_are_those_of_entities(make):
     # he and paris are correct; london of france is cut short, walks has no tag.
     assert metrics == pytest.approx({"precision": 2 / 4, "recall": 2 / 3, "f1": 4 / 7, "accuracy": 5 / 7})
     assert metrics["f1"] == pytest.approx(f1_score(DEV_TAGS, PREDICTED, mode="strict", scheme=IOB2))
-    assert work.baseline() == pytest.approx({"precision": 0, "recall": 0, "f1": 0, "accuracy": 2 / 7})
+    assert work.baseline == pytest.approx({"precision": 0, "recall": 0, "f1": 0, "accuracy": 2 / 7})
 
 
 def test_facts_follow_what_is_learnt_and_nothing_else(make):
-    facts = make(dev=DEV).facts()
-    assert make(dev="\ufeff" + DEV.replace(" ", "\t\t").replace("\t\t", " NN ").replace("\n", "\r\n")).facts() == facts
-    assert make(train=TRAIN.replace("she", "he"), dev=DEV).facts()["train_file_sha256"] != facts["train_file_sha256"]
-    assert make(dev=DEV.replace("he", "she")).facts()["eval_file_sha256"] != facts["eval_file_sha256"]
+    facts = make(dev=DEV).facts
+    assert make(dev="\ufeff" + DEV.replace(" ", "\t\t").replace("\t\t", " NN ").replace("\n", "\r\n")).facts == facts
+    assert make(train=TRAIN.replace("she", "he"), dev=DEV).facts["train_file_sha256"] != facts["train_file_sha256"]
+    assert make(dev=DEV.replace("he", "she")).facts["eval_file_sha256"] != facts["eval_file_sha256"]
     assert facts["tags"] == TAGS
 
 
 def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
     config = make_config()
     linear, bilstm = make(tagger="linear"), make(tagger="bilstm")
-    assert type(linear.make_task(config).model) is TokenClassifierModel
-    assert type(bilstm.make_task(config).model) is FeatureBasedTagger
-    assert linear.make_task(config).model.head.output_weights.shape[0] == 5
-    assert linear.is_trained("bert/pooler/dense/kernel")
-    assert not bilstm.is_trained("bert/pooler/dense/kernel")
-    assert bilstm.is_trained("tagger/output/kernel")
+    assert type(linear.make_network(config).model) is TokenClassifierModel
+    assert type(bilstm.make_network(config).model) is FeatureBasedTagger
+    assert linear.make_network(config).model.head.output_weights.shape[0] == 5
+    assert (linear.frozen, bilstm.frozen) == ((), ("bert/",))
     assert linear.cannot_pack == ""
     assert bilstm.cannot_pack == "the LSTMs of --tagger=bilstm read across the whole row"
 
@@ -210,4 +208,4 @@ def test_conll_2003_in_full_circle(shared_dir, tmp_path):
     work = TokenClassification(tokenizer, 32, train_file=dev, eval_file=dev, document_context=True)
     outputs = {"logits": np.eye(len(work.tags), dtype=np.float32)[np.maximum(work.eval_features["label_ids"], 0)]}
     assert work.evaluate(outputs) == dict.fromkeys(work.metric_names, 1.0)
-    assert work.baseline()["accuracy"] == pytest.approx(0.8325, abs=1e-4)
+    assert work.baseline["accuracy"] == pytest.approx(0.8325, abs=1e-4)

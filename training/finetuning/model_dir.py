@@ -24,16 +24,12 @@ _DIGEST_FILE = "model.sha256"
 _WEIGHTS = ".data-00000-of-00001"
 
 
-def write_model(run_dir, work, files, model, step, metrics):
+def write_model(run_dir, task, files, model, step, metrics):
     """Writes the model to use, and replaces an earlier one.
 
     Args:
-        run_dir: a `training.run_dir.RunDir`.
-        work: a `training.finetuning.task.FineTuning`.
         files: the `prediction.loading.model_files.ModelFiles` that training started from.
-        model: the network.
-        step: int; the step of its weights.
-        metrics: dict of float by name from its evaluation; empty without one.
+        metrics: dict of float by name from the evaluation of this step; empty without one.
     """
     model_dir = run_dir.within(MODEL_DIR)
     model_dir.create()
@@ -41,16 +37,12 @@ def write_model(run_dir, work, files, model, step, metrics):
     model_dir.write_text("vocab.txt", paths.read_bytes(files.vocab_file))
     model_dir.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
     model_dir.save(step, {name: weight.value for name, weight in weights_by_name(model).items()}, num_kept=1)
-    description = {"program": work.program, **work.describe(), "step": step, "metrics": metrics}
+    description = {"program": task.program, **task.describe(), "step": step, "metrics": metrics}
     model_dir.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
 def note_model(run_dir):
-    """Stores the digest of the run's model in the run folder.
-
-    Args:
-        run_dir: a `training.run_dir.RunDir` with a model.
-    """
+    """Stores the digest of the run's model in the run folder."""
     if run_dir.is_writable:
         run_dir.write_text(_DIGEST_FILE, f"{_digest(run_dir.file(MODEL_DIR))}\n")
 
@@ -59,9 +51,6 @@ def is_model_of(run_folder, folder):
     """Returns whether `folder` holds the model that the run in `run_folder` wrote last.
 
     Runs of earlier versions have no digest. The model must then have the step and the metrics of the run's evaluation.
-
-    Args:
-        run_folder, folder: str; folders, local or remote.
     """
     file = paths.join(run_folder, _DIGEST_FILE)
     if paths.is_file(file):
@@ -81,13 +70,7 @@ def _digest(folder):
 def load_model(model, run_dir, checkpoint):
     """Loads the weights to use: those of the run's model, else of its newest checkpoint, else of `checkpoint`.
 
-    Args:
-        model: the network; all of its weights must be found.
-        run_dir: a `training.run_dir.RunDir`.
-        checkpoint: a `modeling.checkpoints.loading.Checkpoint`, or None.
-
-    Returns:
-        int, the step of the weights; 0 for `checkpoint`.
+    Returns their step; 0 for `checkpoint`.
 
     Raises:
         ValueError: no weights exist, or they do not fit the network.
@@ -108,9 +91,8 @@ def load_start(model, checkpoint, new_head, labels=None):
     """Loads the weights that training starts from: the encoder, and the head if the checkpoint has it.
 
     Args:
-        model: the network.
         checkpoint: a `modeling.checkpoints.loading.Checkpoint`; None: training starts from random weights.
-        new_head: bool; whether the head starts from random weights even if the checkpoint has it.
+        new_head: whether the head starts from random weights even if the checkpoint has it.
         labels: list of str, the labels of the head; None for a head without labels.
 
     Raises:

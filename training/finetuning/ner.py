@@ -11,7 +11,7 @@ from bert_keras.data_prep.tasks.ner import collect_tags, confidences_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.modeling import TokenClassificationTask, TokenClassifierModel
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
 
 log = logging.getLogger("bert_keras")
@@ -19,7 +19,7 @@ log = logging.getLogger("bert_keras")
 TAGGERS = ("linear", "bilstm")
 
 
-class TokenClassification(FineTuning):
+class TokenClassification(Task):
     """Predicts a tag for each word; evaluated by entities, as conlleval does.
 
     Every run makes its features, because that takes less time than reading them from records.
@@ -32,7 +32,7 @@ class TokenClassification(FineTuning):
         document_context: bool, see `data_prep.tasks.ner.make_features`.
         tagger: "linear": a layer on top of the encoder, trained with it. "bilstm": the feature-based approach, which
             freezes the encoder.
-        word_column, tag_column: int, for files with columns; see `data_prep.tasks.conll.read_conll`.
+        word_column, tag_column: int, for files with columns.
 
     Raises:
         FileNotFoundError: a file does not exist.
@@ -60,6 +60,7 @@ class TokenClassification(FineTuning):
         self.files = {"train_file": train_file, "eval_file": eval_file}
         self._settings = {"max_seq_length": max_seq_length, "document_context": document_context, "tagger": tagger}
         if tagger == "bilstm":
+            self.frozen = ("bert/",)
             self.cannot_pack = "the LSTMs of --tagger=bilstm read across the whole row"
 
         def read(path, needs_tags=True):
@@ -73,11 +74,10 @@ class TokenClassification(FineTuning):
         self._eval = read(eval_file) if eval_file else None
         self._predict = read(predict_file, needs_tags=False) if predict_file else None
         self._predict_file = predict_file
-        self._digests = {
-            f"{name}_sha256": _digest(sentences)
-            for name, sentences in (("train_file", train), ("eval_file", self._eval))
-            if sentences
-        }
+        self.facts = {"tags": self.tags}
+        for name, sentences in (("train_file", train), ("eval_file", self._eval)):
+            if sentences:
+                self.facts[f"{name}_sha256"] = _digest(sentences)
 
         def features(sentences):
             return sentences and make_features(sentences, self.tags, tokenizer, max_seq_length, document_context)
@@ -85,31 +85,24 @@ class TokenClassification(FineTuning):
         self.train_features = features(train)
         self.eval_features = features(self._eval)
         # Without tags, because they may differ from those of training.
-        self.predict_features = features(self._predict and [_untagged(sentence) for sentence in self._predict])
+        untagged = self._predict and [dataclasses.replace(sentence, tags=None) for sentence in self._predict]
+        self.predict_features = features(untagged)
         self.num_train_examples = len(self.train_features["input_ids"]) if train else 0
         log.info("tags: %s", ", ".join(self.tags))
-
-    def facts(self):
-        return {"tags": self.tags, **self._digests}
 
     def describe(self):
         return {"task": "token_classification", "labels": self.tags, "tag_scheme": "BIO", **self._settings}
 
-    def prepare(self, folder):
-        pass
-
-    def make_task(self, config):
+    def make_network(self, config):
         model = FeatureBasedTagger if self._settings["tagger"] == "bilstm" else TokenClassifierModel
         return TokenClassificationTask(model(config, len(self.tags)))
-
-    def is_trained(self, name):
-        return self._settings["tagger"] != "bilstm" or not name.startswith("bert/")
 
     def evaluate(self, outputs):
         return entity_metrics(_tags_of(self._eval), self._predicted(self.eval_features, outputs, self._eval))
 
+    @property
     def baseline(self):
-        """Returns the metrics of predicting no entity: every word is O."""
+        """The metrics of predicting no entity: every word is O."""
         return entity_metrics(_tags_of(self._eval), [["O"] * len(sentence.words) for sentence in self._eval])
 
     def write_evaluation(self, run_dir, outputs):
@@ -142,10 +135,6 @@ class TokenClassification(FineTuning):
 
 def _tags_of(sentences):
     return [sentence.tags for sentence in sentences]
-
-
-def _untagged(sentence):
-    return dataclasses.replace(sentence, tags=None)
 
 
 def _digest(sentences):

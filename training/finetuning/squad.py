@@ -1,6 +1,7 @@
 """Question answering as a fine-tuning run: SQuAD 1.1 and 2.0, evaluated with the official scores."""
 
 import dataclasses
+import functools
 import logging
 
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
@@ -19,7 +20,7 @@ from bert_keras.modeling import SquadModel, SquadTask
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
 from bert_keras.storage.writing import sha256
-from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
 
 log = logging.getLogger("bert_keras")
@@ -50,7 +51,7 @@ class _Questions:
     digest: str
 
 
-class QuestionAnswering(FineTuning):
+class QuestionAnswering(Task):
     """Finds answers to questions in texts; in SQuAD 2.0, also decides whether a question has an answer.
 
     Without an `eval_file`, a `predict_file` with answers is the evaluation data.
@@ -78,8 +79,12 @@ class QuestionAnswering(FineTuning):
     baseline_name = "empty answers"
     is_trimmed = False  # the scores of all positions compete, including padding
     free_settings = (
-        *("n_best_size", "max_answer_length", "verbose_logging"),
-        *("null_score_diff_threshold", "answer_text", "answer_language"),
+        "n_best_size",
+        "max_answer_length",
+        "verbose_logging",
+        "null_score_diff_threshold",
+        "answer_text",
+        "answer_language",
     )
 
     def __init__(
@@ -115,10 +120,8 @@ class QuestionAnswering(FineTuning):
             warn_of_words(self._eval.articles, self._eval.path)
         self.num_train_examples = len(self._train.examples) if self._train else 0
         self.metric = "best_f1" if answers.version_2_with_negative else "f1"
-        self.metric_names = tuple(self.baseline()) if self._eval else ()
-
-    def facts(self):
-        return {
+        self.metric_names = tuple(self.baseline) if self._eval else ()
+        self.facts = {
             f"{name}_sha256": questions.digest
             for name, questions in (("train_file", self._train), ("eval_file", self._eval))
             if questions
@@ -143,7 +146,7 @@ class QuestionAnswering(FineTuning):
             name = "predict.tf_record" if self._is_evaluated else "eval.tf_record"
             self.predict_features = self._features(self._predict, paths.join(folder, name))
 
-    def make_task(self, config):
+    def make_network(self, config):
         return SquadTask(SquadModel(config))
 
     def evaluate(self, outputs):
@@ -156,14 +159,13 @@ class QuestionAnswering(FineTuning):
         metrics = self._metrics(self._eval, answers)
         if self._answers.version_2_with_negative:
             self._found_threshold = self._best_threshold(answers, metrics)
+        # Under their official names, with all digits.
+        self.results = metrics
         return metrics
 
-    def results(self, metrics):
-        """Returns the metrics under their official names, with all digits."""
-        return metrics
-
+    @functools.cached_property
     def baseline(self):
-        """Returns the metrics of an empty answer to every question."""
+        """The metrics of an empty answer to every question."""
         ids = [example.question_id for example in self._eval.examples]
         if not self._answers.version_2_with_negative:
             return squad_v1_metrics(self._eval.articles, dict.fromkeys(ids, ""), self._language)
@@ -181,7 +183,9 @@ class QuestionAnswering(FineTuning):
         f1 = self._judge(self._eval, answers, self._found_threshold)["f1"]
         log.info(
             "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
-            *(self._eval.path, self._found_threshold, f1),
+            self._eval.path,
+            self._found_threshold,
+            f1,
             "; it is stored with the model" if self._train else "",
         )
 
@@ -226,7 +230,10 @@ class QuestionAnswering(FineTuning):
         if unanswered and len(unanswered) < len(questions.examples):
             log.warning(
                 '%s is not evaluated: %d of %d questions have no answers, the first is "%s"%s',
-                *(questions.path, len(unanswered), len(questions.examples), unanswered[0]),
+                questions.path,
+                len(unanswered),
+                len(questions.examples),
+                unanswered[0],
                 "" if self._answers.version_2_with_negative else "; for SQuAD 2.0 give --version_2_with_negative",
             )
         return not unanswered
