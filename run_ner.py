@@ -19,9 +19,8 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
-from bert_keras.storage import paths
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification
+from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification, find_files
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import (
     define_evaluation_flags,
@@ -31,12 +30,7 @@ from bert_keras.training.finetuning.settings import (
 
 PROGRAM = "run_ner"
 
-# For each file: the flag that uses it, and its name in --data_dir.
-_FILES = {
-    "train_file": ("do_train", "train.txt"),
-    "eval_file": ("do_eval", "dev.txt"),
-    "predict_file": ("do_predict", "test.txt"),
-}
+_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
 def define_flags():
@@ -74,7 +68,7 @@ def main(argv):
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
-    tell_unused(flag_values, {name: action for name, (action, _) in _FILES.items()})
+    tell_unused(flag_values, _FILES)
     opened = open_fine_tuning(
         flag_values,
         PROGRAM,
@@ -83,40 +77,17 @@ def main(argv):
         settled=("tagger", "document_context", "max_seq_length"),
         fixed=("tagger",),
     )
-    settings, stored = opened.settings, opened.stored
-    files = _find_files(settings)
-    _check_columns(files, given_flags(flag_values))
-    strategy = strategy_of(settings)
-    task = TokenClassification(
-        opened.files.tokenizer,
-        settings["max_seq_length"],
-        **files,
-        tags=stored and stored["labels"],
-        document_context=settings["document_context"],
-        tagger=settings["tagger"],
-        word_column=settings["word_column"],
-        tag_column=settings["tag_column"],
-    )
-    return finetune(task, opened.files, settings, strategy, console)
+    _check_columns(find_files(opened.settings).values(), given_flags(flag_values))
+    strategy = strategy_of(opened.settings)
+    task = TokenClassification(opened.settings, opened.files, opened.stored)
+    return finetune(task, opened.files, opened.settings, strategy, console)
 
 
-def _find_files(settings):
-    """Returns the paths of the files to use, a dict by flag name."""
-    files = {}
-    for name, (action, usual_name) in _FILES.items():
-        if not settings[action]:
-            continue
-        if settings[name] is None and settings["data_dir"] is None:
-            raise ValueError(f"--{action} needs --{name}, or --data_dir with a {usual_name}")
-        files[name] = settings[name] or paths.join(settings["data_dir"], usual_name)
-    return files
-
-
-def _check_columns(files, given):
+def _check_columns(paths, given):
     """Refuses column flags if no file has columns."""
     for name in ("word_column", "tag_column"):
-        if name in given and all(map(is_json_lines, files.values())):
-            raise ValueError(f"--{name} is for files of columns, but {', '.join(files.values())} are JSON lines")
+        if name in given and all(map(is_json_lines, paths)):
+            raise ValueError(f"--{name} is for files of columns, but {', '.join(paths)} are JSON lines")
 
 
 def run_program():

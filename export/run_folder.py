@@ -2,14 +2,13 @@
 
 import logging
 
-from bert_keras.data_prep.tasks.squad_answers import AnswerSettings
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.data import EVALUATION_FILE
 from bert_keras.training.finetuning.model_dir import is_model_of
 from bert_keras.training.finetuning.ner import TokenClassification
-from bert_keras.training.finetuning.squad import QuestionAnswering, WindowSettings
+from bert_keras.training.finetuning.squad import QuestionAnswering
 from bert_keras.training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 
 log = logging.getLogger("bert_keras")
@@ -97,17 +96,7 @@ def _questions_file(settings):
 
 
 def _open_questions(settings, stored, files):
-    windows, answers = (
-        class_(**{name: settings[name] for name in class_.__dataclass_fields__})
-        for class_ in (WindowSettings, AnswerSettings)
-    )
-    return QuestionAnswering(
-        files.tokenizer,
-        windows,
-        answers,
-        eval_file=_questions_file(settings),
-        answer_language=settings.get("answer_language"),
-    )
+    return QuestionAnswering({**settings, "eval_file": _questions_file(settings)}, files)
 
 
 def _tags_file(settings):
@@ -116,16 +105,7 @@ def _tags_file(settings):
 
 
 def _open_tags(settings, stored, files):
-    return TokenClassification(
-        files.tokenizer,
-        settings["max_seq_length"],
-        eval_file=_tags_file(settings),
-        tags=stored["labels"],
-        document_context=settings["document_context"],
-        tagger=settings["tagger"],
-        word_column=settings.get("word_column"),  # missing in runs of earlier versions
-        tag_column=settings.get("tag_column"),
-    )
+    return TokenClassification(settings, files, stored)
 
 
 # Program -> (function that finds the path of the data, function that reads them).

@@ -48,7 +48,7 @@ class Pace:
 
 @dataclasses.dataclass
 class Hooks:
-    """What `train` needs besides the trainer and the data, and what it calls between steps.
+    """The run that `train` works on, and the functions that it calls between steps.
 
     Attributes:
         run_dir: holds the checkpoints and metrics; this run has claimed it.

@@ -167,19 +167,22 @@ class Classification(Task):
         if split == "predict":
             # Ignore labels in a file to predict.
             examples = [dataclasses.replace(example, label=None) for example in examples]
-        data, preparation = self.data, self._preparation
         facts = {
             "examples": digest_of(examples),
-            "kind": data.kind,
-            "labels": list(data.labels),
+            "kind": self.data.kind,
+            "labels": list(self.data.labels),
             "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
-            "do_lower_case": preparation.do_lower_case,
-            "strip_accents": preparation.strip_accents,
+            "do_lower_case": self._preparation.do_lower_case,
+            "strip_accents": self._preparation.strip_accents,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
         }
-        arguments = (examples, data.labels, data.kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
-        return cached_features(paths.join(folder, f"{split}.tf_record"), facts, lambda: make_features(*arguments))
+
+        def build():
+            labels, kind = self.data.labels, self.data.kind
+            return make_features(examples, labels, kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
+
+        return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
 
     def _class_weights(self, text):
         """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""

@@ -68,7 +68,7 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
 
 
 def define_evaluation_flags(flag_values):
-    """Defines the flags of programs with an evaluation of its own and with packed rows."""
+    """Defines the flags of programs that evaluate on separate data and can pack rows."""
     define = {"flag_values": flag_values}
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
     flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)

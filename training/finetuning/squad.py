@@ -8,6 +8,7 @@ from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.squad import SquadExample, make_examples, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
+    AnswerSettings,
     find_answers,
     nbest_json,
     null_odds_json,
@@ -32,13 +33,8 @@ _TRAINING_FEATURES = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class WindowSettings:
-    """Settings that turn questions into rows of features, see `data_prep.tasks.squad.make_features`."""
-
-    max_seq_length: int
-    doc_stride: int
-    max_query_length: int
+# Flags that turn questions into rows of features, see `data_prep.tasks.squad.make_features`.
+WINDOW_FLAGS = ("max_seq_length", "doc_stride", "max_query_length")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,18 +57,10 @@ class QuestionAnswering(Task):
     use the threshold of the settings, so their metrics do not profit.
 
     Args:
-        tokenizer: FullTokenizer.
-        windows: WindowSettings.
-        answers: AnswerSettings.
-        train_file, eval_file, predict_file: paths of SQuAD's JSON; None for unused files.
-        is_threshold_given: bool; whether to use and store the threshold of `answers` instead of the one found.
-        is_evaluated: bool; whether the run has an evaluation already, which a predict_file with answers must not
-            replace.
-        answer_language: str; rules to compare texts, see `evaluation.answer_texts.normalize_answer`.
-
-    Raises:
-        FileNotFoundError: a file does not exist.
-        ValueError: a file is not valid, see `data_prep.tasks.squad.read_squad`, or the eval_file lacks answers.
+        settings: dict of flag values by name.
+        files: a `prediction.loading.model_files.ModelFiles`.
+        is_threshold_given: whether to use and store the threshold of the settings instead of the one found.
+        is_evaluated: whether the run has an evaluation already, which a predict_file with answers must not replace.
     """
 
     program = "run_squad"
@@ -87,23 +75,14 @@ class QuestionAnswering(Task):
         "answer_language",
     )
 
-    def __init__(
-        self,
-        tokenizer,
-        windows,
-        answers,
-        train_file=None,
-        eval_file=None,
-        predict_file=None,
-        is_threshold_given=False,
-        is_evaluated=False,
-        answer_language=None,
-    ):
-        self._tokenizer = tokenizer
-        self._windows = windows
-        self._answers = answers
+    def __init__(self, settings, files, is_threshold_given=False, is_evaluated=False):
+        train_file, eval_file = settings["train_file"] if settings["do_train"] else None, settings["eval_file"]
+        predict_file = settings["predict_file"] if settings["do_predict"] else None
+        self._tokenizer = files.tokenizer
+        self._windows = {name: settings[name] for name in WINDOW_FLAGS}
+        self._answers = AnswerSettings(**{name: settings[name] for name in AnswerSettings.__dataclass_fields__})
         self._is_threshold_given = is_threshold_given
-        self._language = answer_language
+        self._language = settings.get("answer_language")  # missing in runs of earlier versions
         self._is_evaluated = is_evaluated or eval_file is not None
         self._found_threshold = None
         self._judged = None
@@ -116,10 +95,10 @@ class QuestionAnswering(Task):
         self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
         if self._judges_predictions and not self._is_evaluated:
             self._eval = self._predict
-        if answer_language is None and self._eval:
+        if self._language is None and self._eval:
             warn_of_words(self._eval.articles, self._eval.path)
         self.num_train_examples = len(self._train.examples) if self._train else 0
-        self.metric = "best_f1" if answers.version_2_with_negative else "f1"
+        self.metric = "best_f1" if self._answers.version_2_with_negative else "f1"
         self.metric_names = tuple(self.baseline) if self._eval else ()
         self.facts = {
             f"{name}_sha256": questions.digest
@@ -130,7 +109,7 @@ class QuestionAnswering(Task):
     def describe(self):
         return {
             "task": "question_answering",
-            **dataclasses.asdict(self._windows),
+            **self._windows,
             "max_answer_length": self._answers.max_answer_length,
             "n_best_size": self._answers.n_best_size,
             "version_2_with_negative": self._answers.version_2_with_negative,
@@ -251,12 +230,11 @@ class QuestionAnswering(Task):
             "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
             "do_lower_case": basic_tokenizer.do_lower_case,
             "strip_accents": basic_tokenizer.strip_accents,
-            **dataclasses.asdict(self._windows),
+            **self._windows,
         }
 
         def build():
-            windows = dataclasses.astuple(self._windows)
-            features = make_features(questions.examples, self._tokenizer, *windows, is_training)
+            features = make_features(questions.examples, self._tokenizer, is_training=is_training, **self._windows)
             return {name: features[name] for name in _TRAINING_FEATURES} if is_training else features
 
         return cached_features(path, facts, build)
