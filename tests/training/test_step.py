@@ -331,7 +331,7 @@ def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
 
 
 @functools.cache
-def train_classifier(config, num_micro_batches=1, class_weights=None, rate_factor=None, is_trained=None):
+def train_classifier(config, num_micro_batches=1, class_weights=None, rate_factor=None, is_trained=None, num_steps=1):
     """Returns the weights of a classifier before training, its state afterwards, and the metrics of the steps."""
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
