@@ -66,14 +66,7 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Returns:
-        dict of the metrics of the last evaluation; None without one.
-    """
+    """Runs the program, and returns the metrics of the last evaluation or None."""
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
@@ -89,10 +82,5 @@ def main(argv):
     return pretrain(PROGRAM, settings, defaults, console)
 
 
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

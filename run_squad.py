@@ -66,14 +66,7 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Returns:
-        dict of the metrics of the evaluation; None without one.
-    """
+    """Runs the program, and returns the metrics of the last evaluation or None."""
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
@@ -119,10 +112,5 @@ def _check_needs_no_evaluation(settings):
         raise ValueError(f"--{several[0]} needs evaluations; give --eval_file, or a --predict_file with answers")
 
 
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

@@ -16,72 +16,6 @@ from bert_keras.cli.flags import run_main
 from bert_keras.modeling import open_checkpoint
 from bert_keras.training.finetuning.model_dir import is_model_of
 
-# First the original flags, with their defaults, except do_lower_case, whose default was True.
-FLAGS = {
-    "bert_config_file": None,
-    "data_dir": None,
-    "do_eval": False,
-    "do_lower_case": None,
-    "do_predict": False,
-    "do_train": False,
-    "eval_batch_size": 8,
-    "gcp_project": None,
-    "init_checkpoint": None,
-    "iterations_per_loop": 1000,
-    "learning_rate": (5e-5,),
-    "master": None,
-    "max_seq_length": 128,
-    "num_tpu_cores": 8,
-    "num_train_epochs": (3.0,),
-    "output_dir": None,
-    "predict_batch_size": 8,
-    "save_checkpoints_steps": 1000,
-    "task_name": None,
-    "tpu_name": None,
-    "tpu_zone": None,
-    "train_batch_size": (32,),
-    "use_tpu": False,
-    "vocab_file": None,
-    "warmup_proportion": 0.1,
-    "choice_columns": [],
-    "class_weights": None,
-    "deterministic": False,
-    "precision": "float32",
-    "recompute": False,
-    "jit": False,
-    "pack": False,
-    "doc_stride": None,
-    "early_stopping": 0,
-    "eval_file": None,
-    "eval_share": 0.0,
-    "eval_steps": 0,
-    "freeze_layers": None,
-    "gradient_accumulation_steps": 1,
-    "id_column": None,
-    "kind": "single_label",
-    "label_column": None,
-    "has_header": "auto",
-    "label_separator": None,
-    "layer_decay": 1.0,
-    "log_steps": 10,
-    "metric": None,
-    "new_head": False,
-    "num_seeds": 1,
-    "predict_file": None,
-    "run_config": None,
-    "seed": 12345,
-    "skip_bad_rows": False,
-    "smooth_learning_rate": False,
-    "strategy": "auto",
-    "text_column": None,
-    "text_pair_column": None,
-    "tfds": None,
-    "tfds_eval_split": "validation",
-    "tfds_predict_split": "test",
-    "train_file": None,
-    "xnli_language": "zh",
-}
-
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
@@ -122,11 +56,6 @@ def out(trained, tmp_path):
 
 def probabilities_in(path):
     return np.array([[float(cell) for cell in line.split("\t")] for line in path.read_text().splitlines()])
-
-
-def test_the_flags_and_their_defaults_are_fixed():
-    flag_values = run_classifier.define_flags()
-    assert {name: flag_values[name].default for name in flag_values} == FLAGS
 
 
 def test_training_learns_and_leaves_what_it_promises(trained, files):

@@ -17,56 +17,6 @@ from bert_keras.modeling import PretrainingModel, open_checkpoint
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.training.finetuning import ner
 
-FLAGS = {
-    "bert_config_file": None,
-    "data_dir": None,
-    "deterministic": False,
-    "precision": "float32",
-    "recompute": False,
-    "jit": False,
-    "pack": False,
-    "do_eval": False,
-    "do_lower_case": None,
-    "do_predict": False,
-    "do_train": False,
-    "document_context": False,
-    "early_stopping": 0,
-    "eval_batch_size": 8,
-    "eval_file": None,
-    "eval_steps": 0,
-    "freeze_layers": None,
-    "gcp_project": None,
-    "gradient_accumulation_steps": 1,
-    "init_checkpoint": None,
-    "iterations_per_loop": 1000,
-    "layer_decay": 1.0,
-    "learning_rate": (5e-5,),
-    "log_steps": 10,
-    "master": None,
-    "max_seq_length": 128,
-    "new_head": False,
-    "num_seeds": 1,
-    "num_tpu_cores": 8,
-    "num_train_epochs": (3.0,),
-    "output_dir": None,
-    "predict_batch_size": 8,
-    "predict_file": None,
-    "run_config": None,
-    "save_checkpoints_steps": 1000,
-    "seed": 12345,
-    "smooth_learning_rate": False,
-    "strategy": "auto",
-    "tag_column": None,
-    "tagger": "linear",
-    "tpu_name": None,
-    "tpu_zone": None,
-    "train_batch_size": (32,),
-    "train_file": None,
-    "use_tpu": False,
-    "vocab_file": None,
-    "warmup_proportion": 0.1,
-    "word_column": None,
-}
 TAG_OF = {"paris": "B-LOC", "london": "B-LOC", "france": "B-LOC", "he": "B-PER", "she": "B-PER"}
 WORDS = [*TAG_OF, "is", "the", "was", "walking", "so", "capital"]
 
@@ -118,11 +68,6 @@ def run(tmp_path, data_dir, start):
 
 def results_in(path):
     return dict(line.split(" = ") for line in path.read_text().splitlines())
-
-
-def test_flags_keep_their_names_and_defaults():
-    flag_values = run_ner.define_flags()
-    assert {name: flag_values[name].default for name in flag_values} == FLAGS
 
 
 def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp_path, capsys):

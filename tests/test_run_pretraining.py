@@ -316,52 +316,6 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     assert "nothing to train" in capsys.readouterr().out
 
 
-def test_flags_of_the_release_keep_their_names_and_defaults():
-    values = run_pretraining.define_flags()
-    released = {
-        "bert_config_file": None,
-        "input_file": None,
-        "output_dir": None,
-        "init_checkpoint": None,
-        "max_seq_length": 128,
-        "max_predictions_per_seq": 20,
-        "do_train": False,
-        "do_eval": False,
-        "train_batch_size": 32,
-        "eval_batch_size": 8,
-        "learning_rate": 5e-5,
-        "num_train_steps": 100000,
-        "num_warmup_steps": 10000,
-        "save_checkpoints_steps": 1000,
-        "iterations_per_loop": 1000,
-        "max_eval_steps": 100,
-        "use_tpu": False,
-        "tpu_name": None,
-        "tpu_zone": None,
-        "gcp_project": None,
-        "master": None,
-        "num_tpu_cores": 8,
-    }
-    ours = {
-        "strategy": "auto",
-        "eval_file": None,
-        "eval_steps": 0,
-        "log_steps": 10,
-        "vocab_file": None,
-        "seed": 12345,
-        "gradient_accumulation_steps": 1,
-        "smooth_learning_rate": False,
-        "allow_partial_checkpoint": False,
-        "deterministic": False,
-        "precision": "float32",
-        "recompute": False,
-        "jit": False,
-        "pack": False,
-        "run_config": None,
-    }
-    assert {name: values[name].default for name in values} == {**released, **ours}
-
-
 def test_it_runs_as_a_program_from_anywhere(tmp_path):
     command = [sys.executable, str(ROOT / "run_pretraining.py"), "--do_train"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -16,59 +16,6 @@ from bert_keras.cli.flags import run_main
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics
 from bert_keras.modeling import open_checkpoint
 
-# First the original flags.
-FLAGS = {
-    "bert_config_file": None,
-    "do_lower_case": None,
-    "do_predict": False,
-    "do_train": False,
-    "doc_stride": 128,
-    "gcp_project": None,
-    "init_checkpoint": None,
-    "iterations_per_loop": 1000,
-    "learning_rate": (5e-5,),
-    "master": None,
-    "max_answer_length": 30,
-    "max_query_length": 64,
-    "max_seq_length": 384,
-    "n_best_size": 20,
-    "null_score_diff_threshold": 0.0,
-    "num_tpu_cores": 8,
-    "num_train_epochs": (3.0,),
-    "output_dir": None,
-    "predict_batch_size": 8,
-    "predict_file": None,
-    "save_checkpoints_steps": 1000,
-    "tpu_name": None,
-    "tpu_zone": None,
-    "train_batch_size": (32,),
-    "train_file": None,
-    "use_tpu": False,
-    "verbose_logging": False,
-    "version_2_with_negative": False,
-    "vocab_file": None,
-    "warmup_proportion": 0.1,
-    "answer_language": None,
-    "answer_text": "release",
-    "deterministic": False,
-    "precision": "float32",
-    "recompute": False,
-    "jit": False,
-    "early_stopping": 0,
-    "eval_file": None,
-    "eval_steps": 0,
-    "freeze_layers": None,
-    "gradient_accumulation_steps": 1,
-    "layer_decay": 1.0,
-    "log_steps": 10,
-    "new_head": False,
-    "num_seeds": 1,
-    "run_config": None,
-    "seed": 12345,
-    "smooth_learning_rate": False,
-    "strategy": "auto",
-}
-
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
@@ -133,11 +80,6 @@ def run(flags, **more):
 
 def read_json(path):
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-def test_the_flags_and_their_defaults_are_fixed():
-    values = run_squad.define_flags()
-    assert {name: values[name].default for name in values} == FLAGS
 
 
 def test_a_run_from_questions_to_answers(trained, data, out):

@@ -16,12 +16,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Evaluator:
-    """Measures a task's model without changing it.
-
-    Args:
-        task, strategy: see `training.step.Trainer`.
-        is_compiled: whether XLA compiles the network with its losses.
-    """
+    """Measures a task's model without changing it. `is_compiled`: XLA compiles the network with its losses."""
 
     def __init__(self, task, strategy, is_compiled=False):
         self.task = task
@@ -34,15 +29,9 @@ class Evaluator:
     def evaluate(self, batches):
         """Evaluates all batches once.
 
-        Args:
-            batches: `tf.data.Dataset` of features, as of `training.input.pretraining_batches.evaluation_batches`.
-
         Returns:
             dict of float by metric, weighted by the denominators of each batch; and `loss`, the unweighted mean of the
             batch losses, as in the original BERT.
-
-        Raises:
-            ValueError: `batches` is empty.
         """
         numerators, denominators, losses = {}, {}, []
         for features in batches:
@@ -71,8 +60,7 @@ class Inference:
 
     Args:
         model: one of `modeling.models`; its `is_per_token` says whether it has an output for each token.
-        strategy: `tf.distribute.Strategy`; the model was built in its scope.
-        batch_size: int, over all devices.
+        batch_size: over all devices.
         is_trimmed: whether to cut each batch to its longest sequence, see `training.input.feature_batches`.
         is_compiled: whether XLA compiles the model, once for every length.
     """
@@ -87,14 +75,9 @@ class Inference:
         self._run = graph_function(self, "_next_outputs")
 
     def outputs(self, features, before_batch=lambda: None):
-        """Returns the model's outputs for each example.
+        """Returns the outputs in the order of the examples: a dict of float32 arrays [N, ...].
 
-        Args:
-            features: dict of arrays with the examples as first axis; input_ids, input_mask and segment_ids are used.
-            before_batch: function to call before each batch; its exceptions end the inference.
-
-        Returns:
-            dict of float32 arrays [N, ...] in the order of the examples; tokens that were cut off have 0.
+        Tokens that were cut off have 0. `before_batch` is called before each batch; its exceptions end the inference.
         """
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]

@@ -75,15 +75,7 @@ class Hooks:
 
 
 def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
-    """Returns a `training.step.Trainer` with the optimizer and the schedule of the original BERT.
-
-    Args:
-        task: a task of `modeling.tasks`, with the weights that training starts from.
-        strategy: `tf.distribute.Strategy`; the task was built in its scope.
-        settings: dict of flag values by name.
-        rate_factor: see `modeling.optimization.AdamWeightDecay`.
-        is_trained: see `training.step.Trainer`.
-    """
+    """Returns a `training.step.Trainer` with the optimizer and the schedule of the original BERT."""
     schedule = LearningRateSchedule(
         settings["learning_rate"],
         settings["num_train_steps"],
@@ -110,16 +102,15 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
     Args:
         trainer: a `training.step.Trainer`.
         make_batches: function of the first step that returns an iterable of global batches for the devices.
-        hooks: Hooks.
-        clock: function that returns the time in seconds.
+        clock: returns the time in seconds.
 
     Returns:
         Three values: the last step; the metrics of the evaluation at the end, or None; and whether training finished,
         with its evaluation, which is False after SIGTERM.
 
     Raises:
-        ValueError: the loss or its gradient is not finite (in float16: at the lowest loss scale), and the message names
-            the steps; or the device is out of memory. Nothing after the last checkpoint is saved.
+        ValueError: the loss or its gradient is not finite (in float16: at the lowest loss scale), or the device is out
+            of memory. Nothing after the last checkpoint is saved.
         OSError: a data file is missing or cannot be read any more, or a checkpoint cannot be written.
         KeyboardInterrupt: Ctrl-C. The first one finishes and saves the step in progress; a second one stops at once.
     """

@@ -42,18 +42,12 @@ log = logging.getLogger("bert_keras")
 
 
 def pretrain(program, settings, defaults, console):
-    """Trains and evaluates according to the settings.
+    """Trains and evaluates according to the settings, and returns the metrics of the last evaluation or None.
 
     Args:
-        program: str; the name of the program in run_config.json.
+        program: the name of the program in run_config.json.
         settings, defaults: dicts of flag values by name.
         console: a `rich.console.Console`.
-
-    Returns:
-        dict of the metrics of the last evaluation; None without one.
-
-    Raises:
-        ValueError: settings contradict each other, or the folder holds another run.
     """
     if not settings["do_train"] and not settings["do_eval"]:
         raise ValueError("nothing to do: give --do_train, --do_eval or both")

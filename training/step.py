@@ -31,9 +31,9 @@ class Trainer:
         task: a task of `modeling.tasks`: model, numerators, denominators and loss.
         optimizer: a `modeling.optimization.AdamWeightDecay`.
         strategy: `tf.distribute.Strategy`; the task's model was built in its scope.
-        seed: int; the seed of dropout.
-        num_micro_batches: int; number of equal parts of a replica's batch, which it must divide. More parts save memory
-            and change nothing else.
+        seed: the seed of dropout.
+        num_micro_batches: number of equal parts of a replica's batch, which it must divide. More parts save memory and
+            change nothing else.
         is_trained: function of a weight's name that returns whether to train it; None: all weights are trained.
         loss_scale: a `LossScale`, without which small gradients vanish in float16; or None.
         is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. XLA does
@@ -41,7 +41,7 @@ class Trainer:
 
     Attributes:
         train: `take_steps` as a `tf.function`.
-        sum_over_replicas: function that `step` uses to sum a structure of tensors over all devices.
+        sum_over_replicas: sums a structure of tensors over all devices; a test may replace it.
     """
 
     def __init__(
@@ -91,9 +91,7 @@ class Trainer:
     def take_steps(self, iterator, num_steps):
         """Takes several steps. Call it as `train`, which does not return to Python between them.
 
-        Args:
-            iterator: iterator over global batches of features.
-            num_steps: int32 scalar tensor; TensorFlow would trace a graph for each Python int.
+        `num_steps` is an int32 scalar tensor, because TensorFlow would trace a graph for each Python int.
 
         Returns:
             dict with `numerators` and `denominators` (dicts of float32 scalars by metric), `loss` and `gradient_norm`
@@ -116,13 +114,9 @@ class Trainer:
         return totals
 
     def step(self, features):
-        """Does one update with this replica's part of a batch. Every device runs it at the same time.
+        """Does one update with this replica's part of a batch; returns the sums of `take_steps`, without `loss_scale`.
 
-        Args:
-            features: dict of tensors with the examples as first axis.
-
-        Returns:
-            dict as of `take_steps`, of this step, without `loss_scale`.
+        Every device runs it at the same time.
         """
         replica = tf.distribute.get_replica_context()
         denominators = self.sum_over_replicas(self.task.denominators(features))
@@ -202,17 +196,10 @@ class LossScale:
     """Keeps small gradients from vanishing in float16. Create it in the scope of the strategy.
 
     The loss is multiplied by the scale, and the gradients are divided by it. They overflow if the scale is too large.
-    An overflow therefore halves the scale, and many steps without one double it.
+    An overflow therefore halves the scale, and `steps_to_growth` steps without one double it. The scale is a power of
+    two, so that multiplication is exact.
 
     Source: Micikevicius et al. 2018, "Mixed Precision Training".
-
-    Args:
-        start: float; a power of two, so that multiplication is exact.
-        steps_to_growth: int; the scale doubles after this many steps without an overflow.
-
-    Attributes:
-        value: `tf.Variable`, float32 scalar.
-        state: dict of str to `tf.Variable`, by name in checkpoints.
     """
 
     def __init__(self, start=2.0**15, steps_to_growth=2000):

@@ -1,4 +1,4 @@
-"""Run by `test_scaled_devices.py`: two devices, each with its own compiler, in float16 and in float32."""
+"""Run by `test_several_devices.py`: two devices, each with its own compiler, in float16 and in float32."""
 
 import sys
 

@@ -25,12 +25,7 @@ _WEIGHTS = ".data-00000-of-00001"
 
 
 def write_model(run_dir, task, files, model, step, metrics):
-    """Writes the model to use, and replaces an earlier one.
-
-    Args:
-        files: the `prediction.loading.model_files.ModelFiles` that training started from.
-        metrics: dict of float by name from the evaluation of this step; empty without one.
-    """
+    """Writes the model to use, and replaces an earlier one. `metrics` are those of this step's evaluation, or empty."""
     model_dir = run_dir.within(MODEL_DIR)
     model_dir.create()
     model_dir.write_text("bert_config.json", files.config.to_json_string())
@@ -68,12 +63,9 @@ def _digest(folder):
 
 
 def load_model(model, run_dir, checkpoint):
-    """Loads the weights to use: those of the run's model, else of its newest checkpoint, else of `checkpoint`.
+    """Loads the weights to use, and returns their step; 0 for `checkpoint`.
 
-    Returns their step; 0 for `checkpoint`.
-
-    Raises:
-        ValueError: no weights exist, or they do not fit the network.
+    They are those of the run's model, else of its newest checkpoint, else of `checkpoint`.
     """
     model_dir = run_dir.within(MODEL_DIR)
     path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint()
@@ -90,14 +82,7 @@ def load_model(model, run_dir, checkpoint):
 def load_start(model, checkpoint, new_head, labels=None):
     """Loads the weights that training starts from: the encoder, and the head if the checkpoint has it.
 
-    Args:
-        checkpoint: a `modeling.checkpoints.loading.Checkpoint`; None: training starts from random weights.
-        new_head: whether the head starts from random weights even if the checkpoint has it.
-        labels: list of str, the labels of the head; None for a head without labels.
-
-    Raises:
-        ValueError: the checkpoint lacks encoder weights or has unknown ones, or its head has another shape or other
-            labels.
+    Without a checkpoint all weights stay random; with `new_head` those of the head. `labels` are those of the head.
     """
     if checkpoint is None:
         log.warning("no --init_checkpoint: training starts from random numbers, without any pre-training")

@@ -35,10 +35,6 @@ class TokenClassification(Task):
         settings: dict of flag values by name.
         files: a `prediction.loading.model_files.ModelFiles`.
         stored: dict, the task.json of a trained model, whose tags are used; None: the tags of the training file.
-
-    Raises:
-        FileNotFoundError: a file does not exist.
-        ValueError: a file is not valid or has unknown tags, or there are neither `stored` nor a training file.
     """
 
     program = "run_ner"

@@ -59,9 +59,6 @@ def finetune(task, files, settings, strategy, console):
 
     Returns:
         dict of the metrics of the model to use; None without an evaluation, or if training was stopped.
-
-    Raises:
-        ValueError: settings contradict each other, or the folder holds another run.
     """
     if settings.get("pack") and task.cannot_pack:
         raise ValueError(f"--pack puts several examples into a row, but {task.cannot_pack}; leave it out")

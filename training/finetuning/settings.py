@@ -101,18 +101,11 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
 
     Args:
         flag_values: the `absl.flags.FlagValues` of the program, parsed.
-        program: str; the entry point.
+        program: the name of the program.
         paths: names of the program's own flags that hold a path.
         tasks: names of the program's tasks in task.json.
         settled: names of flags that default to the value in the task.json of a trained model.
         fixed: flags among `settled` that must not differ from that value.
-
-    Returns:
-        Opened.
-
-    Raises:
-        FileNotFoundError: a file of the model does not exist.
-        ValueError: flags are missing or contradict each other, or the model is not valid or for another task.
     """
     if flag_values.run_config:
         take_run_config(flag_values, flag_values.run_config, program)

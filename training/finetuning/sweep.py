@@ -26,9 +26,8 @@ class Selection:
     """Follows the evaluations of a run. A resumed run reads the earlier ones from metrics.csv.
 
     Args:
-        run_dir: a `training.run_dir.RunDir`.
-        metric: str; the metric to compare, higher is better.
-        patience: int; training ends after this number of evaluations without improvement; 0: never.
+        metric: the metric to compare, higher is better.
+        patience: training ends after this number of evaluations without improvement; 0: never.
         keep: function of the step and the metrics of an evaluation, called for each new best one.
 
     Attributes:
@@ -87,14 +86,7 @@ def list_tries(settings):
 def try_all(tries, settings, run_dir, task, train):
     """Trains every try that has no result yet, and copies the best model into the run folder.
 
-    Args:
-        train: function of the settings and the RunDir of a try; returns a `Selection`.
-
-    Returns:
-        bool; True if all tries finished, False after SIGTERM.
-
-    Raises:
-        ValueError: every try failed.
+    `train` takes the settings and the RunDir of a try, and returns its `Selection`. Returns False after SIGTERM.
     """
     baseline = task.baseline.get(task.metric, -math.inf)
     varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
