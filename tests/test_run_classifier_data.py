@@ -121,18 +121,12 @@ def labels_of(text):
     return [word for word in ("film", "good", "left") if word in text.split()]
 
 
-@pytest.mark.parametrize("ending", [pytest.param("csv", marks=pytest.mark.slow), "jsonl"])
-def test_several_labels(flags, out, tmp_path, capsys, ending):
+def test_several_labels(flags, out, tmp_path, capsys):
     for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
-        rows = [(text, labels_of(text)) for text, _ in texts(count, seed)]
-        if ending == "csv":
-            write_rows(tmp_path / f"{name}.csv", "text,labels", [(text, "|".join(names)) for text, names in rows], ",")
-        else:
-            lines = [json.dumps({"text": text, "labels": names}) for text, names in rows]
-            (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
-    files = {"train_file": tmp_path / f"train.{ending}", "eval_file": tmp_path / f"dev.{ending}"}
-    separator = {"label_separator": "|"} if ending == "csv" else {}
-    metrics = run({**flags, **files, **separator}, "do_train", "do_eval", kind="multi_label", pack=ending == "jsonl")
+        lines = [json.dumps({"text": text, "labels": labels_of(text)}) for text, _ in texts(count, seed)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    files = {"train_file": tmp_path / "train.jsonl", "eval_file": tmp_path / "dev.jsonl"}
+    metrics = run({**flags, **files}, "do_train", "do_eval", kind="multi_label", pack=True)
     counts = {name: sum(name in text.split() for text, _ in texts(16, 0)) for name in ("film", "good", "left")}
     told = ", ".join(f"{name} ({count})" for name, count in counts.items())
     assert f"3 labels, with their examples to train on: {told}" in capsys.readouterr().out
@@ -177,45 +171,6 @@ def test_choices_of_ones_own(flags, out, tmp_path):
     write_rows(tmp_path / "new.csv", "text,one,two", [row[:3] for row in rows(9, 1)], ",")
     run({"output_dir": out}, "do_predict", predict_file=tmp_path / "new.csv")
     assert [row["prediction"] for row in table_in(out / "predictions.tsv")] == [row["prediction"] for row in table]
-
-
-@pytest.mark.slow  # other tests read the same files, and train on choices
-def test_swag(flags, out, tmp_path):
-    head = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
-    for name, count in {"train": 16, "val": 5, "test": 3}.items():
-        label = [] if name == "test" else ["label"]
-        rows = [
-            (n, "v", n, "s", text, "they", "gold", *(word for word, _ in texts(4, n)), *([n % 4] if label else []))
-            for n, (text, _) in enumerate(texts(count, count))
-        ]
-        write_rows(tmp_path / "swag" / f"{name}.csv", ",".join([head, *label]), rows, ",")
-    metrics = run({**flags, "task_name": "swag", "data_dir": tmp_path / "swag"}, *ALL)
-    assert set(metrics) == {"loss", "accuracy"}
-    assert task_of(out)["labels"] == ["0", "1", "2", "3"]
-    table = table_in(out / "predictions.tsv")
-    assert [row["text_1"] for row in table] == [text for text, _ in texts(3, 3)]
-    assert table[1]["text_2"] == f"they {texts(4, 1)[0][0]}"
-    shares = np.array(
-        [[float(cell) for cell in line.split("\t")] for line in (out / "test_results.tsv").read_text().splitlines()]
-    )
-    np.testing.assert_allclose(shares.sum(1), np.ones(3), atol=1e-6)
-
-
-@pytest.mark.slow  # other tests read the same files, and train on pairs
-def test_xnli(flags, out, tmp_path):
-    names = ("contradictory", "entailment", "neutral")
-    rows = [(first, second, names[n % 3]) for n, (first, second, _) in enumerate(pairs(16, 1))]
-    write_rows(tmp_path / "xnli" / "multinli" / "multinli.train.de.tsv", "premise\thypo\tlabel", rows)
-    head = "language\tgold_label\ta\tb\tc\td\tsentence1\tsentence2"
-    rows = [("de" if n % 2 else "fr", "contradiction", *"abcd", *pair[:2]) for n, pair in enumerate(pairs(12, 2))]
-    write_rows(tmp_path / "xnli" / "xnli.dev.tsv", head, rows)
-    metrics = run(
-        {**flags, "task_name": "XNLI", "data_dir": tmp_path / "xnli", "xnli_language": "de"}, "do_train", "do_eval"
-    )
-    assert task_of(out)["labels"] == ["contradiction", "entailment", "neutral"]
-    table = table_in(out / "eval_predictions.tsv")
-    assert [row["text_a"] for row in table] == [pair[0] for pair in pairs(12, 2)[1::2]]
-    assert metrics["accuracy"] == pytest.approx(np.mean([row["prediction"] == "contradiction" for row in table]))
 
 
 @pytest.fixture

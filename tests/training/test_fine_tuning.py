@@ -307,24 +307,24 @@ def test_a_folder_with_a_run_on_other_data_is_refused(whole, start):
         run(MadeUp(name="xyz"), folder, init_checkpoint=start, eval_steps=2)
 
 
-def test_too_few_examples_for_a_step_are_refused(start, tmp_path):
-    with pytest.raises(
-        ValueError,
-        match="24 examples, --train_batch_size=25 and --num_train_epochs=1.0 give no training step; give",
-    ):
-        run(MadeUp(), tmp_path / "run", init_checkpoint=start, train_batch_size=25, num_train_epochs=1)
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            {"train_batch_size": 25, "num_train_epochs": 1},
+            "24 examples, --train_batch_size=25 and --num_train_epochs=1.0 give no training step; give",
+        ),
+        (
+            {"train_batch_size": "8,9", "gradient_accumulation_steps": 2},
+            "--train_batch_size=9 cannot be divided evenly by 1 device",
+        ),
+    ],
+    ids=["too few examples", "uneven parts"],
+)
+def test_batches_that_do_not_fit_are_refused_before_anything_is_made(start, tmp_path, flags, message):
+    with pytest.raises(ValueError, match=message):
+        run(MadeUp(), tmp_path / "run", init_checkpoint=start, **flags)
     assert not (tmp_path / "run").exists()
-
-
-def test_batches_that_cannot_be_divided_are_refused_before_anything_is_made(start, tmp_path):
-    with pytest.raises(ValueError, match="--train_batch_size=9 cannot be divided evenly by 1 device"):
-        run(MadeUp(), tmp_path / "run", init_checkpoint=start, train_batch_size="8,9", gradient_accumulation_steps=2)
-    assert not (tmp_path / "run").exists()
-
-
-def test_without_any_model_there_is_nothing_to_evaluate(tmp_path):
-    with pytest.raises(ValueError, match="--output_dir=.*run does not contain a model; train one with --do_train"):
-        run(MadeUp(), tmp_path / "run", do_train=False)
 
 
 @pytest.mark.slow  # five runs
