@@ -26,9 +26,12 @@ from bert_keras.data_prep.tasks.examples import KINDS
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
-from bert_keras.training.finetuning.flags import define_fine_tuning_flags, define_packing_flag
-from bert_keras.training.finetuning.open import open_fine_tuning
-from bert_keras.training.finetuning.run import fine_tune
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import (
+    define_evaluation_flags,
+    define_fine_tuning_flags,
+    open_fine_tuning,
+)
 
 PROGRAM = "run_classifier"
 
@@ -42,9 +45,7 @@ def define_flags():
     flags.DEFINE_string("task_name", None, "A known task, such as mrpc, xnli, swag; with --data_dir.", **define)
     flags.DEFINE_string("data_dir", None, "Folder with the files of the task, as distributed.", **define)
     define_fine_tuning_flags(values)
-    define_packing_flag(values)
-    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
-    flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
+    define_evaluation_flags(values)
 
     flags.DEFINE_string("train_file", None, "Your own data to train on: .csv, .tsv, .txt (tabs) or .jsonl.", **define)
     flags.DEFINE_string("eval_file", None, "Your own data to evaluate on.", **define)
@@ -78,14 +79,7 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Returns:
-        dict of the metrics of the evaluation; None without one.
-    """
+    """Runs the program, and returns the metrics of the last evaluation or None."""
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
@@ -93,14 +87,9 @@ def main(argv):
     defaults = {name: flag_values[name].default for name in flag_values}
     settings = complete_settings(opened.settings, given_flags(flag_values), defaults, opened.stored)
     strategy = strategy_of(settings)
-    work = Classification(settings, opened.files, opened.stored)
-    return fine_tune(work, opened.files, settings, strategy, console)
-
-
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+    task = Classification(settings, opened.files, opened.stored)
+    return finetune(task, opened.files, settings, strategy, console)
 
 
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

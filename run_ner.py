@@ -19,21 +19,18 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
 from bert_keras.data_prep.corpus.sentences import is_json_lines
-from bert_keras.storage import paths
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.flags import define_fine_tuning_flags, define_packing_flag
-from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification
-from bert_keras.training.finetuning.open import open_fine_tuning
-from bert_keras.training.finetuning.run import fine_tune
+from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification, find_files
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import (
+    define_evaluation_flags,
+    define_fine_tuning_flags,
+    open_fine_tuning,
+)
 
 PROGRAM = "run_ner"
 
-# For each file: the flag that uses it, and its name in --data_dir.
-_FILES = {
-    "train_file": ("do_train", "train.txt"),
-    "eval_file": ("do_eval", "dev.txt"),
-    "predict_file": ("do_predict", "test.txt"),
-}
+_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
 
 
 def define_flags():
@@ -45,9 +42,7 @@ def define_flags():
     flags.DEFINE_string("eval_file", None, "Sentences to evaluate on.", **define)
     flags.DEFINE_string("predict_file", None, "Sentences to tag, with or without tags.", **define)
     define_fine_tuning_flags(values)
-    define_packing_flag(values)
-    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
-    flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
+    define_evaluation_flags(values)
     flags.DEFINE_integer(
         "word_column", None, "Column of the words, from 0; not given: the first that does not count words.", **define
     )
@@ -62,18 +57,11 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Returns:
-        dict of the metrics of the evaluation; None without one.
-    """
+    """Runs the program, and returns the metrics of the last evaluation or None."""
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
-    tell_unused(flag_values, {name: action for name, (action, _) in _FILES.items()})
+    tell_unused(flag_values, _FILES)
     opened = open_fine_tuning(
         flag_values,
         PROGRAM,
@@ -82,46 +70,18 @@ def main(argv):
         settled=("tagger", "document_context", "max_seq_length"),
         fixed=("tagger",),
     )
-    settings, stored = opened.settings, opened.stored
-    files = _find_files(settings)
-    _check_columns(files, given_flags(flag_values))
-    strategy = strategy_of(settings)
-    work = TokenClassification(
-        opened.files.tokenizer,
-        settings["max_seq_length"],
-        **files,
-        tags=stored and stored["labels"],
-        document_context=settings["document_context"],
-        tagger=settings["tagger"],
-        word_column=settings["word_column"],
-        tag_column=settings["tag_column"],
-    )
-    return fine_tune(work, opened.files, settings, strategy, console)
+    _check_columns(find_files(opened.settings).values(), given_flags(flag_values))
+    strategy = strategy_of(opened.settings)
+    task = TokenClassification(opened.settings, opened.files, opened.stored)
+    return finetune(task, opened.files, opened.settings, strategy, console)
 
 
-def _find_files(settings):
-    """Returns the paths of the files to use, a dict by flag name."""
-    files = {}
-    for name, (action, usual_name) in _FILES.items():
-        if not settings[action]:
-            continue
-        if settings[name] is None and settings["data_dir"] is None:
-            raise ValueError(f"--{action} needs --{name}, or --data_dir with a {usual_name}")
-        files[name] = settings[name] or paths.join(settings["data_dir"], usual_name)
-    return files
-
-
-def _check_columns(files, given):
+def _check_columns(paths, given):
     """Refuses column flags if no file has columns."""
     for name in ("word_column", "tag_column"):
-        if name in given and all(map(is_json_lines, files.values())):
-            raise ValueError(f"--{name} is for files of columns, but {', '.join(files.values())} are JSON lines")
-
-
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
+        if name in given and all(map(is_json_lines, paths)):
+            raise ValueError(f"--{name} is for files of columns, but {', '.join(paths)} are JSON lines")
 
 
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

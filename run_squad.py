@@ -20,20 +20,18 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, run_main, tell_unused
-from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS, AnswerSettings
+from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.flags import define_fine_tuning_flags
-from bert_keras.training.finetuning.open import open_fine_tuning
-from bert_keras.training.finetuning.run import fine_tune
-from bert_keras.training.finetuning.squad import QuestionAnswering, WindowSettings
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import define_fine_tuning_flags, open_fine_tuning
+from bert_keras.training.finetuning.squad import WINDOW_FLAGS, QuestionAnswering
 
 log = logging.getLogger("bert_keras")
 
 PROGRAM = "run_squad"
 
 _FILES = ("train_file", "eval_file", "predict_file")
-_WINDOWS = ("max_seq_length", "doc_stride", "max_query_length")
 _ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
 
 
@@ -68,19 +66,12 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program.
-
-    Args:
-        argv: list of str; the program's name, then its flags.
-
-    Returns:
-        dict of the metrics of the evaluation; None without one.
-    """
+    """Runs the program, and returns the metrics of the last evaluation or None."""
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
     tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
-    opened = open_fine_tuning(flag_values, PROGRAM, _FILES, ("question_answering",), (*_WINDOWS, *_ANSWERS))
+    opened = open_fine_tuning(flag_values, PROGRAM, _FILES, ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS))
     settings, given = opened.settings, given_flags(flag_values)
     _check(settings)
     is_evaluated = False
@@ -95,20 +86,10 @@ def main(argv):
     elif settings["null_score_diff_threshold"] and not is_threshold_given:
         log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])
     strategy = strategy_of(settings)
-    work = QuestionAnswering(
-        opened.files.tokenizer,
-        WindowSettings(**{name: settings[name] for name in _WINDOWS}),
-        AnswerSettings(**{name: settings[name] for name in (*_ANSWERS, "verbose_logging")}),
-        train_file=settings["train_file"] if settings["do_train"] else None,
-        eval_file=settings["eval_file"],
-        predict_file=settings["predict_file"] if settings["do_predict"] else None,
-        is_threshold_given=is_threshold_given,
-        is_evaluated=is_evaluated,
-        answer_language=settings["answer_language"],
-    )
-    if not work.metric_names:
+    task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
+    if not task.metric_names:
         _check_needs_no_evaluation(settings)
-    return fine_tune(work, opened.files, settings, strategy, console)
+    return finetune(task, opened.files, settings, strategy, console)
 
 
 def _check(settings):
@@ -131,10 +112,5 @@ def _check_needs_no_evaluation(settings):
         raise ValueError(f"--{several[0]} needs evaluations; give --eval_file, or a --predict_file with answers")
 
 
-def run_program():
-    """Runs the program from the command line."""
-    sys.exit(run_main(main, sys.argv))
-
-
 if __name__ == "__main__":
-    run_program()
+    sys.exit(run_main(main, sys.argv))

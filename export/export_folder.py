@@ -29,7 +29,7 @@ class Source:
     predictor: Any  # an object of `prediction` that has loaded the model
     settings: dict  # its task.json
     run: dict | None = None  # the result of `read_run`
-    work: Any = None  # a prepared `FineTuning` that measures the cost of quantization, if it has a metric
+    work: Any = None  # a prepared `Task` that measures the cost of quantization, if it has a metric
 
     def network(self, quantize=None):
         """Returns the IdsNetwork of the model; for "bfloat16", that of a bfloat16 copy."""

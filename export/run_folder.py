@@ -3,14 +3,13 @@
 import logging
 import tempfile
 
-from bert_keras.data_prep.tasks.squad_answers import AnswerSettings
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.data import EVALUATION_FILE
 from bert_keras.training.finetuning.model_dir import is_model_of
 from bert_keras.training.finetuning.ner import TokenClassification
-from bert_keras.training.finetuning.squad import QuestionAnswering, WindowSettings
+from bert_keras.training.finetuning.squad import QuestionAnswering
 from bert_keras.training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
 
 log = logging.getLogger("bert_keras")
@@ -55,7 +54,7 @@ def read_run(folder, step):
 
 
 def reopen_evaluation(run, stored, files, eval_file=None):
-    """Reads the evaluation data of a run, or other data in the same way, into a `FineTuning` that it prepares.
+    """Reads the evaluation data of a run, or other data in the same way, into a `Task` that it prepares.
 
     stored is the task.json of the model, and files its ModelFiles.
     """
@@ -79,24 +78,9 @@ def reopen_evaluation(run, stored, files, eval_file=None):
 
 def _open_data(program, path, settings, stored, files):
     if program == "run_squad":
-        return QuestionAnswering(
-            files.tokenizer,
-            WindowSettings(**{name: settings[name] for name in WindowSettings.__dataclass_fields__}),
-            AnswerSettings(**{name: settings[name] for name in AnswerSettings.__dataclass_fields__}),
-            eval_file=path,
-            answer_language=settings.get("answer_language"),
-        )
+        return QuestionAnswering({**settings, "eval_file": path}, files)
     if program == "run_ner":
-        return TokenClassification(
-            files.tokenizer,
-            settings["max_seq_length"],
-            eval_file=path,
-            tags=stored["labels"],
-            document_context=settings["document_context"],
-            tagger=settings["tagger"],
-            word_column=settings.get("word_column"),  # missing in runs of earlier versions
-            tag_column=settings.get("tag_column"),
-        )
+        return TokenClassification(settings, files, stored)
     return Classification(settings, files, stored)
 
 

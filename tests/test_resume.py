@@ -12,10 +12,17 @@ import pytest
 from pretraining_runs import argv_of, assert_bit_equal, make_files, run, weights_in
 
 import run_pretraining
-from bert_keras.cli.flags import run_main
 from bert_keras.training.loop import Pace
 
 ROOT = pathlib.Path(run_pretraining.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, tiny_config, write_records):
+    """The flags and metrics of a finished run. Tests must not change its folder."""
+    flags = make_files(tmp_path_factory.mktemp("whole"), tiny_config, write_records)
+    flags |= {"do_train": True, "do_eval": True, "iterations_per_loop": 1, "log_steps": 4}
+    return flags, run(flags)
 
 
 @pytest.fixture
@@ -23,24 +30,8 @@ def files(tmp_path, tiny_config, write_records):
     return make_files(tmp_path, tiny_config, write_records)
 
 
-def test_a_run_that_stopped_goes_on_as_if_it_had_not(files, tmp_path):
-    run(files, do_train=True)
-    # The first four steps of the same schedule, like a run interrupted there.
-    other = tmp_path / "stopped"
-    shutil.copytree(files["output_dir"], other)
-    for step in (8, 12):
-        for path in other.glob(f"model.ckpt-{step}.*"):
-            path.unlink()
-    (other / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"\n')
-    run(files, do_train=True, output_dir=other)
-    assert_bit_equal(weights_in(files["output_dir"]), weights_in(other))
-    rows = (other / "metrics.csv").read_text().splitlines()
-    assert [row.split(",")[0] for row in rows] == ["step", "1", "10", "12"]
-
-
-def test_a_run_that_sigterm_stopped_goes_on_as_if_it_had_not(files, tmp_path, monkeypatch, capsys):
-    flags = {**files, "do_train": True, "do_eval": True, "iterations_per_loop": 1, "log_steps": 4}
-    whole = run(flags, output_dir=tmp_path / "whole")
+def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, tmp_path, monkeypatch, capsys):
+    flags, metrics = {**whole[0], "output_dir": tmp_path / "stopped"}, whole[1]
     steps_until_due = Pace.steps_until_due
 
     def stopping(self, step):
@@ -51,59 +42,43 @@ def test_a_run_that_sigterm_stopped_goes_on_as_if_it_had_not(files, tmp_path, mo
     monkeypatch.setattr(Pace, "steps_until_due", stopping)
     assert run(flags) is None
     assert "stopped by SIGTERM after step 7, which is saved; the same command continues" in capsys.readouterr().out
-    assert weights_in(files["output_dir"])["global_step"] == 7
-    assert not (files["output_dir"] / "eval_results.txt").exists()
+    assert weights_in(flags["output_dir"])["global_step"] == 7
+    assert not (flags["output_dir"] / "eval_results.txt").exists()
     monkeypatch.undo()
-    assert run(flags) == whole
-    assert_bit_equal(weights_in(files["output_dir"]), weights_in(tmp_path / "whole"))
+    assert run(flags) == metrics
+    assert_bit_equal(weights_in(flags["output_dir"]), weights_in(whole[0]["output_dir"]))
+    rows = (flags["output_dir"] / "metrics.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["step", "1", "4", "8", "12", "12"]
 
 
-def test_an_interrupt_saves_and_ends_with_status_130(files, monkeypatch):
-    monkeypatch.setattr(Pace, "steps_until_due", lambda self, step: os.kill(os.getpid(), signal.SIGINT) or 1)
-    argv = argv_of(files, do_train=True)
-    assert run_main(run_pretraining.main, argv) == 130
-    assert weights_in(files["output_dir"])["global_step"] == 1
-
-
-def test_a_finished_run_is_said_to_be_finished_and_may_be_made_longer(files, capsys):
-    run(files, do_train=True, num_train_steps=4)
-    before = weights_in(files["output_dir"])
-    run(files, do_train=True, num_train_steps=4)
-    assert "step 4 of 4 is reached; give a higher --num_train_steps to continue" in capsys.readouterr().out
-    assert_bit_equal(before, weights_in(files["output_dir"]))
-    run(files, do_train=True, num_train_steps=6, log_steps=1)
-    assert weights_in(files["output_dir"])["global_step"] == 6
-    assert "is 6 now; the learning rate follows the longer schedule" in capsys.readouterr().out
-    last = (files["output_dir"] / "metrics.csv").read_text().splitlines()[-1].split(",")
-    assert last[0] == "6"
-    assert float(last[2]) == pytest.approx(0.01 * (1 - 5 / 6))
-
-
-def test_other_settings_in_the_same_folder_are_refused(files):
-    run(files, do_train=True, num_train_steps=1)
-    with pytest.raises(ValueError, match="run with other settings: --learning_rate was 0.01 and is 0.02 now; give the"):
-        run(files, do_train=True, num_train_steps=2, learning_rate=0.02)
-    run(files, do_train=True, num_train_steps=3)
-    with pytest.raises(ValueError, match="--num_train_steps was 3 and is 2 now"):
-        run(files, do_train=True, num_train_steps=2)
-
-
-def test_another_architecture_under_the_same_name_is_refused(files):
-    run(files, do_train=True, num_train_steps=1)
-    config = json.loads(files["bert_config_file"].read_text())
-    files["bert_config_file"].write_text(json.dumps({**config, "hidden_dropout_prob": 0.0}))
-    with pytest.raises(
-        ValueError, match="bert_config: hidden_dropout_prob was 0.1 and is 0.0 now; give the old settin"
+def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, tmp_path, write_records, capsys):
+    flags = {**whole[0], "output_dir": shutil.copytree(whole[0]["output_dir"], tmp_path / "run"), "do_eval": False}
+    config = json.loads(flags["bert_config_file"].read_text())
+    (tmp_path / "other.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.0}))
+    for changes, message in (
+        ({"num_train_steps": 11}, "run with other settings: --num_train_steps was 12 and is 11 now; give the"),
+        ({"num_train_steps": 13, "learning_rate": 0.02}, "other settings: --learning_rate was 0.01 and is 0.02 now"),
+        ({"bert_config_file": tmp_path / "other.json"}, "bert_config: hidden_dropout_prob was 0.1 and is 0.0 now"),
     ):
-        run(files, do_train=True, num_train_steps=2)
-    assert json.loads((files["output_dir"] / "bert_config.json").read_text()) == config
+        with pytest.raises(ValueError, match=message):
+            run(flags, **changes)
+    assert json.loads((flags["output_dir"] / "bert_config.json").read_text()) == config
+    run(flags, num_train_steps=14, log_steps=1)
+    assert weights_in(flags["output_dir"])["global_step"] == 14
+    assert "is 14 now; the learning rate follows the longer schedule" in capsys.readouterr().out
+    last = (flags["output_dir"] / "metrics.csv").read_text().splitlines()[-1].split(",")
+    assert last[0] == "14"
+    assert float(last[2]) == pytest.approx(0.01 * (1 - 13 / 14))
 
 
-def test_other_examples_under_the_same_names_are_refused(files, write_records):
-    run(files, do_train=True, num_train_steps=1)
+def test_other_examples_under_the_same_names_are_refused(files, whole, write_records):
+    shutil.copytree(whole[0]["output_dir"], files["output_dir"])
+    config = json.loads((files["output_dir"] / "run_config.json").read_text())
+    config["facts"]["num_examples"] = {str(files["input_file"]): 40}
+    (files["output_dir"] / "run_config.json").write_text(json.dumps(config))
     write_records(files["input_file"], 39)
     with pytest.raises(ValueError, match="num_examples: .*train.tfrecord was 40 and is 39 now; give the old settings"):
-        run(files, do_train=True, num_train_steps=2)
+        run(files, do_train=True)
 
 
 # Runs the program in processes that kill themselves with SIGKILL, each at one of the given places. They are

@@ -1,10 +1,14 @@
 """Pre-training on records like those of later models: without masks, without a sentence task, compressed."""
 
+import json
+import pathlib
+
 import numpy as np
 from pretraining_runs import make_files, run
 
 from bert_keras.data_prep.create_pretraining_data import main
 from bert_keras.data_prep.records.reading import open_records
+from bert_keras.modeling import open_checkpoint
 from bert_keras.training.input.pretraining_batches import evaluation_batches
 
 
@@ -32,6 +36,26 @@ def test_training_needs_no_flag_for_records_without_masks_and_labels(tmp_path, t
     arguments += ["--sentence_task=none", "--dynamic_masking", f"--output_file={tmp_path}/new.tfrecord.gz"]
     main(["create_pretraining_data.py", f"--input_file={tmp_path}/text.txt", *arguments])
     flags = {**flags, "input_file": tmp_path / "new.tfrecord.gz", "eval_file": tmp_path / "new.tfrecord.gz"}
-    metrics = run(flags, do_train=True, do_eval=True, num_train_steps=100, save_checkpoints_steps=100)
+    metrics = run(flags, do_train=True, do_eval=True, num_train_steps=100, save_checkpoints_steps=50)
     assert metrics["masked_lm_loss"] < 0.9 * entropy_of_masked_tokens(flags["input_file"])
     assert metrics["next_sentence_loss"] == metrics["next_sentence_accuracy"] == 0
+    # Without a sentence task, training does not change the weights of that task.
+    first, last = (open_checkpoint(flags["output_dir"] / f"model.ckpt-{step}") for step in (50, 100))
+    for name in ("bert/pooler/dense/kernel", "cls/seq_relationship/output_weights"):
+        np.testing.assert_array_equal(first.read(name), last.read(name))
+
+
+def note(path, sentence_task):
+    pathlib.Path(f"{path}.json").write_text(
+        json.dumps({"kind": "pretraining", "format_version": 1, "settings": {"sentence_task": sentence_task}})
+    )
+
+
+def test_one_file_with_a_sentence_task_is_enough(tmp_path, write_records):
+    for name, sentence_task in (("a", "none"), ("b", "next_sentence"), ("c", "none")):
+        write_records(tmp_path / f"{name}.tfrecord", 2)
+        note(tmp_path / f"{name}.tfrecord", sentence_task)
+    write_records(tmp_path / "d.tfrecord", 2)  # like the original BERT, without metadata
+    for files, has_sentence_task in {"ac": False, "ab": True, "ba": True, "ad": True}.items():
+        records = open_records(",".join(f"{tmp_path}/{name}.tfrecord" for name in files), 12, 3, 40)
+        assert records.has_sentence_task == has_sentence_task, files

@@ -21,7 +21,7 @@ PRETRAIN = """
 import os, resource, signal, sys
 index, worker, step, action = sys.argv[1:5]
 import run_pretraining
-from bert_keras.training import loop
+from bert_keras.training import loop, pretraining
 from bert_keras.cli.flags import run_main
 steps_until_due = loop.Pace.steps_until_due
 def acting(self, at):
@@ -36,11 +36,11 @@ KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 STOP = "os.kill(os.getpid(), signal.SIGTERM)"
 # A second signal, after training but before the end of the run: it arrives late at one of several workers.
 STOP_LATE = f"""
-draw_learning_curves = run_pretraining.draw_learning_curves
+draw_learning_curves = pretraining.draw_learning_curves
 def stopped(run_dir):
     {STOP}
     draw_learning_curves(run_dir)
-run_pretraining.draw_learning_curves = stopped
+pretraining.draw_learning_curves = stopped
 """
 # A checkpoint has 24 kB, so this stops in the middle.
 FILL_DISK = "resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))"

@@ -40,8 +40,8 @@ from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.loss_scale import LossScale
-from bert_keras.training.step import Evaluator, Trainer
+from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.step import LossScale, Trainer
 
 # The network of the comparison: small, but with every operation.
 SMALL = BertConfig(

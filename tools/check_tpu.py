@@ -51,7 +51,7 @@ from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, OutOfMemoryError, compile_for_tpu
 from bert_keras.training.finetuning.packed_task import PackedTask
 from bert_keras.training.input.packed_batches import PackedShape, pack_batches
-from bert_keras.training.run import make_trainer
+from bert_keras.training.loop import make_trainer
 
 log = logging.getLogger("bert_keras")
 

@@ -1,4 +1,4 @@
-"""Inference over all examples of a task, on any number of devices."""
+"""Runs a network on data without changing it, on any number of devices: metrics of batches, outputs of examples."""
 
 import logging
 import time
@@ -8,11 +8,51 @@ import tensorflow as tf
 
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.input.feature_batches import LENGTH_STEP, prediction_batches
-from bert_keras.training.step import graph_function
+from bert_keras.training.step import graph_function, local_values, sum_over_replicas
 
 log = logging.getLogger("bert_keras")
 
 _SECONDS_BETWEEN_LINES = 10.0
+
+
+class Evaluator:
+    """Measures a task's model without changing it. `is_compiled`: XLA compiles the network with its losses."""
+
+    def __init__(self, task, strategy, is_compiled=False):
+        self.task = task
+        self.strategy = strategy
+        self._numerators = task.numerators
+        if is_compiled:
+            self._numerators = tf.function(lambda features: task.numerators(features), jit_compile=True)
+        self._run = graph_function(self, "_sums")
+
+    def evaluate(self, batches):
+        """Evaluates all batches once.
+
+        Returns:
+            dict of float by metric, weighted by the denominators of each batch; and `loss`, the unweighted mean of the
+            batch losses, as in the original BERT.
+        """
+        numerators, denominators, losses = {}, {}, []
+        for features in batches:
+            result = self._run(features)
+            losses.append(float(result["loss"]))
+            for name in self.task.metric_names:
+                numerators[name] = numerators.get(name, 0.0) + float(result["numerators"][name])
+                denominators[name] = denominators.get(name, 0.0) + float(result["denominators"][name])
+        if not losses:
+            raise ValueError("evaluation found no batch; give records that hold examples")
+        metrics = {name: float(value) for name, value in self.task.metrics(numerators, denominators).items()}
+        return {"loss": sum(losses) / len(losses), **metrics}
+
+    def _sums(self, features):
+        return local_values(self.strategy, self.strategy.run(self.step, args=(features,)))
+
+    def step(self, features):
+        """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
+        numerators, denominators = sum_over_replicas((self._numerators(features), self.task.denominators(features)))
+        loss = self.task.loss(numerators, denominators)
+        return {"numerators": numerators, "denominators": denominators, "loss": loss}
 
 
 class Inference:
@@ -20,8 +60,7 @@ class Inference:
 
     Args:
         model: one of `modeling.models`; its `is_per_token` says whether it has an output for each token.
-        strategy: `tf.distribute.Strategy`; the model was built in its scope.
-        batch_size: int, over all devices.
+        batch_size: over all devices.
         is_trimmed: whether to cut each batch to its longest sequence, see `training.input.feature_batches`.
         is_compiled: whether XLA compiles the model, once for every length.
     """
@@ -36,14 +75,9 @@ class Inference:
         self._run = graph_function(self, "_next_outputs")
 
     def outputs(self, features, before_batch=lambda: None):
-        """Returns the model's outputs for each example.
+        """Returns the outputs in the order of the examples: a dict of float32 arrays [N, ...].
 
-        Args:
-            features: dict of arrays with the examples as first axis; input_ids, input_mask and segment_ids are used.
-            before_batch: function to call before each batch; its exceptions end the inference.
-
-        Returns:
-            dict of float32 arrays [N, ...] in the order of the examples; tokens that were cut off have 0.
+        Tokens that were cut off have 0. `before_batch` is called before each batch; its exceptions end the inference.
         """
         features = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
         num_rows, num_tokens = len(features["input_ids"]), features["input_ids"].shape[-1]
@@ -74,11 +108,9 @@ class Inference:
 
 
 def length_step(num_tokens, is_compiled):
-    """Returns the number (int) that the lengths of trimmed batches are multiples of.
+    """Returns the int that the lengths of trimmed batches are multiples of.
 
-    Args:
-        num_tokens: int; the maximum length.
-        is_compiled: whether XLA compiles a program for each length; then there are at most eight lengths.
+    XLA compiles a program for each length, so compiled batches have at most eight lengths.
     """
     return LENGTH_STEP * -(-num_tokens // (8 * LENGTH_STEP)) if is_compiled else LENGTH_STEP
 
@@ -86,3 +118,13 @@ def length_step(num_tokens, is_compiled):
 def _padded(values, num_tokens):
     """Pads [B, t, ...] with zeros to [B, T, ...]."""
     return np.pad(values, [(0, 0), (0, num_tokens - values.shape[1]), *[(0, 0)] * (values.ndim - 2)])
+
+
+def write_eval_results(run_dir, step, metrics):
+    """Writes eval_results.txt in the format of the original BERT: one line `key = value` for each key, sorted.
+
+    A metric as float32 has the same digits as in the original BERT.
+    """
+    results = {"global_step": step, **metrics}
+    run_dir.create()
+    run_dir.write_text("eval_results.txt", "".join(f"{name} = {results[name]}\n" for name in sorted(results)))

@@ -1,5 +1,6 @@
-"""The training loop: steps, checkpoints, evaluations and reports."""
+"""The training loop, for pre-training and for fine-tuning: steps, checkpoints, evaluations and reports."""
 
+import collections.abc
 import contextlib
 import dataclasses
 import logging
@@ -8,29 +9,26 @@ import signal
 import threading
 import time
 
+import rich.console
 import tensorflow as tf
 
-from bert_keras.storage.paths import reason_of
+from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
+from bert_keras.training.distribution.workers import Workers
+from bert_keras.training.failures import explain_errors, not_finite
+from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
+from bert_keras.training.report import Report
+from bert_keras.training.run_dir import RunDir
+from bert_keras.training.step import LossScale, Trainer
 
 log = logging.getLogger("bert_keras")
 
-# Errors of a step that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
-READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
 # Target duration of a device call: long enough to hide its overhead, short enough for frequent progress reports.
 _SECONDS_PER_CALL = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """The schedule of a run, in steps.
-
-    Attributes:
-        num_train_steps: int; the last step of training.
-        save_checkpoints_steps: int; steps between two checkpoints.
-        log_steps: int; steps between two rows of the metrics.
-        eval_steps: int; steps between two evaluations, or 0 for a single one at the end.
-        iterations_per_loop: int; maximum number of steps in one call of the device.
-    """
+    """The schedule of a run in steps, see the flags of the same names; 0 `eval_steps`: one evaluation, at the end."""
 
     num_train_steps: int
     save_checkpoints_steps: int
@@ -39,7 +37,7 @@ class Pace:
     iterations_per_loop: int = 1000
 
     def steps_until_due(self, step):
-        """Returns the number of steps from `step` to the next scheduled event, as an int."""
+        """Returns the number of steps from `step` to the next scheduled event."""
         intervals = [self.save_checkpoints_steps, self.log_steps, self.eval_steps or self.num_train_steps]
         return min(self.num_train_steps - step, *(interval - step % interval for interval in intervals))
 
@@ -48,149 +46,219 @@ class Pace:
         return step == self.num_train_steps or (interval > 0 and step % interval == 0)
 
 
-def train(
-    trainer,
-    batches,
-    run_dir,
-    report,
-    pace,
-    evaluate=None,
-    explain=None,
-    judge=None,
-    is_evaluation_owed=False,
-    sums=list,
-    clock=time.monotonic,
-):
-    """Trains to the last step, or until a signal or `judge` ends training, and saves checkpoints.
+@dataclasses.dataclass
+class Hooks:
+    """The run that `train` works on, and the functions that it calls between steps.
+
+    Attributes:
+        run_dir: holds the checkpoints and metrics; this run has claimed it.
+        settings: dict of flag values by name.
+        num_examples: in one epoch.
+        console: shows the progress.
+        workers: the processes that train together.
+        evaluate: returns a dict of metrics; None: no evaluation. Its argument is a function to call before each batch,
+            whose exceptions it must let through.
+        judge: takes the step and the metrics of an evaluation, and returns whether to end training there.
+        explain: takes one of `training.failures.READING_FAILURES`, and returns the exception to raise instead.
+        eval_metric_names: metrics of `evaluate` in addition to those of training.
+    """
+
+    run_dir: RunDir
+    settings: dict
+    num_examples: int
+    console: rich.console.Console
+    workers: Workers
+    evaluate: collections.abc.Callable | None = None
+    judge: collections.abc.Callable = lambda step, metrics: False
+    explain: collections.abc.Callable = lambda error: error
+    eval_metric_names: tuple = ()
+
+
+def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
+    """Returns a `training.step.Trainer` with the optimizer and the schedule of the original BERT."""
+    schedule = LearningRateSchedule(
+        settings["learning_rate"],
+        settings["num_train_steps"],
+        settings["num_warmup_steps"],
+        settings["smooth_learning_rate"],
+    )
+    with strategy.scope():
+        loss_scale = LossScale() if settings.get("precision") == "float16" else None
+    return Trainer(
+        task,
+        AdamWeightDecay(schedule, rate_factor=rate_factor),
+        strategy,
+        settings["seed"],
+        settings["gradient_accumulation_steps"],
+        is_trained,
+        loss_scale,
+        settings.get("jit", False),
+    )
+
+
+def train(trainer, make_batches, hooks, clock=time.monotonic):
+    """Trains in a run folder, or resumes there, to the last step, or until a signal or `hooks.judge` ends training.
 
     Args:
-        trainer: a `training.step.Trainer`, at the step where training starts.
-        batches: `tf.data.Dataset` of global batches, starting with that step's.
-        run_dir: a `training.run_dir.RunDir`.
-        report: a `training.report.Report`.
-        pace: a `Pace`.
-        evaluate: function that returns a dict of metrics; None: no evaluation. Its argument is a function to call
-            before each batch, whose exceptions it must let through.
-        explain: function that takes one of `READING_FAILURES` and returns the exception to raise instead.
-        judge: function of the step and the metrics of an evaluation; returns whether to end training there.
-        is_evaluation_owed: whether to evaluate the first step before training.
-        sums: `training.distribution.workers.Workers.sums`, with which workers agree; the default is for one process.
-        clock: function that returns the time in seconds.
+        trainer: a `training.step.Trainer`.
+        make_batches: function of the first step that returns an iterable of global batches for the devices.
+        clock: returns the time in seconds.
 
     Returns:
-        Two values: the metrics of the evaluation at the end, or None; and whether training finished, with its
-        evaluation. The second is False after SIGTERM.
+        Three values: the last step; the metrics of the evaluation at the end, or None; and whether training finished,
+        with its evaluation, which is False after SIGTERM.
 
     Raises:
-        ValueError: the loss or its gradient is not finite (in float16: at the lowest loss scale), and the message names
-            the steps; or the device is out of memory. Nothing after the last checkpoint is saved.
+        ValueError: the loss or its gradient is not finite (in float16: at the lowest loss scale), or the device is out
+            of memory. Nothing after the last checkpoint is saved.
         OSError: a data file is missing or cannot be read any more, or a checkpoint cannot be written.
         KeyboardInterrupt: Ctrl-C. The first one finishes and saves the step in progress; a second one stops at once.
     """
-    step = int(trainer.global_step.numpy())
-    iterator = iter(batches)
-    steps_per_call, metrics, is_over, stop = 1, None, False, None
-
-    with _stop_requests() as stop_requests:
-
-        def check_stop():
-            if asked := _agree(sums, stop_requests, 0)[0]:
-                raise _StopRequestedError(asked)
-
-        def evaluate_and_judge():
-            try:
-                metrics = evaluate(check_stop)
-            except _StopRequestedError as request:
-                return None, False, str(request)
-            is_over = judge is not None and judge(step, metrics)
-            # Report last: a run killed before this line evaluates the step again when it resumes.
-            report.evaluation(step, metrics)
-            return metrics, is_over, None
-
-        if is_evaluation_owed:
-            metrics, is_over, stop = evaluate_and_judge()
-        while step < pace.num_train_steps and not is_over and not stop:
-            asked, num_steps = [*stop_requests], 0
-            if not asked:
-                num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
-            stop, num_steps = _agree(sums, asked, num_steps)
-            if stop:
-                break
-            started = clock()
-            with _told_errors(explain, run_dir):
-                totals = trainer.train(iterator, tf.constant(num_steps))
-                is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
-            seconds = clock() - started
-            if not is_finite:
-                raise _not_finite(step, num_steps, run_dir)
-            step += num_steps
-            report.steps(step, num_steps, totals, seconds)
-            if step == 1 or pace.is_due(step, pace.log_steps):
-                report.row(step)
-            # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
-            if pace.is_due(step, pace.save_checkpoints_steps):
+    run_dir, pace = hooks.run_dir, Pace(**{name: hooks.settings[name] for name in Pace.__dataclass_fields__})
+    step, is_evaluation_owed = _resume(trainer, hooks, pace)
+    if step >= pace.num_train_steps and not is_evaluation_owed:
+        return step, None, True
+    with _open_report(trainer, hooks, step) as report:
+        iterator = iter(make_batches(step))
+        steps_per_call, metrics, is_over, stop = 1, None, False, None
+        with _stop_requests() as stop_requests:
+            if is_evaluation_owed:
+                metrics, is_over, stop = _evaluate(step, hooks, report, stop_requests)
+            while step < pace.num_train_steps and not is_over and not stop:
+                asked, num_steps = [*stop_requests], 0
+                if not asked:
+                    num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
+                stop, num_steps = _agree(hooks.workers, asked, num_steps)
+                if stop:
+                    break
+                started = clock()
+                with explain_errors(hooks.explain, run_dir):
+                    totals = trainer.train(iterator, tf.constant(num_steps))
+                    is_finite = math.isfinite(float(totals["loss"]) + float(totals["gradient_norm"]))
+                seconds = clock() - started
+                if not is_finite:
+                    raise not_finite(step, num_steps, run_dir)
+                step += num_steps
+                report.steps(step, num_steps, totals, seconds)
+                if step == 1 or pace.is_due(step, pace.log_steps):
+                    report.row(step)
+                # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
+                if pace.is_due(step, pace.save_checkpoints_steps):
+                    run_dir.save(step, trainer.state)
+                if hooks.evaluate is not None and pace.is_due(step, pace.eval_steps):
+                    metrics, is_over, stop = _evaluate(step, hooks, report, stop_requests)
+                steps_per_call = max(
+                    1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9)))
+                )
+            if (stop or is_over) and step != run_dir.latest_step():
                 run_dir.save(step, trainer.state)
-            if evaluate is not None and pace.is_due(step, pace.eval_steps):
-                metrics, is_over, stop = evaluate_and_judge()
-            steps_per_call = max(1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9))))
-        if (stop or is_over) and step != run_dir.latest_step():
-            run_dir.save(step, trainer.state)
-        if stop:
-            log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
-            # The signal may have reached only another worker so far, and may still reach this one.
-            stop_requests.append(stop)
+            if stop:
+                log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
+                # The signal may have reached only another worker so far, and may still reach this one.
+                stop_requests.append(stop)
     if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
     is_whole = not stop and (is_over or step == pace.num_train_steps)
-    return metrics if is_whole else None, is_whole
+    return step, metrics if is_whole else None, is_whole
+
+
+def part_of_batch(settings, strategy):
+    """Returns the number of examples that a device processes at a time.
+
+    Raises:
+        ValueError: the batch does not divide evenly.
+    """
+    num_replicas, num_parts = strategy.num_replicas_in_sync, settings["gradient_accumulation_steps"]
+    part, rest = divmod(settings["train_batch_size"], num_replicas * num_parts)
+    if rest:
+        raise ValueError(
+            f"--train_batch_size={settings['train_batch_size']} cannot be divided evenly by {num_replicas} device(s) x "
+            f"--gradient_accumulation_steps={num_parts}; give a multiple of {num_replicas * num_parts}"
+        )
+    return part
+
+
+def _resume(trainer, hooks, pace):
+    """Restores the newest checkpoint; returns its step, and whether the evaluation of this step is missing."""
+    run_dir, settings, num_steps = hooks.run_dir, hooks.settings, pace.num_train_steps
+    if run_dir.latest_checkpoint():
+        run_dir.restore(trainer.state)
+        log.info("resuming from %s", run_dir.latest_checkpoint())
+    step = int(trainer.global_step.numpy())
+    # A run that was interrupted in an evaluation has saved its step, but not the metrics.
+    is_evaluation_owed = (
+        hooks.evaluate is not None
+        and step > 0
+        and pace.is_due(step, pace.eval_steps)
+        and step not in evaluated_steps(run_dir)
+    )
+    batch_size, num_devices = settings["train_batch_size"], trainer.strategy.num_replicas_in_sync
+    part = part_of_batch(settings, trainer.strategy)
+    if step < num_steps:
+        num_epochs = (num_steps - step) * batch_size / hooks.num_examples
+        schedule = f"steps {step + 1} to {num_steps} of {batch_size} examples each, {part} at a time"
+        log.info("training: %s: %.3g epochs of %d examples", schedule, num_epochs, hooks.num_examples)
+    elif is_evaluation_owed:
+        log.info("nothing to train: step %d of %d is reached, but its evaluation is missing", step, num_steps)
+    else:
+        # A fine-tuning run cannot be extended: its number of epochs determines its schedule.
+        remedy = "" if "num_train_epochs" in settings else "; give a higher --num_train_steps to continue"
+        log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
+        return step, False
+    if num_devices > 1:
+        parts = f"{num_devices} devices x {trainer.num_micro_batches} part(s) x {part} examples"
+        log.info("batch: %d examples = %s", batch_size, parts)
+    if settings["num_warmup_steps"] >= num_steps:
+        log.warning("all %d steps are warm-up: the learning rate never falls", num_steps)
+    return step, is_evaluation_owed
+
+
+def _open_report(trainer, hooks, step):
+    run_dir, settings = hooks.run_dir, hooks.settings
+    names = [*trainer.task.metric_names, *hooks.eval_metric_names]
+    names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
+    metrics_logs = [MetricsFile(run_dir, names, step)] if run_dir.is_writable else []
+    if run_dir.is_writable and TensorBoardEvents.is_available():
+        metrics_logs.append(TensorBoardEvents(run_dir))
+    return Report(
+        trainer.task,
+        trainer.optimizer.learning_rate,
+        settings["train_batch_size"],
+        step,
+        settings["num_train_steps"],
+        hooks.console,
+        metrics_logs,
+    )
+
+
+def _evaluate(step, hooks, report, stop_requests):
+    """Returns the metrics, whether to end training, and the name of the signal that ended the evaluation or None."""
+
+    def check_stop():
+        if asked := _agree(hooks.workers, stop_requests, 0)[0]:
+            raise _StopRequestedError(asked)
+
+    try:
+        metrics = hooks.evaluate(check_stop)
+    except _StopRequestedError as request:
+        return None, False, str(request)
+    is_over = hooks.judge(step, metrics)
+    # Report last: a run killed before this line evaluates the step again when it resumes.
+    report.evaluation(step, metrics)
+    return metrics, is_over, None
 
 
 class _StopRequestedError(Exception):
     """A signal requested a stop during an evaluation; the message is the signal's name."""
 
 
-@contextlib.contextmanager
-def _told_errors(explain, run_dir):
-    """Replaces TensorFlow's errors in a step by messages that tell the user what to do."""
-    try:
-        yield
-    except READING_FAILURES as error:
-        raise (explain(error) if explain else error) from error
-    except (tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
-        raise OSError(
-            f"the data cannot be read any more ({reason_of(error)}); when they can, the same command continues from "
-            f"step {run_dir.latest_step()}"
-        ) from error
-    except tf.errors.ResourceExhaustedError as error:
-        saved = run_dir.latest_step()
-        raise ValueError(
-            "the device's memory does not hold a batch; give --recompute, or a higher --gradient_accumulation_steps, "
-            "which splits the same batch into smaller parts"
-            + (f": the run continues from step {saved} with them" if saved else "; or lower --train_batch_size")
-        ) from error
-
-
-def _agree(sums, stop_requests, num_steps):
+def _agree(workers, stop_requests, num_steps):
     """Returns the signal that any worker received, or None, and the number of steps that all workers take now."""
     asked = [int(name in stop_requests) for name in ("SIGTERM", "SIGINT")]
     # Clocks differ, so each worker suggests another number; the mean is the same in all workers.
-    num_workers, num_steps, is_terminated, is_interrupted = sums([1, num_steps, *asked])
+    num_workers, num_steps, is_terminated, is_interrupted = workers.sums([1, num_steps, *asked])
     stop = "SIGINT" if is_interrupted else "SIGTERM" if is_terminated else None
     return stop, num_steps // num_workers
-
-
-def _not_finite(step, num_steps, run_dir):
-    saved = run_dir.latest_step()
-    steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"
-    start = "start again with"
-    if saved:
-        start = (
-            f"the checkpoint of step {saved} is from before: start from it (--init_checkpoint) in a new folder, with"
-        )
-    return ValueError(
-        f"the loss or its gradient is not finite in {steps}; {start} a lower --learning_rate or a "
-        "longer warm-up, and look at the data around there"
-    )
 
 
 @contextlib.contextmanager

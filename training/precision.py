@@ -19,14 +19,15 @@ def take_precision(settings):
     """Replaces --precision=auto by a precision, and warns about a precision that is slow on this hardware.
 
     "auto" is the precision of the run in the output folder, so that a resumed run keeps it. Without a run, it is
-    bfloat16 if the hardware has instructions for it, else float32. The log reports the choice and the reason.
-
-    Args:
-        settings: dict of flag values by name, changed in place; unchanged without "precision".
+    bfloat16 if the hardware has instructions for it, else float32.
     """
     asked = settings.get("precision")
     if asked == "auto":
-        settings["precision"] = _of_run(settings) or _of_hardware(settings)
+        settings["precision"] = _of_run(settings)
+        if not settings["precision"]:
+            has_bfloat16, reason = _find_bfloat16(settings)
+            settings["precision"] = "bfloat16" if has_bfloat16 else "float32"
+            log.info("--precision=auto: %s, since %s", settings["precision"], reason)
     elif asked == "bfloat16":
         has_bfloat16, reason = _find_bfloat16(settings)
         if not has_bfloat16:
@@ -49,13 +50,6 @@ def _of_run(settings):
     precision = read_run_config(path)["settings"].get("precision")
     if precision:
         log.info("--precision=auto: %s, as in the run in %s", precision, folder)
-    return precision
-
-
-def _of_hardware(settings):
-    has_bfloat16, reason = _find_bfloat16(settings)
-    precision = "bfloat16" if has_bfloat16 else "float32"
-    log.info("--precision=auto: %s, since %s", precision, reason)
     return precision
 
 

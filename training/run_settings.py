@@ -10,19 +10,16 @@ def check_same_run(path, old, new, free, facts):
 
     Args:
         path: str; the run folder.
-        old: dict of JSON values by name: settings and facts of the run.
-        new: likewise, of the command.
+        old, new: dicts of JSON values by name: settings and facts of the run, and of the command.
         free: names of values that may differ. `num_train_steps` may grow.
         facts: names of values that are not flags.
-
-    Raises:
-        ValueError: other values differ; the message names them.
     """
     # For a fine-tuning run the epochs are compared; its steps follow from them.
     if new.get("num_train_steps", 0) > old.get("num_train_steps", 0):
         log.info(
             "num_train_steps was %d and is %d now; the learning rate follows the longer schedule",
-            *(old["num_train_steps"], new["num_train_steps"]),
+            old["num_train_steps"],
+            new["num_train_steps"],
         )
         free = {*free, "num_train_steps"}
     differences = []

@@ -11,14 +11,23 @@ from bert_keras.training.run_dir import RUN_CONFIG, RunDir, read_run_config
 
 log = logging.getLogger("bert_keras")
 
+# Settings that may differ when a run resumes, because they do not change what the model learns.
+FREE_SETTINGS = frozenset(
+    [
+        *("output_dir", "do_train", "do_eval", "vocab_file", "allow_partial_checkpoint"),
+        # These paths may change: the run compares the architecture and the examples themselves.
+        *("bert_config_file", "input_file"),
+        *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
+        *("log_steps", "save_checkpoints_steps", "iterations_per_loop"),
+        # These change the memory that the same update needs: a run that is out of memory can continue with others.
+        *("gradient_accumulation_steps", "recompute"),
+        *("strategy", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
+    ]
+)
+
 
 def take_run_config(flag_values, path, program):
     """Sets flags that are not on the command line to the values of a run_config.json.
-
-    Args:
-        flag_values: the `absl.flags.FlagValues` of the program, parsed.
-        path: str.
-        program: str; the entry point that must have written the file.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -42,10 +51,6 @@ def take_run_config(flag_values, path, program):
 def take_settings_of_run(flag_values, program):
     """Without training, sets flags that are not on the command line to those of the run in the output folder.
 
-    Args:
-        flag_values: as of `take_run_config`, with `output_dir`.
-        program: str.
-
     Raises:
         ValueError: the folder holds a run of another program, or see `take_run_config`.
     """
@@ -63,19 +68,14 @@ def take_settings_of_run(flag_values, program):
 
 
 def settings_of(flag_values, paths, path_lists=()):
-    """Returns the settings that the flags define.
+    """Returns the settings that the flags define: a dict of values by flag name, without `run_config`.
+
+    `num_tpu_cores` is None if it was not given, and `precision` is never "auto".
 
     Args:
-        flag_values: as of `take_run_config`.
+        flag_values: the `absl.flags.FlagValues` of the program, parsed.
         paths: names of flags that hold a path; `bert_config_file` may hold the name of a released model instead.
         path_lists: names of flags that hold comma-separated paths and globs.
-
-    Returns:
-        dict of flag values by name, without `run_config`. `num_tpu_cores` is None if it was not given, and `precision`
-        is never "auto".
-
-    Raises:
-        ValueError: see `training.distribution.tpu.check_computing` and `training.distribution.tpu.check_paths`.
     """
     settings = {name: flag_values[name].value for name in sorted(flag_values) if name != "run_config"}
     if flag_values["num_tpu_cores"].using_default_value:

@@ -19,6 +19,9 @@ _CLIP_NORM = 1.0
 # Devices exchange gradients in packs of this size, so that the exchange starts before the backward pass ends. Otherwise
 # TensorFlow copies all gradients into one pack.
 _COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=50 * 2**20)
+# At this loss scale the loss is unchanged, so scaling cannot be the cause of values that are not finite.
+_LOWEST_SCALE = 1.0
+_HIGHEST_SCALE = 2.0**24
 
 
 class Trainer:
@@ -28,16 +31,17 @@ class Trainer:
         task: a task of `modeling.tasks`: model, numerators, denominators and loss.
         optimizer: a `modeling.optimization.AdamWeightDecay`.
         strategy: `tf.distribute.Strategy`; the task's model was built in its scope.
-        seed: int; the seed of dropout.
-        num_micro_batches: int; number of equal parts of a replica's batch, which it must divide. More parts save memory
-            and change nothing else.
+        seed: the seed of dropout.
+        num_micro_batches: number of equal parts of a replica's batch, which it must divide. More parts save memory and
+            change nothing else.
         is_trained: function of a weight's name that returns whether to train it; None: all weights are trained.
-        loss_scale: a `training.loss_scale.LossScale`, without which small gradients vanish in float16; or None.
+        loss_scale: a `LossScale`, without which small gradients vanish in float16; or None.
         is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. XLA does
             not compile the update with it, because the update is for all replicas at once.
 
     Attributes:
-        sum_over_replicas: function that `step` uses to sum a structure of tensors over all devices.
+        train: `take_steps` as a `tf.function`.
+        sum_over_replicas: sums a structure of tensors over all devices; a test may replace it.
     """
 
     def __init__(
@@ -55,24 +59,22 @@ class Trainer:
         self.optimizer = optimizer
         self.strategy = strategy
         self.num_micro_batches = num_micro_batches
+        self.sum_over_replicas = sum_over_replicas
         self._seed = seed
         self._loss_scale = loss_scale
         self._all_weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }
-        self._train = graph_function(self, "_steps")
-        self.sum_over_replicas = sum_over_replicas
-        self._compiled_gradients = (
-            graph_function(self, "_forward_and_backward", jit_compile=True) if is_compiled else None
-        )
+        self.train = graph_function(self, "take_steps")
+        self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
         self._updates = choose_updates(optimizer, self._weights, strategy)
         with strategy.scope():
-            self.global_step = tf.Variable(
-                0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+            self.global_step = _variable(0, tf.int64)
+            self._m, self._v = (
+                {name: _variable(tf.zeros(weight.shape, weight.dtype)) for name, weight in self._weights.items()}
+                for _ in range(2)
             )
-            self._m = {name: _slot(weight) for name, weight in self._weights.items()}
-            self._v = {name: _slot(weight) for name, weight in self._weights.items()}
 
     @property
     def state(self):
@@ -86,12 +88,10 @@ class Trainer:
         state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
         return state
 
-    def train(self, iterator, num_steps):
-        """Takes several steps without returning to Python.
+    def take_steps(self, iterator, num_steps):
+        """Takes several steps. Call it as `train`, which does not return to Python between them.
 
-        Args:
-            iterator: iterator over global batches of features.
-            num_steps: int32 scalar tensor; TensorFlow would trace a graph for each Python int.
+        `num_steps` is an int32 scalar tensor, because TensorFlow would trace a graph for each Python int.
 
         Returns:
             dict with `numerators` and `denominators` (dicts of float32 scalars by metric), `loss` and `gradient_norm`
@@ -99,18 +99,13 @@ class Trainer:
             `loss_scale` after the last step. `num_skipped` counts steps whose gradients overflowed: they change no
             weight, and the sums leave them out.
         """
-        return self._train(iterator, num_steps)
-
-    def _steps(self, iterator, num_steps):
         zeros = {name: tf.zeros([]) for name in self.task.metric_names}
         totals = {"numerators": zeros, "denominators": dict(zeros), "loss": tf.zeros([]), "gradient_norm": tf.zeros([])}
         if self._loss_scale:
             totals["num_skipped"] = tf.zeros([])
 
         def one_more(number, totals):
-            result = self.strategy.run(self.step, args=(next(iterator),))
-            # After the reduction every replica holds the same value.
-            result = tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
+            result = local_values(self.strategy, self.strategy.run(self.step, args=(next(iterator),)))
             return number + 1, tf.nest.map_structure(tf.add, totals, result)
 
         _, totals = tf.while_loop(lambda number, totals: number < num_steps, one_more, (tf.constant(0), totals))
@@ -119,21 +114,29 @@ class Trainer:
         return totals
 
     def step(self, features):
-        """Does one update with this replica's part of a batch. Every device runs it at the same time.
+        """Does one update with this replica's part of a batch; returns the sums of `take_steps`, without `loss_scale`.
 
-        Args:
-            features: dict of tensors with the examples as first axis.
-
-        Returns:
-            dict as of `train`, of this step, without `loss_scale`.
+        Every device runs it at the same time.
         """
         replica = tf.distribute.get_replica_context()
         denominators = self.sum_over_replicas(self.task.denominators(features))
         scale = self._loss_scale.value.read_value() if self._loss_scale else None
-        gradients, numerators = self._sum_over_micro_batches(
-            features, denominators, replica.replica_id_in_sync_group, scale
-        )
-        gradients, numerators = self.sum_over_replicas((gradients, numerators))
+        size = features["input_ids"].shape[0] // self.num_micro_batches
+
+        def of_micro_batch(index):
+            part = {name: _rows(value, index * size, size) for name, value in features.items()}
+            seed = dropout_seed(self._seed, self.global_step, replica.replica_id_in_sync_group, index)
+            return (self._compiled_gradients or self._gradients)(part, denominators, seed, scale)
+
+        totals = of_micro_batch(tf.constant(0))
+        if self.num_micro_batches > 1:
+            _, totals = tf.while_loop(
+                lambda index, totals: index < self.num_micro_batches,
+                lambda index, totals: (index + 1, tf.nest.map_structure(tf.add, totals, of_micro_batch(index))),
+                (tf.constant(1), totals),
+                maximum_iterations=self.num_micro_batches - 1,
+            )
+        gradients, numerators = self.sum_over_replicas(totals)
         if self._loss_scale:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
         clipped, norm = clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
@@ -148,27 +151,8 @@ class Trainer:
         replica.merge_call(self._apply, args=(gradients, learning_rate, is_finite))
         return self._loss_scale.without_skipped(result, is_finite, scale)
 
-    def _sum_over_micro_batches(self, features, denominators, replica_id, scale):
-        size = features["input_ids"].shape[0] // self.num_micro_batches
-
-        def of_micro_batch(index):
-            part = {name: _rows(value, index * size, size) for name, value in features.items()}
-            seed = dropout_seed(self._seed, self.global_step, replica_id, index)
-            compute = self._compiled_gradients or self._forward_and_backward
-            return compute(part, denominators, seed, scale)
-
-        totals = of_micro_batch(tf.constant(0))
-        if self.num_micro_batches == 1:
-            return totals
-        _, totals = tf.while_loop(
-            lambda index, totals: index < self.num_micro_batches,
-            lambda index, totals: (index + 1, tf.nest.map_structure(tf.add, totals, of_micro_batch(index))),
-            (tf.constant(1), totals),
-            maximum_iterations=self.num_micro_batches - 1,
-        )
-        return totals
-
-    def _forward_and_backward(self, features, denominators, seed, scale):
+    def _gradients(self, features, denominators, seed, scale):
+        """Returns the dense gradients of a micro-batch by weight name, and its numerators."""
         with tf.GradientTape() as tape:
             numerators = self.task.numerators(features, dropout_seed=seed)
             loss = self.task.loss(numerators, denominators)
@@ -189,8 +173,7 @@ class Trainer:
         if is_finite is None:
             self._update_weights(strategy, gradients, learning_rate)
         else:
-            # After the reduction every replica holds the same value.
-            is_finite = strategy.experimental_local_results(is_finite)[0]
+            is_finite = local_values(strategy, is_finite)
             tf.cond(is_finite, lambda: self._update_weights(strategy, gradients, learning_rate), lambda: None)
             self._loss_scale.update(strategy, is_finite)
         strategy.extended.update(self.global_step, lambda step: step.assign_add(1), group=False)
@@ -209,6 +192,45 @@ class Trainer:
             )
 
 
+class LossScale:
+    """Keeps small gradients from vanishing in float16. Create it in the scope of the strategy.
+
+    The loss is multiplied by the scale, and the gradients are divided by it. They overflow if the scale is too large.
+    An overflow therefore halves the scale, and `steps_to_growth` steps without one double it. The scale is a power of
+    two, so that multiplication is exact.
+
+    Source: Micikevicius et al. 2018, "Mixed Precision Training".
+    """
+
+    def __init__(self, start=2.0**15, steps_to_growth=2000):
+        self.value = _variable(start, tf.float32)
+        self._good_steps = _variable(0, tf.int64)
+        self.state = {"loss_scale": self.value, "loss_scale_steps": self._good_steps}
+        self._steps_to_growth = steps_to_growth
+
+    def update(self, strategy, is_finite):
+        """Updates the scale after a step, once for all replicas, in a merge call; `is_finite` is a bool scalar."""
+
+        def change(value, good_steps):
+            counted = good_steps + 1
+            is_growing = is_finite & (counted >= self._steps_to_growth)
+            grown = tf.where(is_growing, tf.minimum(value * 2.0, _HIGHEST_SCALE), value)
+            value.assign(tf.where(is_finite, grown, tf.maximum(value / 2.0, _LOWEST_SCALE)))
+            good_steps.assign(tf.where(is_finite & ~is_growing, counted, 0))
+
+        strategy.extended.update(self.value, change, args=(self._good_steps,), group=False)
+
+    def without_skipped(self, result, is_finite, scale):
+        """Returns the result of a step with `num_skipped` added (0 or 1); a skipped step has 0 in all other values.
+
+        A step that is not finite at the lowest scale does not count as skipped, because a lower scale cannot help. Its
+        result keeps the values that are not finite.
+        """
+        is_skipped = ~is_finite & (scale > _LOWEST_SCALE)
+        result = tf.nest.map_structure(lambda value: tf.where(is_skipped, 0.0, value), result)
+        return {**result, "num_skipped": tf.cast(is_skipped, tf.float32)}
+
+
 def sum_over_replicas(values):
     """Returns a structure of tensors, each summed over all replicas. Every replica must call it."""
     # `replica.all_reduce` would register a gradient of the sum, which keeps the graph and its weights in memory.
@@ -221,16 +243,16 @@ def sum_over_replicas(values):
     return tf.nest.pack_sequence_as(values, summed)
 
 
+def local_values(strategy, result):
+    """Returns the values of one replica. After a reduction every replica holds the same values."""
+    return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], result)
+
+
 def graph_function(owner, name, jit_compile=None):
-    """Returns a method of an object as a `tf.function` that does not keep the object alive.
+    """Returns the method `name` of an object as a `tf.function` that does not keep the object alive.
 
     Each object gets its own function, because TensorFlow warns of too many traces of a shared one. AutoGraph is off: it
     would rewrite every function that is called, and double the time of tracing.
-
-    Args:
-        owner: the object.
-        name: str; its method.
-        jit_compile: as of `tf.function`.
     """
     weak_owner = weakref.ref(owner)
     return tf.function(
@@ -239,16 +261,9 @@ def graph_function(owner, name, jit_compile=None):
 
 
 def dropout_seed(seed, step, replica_id, micro_batch):
-    """Returns the seed of all dropout of a micro-batch.
+    """Returns the seed of all dropout of a micro-batch: int32 [2].
 
-    Args:
-        seed: int, of the run.
-        step: int scalar tensor.
-        replica_id: int, or int scalar tensor.
-        micro_batch: int, or int scalar tensor.
-
-    Returns:
-        int32 [2]: the first element differs with each argument; layers add their position to the second, which is 0.
+    The first element differs with each argument; layers add their position to the second, which is 0.
     """
     folded = tf.constant([seed & 0x7FFFFFFF, 0], tf.int32)
     # fold_in mixes earlier values into the first element and leaves the newest in the second. The final 0 keeps
@@ -264,60 +279,5 @@ def _rows(values, start, num_rows):
     return tf.slice(values, [start, *[0] * (values.shape.rank - 1)], size)
 
 
-def _slot(weight):
-    return tf.Variable(
-        tf.zeros(weight.shape, weight.dtype), trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
-    )
-
-
-class Evaluator:
-    """Measures a task's model without changing it.
-
-    Args:
-        task: as of `Trainer`.
-        strategy: as of `Trainer`.
-        is_compiled: whether XLA compiles the network with its losses.
-    """
-
-    def __init__(self, task, strategy, is_compiled=False):
-        self.task = task
-        self.strategy = strategy
-        self._numerators = task.numerators
-        if is_compiled:
-            self._numerators = tf.function(lambda features: task.numerators(features), jit_compile=True)
-        self._run = graph_function(self, "_sums")
-
-    def evaluate(self, batches):
-        """Evaluates all batches once.
-
-        Args:
-            batches: `tf.data.Dataset` of features, as of `training.input.pretraining_batches.evaluation_batches`.
-
-        Returns:
-            dict of float by metric, weighted by the denominators of each batch; and `loss`, the unweighted mean of the
-            batch losses, as in the original BERT.
-
-        Raises:
-            ValueError: `batches` is empty.
-        """
-        numerators, denominators, losses = {}, {}, []
-        for features in batches:
-            result = self._run(features)
-            losses.append(float(result["loss"]))
-            for name in self.task.metric_names:
-                numerators[name] = numerators.get(name, 0.0) + float(result["numerators"][name])
-                denominators[name] = denominators.get(name, 0.0) + float(result["denominators"][name])
-        if not losses:
-            raise ValueError("evaluation found no batch; give records that hold examples")
-        metrics = {name: float(value) for name, value in self.task.metrics(numerators, denominators).items()}
-        return {"loss": sum(losses) / len(losses), **metrics}
-
-    def _sums(self, features):
-        result = self.strategy.run(self.step, args=(features,))
-        return tf.nest.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], result)
-
-    def step(self, features):
-        """Measures this replica's part of a batch, and returns the sums and the loss of the whole batch."""
-        numerators, denominators = sum_over_replicas((self._numerators(features), self.task.denominators(features)))
-        loss = self.task.loss(numerators, denominators)
-        return {"numerators": numerators, "denominators": denominators, "loss": loss}
+def _variable(value, dtype=None):
+    return tf.Variable(value, trainable=False, dtype=dtype, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)

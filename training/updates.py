@@ -14,18 +14,10 @@ _COMPILED_SIZE = 2**18
 
 
 def choose_updates(optimizer, weights, strategy):
-    """Returns for each weight the function that computes its update.
+    """Returns for each weight the function from value, gradient, m, v and learning rate to the new value, m and v.
 
     XLA compiles the update of a large weight into one pass over its memory instead of a dozen. Weights with the same
     rule share a function, which XLA compiles once for each shape.
-
-    Args:
-        optimizer: a `modeling.optimization.AdamWeightDecay`.
-        weights: dict of `tf.Variable` by name.
-        strategy: `tf.distribute.Strategy`.
-
-    Returns:
-        dict of functions by name: from value, gradient, m, v and learning rate to the new value, m and v.
     """
     updates = {name: functools.partial(optimizer.update, name) for name in weights}
     large = [name for name, weight in weights.items() if weight.shape.num_elements() >= _COMPILED_SIZE]

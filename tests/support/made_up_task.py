@@ -11,10 +11,13 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
 from bert_keras.modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel, open_checkpoint
 from bert_keras.training.distribution.devices import strategy_of
-from bert_keras.training.finetuning.flags import define_fine_tuning_flags, define_packing_flag
-from bert_keras.training.finetuning.open import open_fine_tuning
-from bert_keras.training.finetuning.run import fine_tune
-from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import (
+    define_evaluation_flags,
+    define_fine_tuning_flags,
+    open_fine_tuning,
+)
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.metrics_log import read_metrics
 
 PROGRAM = "run_made_up"
@@ -34,7 +37,7 @@ def make_features(num_rows, seed, num_classes=2):
     }
 
 
-class MadeUp(FineTuning):
+class MadeUp(Task):
     """A task of 24 training rows and ten evaluation rows; with batches of eight, an epoch has three steps.
 
     Args:
@@ -59,21 +62,15 @@ class MadeUp(FineTuning):
         self.predict_features = make_features(5, 3, num_classes) if does_predict else None
         self.scores = list(scores)
         self.num_evaluations = 0
-        self._baseline = baseline
+        self.baseline = {"accuracy": baseline, "margin": 0.0}
+        self.facts = {"train_data": name}
         self._num_classes = num_classes
-        self._name = name
         self._labels = labels or ["low", "high"]
-
-    def facts(self):
-        return {"train_data": self._name}
 
     def describe(self):
         return {"task": "classification", "labels": self._labels, "max_seq_length": NUM_TOKENS}
 
-    def prepare(self, folder):
-        pass
-
-    def make_task(self, config):
+    def make_network(self, config):
         return ClassificationTask(ClassifierModel(config, self._num_classes))
 
     def evaluate(self, outputs):
@@ -87,9 +84,6 @@ class MadeUp(FineTuning):
                 raise type(accuracy)(str(accuracy))
         # A number that differs for other weights.
         return {"accuracy": accuracy, "margin": float(logits[:, 0].astype(np.float64).sum())}
-
-    def baseline(self):
-        return {"accuracy": self._baseline, "margin": 0.0}
 
     def write_evaluation(self, run_dir, outputs):
         run_dir.write_text("answers.json", json.dumps(outputs["logits"].tolist()))
@@ -117,8 +111,7 @@ def define_flags():
     """Defines the flags of a program without special flags."""
     values = flags.FlagValues()
     define_fine_tuning_flags(values, max_seq_length=NUM_TOKENS)
-    define_packing_flag(values)
-    flags.DEFINE_bool("do_eval", False, "Evaluate.", flag_values=values)
+    define_evaluation_flags(values)
     return values
 
 
@@ -129,16 +122,16 @@ def open_run(**given):
     return open_fine_tuning(values, PROGRAM, (), ("classification",), ("max_seq_length",))
 
 
-def run(work, output_dir, **given):
+def run(task, output_dir, **given):
     """Runs a command; by default it trains six steps of eight rows and evaluates."""
-    usual = {"do_train": True, "do_eval": work.eval_features is not None, "do_predict": False}
+    usual = {"do_train": True, "do_eval": task.eval_features is not None, "do_predict": False}
     usual |= {"train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 0.01, "log_steps": 1}
     usual |= {"iterations_per_loop": 1, "output_dir": output_dir}
     if not given.get("do_train", True):
-        usual = {"output_dir": output_dir, "do_eval": work.eval_features is not None}
+        usual = {"output_dir": output_dir, "do_eval": task.eval_features is not None}
     opened = open_run(**{name: value for name, value in {**usual, **given}.items() if value is not None})
     console = open_console()
-    return fine_tune(work, opened.files, opened.settings, strategy_of(opened.settings), console)
+    return finetune(task, opened.files, opened.settings, strategy_of(opened.settings), console)
 
 
 def weights_in(folder):

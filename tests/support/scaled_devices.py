@@ -1,4 +1,4 @@
-"""Run by `test_scaled_devices.py`: two devices, each with its own compiler, in float16 and in float32."""
+"""Run by `test_several_devices.py`: two devices, each with its own compiler, in float16 and in float32."""
 
 import sys
 
@@ -15,8 +15,8 @@ from bert_keras.modeling import (
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.loss_scale import LossScale
-from bert_keras.training.step import Evaluator, Trainer
+from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.step import LossScale, Trainer
 
 CONFIG = BertConfig(
     vocab_size=40,

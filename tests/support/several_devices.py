@@ -21,10 +21,10 @@ from bert_keras.modeling import (
 )
 from bert_keras.training import step as training_step
 from bert_keras.training.distribution.devices import create_strategy, distribute
-from bert_keras.training.evaluation_pass import Inference
+from bert_keras.training.evaluation_pass import Evaluator, Inference
 from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.step import Evaluator, Trainer
+from bert_keras.training.step import Trainer
 
 NUM_STEPS = 20
 POOLER = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")
@@ -134,17 +134,7 @@ def train_on_copies(strategy, num_rows):
     return float(first["loss"]), float(first["gradient_norm"]), float(second["gradient_norm"])
 
 
-def main(count):
-    [processor] = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
-    one_device, devices = create_strategy("one"), create_strategy("mirrored")
-    assert devices.num_replicas_in_sync == count
-    (expected, _), (state, memory) = train_packed(one_device), train_packed(devices)
-    gc.collect()
-    assert memory() is None
-    for name, value in state.items():
-        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
-    print("packed as one")
+def compare_training(one_device, devices):
     # Small enough to split the gradients of each layer.
     training_step._COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=300)
     one, several = train_evaluate_answer(one_device), train_evaluate_answer(devices)
@@ -152,13 +142,35 @@ def main(count):
         scale = max(1.0, np.abs(expected).max())
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6 * scale)
     print("as one in", len(several[1]), "of", len(one[1]), "values of the state, and without a gradient nothing moves")
+
+
+def compare_packing(one_device, devices):
+    (expected, _), (state, memory) = train_packed(one_device), train_packed(devices)
+    gc.collect()
+    assert memory() is None
+    for name, value in state.items():
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
+    print("packed as one")
+
+
+def compare_copies(one_device, devices):
     loss_of_one_mask = train_on_copies(one_device, 1)[0]
-    loss, norm, norm_without_end = train_on_copies(devices, count)
+    loss, norm, norm_without_end = train_on_copies(devices, devices.num_replicas_in_sync)
     assert math.isfinite(norm)
     assert abs(loss - loss_of_one_mask) > 1e-3, (loss, loss_of_one_mask)
     assert not math.isfinite(norm_without_end)
     print("masks of their own, and one of them with a loss that is not finite is seen")
 
 
+def main(count, parts):
+    [processor] = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
+    one_device, devices = create_strategy("one"), create_strategy("mirrored")
+    assert devices.num_replicas_in_sync == count
+    compare = {"train": compare_training, "pack": compare_packing, "copy": compare_copies}
+    for part in parts:
+        compare[part](one_device, devices)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -30,7 +30,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def make(files, tmp_path):
-    """Return a function of rows and settings that makes the work of a run."""
+    """Return a function of rows and settings that makes the task of a run."""
 
     def make(train=TRAIN, dev=DEV, test=None, stored=None, **changes):
         flag_values = run_classifier.define_flags()
@@ -43,9 +43,9 @@ def make(files, tmp_path):
                 ]
                 path.write_text("".join(json.dumps(line) + "\n" for line in lines))
                 settings |= {f"{name}_file": str(path), f"do_{name}": True}
-        work = Classification({**settings, **changes}, files, stored)
-        work.prepare(str(tmp_path))
-        return work
+        task = Classification({**settings, **changes}, files, stored)
+        task.prepare(str(tmp_path))
+        return task
 
     return make
 
@@ -62,80 +62,80 @@ def read(run_dir, name):
 
 
 def test_figures_of_classes(make):
-    work = make(eval_batch_size=2)
-    metrics = work.evaluate({"logits": LOGITS})
+    task = make(eval_batch_size=2)
+    metrics = task.evaluate({"logits": LOGITS})
     losses = -log_softmax(LOGITS, axis=1)[range(5), [1, 0, 2, 1, 1]]
     f1_macro = np.mean([2 / 4, 4 / 5, 0])  # a: 1 of 3 correct; b: 2 of 2, one false positive; c: never
     assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 3 / 5, "f1_macro": f1_macro})
     of_batches = np.mean([losses[:2].mean(), losses[2:4].mean(), losses[4]])
-    assert work.results(metrics) == pytest.approx(
+    assert task.results == pytest.approx(
         {"eval_loss": losses.mean(), "eval_accuracy": 3 / 5, "eval_f1_macro": f1_macro, "loss": of_batches}
     )
     # Always "b", the most frequent class in training.
-    assert work.baseline() == pytest.approx({"accuracy": 3 / 5, "f1_macro": np.mean([0, 6 / 8, 0])})
+    assert task.baseline == pytest.approx({"accuracy": 3 / 5, "f1_macro": np.mean([0, 6 / 8, 0])})
     assert make(metric="matthews").metric == "matthews"
 
 
 def test_figures_of_numbers(make):
     values = [1.0, 2.0, 4.0]
-    work = make(train=[("he", 1), ("she", 2)], dev=[("he", value) for value in values], kind="regression")
-    metrics = work.evaluate({"logits": np.float32([[1.5], [2], [2.5]])})
+    task = make(train=[("he", 1), ("she", 2)], dev=[("he", value) for value in values], kind="regression")
+    metrics = task.evaluate({"logits": np.float32([[1.5], [2], [2.5]])})
     expected = {"loss": (0.25 + 0 + 2.25) / 3, "spearman": 1.0, "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1]}
     assert metrics == pytest.approx(expected)
     assert list(metrics) == ["loss", "spearman", "pearson"]
-    assert work.baseline() == {"spearman": 0.0, "pearson": 0.0}
-    assert isinstance(work.make_task(make_config()), RegressionTask)
+    assert task.baseline == {"spearman": 0.0, "pearson": 0.0}
+    assert isinstance(task.make_network(make_config()), RegressionTask)
 
 
 def test_figures_of_several_labels(make):
     train = [("he", ["x", "y"]), ("she", ["z"])]
     dev = [("he", ["x"]), ("she", []), ("so", ["y", "z"])]
-    work = make(train=train, dev=dev, kind="multi_label")
+    task = make(train=train, dev=dev, kind="multi_label")
     logits = np.float32([[2, -1, 0.5], [-1, -2, -3], [-1, 3, 1]])
-    metrics = work.evaluate({"logits": logits})
+    metrics = task.evaluate({"logits": logits})
     truth = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 1]])
     probabilities = 1 / (1 + np.exp(-logits))
     loss = -np.log(np.where(truth, probabilities, 1 - probabilities)).mean()
     assert metrics == pytest.approx(
         {"loss": loss, "f1_micro": 6 / 7, "f1_macro": (1 + 1 + 2 / 3) / 3, "accuracy": 2 / 3}
     )
-    assert work.baseline() == pytest.approx({"f1_micro": 0, "f1_macro": 0, "accuracy": 1 / 3})
-    assert isinstance(work.make_task(make_config()), MultiLabelTask)
+    assert task.baseline == pytest.approx({"f1_micro": 0, "f1_macro": 0, "accuracy": 1 / 3})
+    assert isinstance(task.make_network(make_config()), MultiLabelTask)
 
 
 def test_choices_share_one_logit_each(make):
     rows = [{"text": "he", "one": "ate", "two": "was", "label": label} for label in (0, 1, 1)]
-    work = make(train=rows, dev=rows, kind="multiple_choice", choice_columns=["one", "two"])
-    assert work.train_features["input_ids"].shape == (3, 2, 12)
-    metrics = work.evaluate({"logits": np.float32([[1, 0], [1, 0], [0, 3]])})
+    task = make(train=rows, dev=rows, kind="multiple_choice", choice_columns=["one", "two"])
+    assert task.train_features["input_ids"].shape == (3, 2, 12)
+    metrics = task.evaluate({"logits": np.float32([[1, 0], [1, 0], [0, 3]])})
     losses = np.log1p(np.exp([-1.0, 1.0, -3.0]))
     assert metrics == pytest.approx({"loss": losses.mean(), "accuracy": 2 / 3})
-    assert isinstance(work.make_task(make_config()).model, MultipleChoiceModel)
-    assert work.describe()["labels"] == ["0", "1"]
-    assert work.cannot_pack == "the choices of an example are rows that are compared with each other"
+    assert isinstance(task.make_network(make_config()).model, MultipleChoiceModel)
+    assert task.describe()["labels"] == ["0", "1"]
+    assert task.cannot_pack == "the choices of an example are rows that are compared with each other"
 
 
 def test_answers_are_means_over_the_windows_of_a_text(make):
     long = " ".join(["he"] * 15)
-    work = make(train=[(long, "a"), ("she", "b")], dev=[("he", "a"), (long, "b")], doc_stride=3)
+    task = make(train=[(long, "a"), ("she", "b")], dev=[("he", "a"), (long, "b")], doc_stride=3)
     # Windows have room for ten tokens, three apart: 0 to 9, 3 to 12, 6 to 15.
-    assert work.eval_features["example_index"].tolist() == [0, 1, 1, 1]
-    assert work.num_train_examples == 2
-    assert len(work.train_features["input_ids"]) == 4
+    assert task.eval_features["example_index"].tolist() == [0, 1, 1, 1]
+    assert task.num_train_examples == 2
+    assert len(task.train_features["input_ids"]) == 4
     logits = np.float32([[2, 0], [0, 1], [3, 0], [0, 0]])
     shares = np.exp(log_softmax(logits, axis=1))
-    answers = work.answers({"logits": logits}, work.eval_features)
+    answers = task.answers({"logits": logits}, task.eval_features)
     np.testing.assert_allclose(answers, [shares[0], shares[1:].mean(0)], rtol=1e-6)
     # The prediction for the whole second text is "a", although most of its windows say otherwise.
     assert answers[1].argmax() == 0
-    metrics = work.evaluate({"logits": logits})
+    metrics = task.evaluate({"logits": logits})
     assert metrics["accuracy"] == 1 / 2
     assert metrics["loss"] == pytest.approx(-log_softmax(logits, axis=1)[range(4), [0, 1, 1, 1]].mean())
 
 
 def test_reports_of_an_evaluation(make, run_dir, messages):
-    work = make()
-    work.write_evaluation(run_dir, {"logits": LOGITS})
+    task = make()
+    task.write_evaluation(run_dir, {"logits": LOGITS})
     shares = np.exp(log_softmax(LOGITS, axis=1)).max(1)
     assert read(run_dir, "eval_errors.tsv") == (
         "id\tsource\tlabel\tprediction\tconfidence\ttext\n"
@@ -159,9 +159,9 @@ def test_reports_of_an_evaluation(make, run_dir, messages):
 
 
 def test_predictions_have_the_form_of_the_release(make, run_dir, messages):
-    work = make(test=[("he", "whatever"), ("she", "")])
-    assert "label_ids" not in work.predict_features
-    work.write_predictions(run_dir, {"logits": LOGITS[:2]})
+    task = make(test=[("he", "whatever"), ("she", "")])
+    assert "label_ids" not in task.predict_features
+    task.write_predictions(run_dir, {"logits": LOGITS[:2]})
     lines = read(run_dir, "test_results.tsv").splitlines()
     shares = np.exp(log_softmax(LOGITS[:2], axis=1))
     np.testing.assert_allclose([list(map(float, line.split("\t"))) for line in lines], shares, rtol=1e-6)
@@ -175,26 +175,26 @@ def test_predictions_have_the_form_of_the_release(make, run_dir, messages):
 
 def test_predictions_are_said_in_short(make, run_dir, messages):
     train = [("he", ["x", "y"]), ("she", ["z"])]
-    work = make(train=train, dev=None, test=[("he",), ("so",)], kind="multi_label")
-    work.write_predictions(run_dir, {"logits": np.float32([[2, -1, 0.5], [1, -2, -3]])})
+    task = make(train=train, dev=None, test=[("he",), ("so",)], kind="multi_label")
+    task.write_predictions(run_dir, {"logits": np.float32([[2, -1, 0.5], [1, -2, -3]])})
     assert messages[-1] == "2 predictions: x (2), z (1), see predictions.tsv"
-    work.write_predictions(run_dir, {"logits": np.float32([[-2, -1, -1], [-1, -2, -3]])})
+    task.write_predictions(run_dir, {"logits": np.float32([[-2, -1, -1], [-1, -2, -3]])})
     assert messages[-1] == "2 predictions: no label at all, see predictions.tsv"
-    work = make(train=[("he", 1), ("she", 2)], dev=None, test=[("he",), ("so",)], kind="regression")
-    work.write_predictions(run_dir, {"logits": np.float32([[2], [-0.5]])})
+    task = make(train=[("he", 1), ("she", 2)], dev=None, test=[("he",), ("so",)], kind="regression")
+    task.write_predictions(run_dir, {"logits": np.float32([[2], [-0.5]])})
     assert messages[-1] == "2 predictions: from -0.5 to 2, see predictions.tsv"
 
 
 def test_weights_of_classes(make):
     # Of five examples, three labels: a and c once, b three times.
     assert make(class_weights="balanced").class_weights == pytest.approx([5 / 3, 5 / 9, 5 / 3])
-    work = make(class_weights="1,0,2.5")
-    assert work.class_weights == [1.0, 0.0, 2.5]
-    task = work.make_task(make_config())
-    assert isinstance(task, ClassificationTask)
+    task = make(class_weights="1,0,2.5")
     assert task.class_weights == [1.0, 0.0, 2.5]
+    network = task.make_network(make_config())
+    assert isinstance(network, ClassificationTask)
+    assert network.class_weights == [1.0, 0.0, 2.5]
     # The evaluation has no weights.
-    assert work.evaluate({"logits": LOGITS}) == make().evaluate({"logits": LOGITS})
+    assert task.evaluate({"logits": LOGITS}) == make().evaluate({"logits": LOGITS})
     assert make().class_weights is None
 
 
@@ -205,7 +205,6 @@ def test_weights_of_classes(make):
             {"class_weights": "1,2"},
             '^--class_weights=1,2 is neither "balanced" nor 3 numbers, one for each of a, b, c in',
         ),
-        ({"class_weights": "1,2,-1"}, '^--class_weights=1,2,-1 is neither "balanced" nor 3 numbers'),
         ({"class_weights": "0,0,0"}, "^--class_weights=0,0,0 gives every label the weight 0; give weights above 0$"),
         (
             {"kind": "multi_label", "class_weights": "balanced"},
@@ -233,16 +232,16 @@ def test_answers_that_are_no_numbers_are_refused(make):
 
 
 def test_facts_follow_what_is_learnt_and_what_is_judged_by(make):
-    facts = make().facts()
+    facts = make().facts
     assert facts["data"]["labels"] == ["a", "b", "c"]
     assert facts["data"]["training_examples"] == 5
-    assert make(test=[("he",)]).facts() == facts
-    others = make(dev=DEV[1:]).facts()
+    assert make(test=[("he",)]).facts == facts
+    others = make(dev=DEV[1:]).facts
     assert others["data"] == facts["data"]
     assert (facts["evaluation"]["examples"], others["evaluation"]["examples"]) == (len(DEV), len(DEV) - 1)
-    assert make(metric="matthews").facts()["evaluation"]["metric"] == "matthews"
-    assert make(dev=None).facts()["evaluation"] is None
-    assert make(train=TRAIN[::-1]).facts()["data"]["their_sha256"] != facts["data"]["their_sha256"]
+    assert make(metric="matthews").facts["evaluation"]["metric"] == "matthews"
+    assert make(dev=None).facts["evaluation"] is None
+    assert make(train=TRAIN[::-1]).facts["data"]["their_sha256"] != facts["data"]["their_sha256"]
 
 
 def test_features_follow_what_they_are_made_of(make, messages):
@@ -257,12 +256,12 @@ def test_features_follow_what_they_are_made_of(make, messages):
 
 def test_a_model_that_is_there_says_what_its_labels_are(make):
     stored = {"task": "classification", "labels": ["c", "a", "b"], "is_pair": False}
-    work = make(train=None, stored=stored)
-    assert work.describe() == {
+    task = make(train=None, stored=stored)
+    assert task.describe() == {
         "task": "classification",
         "labels": ["c", "a", "b"],
         "is_pair": False,
         "max_seq_length": 12,
         "doc_stride": None,
     }
-    assert work.evaluate({"logits": np.roll(LOGITS, 1, axis=1)})["accuracy"] == 3 / 5
+    assert task.evaluate({"logits": np.roll(LOGITS, 1, axis=1)})["accuracy"] == 3 / 5

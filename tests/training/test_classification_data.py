@@ -1,6 +1,7 @@
 """The data of a run, its log lines about them, and rejected data."""
 
 import json
+import sys
 
 import pytest
 
@@ -128,29 +129,64 @@ def test_a_figure_that_the_data_do_not_have_is_refused(write, kind, labels, metr
         read(do_train=True, train_file=train, kind=kind, metric=metric)
 
 
+TRAIN = {"do_train": True, "train_file": "train.csv"}
+MRPC = {"do_train": True, "task_name": "mrpc", "data_dir": "glue"}
+TFDS = {"do_train": True, "tfds": "imdb_reviews"}
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("flags", "message"),
     [
-        ({"label_separator": ","}, "^--label_separator is for --kind=multi_label, but it is single_label$"),
-        ({"choice_columns": ["a", "b"]}, "^--choice_columns is for --kind=multiple_choice, but it is single_label$"),
+        ({"do_train": True}, "no data given; give --task_name and --data_dir, --tfds, or --train_file and the like"),
+        ({"do_train": True, "predict_file": "new.csv"}, "--do_train needs --train_file"),
+        ({**TRAIN, "do_predict": True}, "--do_predict needs --predict_file"),
+        ({**TRAIN, "do_eval": True}, "--do_eval needs --eval_file, or --eval_share of --train_file to hold out"),
+        ({**TRAIN, "task_name": "mrpc"}, "--task_name and --train_file both name the data; give .*"),
+        ({**TRAIN, "tfds": "glue/mrpc"}, "--tfds and --train_file both name the data; give --task_name .*"),
+        ({**TRAIN, "eval_file": "dev.csv", "eval_share": 0.2}, "--eval_share and --eval_file both say what to .*"),
         (
-            {"kind": "multiple_choice"},
-            "^--kind=multiple_choice needs --choice_columns: two or more columns, separated b",
+            {**TRAIN, "eval_share": 0.001},
+            "--eval_share=0.001 of 3 examples leaves 3 to train and 0 to evaluate on; give another share, or .*",
         ),
-        ({"kind": "multiple_choice", "choice_columns": ["a"]}, "^--kind=multiple_choice needs --choice_columns: two"),
-        ({"tfds_predict_split": "x"}, "^--tfds_predict_split does not apply to your own files; leave it out$"),
+        (
+            {**TRAIN, "has_header": "false"},
+            "--has_header=false needs --text_column and --label_column, the numbers of columns from 0",
+        ),
+        (
+            {"do_eval": True, "eval_file": "train.csv"},
+            "the labels are not known: give the --output_dir of a run that has trained, or train with --do_train",
+        ),
+        ({**TRAIN, "label_separator": ","}, "--label_separator is for --kind=multi_label, but it is single_label"),
+        (
+            {**TRAIN, "choice_columns": ["a", "b"]},
+            "--choice_columns is for --kind=multiple_choice, but it is single_label",
+        ),
+        (
+            {**TRAIN, "kind": "multiple_choice", "choice_columns": ["a"]},
+            "--kind=multiple_choice needs --choice_columns: two or more columns, separated by commas",
+        ),
+        ({**TRAIN, "data_dir": "x"}, "--data_dir does not apply to your own files; leave it out"),
+        ({**TRAIN, "tfds_predict_split": "x"}, "--tfds_predict_split does not apply to your own files; leave it out"),
+        ({**MRPC, "data_dir": None}, "--task_name=mrpc needs --data_dir, the folder with its files"),
+        ({**MRPC, "text_column": "a"}, "--text_column does not apply to the data of --task_name; leave it out"),
+        ({**MRPC, "eval_share": 0.1}, "--eval_share does not apply to the data of --task_name; leave it out"),
+        ({**MRPC, "task_name": "ax"}, "the task ax has no train file, only test; leave this step out"),
+        ({**TFDS, "eval_share": 0.1}, "--eval_share does not apply to the data of --tfds; leave it out"),
+        ({**TFDS, "has_header": "true"}, "--has_header does not apply to the data of --tfds; leave it out"),
+        ({**TFDS, "kind": "multiple_choice"}, "--kind=multiple_choice needs your own files, not --tfds"),
     ],
 )
-def test_flags_that_would_be_passed_over_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        settings_of(do_train=True, train_file="train.csv", **changes)
+def test_flags_that_do_not_go_together_are_refused(write, tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    write("train.csv", "text,label", "a,x", "b,y", "c,x")
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        read(**{name: value for name, value in flags.items() if value is not None})
 
 
-def test_flags_that_say_nothing_about_tensorflow_datasets_are_refused():
-    with pytest.raises(ValueError, match="^--eval_share does not apply to the data of --tfds; leave it out$"):
-        settings_of(do_train=True, tfds="imdb_reviews", eval_share=0.1)
-    with pytest.raises(ValueError, match="^--kind=multiple_choice needs your own files, not --tfds$"):
-        settings_of(do_train=True, tfds="imdb_reviews", kind="multiple_choice")
+def test_tensorflow_datasets_that_are_not_installed_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(ValueError, match="^reading imdb_reviews needs TensorFlow Datasets, which is not installed: "):
+        read(**TFDS)
 
 
 def test_labels_and_choices_out_of_range_are_named_by_their_line(write):
@@ -189,8 +225,6 @@ def test_the_user_says_whether_there_is_a_header(write, messages):
     for has_header, texts in (("auto", "abcd"), ("false", "abcd"), ("true", "bcd")):
         data = read(do_train=True, train_file=train, **columns, has_header=has_header)
         assert [example.text_a for example in data.train] == list(texts)
-    with pytest.raises(ValueError, match="^--has_header does not apply to the data of --tfds; leave it out$"):
-        settings_of(do_train=True, tfds="imdb_reviews", has_header="true")
 
 
 def test_held_out_examples_of_a_changed_file_are_not_evaluated_on(write, tmp_path):

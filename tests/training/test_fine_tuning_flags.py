@@ -1,26 +1,23 @@
-"""The flags of all fine-tuning programs."""
+"""The flags of all programs that train, and numbers separated by commas."""
 
 import pytest
 from absl import flags
 
+import run_classifier
+import run_ner
+import run_pretraining
+import run_squad
 from bert_keras.cli.flags import parse
-from bert_keras.training.finetuning.flags import NumbersParser, define_fine_tuning_flags
+from bert_keras.training.finetuning.settings import NumbersParser, define_fine_tuning_flags
 
-# First the flags of the original run_classifier.py and run_squad.py, with their defaults.
-FLAGS = {
+# Names and defaults. The flags of the original BERT keep theirs, except do_lower_case, whose default was True.
+OF_ALL_PROGRAMS = {
     "init_checkpoint": None,
     "bert_config_file": None,
     "vocab_file": None,
-    "do_lower_case": None,
     "output_dir": None,
     "max_seq_length": 128,
     "do_train": False,
-    "do_predict": False,
-    "train_batch_size": (32,),
-    "predict_batch_size": 8,
-    "learning_rate": (5e-5,),
-    "num_train_epochs": (3.0,),
-    "warmup_proportion": 0.1,
     "save_checkpoints_steps": 1000,
     "iterations_per_loop": 1000,
     "use_tpu": False,
@@ -31,20 +28,101 @@ FLAGS = {
     "num_tpu_cores": 8,
     "strategy": "auto",
     "seed": 12345,
-    "num_seeds": 1,
     "eval_steps": 0,
-    "early_stopping": 0,
     "log_steps": 10,
     "gradient_accumulation_steps": 1,
     "smooth_learning_rate": False,
-    "freeze_layers": None,
-    "layer_decay": 1.0,
-    "new_head": False,
     "deterministic": False,
     "precision": "float32",
     "recompute": False,
     "jit": False,
     "run_config": None,
+}
+OF_FINE_TUNING = OF_ALL_PROGRAMS | {
+    "do_lower_case": None,
+    "do_predict": False,
+    "train_batch_size": (32,),
+    "predict_batch_size": 8,
+    "learning_rate": (5e-05,),
+    "num_train_epochs": (3.0,),
+    "warmup_proportion": 0.1,
+    "num_seeds": 1,
+    "early_stopping": 0,
+    "freeze_layers": None,
+    "layer_decay": 1.0,
+    "new_head": False,
+}
+OF_EVALUATION = {"do_eval": False, "eval_batch_size": 8, "pack": False}
+FLAGS = {
+    run_pretraining: OF_ALL_PROGRAMS
+    | {
+        "input_file": None,
+        "max_predictions_per_seq": 20,
+        "do_eval": False,
+        "train_batch_size": 32,
+        "eval_batch_size": 8,
+        "learning_rate": 5e-05,
+        "num_train_steps": 100000,
+        "num_warmup_steps": 10000,
+        "max_eval_steps": 100,
+        "eval_file": None,
+        "allow_partial_checkpoint": False,
+        "pack": False,
+    },
+    run_classifier: OF_FINE_TUNING
+    | OF_EVALUATION
+    | {
+        "data_dir": None,
+        "task_name": None,
+        "choice_columns": [],
+        "class_weights": None,
+        "doc_stride": None,
+        "eval_file": None,
+        "eval_share": 0.0,
+        "id_column": None,
+        "kind": "single_label",
+        "label_column": None,
+        "has_header": "auto",
+        "label_separator": None,
+        "metric": None,
+        "predict_file": None,
+        "skip_bad_rows": False,
+        "text_column": None,
+        "text_pair_column": None,
+        "tfds": None,
+        "tfds_eval_split": "validation",
+        "tfds_predict_split": "test",
+        "train_file": None,
+        "xnli_language": "zh",
+    },
+    run_ner: OF_FINE_TUNING
+    | OF_EVALUATION
+    | {
+        "data_dir": None,
+        "document_context": False,
+        "eval_file": None,
+        "predict_file": None,
+        "tag_column": None,
+        "tagger": "linear",
+        "train_file": None,
+        "word_column": None,
+    },
+    run_squad: OF_FINE_TUNING
+    | {
+        "doc_stride": 128,
+        "max_answer_length": 30,
+        "max_query_length": 64,
+        "max_seq_length": 384,
+        "n_best_size": 20,
+        "null_score_diff_threshold": 0.0,
+        "predict_file": None,
+        "train_file": None,
+        "verbose_logging": False,
+        "version_2_with_negative": False,
+        "answer_language": None,
+        "answer_text": "release",
+        "eval_file": None,
+    },
 }
 
 
@@ -55,14 +133,10 @@ def values():
     return values
 
 
-def test_names_and_defaults(values):
-    assert {name: values[name].default for name in values} == FLAGS
-
-
-def test_the_length_has_a_default_of_the_program(values):
-    other = flags.FlagValues()
-    define_fine_tuning_flags(other, max_seq_length=384)
-    assert {name: other[name].default for name in other} == {**FLAGS, "max_seq_length": 384}
+@pytest.mark.parametrize("program", FLAGS, ids=lambda program: program.__name__)
+def test_names_and_defaults_are_fixed(program):
+    values = program.define_flags()
+    assert {name: values[name].default for name in values} == FLAGS[program]
 
 
 def test_one_number_or_several(values):

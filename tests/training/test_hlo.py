@@ -8,9 +8,9 @@ from bert_keras.data_prep.records.reading import open_records
 from bert_keras.modeling import BertConfig, TokenClassificationTask
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.training.distribution.hlo import find_faults, lower
+from bert_keras.training.evaluation_pass import Evaluator
 from bert_keras.training.input import feature_batches, pretraining_batches
-from bert_keras.training.run import make_trainer
-from bert_keras.training.step import Evaluator
+from bert_keras.training.loop import make_trainer
 from check_tpu import TASKS, features_of, make_step
 
 CONFIG = BertConfig(

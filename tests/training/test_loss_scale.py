@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from bert_keras.modeling import AdamWeightDecay, ClassificationTask, ClassifierModel, LearningRateSchedule
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.loss_scale import LossScale
-from bert_keras.training.step import Trainer
+from bert_keras.training.step import LossScale, Trainer
 
 STRATEGY = tf.distribute.get_strategy()
 

@@ -92,7 +92,6 @@ def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_
         ),
         ("bfloat16", {"A100": (8, 0)}, None),
         ("tf32", {}, "--precision=tf32 is float32 here, since there is no NVIDIA GPU of the Ampere generation or lat"),
-        ("tf32", {"T4": (7, 5)}, "--precision=tf32 is float32 here"),
         ("tf32", {"A100": (8, 0)}, None),
         ("float32", {}, None),
         ("float16", {}, None),

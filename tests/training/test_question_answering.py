@@ -1,14 +1,14 @@
-"""The SQuAD work of a run, with fixed logits instead of a network."""
+"""The SQuAD task of a run, with fixed logits instead of a network."""
 
 import json
+import types
 
 import numpy as np
 import pytest
 from tiny_squad import VOCABULARY, without_answers, write_squad
 
-from bert_keras.data_prep.tasks.squad_answers import AnswerSettings
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.training.finetuning.squad import QuestionAnswering, WindowSettings
+from bert_keras.training.finetuning.squad import QuestionAnswering
 from bert_keras.training.run_dir import RunDir
 
 # Each text begins with its answer, or has none.
@@ -30,22 +30,35 @@ PARAGRAPHS = [
 NAME = 4
 
 
-@pytest.fixture
-def tokenizer(tmp_path):
-    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY))
-    return FullTokenizer(tmp_path / "vocab.txt")
+SETTINGS = {
+    "max_seq_length": 12,
+    "doc_stride": 4,
+    "max_query_length": 3,
+    "n_best_size": 3,
+    "max_answer_length": 30,
+    "version_2_with_negative": True,
+    "null_score_diff_threshold": 0.0,
+    "answer_text": "release",
+    "verbose_logging": False,
+}
+
+
+def write_vocabulary(path, tokens=VOCABULARY):
+    path.write_text("".join(f"{token}\n" for token in tokens))
+    return path
 
 
 @pytest.fixture
-def work(tmp_path, tokenizer):
-    """Return a function of the questions of each file and the answer settings that makes a QuestionAnswering."""
+def task(tmp_path):
+    """Return a function that makes a task from the questions of each file, or its path, and from settings."""
 
-    def make(train=None, evaluate=None, predict=None, given=False, language=None, **settings):
-        files = {"train_file": train, "eval_file": evaluate, "predict_file": predict}
-        paths = {name: write_squad(tmp_path / f"{name}.json", content) for name, content in files.items() if content}
-        answers = AnswerSettings(**{"n_best_size": 3, "version_2_with_negative": True, **settings})
-        chosen = {"is_threshold_given": given, "answer_language": language}
-        made = QuestionAnswering(tokenizer, WindowSettings(12, 4, 3), answers, **chosen, **paths)
+    def make(train=None, evaluate=None, predict=None, given=False, tokenizer=None, **settings):
+        settings = {**SETTINGS, **settings, "do_train": bool(train), "do_predict": bool(predict)}
+        for name, content in (("train_file", train), ("eval_file", evaluate), ("predict_file", predict)):
+            is_path = content is None or isinstance(content, str)
+            settings[name] = content if is_path else write_squad(tmp_path / f"{name}.json", content)
+        tokenizer = tokenizer or FullTokenizer(write_vocabulary(tmp_path / "vocab.txt"))
+        made = QuestionAnswering(settings, types.SimpleNamespace(tokenizer=tokenizer), is_threshold_given=given)
         made.prepare(str(tmp_path))
         return made
 
@@ -66,14 +79,14 @@ def read(run_dir, name):
         return json.load(file)
 
 
-def test_the_figures_of_the_first_version(work, tmp_path):
+def test_the_figures_of_the_first_version(task, tmp_path):
     answered = PARAGRAPHS[:2]
-    made = work(evaluate=answered, version_2_with_negative=False)
+    made = task(evaluate=answered, version_2_with_negative=False)
     outputs = outputs_of([0, 0])
     outputs["end_logits"][1, NAME + 2] = 9
     # "ada" is correct; of "bob lives rome" one word of three is.
     assert made.evaluate(outputs) == pytest.approx({"exact_match": 50.0, "f1": 75.0})
-    assert made.baseline() == {"exact_match": 0.0, "f1": 0.0}
+    assert made.baseline == {"exact_match": 0.0, "f1": 0.0}
     assert (made.metric, made.metric_names) == ("f1", ("exact_match", "f1"))
     run_dir = RunDir(str(tmp_path), "run_squad")
     made.write_evaluation(run_dir, outputs)
@@ -88,24 +101,24 @@ def with_answer(text, id_):
 
 
 @pytest.mark.parametrize("version_2_with_negative", [False, True])
-def test_answers_in_another_language_are_compared_by_its_rules(work, version_2_with_negative):
+def test_answers_in_another_language_are_compared_by_its_rules(task, version_2_with_negative):
     settings = {"version_2_with_negative": version_2_with_negative, "null_score_diff_threshold": 9.0}
     for language, expected in ((None, 0.0), ("de", 100.0)):
-        made = work(evaluate=with_answer("die „ada“", "a"), language=language, **settings)
+        made = task(evaluate=with_answer("die „ada“", "a"), answer_language=language, **settings)
         metrics = made.evaluate(outputs_of([0]))
         assert metrics["exact" if version_2_with_negative else "exact_match"] == metrics["f1"] == expected
 
 
-def test_a_script_without_spaces_is_warned_of_unless_the_language_is_named(work, messages):
+def test_a_script_without_spaces_is_warned_of_unless_the_language_is_named(task, messages):
     settings = {"evaluate": with_answer("北京大学", "a"), "version_2_with_negative": False}
-    work(**settings, language="zh")
+    task(**settings, answer_language="zh")
     assert not any("partly correct" in message for message in messages)
-    work(**settings)
+    task(**settings)
     assert sum("a partly correct answer has F1 0" in message for message in messages) == 1
 
 
-def test_an_id_may_be_a_number(work, tmp_path):
-    made = work(evaluate=with_answer("ada", 7), version_2_with_negative=False)
+def test_an_id_may_be_a_number(task, tmp_path):
+    made = task(evaluate=with_answer("ada", 7), version_2_with_negative=False)
     outputs = outputs_of([0])
     assert made.evaluate(outputs) == {"exact_match": 100.0, "f1": 100.0}
     run_dir = RunDir(str(tmp_path), "run_squad")
@@ -113,8 +126,8 @@ def test_an_id_may_be_a_number(work, tmp_path):
     assert read(run_dir, "eval_predictions.json") == {"7": "ada"}
 
 
-def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best(work, tmp_path, messages):
-    made = work(evaluate=PARAGRAPHS, predict=without_answers(PARAGRAPHS))
+def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best(task, tmp_path, messages):
+    made = task(evaluate=PARAGRAPHS, predict=without_answers(PARAGRAPHS))
     # Odds of 1, 2, 3 and 5: a threshold of 0 gives no answers, a threshold of 2 makes all correct.
     outputs = outputs_of([5, 6, 7, 9])
     metrics = made.evaluate(outputs)
@@ -131,7 +144,7 @@ def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best
         "best_f1_thresh": 2.0,
     }
     assert (made.metric, made.metric_names) == ("best_f1", tuple(metrics))
-    assert made.results(metrics) == metrics
+    assert made.results == metrics
     assert made.describe() == {
         "task": "question_answering",
         "max_seq_length": 12,
@@ -155,8 +168,8 @@ def test_the_figures_of_the_second_version_and_the_threshold_that_gives_the_best
     assert not (tmp_path / "predict_results.txt").exists()
 
 
-def test_a_threshold_that_is_given_is_not_replaced(work, tmp_path, messages):
-    made = work(evaluate=PARAGRAPHS, predict=PARAGRAPHS[::-1], given=True, null_score_diff_threshold=4.0)
+def test_a_threshold_that_is_given_is_not_replaced(task, tmp_path, messages):
+    made = task(evaluate=PARAGRAPHS, predict=PARAGRAPHS[::-1], given=True, null_score_diff_threshold=4.0)
     outputs = outputs_of([5, 6, 7, 9])
     metrics = made.evaluate(outputs)
     assert (metrics["exact"], metrics["NoAns_exact"], metrics["best_exact"]) == (75.0, 50.0, 100.0)
@@ -171,23 +184,23 @@ def test_a_threshold_that_is_given_is_not_replaced(work, tmp_path, messages):
     assert "exact = 75.000000" in results
 
 
-def test_windows_are_read_back_if_nothing_that_makes_them_differs(tmp_path, messages):
-    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY))
-    (tmp_path / "other.txt").write_text("".join(f"{token}\n" for token in [*VOCABULARY, "other"]))
+def test_features_are_read_back_if_nothing_that_makes_them_differs(task, tmp_path, messages):
+    other_words = write_vocabulary(tmp_path / "other.txt", [*VOCABULARY, "other"])
     path = write_squad(tmp_path / "dev.json", PARAGRAPHS)
     other_path = write_squad(tmp_path / "other.json", PARAGRAPHS[:2])
 
-    def is_read_back(vocab="vocab.txt", casing=(True,), windows=(12, 4, 3), is_v2=True, path=path):
-        tokenizer = FullTokenizer(tmp_path / vocab, *casing)
-        settings = AnswerSettings(version_2_with_negative=is_v2)
-        made = QuestionAnswering(tokenizer, WindowSettings(*windows), settings, predict_file=path)
+    def is_read_back(predict=path, **changes):
         messages.clear()
-        made.prepare(str(tmp_path))
+        made = task(predict=predict, **changes)
+        features = made.eval_features or made.predict_features
+        assert features["input_ids"].shape[1] == changes.get("max_seq_length", 12)
         return any("made earlier from the same data" in message for message in messages)
 
+    vocab = write_vocabulary(tmp_path / "vocab.txt")
     changes = [
-        *({"vocab": "other.txt"}, {"casing": (False,)}, {"casing": (True, False)}, {"path": other_path}),
-        *({"windows": (11, 4, 3)}, {"windows": (12, 3, 3)}, {"windows": (12, 4, 2)}, {"is_v2": False}),
+        *({"tokenizer": FullTokenizer(other_words)}, {"tokenizer": FullTokenizer(vocab, False)}),
+        *({"tokenizer": FullTokenizer(vocab, True, False)}, {"predict": other_path}, {"max_seq_length": 11}),
+        *({"doc_stride": 3}, {"max_query_length": 2}, {"version_2_with_negative": False}),
     ]
     for change in changes:
         assert not is_read_back()
@@ -195,12 +208,12 @@ def test_windows_are_read_back_if_nothing_that_makes_them_differs(tmp_path, mess
         assert not is_read_back(**change)
 
 
-def test_nothing_of_earlier_predictions_stays(work, tmp_path):
+def test_nothing_of_earlier_predictions_stays(task, tmp_path):
     run_dir = RunDir(str(tmp_path), "run_squad")
     left = ["null_odds.json", "predict_results.txt"]
     for made in (
-        work(evaluate=PARAGRAPHS[:2], predict=without_answers(PARAGRAPHS[:2]), version_2_with_negative=False),
-        work(predict=PARAGRAPHS[:2], version_2_with_negative=False),
+        task(evaluate=PARAGRAPHS[:2], predict=without_answers(PARAGRAPHS[:2]), version_2_with_negative=False),
+        task(predict=PARAGRAPHS[:2], version_2_with_negative=False),
     ):
         for name in left:
             (tmp_path / name).write_text("of another file")
@@ -210,8 +223,8 @@ def test_nothing_of_earlier_predictions_stays(work, tmp_path):
         assert [name for name in left if (tmp_path / name).exists()] == []
 
 
-def test_never_to_answer_may_be_the_best(work):
-    made = work(evaluate=[*PARAGRAPHS, *_renamed(PARAGRAPHS[2:])])
+def test_never_to_answer_may_be_the_best(task):
+    made = task(evaluate=[*PARAGRAPHS, *_renamed(PARAGRAPHS[2:])])
     # All answers are wrong: odds of -3, -2, -1, 0, 1 and 2.
     outputs = outputs_of([1, 2, 3, 4, 5, 6])
     outputs["end_logits"][:, NAME] = 0
@@ -232,15 +245,15 @@ def _renamed(paragraphs):
     ]
 
 
-def test_no_answer_at_all_is_what_knowing_nothing_gives(work):
-    baseline = work(evaluate=PARAGRAPHS[:3]).baseline()
+def test_no_answer_at_all_is_what_knowing_nothing_gives(task):
+    baseline = task(evaluate=PARAGRAPHS[:3]).baseline
     figures = [baseline[name] for name in ("exact", "f1", "best_exact", "best_f1")]
     assert figures == pytest.approx([100 / 3] * 4)
     assert (baseline["HasAns_f1"], baseline["NoAns_f1"]) == (0.0, 100.0)
 
 
-def test_a_predict_file_with_answers_is_evaluated_on(work, tmp_path):
-    made = work(predict=PARAGRAPHS)
+def test_a_predict_file_with_answers_is_evaluated_on(task, tmp_path):
+    made = task(predict=PARAGRAPHS)
     assert made.predict_features is None
     outputs = outputs_of([5, 6, 7, 9])
     assert made.evaluate(outputs)["best_f1"] == 100.0
@@ -250,46 +263,44 @@ def test_a_predict_file_with_answers_is_evaluated_on(work, tmp_path):
     assert (tmp_path / "eval.tf_record").exists()
 
 
-def test_an_eval_file_that_is_the_predict_file_is_looked_at_once(tokenizer, tmp_path):
+def test_an_eval_file_that_is_the_predict_file_is_looked_at_once(task, tmp_path):
     path = write_squad(tmp_path / "dev.json", PARAGRAPHS)
-    settings = AnswerSettings(version_2_with_negative=True)
-    made = QuestionAnswering(tokenizer, WindowSettings(12, 4, 3), settings, eval_file=path, predict_file=path)
-    made.prepare(str(tmp_path))
+    made = task(evaluate=path, predict=path)
     assert made.predict_features is None
     made.write_evaluation(RunDir(str(tmp_path), "run_squad"), outputs_of([0] * 4))
     assert (tmp_path / "predictions.json").exists()
 
 
-def test_a_predict_file_with_some_answers_is_not_judged(work, tmp_path, messages):
-    made = work(predict=[PARAGRAPHS[0], *without_answers(PARAGRAPHS[1:])])
+def test_a_predict_file_with_some_answers_is_not_judged(task, tmp_path, messages):
+    made = task(predict=[PARAGRAPHS[0], *without_answers(PARAGRAPHS[1:])])
     assert made.eval_features is None
     assert len(made.predict_features["input_ids"]) == 4
     assert made.metric_names == ()
     assert messages[0].endswith('is not evaluated: 3 of 4 questions have no answers, the first is "q1"')
     made.write_predictions(RunDir(str(tmp_path), "run_squad"), outputs_of([0] * 4))
     assert [message for message in messages if "is not evaluated" in message] == messages[:1]
-    work(predict=PARAGRAPHS, version_2_with_negative=False)
+    task(predict=PARAGRAPHS, version_2_with_negative=False)
     told = [message for message in messages if "is not evaluated" in message]
     assert told[1].endswith('have no answers, the first is "q2"; for SQuAD 2.0 give --version_2_with_negative')
 
 
-def test_an_eval_file_needs_answers(work):
+def test_an_eval_file_needs_answers(task):
     with pytest.raises(
         ValueError, match='eval_file.json question "q0" has no answers to compare with; give a file of quest'
     ):
-        work(evaluate=without_answers(PARAGRAPHS))
+        task(evaluate=without_answers(PARAGRAPHS))
     with pytest.raises(ValueError, match='question "q2" has no answers .* or --version_2_with_negative for SQuAD 2.0'):
-        work(evaluate=PARAGRAPHS, version_2_with_negative=False)
+        task(evaluate=PARAGRAPHS, version_2_with_negative=False)
 
 
-def test_texts_without_words_cannot_be_looked_at(work):
+def test_texts_without_words_cannot_be_looked_at(task):
     with pytest.raises(ValueError, match="predict_file.json: no context contains a word; give a file with texts"):
-        work(predict=[{**PARAGRAPHS[0], "context": " "}])
+        task(predict=[{**PARAGRAPHS[0], "context": " "}])
 
 
-def test_training_has_what_the_release_s_records_have_and_counts_questions(work):
+def test_training_has_what_the_release_s_records_have_and_counts_questions(task):
     long = {**PARAGRAPHS[0], "context": "ada lives rome" + " ." * 20}
-    made = work(train=[long, *PARAGRAPHS[1:]], evaluate=PARAGRAPHS)
+    made = task(train=[long, *PARAGRAPHS[1:]], evaluate=PARAGRAPHS)
     assert made.num_train_examples == 4
     assert sorted(made.train_features) == [
         "end_positions",
@@ -305,31 +316,16 @@ def test_training_has_what_the_release_s_records_have_and_counts_questions(work)
     assert windows == 8
 
 
-def test_features_are_read_back_where_nothing_differs(work, tokenizer, tmp_path, messages):
-    made = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
-    facts = made.facts()
+def test_facts_follow_the_files_of_training_and_evaluation(task):
+    facts = task(evaluate=PARAGRAPHS, train=PARAGRAPHS).facts
+    changed = task(evaluate=PARAGRAPHS[:3], train=PARAGRAPHS).facts
     assert sorted(facts) == ["eval_file_sha256", "train_file_sha256"]
-    again = work(evaluate=PARAGRAPHS, train=PARAGRAPHS)
-    assert sum("made earlier from the same data" in message for message in messages) == 2
-    for features, others in ((made.train_features, again.train_features), (made.eval_features, again.eval_features)):
-        assert features.keys() == others.keys()
-        for name, values in features.items():
-            np.testing.assert_array_equal(values, others[name], err_msg=name)
-            assert values.dtype == others[name].dtype
-    for windows in (WindowSettings(11, 4, 3), WindowSettings(12, 3, 3), WindowSettings(12, 4, 2)):
-        path = str(tmp_path / "train_file.json")
-        other = QuestionAnswering(tokenizer, windows, AnswerSettings(version_2_with_negative=True), train_file=path)
-        other.prepare(str(tmp_path))
-        assert other.train_features["input_ids"].shape[1] == windows.max_seq_length
-    assert sum("made earlier from the same data" in message for message in messages) == 2
-    changed = work(evaluate=PARAGRAPHS[:3], train=PARAGRAPHS)
-    assert sum("made earlier from the same data" in message for message in messages) == 2
-    assert changed.facts()["eval_file_sha256"] != facts["eval_file_sha256"]
-    assert changed.facts()["train_file_sha256"] == facts["train_file_sha256"]
+    assert changed["eval_file_sha256"] != facts["eval_file_sha256"]
+    assert changed["train_file_sha256"] == facts["train_file_sha256"]
 
 
-def test_logits_that_are_not_finite_stop_the_run(work):
-    made = work(evaluate=PARAGRAPHS)
+def test_logits_that_are_not_finite_stop_the_run(task):
+    made = task(evaluate=PARAGRAPHS)
     with pytest.raises(
         ValueError, match='1 of the 24 logits of question "q2" are not finite: the weights of the model'
     ):

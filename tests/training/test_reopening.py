@@ -5,11 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
-from made_up_task import MadeUp, run, write_start
 
 from bert_keras.export.run_folder import read_run
 from bert_keras.modeling import save_checkpoint
-from bert_keras.training.finetuning.model_dir import is_model_of, note_model
+from bert_keras.training.finetuning.model_dir import note_model
 from bert_keras.training.run_dir import RunDir
 
 
@@ -67,11 +66,3 @@ def test_a_run_without_a_report(tmp_path, name):
 
 def test_figures_of_another_step_are_left_out(tmp_path):
     assert read_run(write_run(tmp_path / "news", 0.5), 9)["evaluation"] is None
-
-
-@pytest.mark.parametrize("num_seeds", [1, 2])
-def test_a_run_notes_which_model_is_its_own(tmp_path, num_seeds):
-    start = write_start(tmp_path / "tiny")
-    run(MadeUp(), tmp_path / "run", init_checkpoint=start, num_train_epochs=1, num_seeds=num_seeds)
-    assert is_model_of(str(tmp_path / "run"), str(tmp_path / "run" / "model"))
-    assert not is_model_of(str(tmp_path / "run"), str(start))

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from bert_keras.training.finetuning.selection import Selection
+from bert_keras.training.finetuning.sweep import Selection
 from bert_keras.training.metrics_log import MetricsFile
 from bert_keras.training.run_dir import RunDir
 

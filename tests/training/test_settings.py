@@ -7,7 +7,7 @@ import pytest
 from absl import flags
 
 from bert_keras.cli.flags import parse
-from bert_keras.training.finetuning.flags import define_fine_tuning_flags
+from bert_keras.training.finetuning.settings import define_fine_tuning_flags
 from bert_keras.training.settings import settings_of, take_run_config, take_settings_of_run
 
 

@@ -1,4 +1,4 @@
-"""Two and four devices, here parts of one processor, give the results of one: see `several_devices.py`."""
+"""Several devices, here parts of one processor, give the results of one, also in float16 and compiled by XLA."""
 
 import os
 import pathlib
@@ -10,18 +10,45 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-# A graph four times as large, which takes long to build.
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_several_devices_train_evaluate_and_answer_as_one(count):
+@pytest.mark.parametrize(
+    ("script", "arguments", "last_lines"),
+    [
+        (
+            "several_devices.py",
+            ["2", "train"],
+            # 25 weights, two slots of each, and the step.
+            ["as one in 76 of 76 values of the state, and without a gradient nothing moves"],
+        ),
+        pytest.param(
+            "several_devices.py",
+            ["4", "pack", "train", "copy"],  # a graph four times as large, which takes long to build
+            [
+                "packed as one",
+                "as one in 76 of 76 values of the state, and without a gradient nothing moves",
+                "masks of their own, and one of them with a loss that is not finite is seen",
+            ],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "scaled_devices.py",
+            ["overflow"],  # builds the network in two precisions
+            ["what overflows on one device is left out on both"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "scaled_devices.py",
+            ["compile"],  # compiles the network for each device, and builds it again uncompiled
+            ["compiled on two devices as on one without a compiler"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["two", "four", "float16", "compiled"],
+)
+def test_several_devices_compute_as_one(script, arguments, last_lines):
     # A new process, because devices must be configured before TensorFlow starts.
-    command = [sys.executable, str(ROOT / "tests" / "support" / "several_devices.py"), str(count)]
+    command = [sys.executable, str(ROOT / "tests" / "support" / script), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "not packing values" not in done.stderr  # otherwise TensorFlow would exchange each gradient separately
-    assert done.stdout.splitlines()[-3:] == [
-        "packed as one",
-        # 25 weights, two slots of each, and the step.
-        "as one in 76 of 76 values of the state, and without a gradient nothing moves",
-        "masks of their own, and one of them with a loss that is not finite is seen",
-    ]
+    assert done.stdout.splitlines()[-len(last_lines) :] == last_lines

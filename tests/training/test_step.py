@@ -1,6 +1,7 @@
 """The training step equals the original BERT's, and avoids the silent errors of Keras."""
 
 import dataclasses
+import functools
 import gc
 import itertools
 import weakref
@@ -26,8 +27,8 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.training.loss_scale import LossScale
-from bert_keras.training.step import Evaluator, Trainer, dropout_seed
+from bert_keras.training.evaluation_pass import Evaluator
+from bert_keras.training.step import LossScale, Trainer, dropout_seed
 from bert_keras.training.updates import choose_updates
 
 
@@ -56,7 +57,12 @@ def assert_equal(first, second, tolerance=0.0):
 
 
 @pytest.mark.parametrize(
-    ("name", "is_compiled"), [("pretraining_a", False), ("pretraining_a", True), ("pretraining_b", False)]
+    ("name", "is_compiled"),
+    [
+        ("pretraining_a", False),
+        pytest.param("pretraining_a", True, marks=pytest.mark.slow),  # XLA compiles every update
+        ("pretraining_b", False),
+    ],
 )
 def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeypatch):
     if is_compiled:
@@ -113,21 +119,6 @@ def test_many_steps_in_one_call_are_the_same_as_one_by_one(tiny_config, make_exa
     assert int(together.global_step.numpy()) == 6
 
 
-def test_micro_batches_change_nothing_without_dropout(tiny_config, make_examples):
-    config = dataclasses.replace(tiny_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    dataset = tf.data.Dataset.from_tensor_slices(features_of(make_examples(32))).batch(8, drop_remainder=True)
-    states, losses = [], []
-    for num_micro_batches in (1, 4):
-        trainer = make_trainer(config, num_micro_batches)
-        losses.append(float(trainer.train(iter(dataset), tf.constant(4))["loss"]))
-        states.append(state_of(trainer))
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-    # Adam divides by the root of v, which amplifies the rounding of tiny gradients; the slots do not have this problem.
-    assert_equal(states[0], states[1], tolerance=1e-4)
-    slots = [{name: value for name, value in state.items() if name.endswith("adam_m")} for state in states]
-    assert_equal(*slots, tolerance=1e-6)
-
-
 def test_dropout_is_a_function_of_seed_step_and_micro_batch(tiny_config, make_examples):
     row = make_examples(1)
     same_rows = features_of({name: np.repeat(value, 8, axis=0) for name, value in row.items()})
@@ -139,7 +130,6 @@ def test_dropout_is_a_function_of_seed_step_and_micro_batch(tiny_config, make_ex
         return [float(trainer.train(iterator, tf.constant(1))["loss"]) for _ in range(2)]
 
     first, second = losses()
-    assert [first, second] == losses()
     # At this rate the weights do not change, so any difference comes from the masks.
     assert first != second
     assert losses(seed=8)[0] != first
@@ -213,12 +203,8 @@ def squad_batches(make_examples):
 
 @pytest.mark.parametrize(
     ("arguments", "policy"),
-    [
-        ({}, "float32"),
-        ({"num_micro_batches": 4}, "float32"),
-        ({"is_compiled": True}, "float32"),
-        ({"num_micro_batches": 2, "loss_scale": 2.0**15}, "mixed_float16"),
-    ],
+    [({"is_compiled": True}, "float32"), ({"num_micro_batches": 2, "loss_scale": 2.0**15}, "mixed_float16")],
+    ids=["compiled", "micro-batches in float16"],
 )
 def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, squad_batches, arguments, policy):
     if "loss_scale" in arguments:
@@ -234,19 +220,9 @@ def test_a_weight_that_the_loss_does_not_depend_on_keeps_its_bits(tiny_config, s
     assert {"bert/pooler/dense/kernel/adam_m", "bert/pooler/dense/bias/adam_v"} <= after.keys()
 
 
-def test_a_weight_without_a_gradient_does_not_change_how_the_others_are_trained(tiny_config, squad_batches):
-    every = make_squad_trainer(tiny_config)
-    others = make_squad_trainer(tiny_config, is_trained=lambda name: not name.startswith("bert/pooler/"))
-    norms = [float(trainer.train(iter(squad_batches), tf.constant(4))["gradient_norm"]) for trainer in (every, others)]
-    assert norms[0] == norms[1]
-    expected, state = state_of(others), state_of(every)
-    assert_equal(expected, {name: state[name] for name in expected})
-
-
-@pytest.mark.parametrize("has_sentence_task", [True, False])
-def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_examples, has_sentence_task):
+def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_examples):
     keras.utils.set_random_seed(3)
-    task = PretrainingTask(PretrainingModel(tiny_config), has_sentence_task)
+    task = PretrainingTask(PretrainingModel(tiny_config), has_sentence_task=False)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
     trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches=2)
     before = state_of(trainer)
@@ -257,9 +233,7 @@ def test_without_a_sentence_task_its_weights_keep_their_bits(tiny_config, make_e
     assert float(totals["numerators"]["next_sentence_loss"]) == 0
     after = state_of(trainer)
     same = {name for name in trainer.state if after[name].tobytes() == before[name].tobytes() and "/adam_" not in name}
-    scopes = ("bert/pooler/dense/kernel", "cls/seq_relationship/output_weights")
-    # A task still decays its weights if only the labels of a batch are missing.
-    assert {name for name in scopes if name in same} == (set() if has_sentence_task else set(scopes))
+    assert {"bert/pooler/dense/kernel", "cls/seq_relationship/output_weights"} <= same
     assert "bert/embeddings/word_embeddings" not in same
 
 
@@ -318,31 +292,24 @@ def test_whether_xla_can_compile_an_update_is_tried_in_a_graph(monkeypatch):
     assert updates["large"].function_spec  # a `tf.function`
 
 
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_a_trainer_and_its_slots_are_freed_without_a_search_for_garbage(tiny_config, squad_batches, is_compiled):
+# XLA compiles the network twice.
+@pytest.mark.parametrize("is_compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_trainer_and_its_memory_are_freed(tiny_config, squad_batches, is_compiled):
     def references():
         trainer = make_squad_trainer(tiny_config, is_compiled=is_compiled)
         trainer.train(iter(squad_batches), tf.constant(2))
         evaluator = Evaluator(trainer.task, trainer.strategy, is_compiled)
         evaluator.evaluate(squad_batches.take(1))
         slots = [variable for name, variable in trainer.state.items() if "/adam_" in name]
-        return [weakref.ref(value) for value in (trainer, evaluator, trainer.global_step, *slots)]
+        objects = [weakref.ref(value) for value in (trainer, evaluator, trainer.global_step, *slots)]
+        return objects, [weakref.ref(variable.handle) for variable in trainer.state.values()]
 
     gc.disable()
     try:
-        assert all(reference() is None for reference in references())
+        objects, memory = references()
+        assert all(reference() is None for reference in objects)  # without a search for garbage
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_the_memory_of_weights_and_slots_is_given_back(tiny_config, squad_batches, is_compiled):
-    def references():
-        trainer = make_squad_trainer(tiny_config, is_compiled=is_compiled)
-        trainer.train(iter(squad_batches), tf.constant(2))
-        return [weakref.ref(variable.handle) for variable in trainer.state.values()]
-
-    memory = references()
     gc.collect()
     assert all(reference() is None for reference in memory)
 
@@ -354,7 +321,8 @@ def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
         Evaluator(task, tf.distribute.get_strategy()).evaluate(empty)
 
 
-def train_classifier(config, num_micro_batches=1, class_weights=None, rate_factor=None, is_trained=None, num_steps=2):
+@functools.cache
+def train_classifier(config, num_micro_batches=1, class_weights=None, rate_factor=None, is_trained=None, num_steps=1):
     """Returns the weights of a classifier before training, its state afterwards, and the metrics of the steps."""
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     keras.utils.set_random_seed(3)
@@ -388,12 +356,12 @@ def test_frozen_weights_keep_their_bits_and_have_no_slots(tiny_config):
     # The checkpoint holds all weights, so it works without the initial checkpoint.
     trained = [name for name in before if name not in frozen]
     assert state.keys() == {"global_step", *before, *(f"{n}/adam_{slot}" for n in trained for slot in "mv")}
-    assert state["global_step"] == 2
+    assert state["global_step"] == 1
 
 
 def test_what_is_frozen_does_not_count_for_the_norm_that_is_clipped_to(tiny_config):
-    _, whole, all_totals = train_classifier(tiny_config, num_steps=1)
-    _, part, totals = train_classifier(tiny_config, is_trained=is_above_the_first_layer, num_steps=1)
+    _, whole, all_totals = train_classifier(tiny_config)
+    _, part, totals = train_classifier(tiny_config, is_trained=is_above_the_first_layer)
     norms = float(all_totals["gradient_norm"]), float(totals["gradient_norm"])
     slots = [name for name in part if name.endswith("/adam_m")]
     squares = sum(np.square(whole[name] / 0.1 * max(norms[0], 1.0)).sum() for name in slots)
@@ -406,9 +374,9 @@ def test_what_is_frozen_does_not_count_for_the_norm_that_is_clipped_to(tiny_conf
 
 
 def test_each_weight_has_the_rate_that_its_factor_gives(tiny_config):
-    before, plain, _ = train_classifier(tiny_config, num_steps=1)
+    before, plain, _ = train_classifier(tiny_config)
     factors = {name: 0.5 ** (number % 3) for number, name in enumerate(before)}
-    _, scaled, _ = train_classifier(tiny_config, rate_factor=factors.get, num_steps=1)
+    _, scaled, _ = train_classifier(tiny_config, rate_factor=factors.get)
     for name, value in before.items():
         moved, expected = scaled[name] - value, factors[name] * (plain[name] - value)
         np.testing.assert_allclose(moved, expected, rtol=0, atol=2e-7, err_msg=name)
@@ -417,15 +385,14 @@ def test_each_weight_has_the_rate_that_its_factor_gives(tiny_config):
 
 
 def test_micro_batches_change_nothing_where_classes_weigh_differently(tiny_config):
-    weights = [0.2, 5.0, 1.0]
-    _, whole, totals = train_classifier(tiny_config, class_weights=weights)
-    _, parts, part_totals = train_classifier(tiny_config, num_micro_batches=4, class_weights=weights)
+    weights = (0.2, 5.0, 1.0)
+    _, whole, totals = train_classifier(tiny_config, class_weights=weights, num_steps=2)
+    _, parts, part_totals = train_classifier(tiny_config, num_micro_batches=4, class_weights=weights, num_steps=2)
     assert float(totals["loss"]) == pytest.approx(float(part_totals["loss"]), rel=1e-6)
     for kind in ("numerators", "denominators"):
         first, second = ({name: float(value) for name, value in t[kind].items()} for t in (totals, part_totals))
         assert first == pytest.approx(second, rel=1e-6)
+    # Adam divides by the root of v, which amplifies the rounding of tiny gradients; the slots do not have this problem.
+    assert_equal(whole, parts, tolerance=1e-4)
     slots = [{name: value for name, value in state.items() if name.endswith("adam_m")} for state in (whole, parts)]
     assert_equal(*slots, tolerance=1e-6)
-    # The weights matter: without them the loss differs.
-    _, _, plain_totals = train_classifier(tiny_config)
-    assert abs(float(plain_totals["loss"]) - float(totals["loss"])) > 1e-3

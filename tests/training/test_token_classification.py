@@ -1,6 +1,7 @@
 """Token classification runs: data, network, metrics and files, without training."""
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -31,37 +32,43 @@ DEV = "he B-PER\nwas O\nlondon B-LOC\nof I-LOC\nfrance I-LOC\n\nparis B-LOC\nwal
 TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 
 
-@pytest.fixture
-def tokenizer(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("".join(f"{token}\n" for token in TOKENS))
-    return FullTokenizer(path)
+SETTINGS = {
+    "data_dir": None,
+    "max_seq_length": 12,
+    "document_context": False,
+    "tagger": "linear",
+    "word_column": None,
+    "tag_column": None,
+}
 
 
 @pytest.fixture
-def make(tokenizer, tmp_path):
-    """Return a function of the texts of its files and other arguments that makes the work of a run."""
+def make(tmp_path):
+    """Return a function of the texts of its files and of settings that makes a task."""
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    files = types.SimpleNamespace(tokenizer=FullTokenizer(tmp_path / "vocab.txt"))
 
-    def make(train=TRAIN, dev=None, test=None, ending="txt", **arguments):
-        paths = {}
-        for name, text in (("train_file", train), ("eval_file", dev), ("predict_file", test)):
+    def make(train=TRAIN, dev=None, test=None, ending="txt", stored=None, **changes):
+        settings = SETTINGS | changes
+        for name, text in (("train", train), ("eval", dev), ("predict", test)):
+            path = tmp_path / f"{name}_file.{ending}"
+            settings |= {f"{name}_file": str(path), f"do_{name}": text is not None}
             if text is not None:
-                paths[name] = str(tmp_path / f"{name}.{ending}")
-                (tmp_path / f"{name}.{ending}").write_text(text)
-        return TokenClassification(tokenizer, **{"max_seq_length": 12, **paths, **arguments})
+                path.write_text(text)
+        return TokenClassification(settings, files, stored)
 
     return make
 
 
 def test_columns_are_those_that_are_named_in_all_files(make):
     germeval = "# a source of this text\n1\tparis\tB-LOC\tO\n2\tis\tO\tB-PER\n"
-    work = make(germeval, germeval, germeval)
-    assert work.tags == ["O", "B-PER", "I-PER"]
-    work = make(germeval, germeval, germeval, tag_column=2)
-    assert work.tags == ["O", "B-LOC", "I-LOC"]
-    assert work.predict_features["input_ids"].tolist() == work.train_features["input_ids"].tolist()
-    work = make(germeval, word_column=3, tag_column=2)
-    assert work.num_train_examples == 1
+    task = make(germeval, germeval, germeval)
+    assert task.tags == ["O", "B-PER", "I-PER"]
+    task = make(germeval, germeval, germeval, tag_column=2)
+    assert task.tags == ["O", "B-LOC", "I-LOC"]
+    assert task.predict_features["input_ids"].tolist() == task.train_features["input_ids"].tolist()
+    task = make(germeval, word_column=3, tag_column=2)
+    assert task.num_train_examples == 1
     assert make('{"words": ["paris"], "tags": ["B-LOC"]}\n', ending="jsonl", tag_column=2).tags == [
         "O",
         "B-LOC",
@@ -83,9 +90,9 @@ PREDICTED = [["B-PER", "O", "B-LOC", "I-LOC", "O"], ["B-LOC", "B-PER"]]
 
 
 def test_it_learns_the_tags_of_the_training_file(make, messages):
-    work = make(dev=DEV, tagger="bilstm", document_context=True)
-    assert work.tags == TAGS
-    assert work.describe() == {
+    task = make(dev=DEV, tagger="bilstm", document_context=True)
+    assert task.tags == TAGS
+    assert task.describe() == {
         "task": "token_classification",
         "labels": TAGS,
         "tag_scheme": "BIO",
@@ -94,49 +101,47 @@ def test_it_learns_the_tags_of_the_training_file(make, messages):
         "tagger": "bilstm",
     }
     assert messages[-1] == "tags: O, B-LOC, B-PER, I-LOC, I-PER"
-    assert work.train_features["label_ids"][:, 1:5].tolist() == [[1, 0, 0, 0], [2, 0, 0, -1]]
+    assert task.train_features["label_ids"][:, 1:5].tolist() == [[1, 0, 0, 0], [2, 0, 0, -1]]
 
 
 def test_steps_are_counted_from_windows(make):
     assert make().num_train_examples == 2
-    work = make(max_seq_length=5)
-    assert work.num_train_examples == len(work.train_features["input_ids"]) == 3
+    task = make(max_seq_length=5)
+    assert task.num_train_examples == len(task.train_features["input_ids"]) == 3
 
 
 def test_figures_are_those_of_entities(make):
-    work = make(dev=DEV)
-    assert work.evaluate(answers(work.eval_features, DEV_TAGS)) == dict.fromkeys(work.metric_names, 1.0)
-    metrics = work.evaluate(answers(work.eval_features, PREDICTED))
+    task = make(dev=DEV)
+    assert task.evaluate(answers(task.eval_features, DEV_TAGS)) == dict.fromkeys(task.metric_names, 1.0)
+    metrics = task.evaluate(answers(task.eval_features, PREDICTED))
     # he and paris are correct; london of france is cut short, walks has no tag.
     assert metrics == pytest.approx({"precision": 2 / 4, "recall": 2 / 3, "f1": 4 / 7, "accuracy": 5 / 7})
     assert metrics["f1"] == pytest.approx(f1_score(DEV_TAGS, PREDICTED, mode="strict", scheme=IOB2))
-    assert work.baseline() == pytest.approx({"precision": 0, "recall": 0, "f1": 0, "accuracy": 2 / 7})
+    assert task.baseline == pytest.approx({"precision": 0, "recall": 0, "f1": 0, "accuracy": 2 / 7})
 
 
 def test_facts_follow_what_is_learnt_and_nothing_else(make):
-    facts = make(dev=DEV).facts()
-    assert make(dev="\ufeff" + DEV.replace(" ", "\t\t").replace("\t\t", " NN ").replace("\n", "\r\n")).facts() == facts
-    assert make(train=TRAIN.replace("she", "he"), dev=DEV).facts()["train_file_sha256"] != facts["train_file_sha256"]
-    assert make(dev=DEV.replace("he", "she")).facts()["eval_file_sha256"] != facts["eval_file_sha256"]
+    facts = make(dev=DEV).facts
+    assert make(dev="\ufeff" + DEV.replace(" ", "\t\t").replace("\t\t", " NN ").replace("\n", "\r\n")).facts == facts
+    assert make(train=TRAIN.replace("she", "he"), dev=DEV).facts["train_file_sha256"] != facts["train_file_sha256"]
+    assert make(dev=DEV.replace("he", "she")).facts["eval_file_sha256"] != facts["eval_file_sha256"]
     assert facts["tags"] == TAGS
 
 
 def test_the_linear_tagger_trains_all_and_the_other_leaves_the_encoder(make):
     config = make_config()
     linear, bilstm = make(tagger="linear"), make(tagger="bilstm")
-    assert type(linear.make_task(config).model) is TokenClassifierModel
-    assert type(bilstm.make_task(config).model) is FeatureBasedTagger
-    assert linear.make_task(config).model.head.output_weights.shape[0] == 5
-    assert linear.is_trained("bert/pooler/dense/kernel")
-    assert not bilstm.is_trained("bert/pooler/dense/kernel")
-    assert bilstm.is_trained("tagger/output/kernel")
+    assert type(linear.make_network(config).model) is TokenClassifierModel
+    assert type(bilstm.make_network(config).model) is FeatureBasedTagger
+    assert linear.make_network(config).model.head.output_weights.shape[0] == 5
+    assert (linear.frozen, bilstm.frozen) == ((), ("bert/",))
     assert linear.cannot_pack == ""
     assert bilstm.cannot_pack == "the LSTMs of --tagger=bilstm read across the whole row"
 
 
 def test_the_report_has_the_figures_of_each_type(make, tmp_path):
-    work = make(dev=DEV)
-    work.write_evaluation(RunDir(str(tmp_path), "run_ner"), answers(work.eval_features, PREDICTED))
+    task = make(dev=DEV)
+    task.write_evaluation(RunDir(str(tmp_path), "run_ner"), answers(task.eval_features, PREDICTED))
     rows = [line.split() for line in (tmp_path / "entity_report.txt").read_text().splitlines() if line.split()]
     assert ["LOC", "0.5000", "0.5000", "0.5000", "2", "2"] in rows
     assert ["PER", "0.5000", "1.0000", "0.6667", "1", "2"] in rows
@@ -144,8 +149,8 @@ def test_the_report_has_the_figures_of_each_type(make, tmp_path):
 
 
 def test_predictions_are_a_column_and_are_judged_where_there_are_tags(make, tmp_path, messages):
-    work = make(test=DEV.replace("B-LOC", "B-TOWN"))
-    work.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(work.predict_features, PREDICTED))
+    task = make(test=DEV.replace("B-LOC", "B-TOWN"))
+    task.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(task.predict_features, PREDICTED))
     assert (tmp_path / "predictions.txt").read_text() == (
         "he B-PER B-PER\nwas O O\nlondon B-TOWN B-LOC\nof I-LOC I-LOC\nfrance I-LOC O\n\n"
         "paris B-TOWN B-LOC\nwalks O B-PER\n"
@@ -161,10 +166,10 @@ def test_predictions_are_a_column_and_are_judged_where_there_are_tags(make, tmp_
 def test_predictions_of_json_lines_are_json_lines(make, tmp_path):
     train = {"words": ["paris", "she"], "tags": ["B-LOC", "B-PER"]}
     test = {"id": 1, "words": ["he", "was"]}
-    work = make(train=json.dumps(train), test=json.dumps(test), ending="jsonl")
+    task = make(train=json.dumps(train), test=json.dumps(test), ending="jsonl")
     for left in ("predictions.txt", "predict_results.txt", "predict_entity_report.txt"):
         (tmp_path / left).write_text("of another file")
-    work.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(work.predict_features, [["B-PER", "O"]]))
+    task.write_predictions(RunDir(str(tmp_path), "run_ner"), answers(task.predict_features, [["B-PER", "O"]]))
     probability = round(float(np.exp(5) / (np.exp(5) + 4)), 6)
     [line] = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert json.loads(line) == {
@@ -177,9 +182,9 @@ def test_predictions_of_json_lines_are_json_lines(make, tmp_path):
 
 
 def test_a_model_that_is_there_needs_no_training_file(make):
-    work = make(train=None, dev=DEV, tags=TAGS)
-    assert work.train_features is None
-    assert work.evaluate(answers(work.eval_features, DEV_TAGS))["f1"] == 1.0
+    task = make(train=None, dev=DEV, stored={"labels": TAGS})
+    assert task.train_features is None
+    assert task.evaluate(answers(task.eval_features, DEV_TAGS))["f1"] == 1.0
     with pytest.raises(
         ValueError, match=r"^the set of tags is unknown; train with --do_train, or give a model from run_ner$"
     ):
@@ -203,11 +208,13 @@ def test_data_that_cannot_be_used_is_refused_at_once(make, arguments, message):
         make(**arguments)
 
 
-def test_conll_2003_in_full_circle(shared_dir, tmp_path):
+def test_conll_2003_in_full_circle(shared_dir):
     """With the true tags as answers every metric is 1, for any windows."""
     dev = str(shared_dir("data/conll2003") / "dev.txt")
-    tokenizer = FullTokenizer(shared_dir("data/vocab") / "uncased.txt")
-    work = TokenClassification(tokenizer, 32, train_file=dev, eval_file=dev, document_context=True)
-    outputs = {"logits": np.eye(len(work.tags), dtype=np.float32)[np.maximum(work.eval_features["label_ids"], 0)]}
-    assert work.evaluate(outputs) == dict.fromkeys(work.metric_names, 1.0)
-    assert work.baseline()["accuracy"] == pytest.approx(0.8325, abs=1e-4)
+    files = types.SimpleNamespace(tokenizer=FullTokenizer(shared_dir("data/vocab") / "uncased.txt"))
+    settings = {"max_seq_length": 32, "document_context": True, "train_file": dev, "eval_file": dev}
+    settings |= {"do_train": True, "do_eval": True, "do_predict": False}
+    task = TokenClassification(SETTINGS | settings, files)
+    outputs = {"logits": np.eye(len(task.tags), dtype=np.float32)[np.maximum(task.eval_features["label_ids"], 0)]}
+    assert task.evaluate(outputs) == dict.fromkeys(task.metric_names, 1.0)
+    assert task.baseline["accuracy"] == pytest.approx(0.8325, abs=1e-4)

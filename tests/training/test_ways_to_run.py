@@ -22,8 +22,8 @@ from bert_keras.modeling import (
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.training.evaluation_pass import Inference, length_step
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.loss_scale import LossScale
-from bert_keras.training.run import make_trainer
+from bert_keras.training.loop import make_trainer
+from bert_keras.training.step import LossScale
 
 STRATEGY = tf.distribute.get_strategy()
 
@@ -34,9 +34,10 @@ def start(tmp_path_factory):
     return write_start(tmp_path_factory.mktemp("start") / "tiny", num_layers=2)
 
 
+@pytest.mark.slow  # three runs of sixty steps; tests/training/test_loss_scale.py has shorter ones
 def test_a_run_in_float16_learns_and_goes_on_with_the_scale_it_had(start, tmp_path, monkeypatch, capsys):
     # So large that the first steps overflow, and growing so fast that later ones do.
-    monkeypatch.setattr("bert_keras.training.run.LossScale", functools.partial(LossScale, 2.0**20, 7))
+    monkeypatch.setattr("bert_keras.training.loop.LossScale", functools.partial(LossScale, 2.0**20, 7))
     flags = {"init_checkpoint": start, "precision": "float16", "num_train_epochs": 20}
     flags |= {"eval_steps": 30, "save_checkpoints_steps": 30}
     run(MadeUp(scores=[0.5, 0.6]), tmp_path / "whole", **flags)

@@ -24,13 +24,13 @@ from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_data import digest_of, facts_of, read_classification_data
 from bert_keras.training.finetuning.classification_reports import write_evaluation, write_predictions
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES
-from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.finetuning.task import Task
 
 # By kind; the kinds with one class each use the most frequent class.
 _BASELINES = {"regression": "a constant", "multi_label": "no label"}
 
 
-class Classification(FineTuning):
+class Classification(Task):
     """The task of run_classifier.py. The constructor reads and checks all examples.
 
     Args:
@@ -54,11 +54,12 @@ class Classification(FineTuning):
         self.doc_stride = settings["doc_stride"]
         self.class_weights = self._class_weights(settings["class_weights"])
         self._eval_batch_size = settings["eval_batch_size"]
-        self._mean_batch_loss = None
         self._tokenizer = files.tokenizer
         self._preparation = files.preparation
 
+    @property
     def facts(self):
+        """The labels, and the digests of the examples to train and to evaluate on."""
         evaluation = self.data.dev and {
             "metric": self.metric,
             "examples": len(self.data.dev),
@@ -81,28 +82,29 @@ class Classification(FineTuning):
         self.eval_features = self._features(folder, "eval", self.data.dev)
         self.predict_features = self._features(folder, "predict", self.data.test)
 
-    def make_task(self, config):
+    def make_network(self, config):
         if self.data.kind == "multiple_choice":
             return ClassificationTask(MultipleChoiceModel(config))
         if self.data.kind == "regression":
             return RegressionTask(ClassifierModel(config, 1))
         model = ClassifierModel(config, len(self.data.labels))
-        return (
-            MultiLabelTask(model) if self.data.kind == "multi_label" else ClassificationTask(model, self.class_weights)
-        )
+        if self.data.kind == "multi_label":
+            return MultiLabelTask(model)
+        return ClassificationTask(model, self.class_weights)
 
     def evaluate(self, outputs):
         losses = self._losses(_logits(outputs))
         size = self._eval_batch_size
-        self._mean_batch_loss = np.mean([losses[start : start + size].mean() for start in range(0, len(losses), size)])
-        return {"loss": float(losses.mean()), **self._judge(self.answers(outputs, self.eval_features))}
+        metrics = {"loss": float(losses.mean()), **self._judge(self.answers(outputs, self.eval_features))}
+        # As in the original BERT, "loss" is the mean of the batch means.
+        batch_losses = [losses[start : start + size].mean() for start in range(0, len(losses), size)]
+        self.results = {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
+        self.results["loss"] = np.float32(np.mean(batch_losses))
+        return metrics
 
-    def results(self, metrics):
-        """Adds `loss`, the mean of the batch means, as in the original BERT."""
-        return {**super().results(metrics), "loss": np.float32(self._mean_batch_loss)}
-
+    @property
     def baseline(self):
-        """Returns the metrics of the most frequent class, of no label (multi-label), or of a constant (regression)."""
+        """The metrics of the most frequent class, of no label (multi-label), or of a constant (regression)."""
         size = len(self.data.dev)
         if self.data.kind == "regression":
             return self._judge(np.zeros(size))
@@ -119,14 +121,7 @@ class Classification(FineTuning):
         write_predictions(run_dir, self.data, self.answers(outputs, self.predict_features))
 
     def answers(self, outputs, features):
-        """Returns the answer for each example: the mean over its windows.
-
-        Args:
-            outputs: dict with "logits" [rows, C].
-            features: dict of arrays; "example_index" maps each row to its example.
-
-        Returns:
-            float64 [N, C] probabilities; for regression [N] values.
+        """Returns the mean over the windows of each example: float64 [N, C] probabilities; for regression [N] values.
 
         Raises:
             ValueError: a logit is not finite.
@@ -157,14 +152,14 @@ class Classification(FineTuning):
     def _judge(self, answers):
         examples, labels = self.data.dev, self.data.labels
         if self.data.kind == "regression":
-            figures = regression_metrics([example.label for example in examples], answers)
+            metrics = regression_metrics([example.label for example in examples], answers)
         elif self.data.kind == "multi_label":
             truth = np.array([[label in example.label for label in labels] for example in examples], np.int64)
-            figures = multi_label_metrics(truth, (answers >= 0.5).astype(np.int64))
+            metrics = multi_label_metrics(truth, (answers >= 0.5).astype(np.int64))
         else:
             truth = [labels.index(example.label) for example in examples]
-            figures = classification_metrics(truth, answers.argmax(-1), self.data.metrics)
-        return {name: figures[name] for name in self.data.metrics}
+            metrics = classification_metrics(truth, answers.argmax(-1), self.data.metrics)
+        return {name: metrics[name] for name in self.data.metrics}
 
     def _features(self, folder, split, examples):
         if examples is None:
@@ -172,19 +167,22 @@ class Classification(FineTuning):
         if split == "predict":
             # Ignore labels in a file to predict.
             examples = [dataclasses.replace(example, label=None) for example in examples]
-        data, preparation = self.data, self._preparation
         facts = {
             "examples": digest_of(examples),
-            "kind": data.kind,
-            "labels": list(data.labels),
+            "kind": self.data.kind,
+            "labels": list(self.data.labels),
             "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
-            "do_lower_case": preparation.do_lower_case,
-            "strip_accents": preparation.strip_accents,
+            "do_lower_case": self._preparation.do_lower_case,
+            "strip_accents": self._preparation.strip_accents,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
         }
-        arguments = (examples, data.labels, data.kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
-        return cached_features(paths.join(folder, f"{split}.tf_record"), facts, lambda: make_features(*arguments))
+
+        def build():
+            labels, kind = self.data.labels, self.data.kind
+            return make_features(examples, labels, kind, self._tokenizer, self.max_seq_length, self.doc_stride, split)
+
+        return cached_features(paths.join(folder, f"{split}.tf_record"), facts, build)
 
     def _class_weights(self, text):
         """Returns one weight per class from --class_weights: "balanced", or one number for each label in order."""

@@ -50,13 +50,7 @@ class ClassificationData:
 
 
 def read_classification_data(settings, stored):
-    """Reads and checks all examples of a run.
-
-    Args:
-        settings, stored: see `training.finetuning.classification.Classification`.
-
-    Returns:
-        ClassificationData.
+    """Reads and checks all examples of a run, see `training.finetuning.classification.Classification`.
 
     Raises:
         FileNotFoundError: a file does not exist.
@@ -77,9 +71,7 @@ def read_classification_data(settings, stored):
 
 
 def digest_of(examples):
-    """Returns the SHA-256 of the examples' ids, texts and labels, a str; None for None."""
-    if examples is None:
-        return None
+    """Returns the SHA-256 of the examples' ids, texts and labels."""
     digest = hashlib.sha256()
     for example in examples:
         values = [example.id, example.text_a, example.text_b, example.choices, example.label]
@@ -88,12 +80,7 @@ def digest_of(examples):
 
 
 def facts_of(labels, train):
-    """Returns a dict of JSON values that identifies the training data.
-
-    Args:
-        labels: tuple of str.
-        train: list of Example.
-    """
+    """Returns a dict of JSON values that identifies the training data."""
     return {"labels": list(labels), "training_examples": len(train), "their_sha256": digest_of(train)[:16]}
 
 
@@ -116,14 +103,12 @@ def _read_own_files(settings, stored):
     holds_out = settings["eval_share"] > 0 and not settings["eval_file"]
     if settings["do_eval"] and not settings["eval_file"] and not (holds_out and settings["train_file"]):
         raise ValueError("--do_eval needs --eval_file, or --eval_share of --train_file to hold out")
-    train = dev = test = labels = None
+    train = labels = None
     if settings["do_train"] or (settings["do_eval"] and holds_out):
         train = _read_own(settings, "train_file")
         labels = learn_labels(train, settings["kind"])
-    if settings["do_eval"] and settings["eval_file"]:
-        dev = _read_own(settings, "eval_file")
-    if settings["do_predict"]:
-        test = _read_own(settings, "predict_file")
+    dev = _read_own(settings, "eval_file") if settings["do_eval"] and settings["eval_file"] else None
+    test = _read_own(settings, "predict_file") if settings["do_predict"] else None
     if holds_out and train is not None:
         train, dev = _hold_out(train, settings["eval_share"], settings["train_file"])
     if not settings["do_train"]:
@@ -196,7 +181,7 @@ def _with_labels(settings, labels, stored, train, dev, test):
     check_labels(train or (), labels, kind)
     check_labels(dev or (), labels, kind)
     if train is not None:
-        _tell_labels(train, labels, kind)
+        _log_labels(train, labels, kind)
     return _data(settings, kind, tuple(labels), None, train, dev, test)
 
 
@@ -213,7 +198,7 @@ def _metrics(chosen, kind, labels, names):
     known = _DEFAULT_METRICS[kind]
     if kind == "single_label":
         # "f1" is the F1 of class 1, so it needs exactly two classes.
-        known = ("accuracy", *(("f1",) if len(labels) == 2 else ()), "f1_macro", "matthews")
+        known = ("accuracy", "f1", "f1_macro", "matthews") if len(labels) == 2 else ("accuracy", "f1_macro", "matthews")
     if chosen not in known:
         raise ValueError(f"--metric={chosen} is not one of the metrics of such data: {', '.join(known)}")
     return tuple(dict.fromkeys((chosen, *names)))
@@ -232,7 +217,9 @@ def _hold_out(examples, share, path):
     held_out = set(order[:num_held_out])
     log.info(
         "%s: %s of %s examples, chosen at random, are held out for evaluation",
-        *(paths.name(path), f"{num_held_out:,}", f"{len(examples):,}"),
+        paths.name(path),
+        f"{num_held_out:,}",
+        f"{len(examples):,}",
     )
     train = [example for number, example in enumerate(examples) if number not in held_out]
     return train, [example for number, example in enumerate(examples) if number in held_out]
@@ -251,7 +238,7 @@ def _check_same_training(settings, labels, train):
         )
 
 
-def _tell_labels(train, labels, kind):
+def _log_labels(train, labels, kind):
     """Logs the labels, and warns of probable mistakes."""
     if kind == "regression":
         values = [example.label for example in train]
@@ -271,7 +258,8 @@ def _tell_labels(train, labels, kind):
     if len(labels) > max(_LABELS_SHOWN, len(train) / 2):
         log.warning(
             "%s labels are many for %s examples: check --label_column; numbers need --kind=regression",
-            *(f"{len(labels):,}", f"{len(train):,}"),
+            f"{len(labels):,}",
+            f"{len(train):,}",
         )
 
 

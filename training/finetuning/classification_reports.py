@@ -22,10 +22,7 @@ def write_evaluation(run_dir, data, answers):
     - class_report.txt: not for regression.
     - confusion_matrix.tsv, and confusion_matrix.png if matplotlib is installed: for one label per example.
 
-    Args:
-        run_dir: a `training.run_dir.RunDir`.
-        data: ClassificationData, with `dev`.
-        answers: see `Classification.answers`.
+    `answers` are those of `Classification.answers`.
     """
     truth = [_shown(example.label) for example in data.dev]
     _write_predictions(run_dir, "eval_predictions.tsv", data, data.dev, answers)
@@ -72,11 +69,6 @@ def write_predictions(run_dir, data, answers):
       the label ids (regression: the value), separated by tabs, without a header.
     - predictions.tsv: ids, texts, predictions and probabilities.
     - For a GLUE task: the file for the GLUE site under its official name, also zipped.
-
-    Args:
-        run_dir: a `training.run_dir.RunDir`.
-        data: ClassificationData, with `test`.
-        answers: see `Classification.answers`.
     """
     rows = np.reshape(answers, (len(answers), -1)).astype(np.float32)
     run_dir.write_text("test_results.tsv", "".join("\t".join(map(str, row)) + "\n" for row in rows))

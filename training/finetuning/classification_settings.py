@@ -12,7 +12,12 @@ _OWN_FILES = ("train_file", "eval_file", "predict_file")
 # The flags of each data source. A run has exactly one source.
 _SOURCES = (("task_name",), ("tfds",), _OWN_FILES)
 _COLUMNS = (
-    *("text_column", "text_pair_column", "label_column", "id_column", "label_separator", "choice_columns"),
+    "text_column",
+    "text_pair_column",
+    "label_column",
+    "id_column",
+    "label_separator",
+    "choice_columns",
     "has_header",
 )
 # Flags that a source does not use.
@@ -29,31 +34,23 @@ def complete_settings(settings, given, defaults, stored):
     A data source on the command line replaces that of an earlier run. A trained model determines the kind.
 
     Args:
-        settings: dict of flag values by name, see `define_flags` of run_classifier.py.
+        settings, defaults: dicts of flag values by name.
         given: set of str; names of flags on the command line. Other values may come from an earlier run.
-        defaults: dict of flag values by name.
-        stored: see `training.finetuning.classification.Classification`.
-
-    Returns:
-        dict of flag values by name.
-
-    Raises:
-        ValueError: flags contradict each other.
+        stored: dict, the model's task.json; None if the run trains or the file is missing.
     """
     settings = _of_one_source(settings, given, defaults)
     if stored is not None:
-        settings = _of_model(settings, given, stored)
+        kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
+        if "kind" in given and settings["kind"] != kind:
+            raise ValueError(f"--kind={settings['kind']}, but the model is one of the kind {kind}; leave it out")
+        settings = {**settings, "kind": kind}
     _check_source(settings, given)
     _check_kind(settings)
     return settings
 
 
 def source_of(settings):
-    """Returns the data source: "task_name", "tfds" or "your own files".
-
-    Raises:
-        ValueError: the settings name no source, or more than one.
-    """
+    """Returns the data source: "task_name", "tfds" or "your own files"."""
     named = [name for source in _SOURCES for name in source if settings[name]]
     if not named:
         raise ValueError("no data given; give --task_name and --data_dir, --tfds, or --train_file and the like")
@@ -76,13 +73,6 @@ def _of_one_source(settings, given, defaults):
     # The columns of the earlier data do not apply to the new data.
     forgotten += [name for name in (*_COLUMNS, "eval_share") if name not in given]
     return {**settings, **{name: defaults[name] for name in forgotten}}
-
-
-def _of_model(settings, given, stored):
-    kind = next(kind for kind, task in TASK_NAMES.items() if task == stored["task"])
-    if "kind" in given and settings["kind"] != kind:
-        raise ValueError(f"--kind={settings['kind']}, but the model is one of the kind {kind}; leave it out")
-    return {**settings, "kind": kind}
 
 
 def _check_source(settings, given):

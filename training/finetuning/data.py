@@ -13,11 +13,7 @@ EVALUATION_FILE = "evaluation.json"
 
 
 def warn_of_trained_data(settings):
-    """Warns if the evaluation file is the training file or a copy of it.
-
-    Args:
-        settings: dict of flag values by name.
-    """
+    """Warns if the evaluation file is the training file or a copy of it."""
     train_file, eval_file = settings.get("train_file"), _eval_file(settings)
     if train_file and eval_file and _is_same_data(train_file, eval_file):
         log.warning(
@@ -28,12 +24,7 @@ def warn_of_trained_data(settings):
 
 
 def describe_evaluation_data(settings, features):
-    """Returns the entry "data" of evaluation.json, a dict: source, number of rows and digest.
-
-    Args:
-        settings: dict of flag values by name.
-        features: dict of arrays, `FineTuning.eval_features`.
-    """
+    """Returns the entry "data" of evaluation.json, a dict: source, number of rows and digest of the features."""
     digest = hashlib.sha256()
     for name in sorted(features):
         digest.update(name.encode())
@@ -44,12 +35,7 @@ def describe_evaluation_data(settings, features):
 
 
 def warn_of_replaced_reports(run_dir, data):
-    """Warns if new reports replace reports on other data in a run folder.
-
-    Args:
-        run_dir: a `training.run_dir.RunDir`.
-        data: dict from `describe_evaluation_data`.
-    """
+    """Warns if new reports replace reports on other data; `data` is from `describe_evaluation_data`."""
     try:
         stored = json.loads(paths.read_text(run_dir.file(EVALUATION_FILE)))
         before, metrics = stored["data"], in_words(stored["metrics"])
@@ -59,7 +45,11 @@ def warn_of_replaced_reports(run_dir, data):
         log.warning(
             "the reports in %s are of %s (%s), and are replaced by those of %s; to keep them, evaluate into another "
             "--output_dir, with --init_checkpoint=%s",
-            *(run_dir.path, before["source"], metrics, data["source"], run_dir.path),
+            run_dir.path,
+            before["source"],
+            metrics,
+            data["source"],
+            run_dir.path,
         )
 
 

@@ -24,33 +24,20 @@ _DIGEST_FILE = "model.sha256"
 _WEIGHTS = ".data-00000-of-00001"
 
 
-def write_model(run_dir, work, files, model, step, metrics):
-    """Writes the model to use, and replaces an earlier one.
-
-    Args:
-        run_dir: a `training.run_dir.RunDir`.
-        work: a `training.finetuning.task.FineTuning`.
-        files: the `prediction.loading.model_files.ModelFiles` that training started from.
-        model: the network.
-        step: int; the step of its weights.
-        metrics: dict of float by name from its evaluation; empty without one.
-    """
+def write_model(run_dir, task, files, model, step, metrics):
+    """Writes the model to use, and replaces an earlier one. `metrics` are those of this step's evaluation, or empty."""
     model_dir = run_dir.within(MODEL_DIR)
     model_dir.create()
     model_dir.write_text("bert_config.json", files.config.to_json_string())
     model_dir.write_text("vocab.txt", paths.read_bytes(files.vocab_file))
     model_dir.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
     model_dir.save(step, {name: weight.value for name, weight in weights_by_name(model).items()}, num_kept=1)
-    description = {"program": work.program, **work.describe(), "step": step, "metrics": metrics}
+    description = {"program": task.program, **task.describe(), "step": step, "metrics": metrics}
     model_dir.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
 
 def note_model(run_dir):
-    """Stores the digest of the run's model in the run folder.
-
-    Args:
-        run_dir: a `training.run_dir.RunDir` with a model.
-    """
+    """Stores the digest of the run's model in the run folder."""
     if run_dir.is_writable:
         run_dir.write_text(_DIGEST_FILE, f"{_digest(run_dir.file(MODEL_DIR))}\n")
 
@@ -59,9 +46,6 @@ def is_model_of(run_folder, folder):
     """Returns whether `folder` holds the model that the run in `run_folder` wrote last.
 
     Runs of earlier versions have no digest. The model must then have the step and the metrics of the run's evaluation.
-
-    Args:
-        run_folder, folder: str; folders, local or remote.
     """
     file = paths.join(run_folder, _DIGEST_FILE)
     if paths.is_file(file):
@@ -79,18 +63,9 @@ def _digest(folder):
 
 
 def load_model(model, run_dir, checkpoint):
-    """Loads the weights to use: those of the run's model, else of its newest checkpoint, else of `checkpoint`.
+    """Loads the weights to use, and returns their step; 0 for `checkpoint`.
 
-    Args:
-        model: the network; all of its weights must be found.
-        run_dir: a `training.run_dir.RunDir`.
-        checkpoint: a `modeling.checkpoints.loading.Checkpoint`, or None.
-
-    Returns:
-        int, the step of the weights; 0 for `checkpoint`.
-
-    Raises:
-        ValueError: no weights exist, or they do not fit the network.
+    They are those of the run's model, else of its newest checkpoint, else of `checkpoint`.
     """
     model_dir = run_dir.within(MODEL_DIR)
     path = model_dir.latest_checkpoint() or run_dir.latest_checkpoint()
@@ -107,15 +82,7 @@ def load_model(model, run_dir, checkpoint):
 def load_start(model, checkpoint, new_head, labels=None):
     """Loads the weights that training starts from: the encoder, and the head if the checkpoint has it.
 
-    Args:
-        model: the network.
-        checkpoint: a `modeling.checkpoints.loading.Checkpoint`; None: training starts from random weights.
-        new_head: bool; whether the head starts from random weights even if the checkpoint has it.
-        labels: list of str, the labels of the head; None for a head without labels.
-
-    Raises:
-        ValueError: the checkpoint lacks encoder weights or has unknown ones, or its head has another shape or other
-            labels.
+    Without a checkpoint all weights stay random; with `new_head` those of the head. `labels` are those of the head.
     """
     if checkpoint is None:
         log.warning("no --init_checkpoint: training starts from random numbers, without any pre-training")

@@ -11,32 +11,30 @@ from bert_keras.data_prep.tasks.ner import collect_tags, confidences_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.modeling import TokenClassificationTask, TokenClassifierModel
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.storage import paths
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
 
 log = logging.getLogger("bert_keras")
 
 TAGGERS = ("linear", "bilstm")
+# For each file: the flag that uses it, and its name in --data_dir.
+_FILES = {
+    "train_file": ("do_train", "train.txt"),
+    "eval_file": ("do_eval", "dev.txt"),
+    "predict_file": ("do_predict", "test.txt"),
+}
 
 
-class TokenClassification(FineTuning):
+class TokenClassification(Task):
     """Predicts a tag for each word; evaluated by entities, as conlleval does.
 
     Every run makes its features, because that takes less time than reading them from records.
 
     Args:
-        tokenizer: FullTokenizer.
-        max_seq_length: int; word pieces in a window.
-        train_file, eval_file, predict_file: paths, see `data_prep.tasks.conll.read_conll`; None for unused files.
-        tags: list of str in the order of their ids, from a trained model. None: the tags of the training file.
-        document_context: bool, see `data_prep.tasks.ner.make_features`.
-        tagger: "linear": a layer on top of the encoder, trained with it. "bilstm": the feature-based approach, which
-            freezes the encoder.
-        word_column, tag_column: int, for files with columns; see `data_prep.tasks.conll.read_conll`.
-
-    Raises:
-        FileNotFoundError: a file does not exist.
-        ValueError: a file is not valid or has unknown tags, or both `tags` and `train_file` are missing.
+        settings: dict of flag values by name.
+        files: a `prediction.loading.model_files.ModelFiles`.
+        stored: dict, the task.json of a trained model, whose tags are used; None: the tags of the training file.
     """
 
     program = "run_ner"
@@ -44,72 +42,59 @@ class TokenClassification(FineTuning):
     metric = "f1"
     metric_names = ("precision", "recall", "f1", "accuracy")
 
-    def __init__(
-        self,
-        tokenizer,
-        max_seq_length,
-        train_file=None,
-        eval_file=None,
-        predict_file=None,
-        tags=None,
-        document_context=False,
-        tagger="linear",
-        word_column=None,
-        tag_column=None,
-    ):
+    def __init__(self, settings, files, stored=None):
+        paths_by_flag = find_files(settings)
+        train_file, eval_file, predict_file = (paths_by_flag.get(name) for name in _FILES)
         self.files = {"train_file": train_file, "eval_file": eval_file}
-        self._settings = {"max_seq_length": max_seq_length, "document_context": document_context, "tagger": tagger}
-        if tagger == "bilstm":
+        self._settings = {name: settings[name] for name in ("max_seq_length", "document_context", "tagger")}
+        if settings["tagger"] == "bilstm":
+            self.frozen = ("bert/",)
             self.cannot_pack = "the LSTMs of --tagger=bilstm read across the whole row"
 
         def read(path, needs_tags=True):
-            columns = {} if is_json_lines(path) else {"word_column": word_column, "tag_column": tag_column}
-            return read_conll(path, needs_tags, **columns)
+            # Runs of earlier versions lack these settings.
+            columns = {name: settings.get(name) for name in ("word_column", "tag_column")}
+            return read_conll(path, needs_tags, **({} if is_json_lines(path) else columns))
 
         train = read(train_file) if train_file else None
-        if tags is None and train is None:
+        if stored is None and train is None:
             raise ValueError("the set of tags is unknown; train with --do_train, or give a model from run_ner")
-        self.tags = tags or collect_tags(train)
+        self.tags = stored["labels"] if stored else collect_tags(train)
         self._eval = read(eval_file) if eval_file else None
         self._predict = read(predict_file, needs_tags=False) if predict_file else None
         self._predict_file = predict_file
-        self._digests = {
-            f"{name}_sha256": _digest(sentences)
-            for name, sentences in (("train_file", train), ("eval_file", self._eval))
-            if sentences
-        }
+        self.facts = {"tags": self.tags}
+        for name, sentences in (("train_file", train), ("eval_file", self._eval)):
+            if sentences:
+                self.facts[f"{name}_sha256"] = _digest(sentences)
 
         def features(sentences):
-            return sentences and make_features(sentences, self.tags, tokenizer, max_seq_length, document_context)
+            if sentences is None:
+                return None
+            length, has_context = settings["max_seq_length"], settings["document_context"]
+            return make_features(sentences, self.tags, files.tokenizer, length, has_context)
 
         self.train_features = features(train)
         self.eval_features = features(self._eval)
         # Without tags, because they may differ from those of training.
-        self.predict_features = features(self._predict and [_untagged(sentence) for sentence in self._predict])
+        untagged = self._predict and [dataclasses.replace(sentence, tags=None) for sentence in self._predict]
+        self.predict_features = features(untagged)
         self.num_train_examples = len(self.train_features["input_ids"]) if train else 0
         log.info("tags: %s", ", ".join(self.tags))
-
-    def facts(self):
-        return {"tags": self.tags, **self._digests}
 
     def describe(self):
         return {"task": "token_classification", "labels": self.tags, "tag_scheme": "BIO", **self._settings}
 
-    def prepare(self, folder):
-        pass
-
-    def make_task(self, config):
+    def make_network(self, config):
         model = FeatureBasedTagger if self._settings["tagger"] == "bilstm" else TokenClassifierModel
         return TokenClassificationTask(model(config, len(self.tags)))
-
-    def is_trained(self, name):
-        return self._settings["tagger"] != "bilstm" or not name.startswith("bert/")
 
     def evaluate(self, outputs):
         return entity_metrics(_tags_of(self._eval), self._predicted(self.eval_features, outputs, self._eval))
 
+    @property
     def baseline(self):
-        """Returns the metrics of predicting no entity: every word is O."""
+        """The metrics of predicting no entity: every word is O."""
         return entity_metrics(_tags_of(self._eval), [["O"] * len(sentence.words) for sentence in self._eval])
 
     def write_evaluation(self, run_dir, outputs):
@@ -140,12 +125,20 @@ class TokenClassification(FineTuning):
         return tags_from_logits(features, outputs["logits"], sentences, self.tags)
 
 
+def find_files(settings):
+    """Returns the paths of the files that the actions of the settings need, a dict by flag name."""
+    files = {}
+    for name, (action, usual_name) in _FILES.items():
+        if not settings[action]:
+            continue
+        if settings[name] is None and settings["data_dir"] is None:
+            raise ValueError(f"--{action} needs --{name}, or --data_dir with a {usual_name}")
+        files[name] = settings[name] or paths.join(settings["data_dir"], usual_name)
+    return files
+
+
 def _tags_of(sentences):
     return [sentence.tags for sentence in sentences]
-
-
-def _untagged(sentence):
-    return dataclasses.replace(sentence, tags=None)
 
 
 def _digest(sentences):

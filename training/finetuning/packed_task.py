@@ -15,12 +15,9 @@ _NUM_MEASURED = 100
 
 
 class PackedTask:
-    """Wraps a task so that it takes features from `pack_batches`, in parts of the batch: [parts, R, ...].
+    """Wraps a task of `modeling.tasks`, so that it takes features from `pack_batches`: [parts, R, ...].
 
     Each device and micro-batch gets whole parts, so the number of rows may differ between batches.
-
-    Args:
-        task: a task of `modeling.tasks`.
     """
 
     def __init__(self, task):
@@ -31,11 +28,9 @@ class PackedTask:
         self.metrics = task.metrics
 
     def denominators(self, features):
-        """Returns the divisor of each metric, as the task does."""
         return self._task.denominators(_joined(features))
 
     def numerators(self, features, dropout_seed=None):
-        """Runs the model and returns the weighted sum of each metric, as the task does."""
         return self._task.numerators(_joined(features), dropout_seed=dropout_seed)
 
 
@@ -48,14 +43,10 @@ def packed_training_batches(features, settings, num_devices, start_step=0, is_tr
     """Packs the batches of `training.input.feature_batches.training_batches`, and logs how full the rows are.
 
     Args:
-        features, start_step: see `training_batches`.
         settings: dict of flag values by name.
-        num_devices: int; each device gets its own parts.
-        is_trimmed: bool; whether unpacked batches would be cut to their longest sequence.
-        is_fixed: bool; whether all batches have one shape, with as many rows as the largest batch of the run needs.
-
-    Returns:
-        A `tf.data.Dataset`, see `pack_batches`.
+        num_devices: each device gets its own parts.
+        is_trimmed: whether unpacked batches would be cut to their longest sequence.
+        is_fixed: whether all batches have one shape, with as many rows as the largest batch of the run needs.
     """
     batch_size, seed, mask = settings["train_batch_size"], settings["seed"], features["input_mask"]
     num_parts = num_devices * settings["gradient_accumulation_steps"]
@@ -65,21 +56,15 @@ def packed_training_batches(features, settings, num_devices, start_step=0, is_tr
     # The batches in training order, with one column of the mask, which is enough.
     batches = training_batches({"input_mask": mask[:, :1], "lengths": lengths}, batch_size, seed).take(num_batches)
     of_batches = (batch["lengths"] for batch in batches.as_numpy_iterator())
-    filling = _told(measure_filling(of_batches, row_length, is_trimmed), batch_size, row_length)
+    filling = measure_filling(of_batches, row_length, is_trimmed)
+    _log_filling(filling, batch_size, row_length)
     num_rows = -(-filling.most_rows // num_parts) if is_fixed else None
     shape = PackedShape(num_parts, num_rows, min(batch_size, row_length // int(lengths.min())))
     return pack_batches(training_batches(features, batch_size, seed, start_step), shape)
 
 
 def check_record_packing(settings):
-    """Refuses --pack for records if each new batch shape must be compiled.
-
-    Args:
-        settings: dict of flag values by name.
-
-    Raises:
-        ValueError: the settings combine --pack with a TPU or with --jit.
-    """
+    """Refuses --pack for records if each new batch shape must be compiled."""
     if not settings["pack"]:
         return
     if settings["use_tpu"] or settings["strategy"] == "tpu":
@@ -95,25 +80,21 @@ def check_record_packing(settings):
 
 
 def pack_examples(batches, settings, num_devices):
-    """Packs batches of pre-training examples, and logs how full the rows of the first batches are.
-
-    Args:
-        batches: `tf.data.Dataset` from `training.input.pretraining_batches.training_batches`.
-        settings, num_devices: see `packed_training_batches`.
-
-    Returns:
-        A `tf.data.Dataset`, see `pack_batches`.
-    """
+    """Packs batches of pre-training examples, and logs how full the rows of the first batches are."""
     row_length = batches.element_spec["input_mask"].shape[1]
     lengths = batches.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
-    _told(measure_filling(lengths.as_numpy_iterator(), row_length), settings["train_batch_size"], row_length)
+    filling = measure_filling(lengths.as_numpy_iterator(), row_length)
+    _log_filling(filling, settings["train_batch_size"], row_length)
     return pack_batches(batches, PackedShape(num_devices * settings["gradient_accumulation_steps"]))
 
 
-def _told(filling, batch_size, row_length):
+def _log_filling(filling, batch_size, row_length):
     log.info(
         "packing: %d examples fill %.1f rows of %d tokens, at most %d; padding: %.1f %%, unpacked %.1f %%",
-        *(batch_size, filling.mean_rows, row_length, filling.most_rows),
-        *(100 * filling.padding_share, 100 * filling.unpacked_padding_share),
+        batch_size,
+        filling.mean_rows,
+        row_length,
+        filling.most_rows,
+        100 * filling.padding_share,
+        100 * filling.unpacked_padding_share,
     )
-    return filling

@@ -1,4 +1,4 @@
-"""Executes a fine-tuning run: the code that all tasks share. Each task is a `training.finetuning.task.FineTuning`.
+"""Executes a fine-tuning run: the code that all tasks share. Each task is a `training.finetuning.task.Task`.
 
 The run folder holds the files of every run (`training.run_dir`), the task's reports, the features as record files, and
 the model (`training.finetuning.model_dir`).
@@ -8,15 +8,18 @@ import json
 import logging
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.cli.flags import PRECISIONS
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.modeling import layer_of
 from bert_keras.modeling.layers import dtype_policy
+from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
-from bert_keras.training.evaluation_pass import Inference, length_step
+from bert_keras.training.evaluation_pass import Inference, length_step, write_eval_results
+from bert_keras.training.failures import explain_out_of_memory
 from bert_keras.training.finetuning.data import (
     EVALUATION_FILE,
     describe_evaluation_data,
@@ -25,19 +28,12 @@ from bert_keras.training.finetuning.data import (
 )
 from bert_keras.training.finetuning.model_dir import load_model, load_start, note_model, write_model
 from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
-from bert_keras.training.finetuning.selection import Selection
-from bert_keras.training.finetuning.sweep import list_tries, try_all
+from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import in_words
-from bert_keras.training.run import (
-    FREE_SETTINGS,
-    make_trainer,
-    part_of_batch,
-    told_out_of_memory,
-    train_task,
-    write_eval_results,
-)
+from bert_keras.training.settings import FREE_SETTINGS
 
 log = logging.getLogger("bert_keras")
 
@@ -51,11 +47,11 @@ _FREE_SETTINGS = FREE_SETTINGS | {
 _EARLIER_SETTINGS = {"has_header": "auto"}
 
 
-def fine_tune(work, files, settings, strategy, console):
+def finetune(task, files, settings, strategy, console):
     """Trains, evaluates and predicts according to the settings.
 
     Args:
-        work: a `training.finetuning.task.FineTuning`.
+        task: a `training.finetuning.task.Task`.
         files: a `prediction.loading.model_files.ModelFiles` of the model to train, evaluate or predict with.
         settings: dict of flag values by name.
         strategy: the `tf.distribute.Strategy` from `training.distribution.devices.strategy_of`.
@@ -63,87 +59,84 @@ def fine_tune(work, files, settings, strategy, console):
 
     Returns:
         dict of the metrics of the model to use; None without an evaluation, or if training was stopped.
-
-    Raises:
-        ValueError: settings contradict each other, or the folder holds another run.
     """
-    if settings.get("pack") and work.cannot_pack:
-        raise ValueError(f"--pack puts several examples into a row, but {work.cannot_pack}; leave it out")
+    if settings.get("pack") and task.cannot_pack:
+        raise ValueError(f"--pack puts several examples into a row, but {task.cannot_pack}; leave it out")
     workers = Workers(strategy)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
     tries = list_tries(settings)
-    with open_run_dir(settings["output_dir"], work.program, workers, settings) as run_dir:
+    with open_run_dir(settings["output_dir"], task.program, workers, settings) as run_dir:
         if settings["do_train"]:
             for one in tries:
-                _steps(work, {**settings, **one}, strategy)
-            _claim(run_dir, work, files, settings, tries, workers)
+                _count_steps(task, {**settings, **one}, strategy)
+            _claim(run_dir, task, files, settings, tries, workers)
         else:
             run_dir.create()
         # The chief writes the features, and the others read them.
-        workers.chief_first(lambda: work.prepare(run_dir.path))
-        if work.eval_features is not None:
-            warn_of_trained_data({**settings, **work.files})
-        runner = _Runner(work, files, strategy, workers, console)
+        workers.chief_first(lambda: task.prepare(run_dir.path))
+        if task.eval_features is not None:
+            warn_of_trained_data({**settings, **task.files})
+        session = _Session(task, files, strategy, workers, console)
         if settings["do_train"]:
             if len(tries) == 1:
-                is_whole = runner.train({**settings, **tries[0]}, run_dir).is_whole
+                is_whole = session.train({**settings, **tries[0]}, run_dir).is_whole
             else:
-                is_whole = try_all(tries, settings, run_dir, work, runner.train)
+                is_whole = try_all(tries, settings, run_dir, task, session.train)
             if not is_whole:
                 return None
             note_model(run_dir)
-        return runner.use_model(settings, run_dir)
+        workers.wait()  # until the chief has written the whole model
+        return session.use_model(settings, run_dir)
 
 
-def _steps(work, settings, strategy):
+def _count_steps(task, settings, strategy):
     """Returns the settings with the numbers of steps; checks the batch size."""
     part_of_batch(settings, strategy)
     batch_size, num_epochs = settings["train_batch_size"], settings["num_train_epochs"]
-    num_steps = int(work.num_train_examples / batch_size * num_epochs)
+    num_steps = int(task.num_train_examples / batch_size * num_epochs)
     if num_steps < 1:
         raise ValueError(
-            f"{work.num_train_examples} examples, --train_batch_size={batch_size} and --num_train_epochs={num_epochs} "
+            f"{task.num_train_examples} examples, --train_batch_size={batch_size} and --num_train_epochs={num_epochs} "
             "give no training step; give a smaller batch, more epochs or more examples"
         )
     num_warmup_steps = int(num_steps * settings["warmup_proportion"])
     return {**settings, "num_train_steps": num_steps, "num_warmup_steps": num_warmup_steps}
 
 
-def _claim(run_dir, work, files, settings, tries, workers):
+def _claim(run_dir, task, files, settings, tries, workers):
     """Claims the run folder. With several tries, compares only the settings that they share."""
     facts = {
         "bert_config": files.config.to_dict(),
         "vocab_sha256": vocabulary_digest(files.tokenizer.vocab),
         "text_is_lower_cased": files.preparation.do_lower_case,
         "is_one_of_several_tries": len(tries) > 1,
-        **work.facts(),
+        **task.facts,
     }
     workers.check_same(facts)
-    free = {*_FREE_SETTINGS, *work.free_settings, "num_seeds"}
+    free = {*_FREE_SETTINGS, *task.free_settings, "num_seeds"}
     if len(tries) > 1:
         free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
         # A finished try is not trained again with other values of these.
         free -= {"early_stopping", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
-    run_dir.claim(
-        settings, facts, {name: _EARLIER_SETTINGS[name] for name in _EARLIER_SETTINGS if name in settings}, free
-    )
+    earlier = {name: value for name, value in _EARLIER_SETTINGS.items() if name in settings}
+    run_dir.claim(settings, facts, earlier, free)
 
 
-class _Runner:
+class _Session:
     """The state that the tries of a run share: data, devices and the network in memory."""
 
-    def __init__(self, work, files, strategy, workers, console):
-        self._work = work
+    def __init__(self, task, files, strategy, workers, console):
+        self._task = task
         self._files = files
         self._strategy = strategy
         # A TPU needs static shapes, so its batches keep their full length.
-        self._is_trimmed = work.is_trimmed and not is_tpu(strategy)
+        self._is_trimmed = task.is_trimmed and not is_tpu(strategy)
         self._workers = workers
         self._console = console
-        self._task = None
+        self._network = None
         self._outputs = None
         # Folder and step of the last saved weights, while they are still in memory.
         self._saved = None
@@ -151,48 +144,39 @@ class _Runner:
     def train(self, settings, run_dir):
         """Trains or resumes with one value of each setting, and keeps the best or last weights in `model/`.
 
-        Returns:
-            Selection; `is_whole` tells whether training finished.
+        Returns the Selection; its `is_whole` tells whether training finished.
         """
-        work = self._work
-        settings = _steps(work, settings, self._strategy)
+        task = self._task
+        settings = _count_steps(task, settings, self._strategy)
         keras.utils.set_random_seed(settings["seed"])
         self._build(settings)
         if not run_dir.latest_checkpoint():
-            labels = work.describe().get("labels")
-            load_start(self._task.model, self._files.checkpoint, settings["new_head"], labels)
+            labels = task.describe().get("labels")
+            load_start(self._network.model, self._files.checkpoint, settings["new_head"], labels)
         selection = Selection(
             run_dir,
-            work.metric,
+            task.metric,
             settings["early_stopping"],
             lambda step, metrics: self._save_model(run_dir, step, metrics),
         )
-        evaluate = self._evaluator(settings) if work.eval_features is not None else None
         if selection.is_over:
-            log.info("nothing to train: %d evaluations did not improve %s", settings["early_stopping"], work.metric)
+            log.info("nothing to train: %d evaluations did not improve %s", settings["early_stopping"], task.metric)
             selection.is_whole = True
             return selection
-        trainer = make_trainer(
-            PackedTask(self._task) if settings.get("pack") else self._task,
-            self._strategy,
-            settings,
-            _rate_factor(settings["layer_decay"], self._files.config.num_hidden_layers),
-            lambda name: self._is_trained(name, settings["freeze_layers"]),
-        )
-        step, metrics, is_whole = train_task(
-            trainer,
+        hooks = Hooks(
             run_dir,
             settings,
-            lambda start: self._batches(settings, start),
-            len(work.train_features["input_mask"]),
+            len(task.train_features["input_mask"]),
             self._console,
-            evaluate,
+            self._workers,
+            evaluate=self._evaluator(settings) if task.eval_features is not None else None,
             judge=selection,
-            eval_metric_names=work.metric_names,
-            workers=self._workers,
+            eval_metric_names=task.metric_names,
         )
+        trainer = self._make_trainer(settings)
+        step, _, is_whole = train(trainer, lambda start: self._batches(settings, start), hooks)
         selection.is_whole = is_whole or selection.is_over
-        if selection.is_whole and evaluate is None:
+        if selection.is_whole and hooks.evaluate is None:
             self._save_model(run_dir, step, {})
         if self._saved != (run_dir.path, step):
             self._saved = None
@@ -200,69 +184,85 @@ class _Runner:
         return selection
 
     def use_model(self, settings, run_dir):
-        """Evaluates and predicts with the run's model, and writes the results."""
-        work = self._work
-        self._workers.wait()  # until the chief has written the whole model
+        """Evaluates and predicts with the run's model, and writes the results. Returns the metrics or None."""
+        task = self._task
         step = self._load_model(settings, run_dir)
         metrics = None
-        if work.eval_features is not None:
-            data = describe_evaluation_data({**settings, **work.files}, work.eval_features)
-            warn_of_replaced_reports(run_dir, data)
-            is_known = self._saved is not None and self._outputs is not None
-            metrics = work.evaluate(self._outputs) if is_known else self._evaluator(settings)()
-            baseline = work.baseline()
-            if not is_known:
-                log.info("evaluation of step %d: %s", step, in_words(metrics))
-            log.info("baseline%s: %s", work.baseline_name and f" ({work.baseline_name})", in_words(baseline))
-            write_eval_results(run_dir, step, work.results(metrics))
-            figures = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
-            run_dir.write_text(EVALUATION_FILE, json.dumps(figures, indent=2) + "\n")
-            work.write_evaluation(run_dir, self._outputs)
-        if work.predict_features is not None:
+        if task.eval_features is not None:
+            metrics = self._write_evaluation(settings, run_dir, step)
+        if task.predict_features is not None:
             inference = self._inference(settings, settings["predict_batch_size"])
-            with told_out_of_memory("predict_batch_size"):
-                outputs = inference.outputs(work.predict_features)
-            work.write_predictions(run_dir, outputs)
+            with explain_out_of_memory("predict_batch_size"):
+                outputs = inference.outputs(task.predict_features)
+            task.write_predictions(run_dir, outputs)
         log.info("the run is in %s", run_dir.path)
+        return metrics
+
+    def _write_evaluation(self, settings, run_dir, step):
+        task = self._task
+        data = describe_evaluation_data({**settings, **task.files}, task.eval_features)
+        warn_of_replaced_reports(run_dir, data)
+        is_known = self._saved is not None and self._outputs is not None
+        metrics = task.evaluate(self._outputs) if is_known else self._evaluator(settings)()
+        if not is_known:
+            log.info("evaluation of step %d: %s", step, in_words(metrics))
+        if task.baseline:
+            name = task.baseline_name and f" ({task.baseline_name})"
+            log.info("baseline%s: %s", name, in_words(task.baseline))
+        results = task.results or {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
+        write_eval_results(run_dir, step, results)
+        evaluation = {"step": step, "metrics": metrics, "baseline": task.baseline, "data": data}
+        run_dir.write_text(EVALUATION_FILE, json.dumps(evaluation, indent=2) + "\n")
+        task.write_evaluation(run_dir, self._outputs)
         return metrics
 
     def _build(self, settings):
         with self._strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-            self._task = self._work.make_task(self._files.config)
-        self._task.model.bert.is_recomputed = settings["recompute"]
+            self._network = self._task.make_network(self._files.config)
+        self._network.model.bert.is_recomputed = settings["recompute"]
+
+    def _make_trainer(self, settings):
+        num_layers = self._files.config.num_hidden_layers
+        decay, num_frozen = settings["layer_decay"], settings["freeze_layers"]
+
+        def rate_factor(name):
+            return decay ** (num_layers + 1 - layer_of(name, num_layers))
+
+        def is_trained(name):
+            is_frozen = num_frozen is not None and layer_of(name, num_layers) <= num_frozen
+            return not is_frozen and not name.startswith(self._task.frozen)
+
+        network = PackedTask(self._network) if settings.get("pack") else self._network
+        return make_trainer(network, self._strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
 
     def _batches(self, settings, start_step):
-        features = {name: self._work.train_features[name] for name in self._task.feature_names}
+        features = {name: self._task.train_features[name] for name in self._network.feature_names}
         if settings.get("pack"):
             is_fixed = is_tpu(self._strategy) or settings["jit"]
             num_devices = self._strategy.num_replicas_in_sync
-            return packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
-        return training_batches(
-            *(features, settings["train_batch_size"], settings["seed"], start_step, self._is_trimmed),
-            length_step(features["input_ids"].shape[-1], settings["jit"]),
-        )
+            batches = packed_training_batches(features, settings, num_devices, start_step, self._is_trimmed, is_fixed)
+        else:
+            step = length_step(features["input_ids"].shape[-1], settings["jit"])
+            batch_size, seed = settings["train_batch_size"], settings["seed"]
+            batches = training_batches(features, batch_size, seed, start_step, self._is_trimmed, step)
+        return distribute(self._strategy, batches, is_endless=True)
 
     def _inference(self, settings, batch_size):
-        return Inference(self._task.model, self._strategy, batch_size, self._is_trimmed, settings["jit"])
+        return Inference(self._network.model, self._strategy, batch_size, self._is_trimmed, settings["jit"])
 
     def _evaluator(self, settings):
         flag = "eval_batch_size" if "eval_batch_size" in settings else "predict_batch_size"
         inference = self._inference(settings, settings[flag])
 
         def evaluate(before_batch=lambda: None):
-            with told_out_of_memory(flag):
-                self._outputs = inference.outputs(self._work.eval_features, before_batch)
-            return self._work.evaluate(self._outputs)
+            with explain_out_of_memory(flag):
+                self._outputs = inference.outputs(self._task.eval_features, before_batch)
+            return self._task.evaluate(self._outputs)
 
         return evaluate
 
-    def _is_trained(self, name, num_frozen_layers):
-        if num_frozen_layers is not None and layer_of(name, self._files.config.num_hidden_layers) <= num_frozen_layers:
-            return False
-        return self._work.is_trained(name)
-
     def _save_model(self, run_dir, step, metrics):
-        write_model(run_dir, self._work, self._files, self._task.model, step, metrics)
+        write_model(run_dir, self._task, self._files, self._network.model, step, metrics)
         self._saved = (run_dir.path, step)
 
     def _load_model(self, settings, run_dir):
@@ -270,12 +270,6 @@ class _Runner:
         if self._saved is not None and self._saved[0] == run_dir.path:
             return self._saved[1]
         self._saved = None
-        if self._task is None:
+        if self._network is None:
             self._build(settings)
-        return load_model(self._task.model, run_dir, self._files.checkpoint)
-
-
-def _rate_factor(decay, num_hidden_layers):
-    if decay == 1.0:
-        return None
-    return lambda name: decay ** (num_hidden_layers + 1 - layer_of(name, num_hidden_layers))
+        return load_model(self._network.model, run_dir, self._files.checkpoint)

@@ -1,12 +1,14 @@
 """Question answering as a fine-tuning run: SQuAD 1.1 and 2.0, evaluated with the official scores."""
 
 import dataclasses
+import functools
 import logging
 
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.squad import SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
+    AnswerSettings,
     find_answers,
     nbest_json,
     null_odds_json,
@@ -19,7 +21,7 @@ from bert_keras.modeling import SquadModel, SquadTask
 from bert_keras.storage import paths
 from bert_keras.storage.checks import is_same_file
 from bert_keras.storage.writing import sha256
-from bert_keras.training.finetuning.task import FineTuning
+from bert_keras.training.finetuning.task import Task
 from bert_keras.training.report import in_words
 
 log = logging.getLogger("bert_keras")
@@ -31,13 +33,8 @@ _TRAINING_FEATURES = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class WindowSettings:
-    """Settings that turn questions into rows of features, see `data_prep.tasks.squad.make_features`."""
-
-    max_seq_length: int
-    doc_stride: int
-    max_query_length: int
+# Flags that turn questions into rows of features, see `data_prep.tasks.squad.make_features`.
+WINDOW_FLAGS = ("max_seq_length", "doc_stride", "max_query_length")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +47,7 @@ class _Questions:
     digest: str
 
 
-class QuestionAnswering(FineTuning):
+class QuestionAnswering(Task):
     """Finds answers to questions in texts; in SQuAD 2.0, also decides whether a question has an answer.
 
     Without an `eval_file`, a `predict_file` with answers is the evaluation data.
@@ -60,45 +57,32 @@ class QuestionAnswering(FineTuning):
     use the threshold of the settings, so their metrics do not profit.
 
     Args:
-        tokenizer: FullTokenizer.
-        windows: WindowSettings.
-        answers: AnswerSettings.
-        train_file, eval_file, predict_file: paths of SQuAD's JSON; None for unused files.
-        is_threshold_given: bool; whether to use and store the threshold of `answers` instead of the one found.
-        is_evaluated: bool; whether the run has an evaluation already, which a predict_file with answers must not
-            replace.
-        answer_language: str; rules to compare texts, see `evaluation.squad.normalize_answer`.
-
-    Raises:
-        FileNotFoundError: a file does not exist.
-        ValueError: a file is not valid, see `make_examples`, or the eval_file lacks answers.
+        settings: dict of flag values by name.
+        files: a `prediction.loading.model_files.ModelFiles`.
+        is_threshold_given: whether to use and store the threshold of the settings instead of the one found.
+        is_evaluated: whether the run has an evaluation already, which a predict_file with answers must not replace.
     """
 
     program = "run_squad"
     baseline_name = "empty answers"
     is_trimmed = False  # the scores of all positions compete, including padding
     free_settings = (
-        *("n_best_size", "max_answer_length", "verbose_logging"),
-        *("null_score_diff_threshold", "answer_text", "answer_language"),
+        "n_best_size",
+        "max_answer_length",
+        "verbose_logging",
+        "null_score_diff_threshold",
+        "answer_text",
+        "answer_language",
     )
 
-    def __init__(
-        self,
-        tokenizer,
-        windows,
-        answers,
-        train_file=None,
-        eval_file=None,
-        predict_file=None,
-        is_threshold_given=False,
-        is_evaluated=False,
-        answer_language=None,
-    ):
-        self._tokenizer = tokenizer
-        self._windows = windows
-        self._answers = answers
+    def __init__(self, settings, files, is_threshold_given=False, is_evaluated=False):
+        train_file, eval_file = settings["train_file"] if settings["do_train"] else None, settings["eval_file"]
+        predict_file = settings["predict_file"] if settings["do_predict"] else None
+        self._tokenizer = files.tokenizer
+        self._windows = {name: settings[name] for name in WINDOW_FLAGS}
+        self._answers = AnswerSettings(**{name: settings[name] for name in AnswerSettings.__dataclass_fields__})
         self._is_threshold_given = is_threshold_given
-        self._language = answer_language
+        self._language = settings.get("answer_language")  # missing in runs of earlier versions
         self._is_evaluated = is_evaluated or eval_file is not None
         self._found_threshold = None
         self._judged = None
@@ -111,14 +95,12 @@ class QuestionAnswering(FineTuning):
         self._judges_predictions = not is_same and self._predict is not None and self._is_answered(self._predict)
         if self._judges_predictions and not self._is_evaluated:
             self._eval = self._predict
-        if answer_language is None and self._eval:
+        if self._language is None and self._eval:
             warn_of_words(self._eval.articles, self._eval.path)
         self.num_train_examples = len(self._train.examples) if self._train else 0
-        self.metric = "best_f1" if answers.version_2_with_negative else "f1"
-        self.metric_names = tuple(self.baseline()) if self._eval else ()
-
-    def facts(self):
-        return {
+        self.metric = "best_f1" if self._answers.version_2_with_negative else "f1"
+        self.metric_names = tuple(self.baseline) if self._eval else ()
+        self.facts = {
             f"{name}_sha256": questions.digest
             for name, questions in (("train_file", self._train), ("eval_file", self._eval))
             if questions
@@ -127,7 +109,7 @@ class QuestionAnswering(FineTuning):
     def describe(self):
         return {
             "task": "question_answering",
-            **dataclasses.asdict(self._windows),
+            **self._windows,
             "max_answer_length": self._answers.max_answer_length,
             "n_best_size": self._answers.n_best_size,
             "version_2_with_negative": self._answers.version_2_with_negative,
@@ -143,7 +125,7 @@ class QuestionAnswering(FineTuning):
             name = "predict.tf_record" if self._is_evaluated else "eval.tf_record"
             self.predict_features = self._features(self._predict, paths.join(folder, name))
 
-    def make_task(self, config):
+    def make_network(self, config):
         return SquadTask(SquadModel(config))
 
     def evaluate(self, outputs):
@@ -156,14 +138,13 @@ class QuestionAnswering(FineTuning):
         metrics = self._metrics(self._eval, answers)
         if self._answers.version_2_with_negative:
             self._found_threshold = self._best_threshold(answers, metrics)
+        # Under their official names, with all digits.
+        self.results = metrics
         return metrics
 
-    def results(self, metrics):
-        """Returns the metrics under their official names, with all digits."""
-        return metrics
-
+    @functools.cached_property
     def baseline(self):
-        """Returns the metrics of an empty answer to every question."""
+        """The metrics of an empty answer to every question."""
         ids = [example.question_id for example in self._eval.examples]
         if not self._answers.version_2_with_negative:
             return squad_v1_metrics(self._eval.articles, dict.fromkeys(ids, ""), self._language)
@@ -181,7 +162,9 @@ class QuestionAnswering(FineTuning):
         f1 = self._judge(self._eval, answers, self._found_threshold)["f1"]
         log.info(
             "%s: --null_score_diff_threshold=%.6g gives the best F1, %.4g%s",
-            *(self._eval.path, self._found_threshold, f1),
+            self._eval.path,
+            self._found_threshold,
+            f1,
             "; it is stored with the model" if self._train else "",
         )
 
@@ -226,7 +209,10 @@ class QuestionAnswering(FineTuning):
         if unanswered and len(unanswered) < len(questions.examples):
             log.warning(
                 '%s is not evaluated: %d of %d questions have no answers, the first is "%s"%s',
-                *(questions.path, len(unanswered), len(questions.examples), unanswered[0]),
+                questions.path,
+                len(unanswered),
+                len(questions.examples),
+                unanswered[0],
                 "" if self._answers.version_2_with_negative else "; for SQuAD 2.0 give --version_2_with_negative",
             )
         return not unanswered
@@ -244,12 +230,11 @@ class QuestionAnswering(FineTuning):
             "vocab_sha256": vocabulary_digest(self._tokenizer.vocab),
             "do_lower_case": basic_tokenizer.do_lower_case,
             "strip_accents": basic_tokenizer.strip_accents,
-            **dataclasses.asdict(self._windows),
+            **self._windows,
         }
 
         def build():
-            windows = dataclasses.astuple(self._windows)
-            features = make_features(questions.examples, self._tokenizer, *windows, is_training)
+            features = make_features(questions.examples, self._tokenizer, is_training=is_training, **self._windows)
             return {name: features[name] for name in _TRAINING_FEATURES} if is_training else features
 
         return cached_features(path, facts, build)

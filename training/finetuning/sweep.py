@@ -1,7 +1,7 @@
-"""Hyperparameter search: tries every combination of settings with every seed (paper, appendix A.3).
+"""Chooses the best checkpoint of a run, and the best of several settings and seeds (paper, appendix A.3).
 
-tries.tsv has one row for each try. The combination with the best median over its seeds on the evaluation data wins.
-The model of its best try becomes the model of the run.
+tries.tsv has one row for each try: each combination of settings with each seed. The combination with the best median
+over its seeds on the evaluation data wins. The model of its best try becomes the model of the run.
 """
 
 import dataclasses
@@ -13,12 +13,56 @@ import math
 import statistics
 
 from bert_keras.storage import paths
+from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
 from bert_keras.training.run_dir import MODEL_DIR, TRIES_DIR, TRIES_FILE
 
 log = logging.getLogger("bert_keras")
 
 _TRIED = ("learning_rate", "train_batch_size", "num_train_epochs")
 _RESULT = "result.json"
+
+
+class Selection:
+    """Follows the evaluations of a run. A resumed run reads the earlier ones from metrics.csv.
+
+    Args:
+        metric: the metric to compare, higher is better.
+        patience: training ends after this number of evaluations without improvement; 0: never.
+        keep: function of the step and the metrics of an evaluation, called for each new best one.
+
+    Attributes:
+        is_whole: whether training finished. The caller sets it.
+    """
+
+    def __init__(self, run_dir, metric, patience, keep):
+        self._metric = metric
+        self._patience = patience
+        self._keep = keep
+        self.is_whole = False
+        rows, step = read_metrics(run_dir.file(METRICS_FILE)), run_dir.latest_step()
+        rows = [row for row in rows if row.get("split") == "eval" and row.get(metric)]
+        self._values = [float(row[metric]) for row in rows if int(row["step"]) <= step]
+
+    def __call__(self, step, metrics):
+        """Records an evaluation and returns whether training is over."""
+        value = float(f"{metrics[self._metric]:.8g}")  # as in metrics.csv
+        is_best = not self._values or value > max(self._values)
+        self._values.append(value)
+        if is_best:
+            self._keep(step, metrics)
+        return self.is_over
+
+    @property
+    def best(self):
+        """The best value so far, a float; None before the first evaluation."""
+        return max(self._values, default=None)
+
+    @property
+    def is_over(self):
+        """True if patience has run out."""
+        if not self._patience or not self._values:
+            return False
+        return len(self._values) - 1 - self._values.index(max(self._values)) >= self._patience
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +75,7 @@ class _Result:
 
 
 def list_tries(settings):
-    """Returns the tries, a list of dicts with one value for each setting that may have several, and a seed.
-
-    Args:
-        settings: dict of flag values by name; `learning_rate`, `train_batch_size` and `num_train_epochs` are tuples.
-    """
+    """Returns a list of dicts with one value for each setting that may have several, and a seed."""
     combinations = itertools.product(*(settings[name] for name in _TRIED))
     seeds = range(settings["seed"], settings["seed"] + settings["num_seeds"])
     return [
@@ -43,27 +83,16 @@ def list_tries(settings):
     ]
 
 
-def try_all(tries, settings, run_dir, work, train):
+def try_all(tries, settings, run_dir, task, train):
     """Trains every try that has no result yet, and copies the best model into the run folder.
 
-    Args:
-        tries: list from `list_tries`.
-        settings: dict of flag values by name.
-        run_dir: a `training.run_dir.RunDir`, claimed.
-        work: a `training.finetuning.task.FineTuning` with evaluation data.
-        train: function of the settings and the RunDir of a try; returns a `training.finetuning.selection.Selection`.
-
-    Returns:
-        bool; True if all tries finished, False after SIGTERM.
-
-    Raises:
-        ValueError: every try failed.
+    `train` takes the settings and the RunDir of a try, and returns its `Selection`. Returns False after SIGTERM.
     """
-    baseline = work.baseline()[work.metric]
+    baseline = task.baseline.get(task.metric, -math.inf)
     varied = [name for name in (*_TRIED, "seed") if len({one[name] for one in tries}) > 1]
     results = []
     # The table marks the folder as one of tries, whose settings must not change. So it precedes the first try.
-    run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
+    run_dir.write_text(TRIES_FILE, _table(results, varied, task.metric, baseline))
     for number, one in enumerate(tries, 1):
         try_dir = _try_dir(run_dir, one)
         result = _stored_result(try_dir, one)
@@ -78,11 +107,13 @@ def try_all(tries, settings, run_dir, work, train):
         try_dir.forget_checkpoints()
         results.append(result)
         _forget_all_but_best(results, run_dir)
-        run_dir.write_text(TRIES_FILE, _table(results, varied, work.metric, baseline))
-    best = _choose(results, varied, work.metric, baseline)
+        run_dir.write_text(TRIES_FILE, _table(results, varied, task.metric, baseline))
+    best = _choose(results, varied, task.metric, baseline)
     if best.value is None:
         raise ValueError(f"all {len(tries)} tries failed, see {run_dir.file(TRIES_FILE)}; {best.status}")
-    _take_model(run_dir, best, varied)
+    log.info("chosen: %s", ", ".join(f"{name}={best.settings[name]}" for name in varied))
+    # An earlier model stays until the copy is complete.
+    run_dir.replace_dir(MODEL_DIR, _try_dir(run_dir, best.settings).file(MODEL_DIR))
     return True
 
 
@@ -152,8 +183,14 @@ def _choose(results, varied, metric, baseline):
         name = ", ".join(f"{setting}={group[0].settings[setting]}" for setting in varied if setting != "seed")
         log.info(
             "%smedian %s %.4g of %d seeds, from %.4g to %.4g; %d failed, not above the baseline %.4g",
-            *(f"{name}: " if name else "", metric, _median(group), len(group), values[0], values[-1]),
-            *(num_failed, baseline),
+            f"{name}: " if name else "",
+            metric,
+            _median(group),
+            len(group),
+            values[0],
+            values[-1],
+            num_failed,
+            baseline,
         )
     return max(groups[0], key=_rank)
 
@@ -166,10 +203,3 @@ def _table(results, varied, metric, baseline):
         value = "" if result.value is None else f"{result.value:.6g}"
         lines.append("\t".join([*(str(result.settings[name]) for name in varied), value, status]))
     return "\n".join(lines) + "\n"
-
-
-def _take_model(run_dir, best, varied):
-    """Copies the model of a try into the run folder; an earlier model stays until the copy is complete."""
-    chosen = ", ".join(f"{name}={best.settings[name]}" for name in varied)
-    log.info("chosen: %s", chosen)
-    run_dir.replace_dir(MODEL_DIR, _try_dir(run_dir, best.settings).file(MODEL_DIR))

@@ -1,0 +1,57 @@
+"""What the user can do about failures of training: data that cannot be read, too little memory, numbers too large."""
+
+import contextlib
+
+import tensorflow as tf
+
+from bert_keras.storage.paths import reason_of
+
+# Errors of a step that cannot read its data; the last one if TensorFlow's message quotes bytes that are not text.
+READING_FAILURES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
+
+
+@contextlib.contextmanager
+def explain_errors(explain, run_dir):
+    """Replaces TensorFlow's errors in a step; `explain` turns one of `READING_FAILURES` into the exception to raise."""
+    try:
+        yield
+    except READING_FAILURES as error:
+        raise explain(error) from error
+    except (tf.errors.NotFoundError, tf.errors.PermissionDeniedError) as error:
+        raise OSError(
+            f"the data cannot be read any more ({reason_of(error)}); when they can, the same command continues from "
+            f"step {run_dir.latest_step()}"
+        ) from error
+    except tf.errors.ResourceExhaustedError as error:
+        saved = run_dir.latest_step()
+        raise ValueError(
+            "the device's memory does not hold a batch; give --recompute, or a higher --gradient_accumulation_steps, "
+            "which splits the same batch into smaller parts"
+            + (f": the run continues from step {saved} with them" if saved else "; or lower --train_batch_size")
+        ) from error
+
+
+@contextlib.contextmanager
+def explain_out_of_memory(flag):
+    """Names the flag to lower if the device's memory does not hold a batch of an evaluation or a prediction."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise ValueError(
+            f"the device's memory does not hold a batch of --{flag}; give a lower one: nothing that was trained is lost"
+        ) from error
+
+
+def not_finite(step, num_steps, run_dir):
+    """Returns the error of `num_steps` steps after `step`, one of which had a loss or gradient that is not finite."""
+    saved = run_dir.latest_step()
+    steps = f"step {step + 1}" if num_steps == 1 else f"steps {step + 1} to {step + num_steps}"
+    start = "start again with"
+    if saved:
+        start = (
+            f"the checkpoint of step {saved} is from before: start from it (--init_checkpoint) in a new folder, with"
+        )
+    return ValueError(
+        f"the loss or its gradient is not finite in {steps}; {start} a lower --learning_rate or a "
+        "longer warm-up, and look at the data around there"
+    )

@@ -1,0 +1,238 @@
+"""The flags of all fine-tuning programs, and how flags become settings and an open model.
+
+Flags of the original BERT keep their names.
+"""
+
+import dataclasses
+import logging
+import math
+
+from absl import flags
+
+from bert_keras.cli.flags import define_device_flags, require
+from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
+from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings import settings_of, take_run_config, take_settings_of_run
+
+log = logging.getLogger("bert_keras")
+
+_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
+
+
+def define_fine_tuning_flags(flag_values, max_seq_length=128):
+    """Defines the flags for the model, for training and for the run."""
+    define = {"flag_values": flag_values}
+    flags.DEFINE_string("init_checkpoint", None, "The model to start from: its folder, or a checkpoint.", **define)
+    flags.DEFINE_string("bert_config_file", None, "Its config; not given: the one in its folder.", **define)
+    flags.DEFINE_string("vocab_file", None, "Its vocabulary; not given: the one in its folder.", **define)
+    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
+    flags.DEFINE_string("output_dir", None, "Folder of the run.", **define)
+    flags.DEFINE_integer(
+        "max_seq_length", max_seq_length, "Tokens of a sequence, with [CLS] and [SEP].", lower_bound=4, **define
+    )
+    flags.DEFINE_bool("do_train", False, "Train.", **define)
+    flags.DEFINE_bool("do_predict", False, "Write predictions.", **define)
+    _define_numbers("train_batch_size", "32", int, 1, "Examples of an update; several are tried in turn.", flag_values)
+    flags.DEFINE_integer("predict_batch_size", 8, "Sequences that are predicted together.", lower_bound=1, **define)
+    _define_numbers(
+        "learning_rate", "5e-5", float, 0, "The highest learning rate; several are tried.", flag_values, is_open=True
+    )
+    _define_numbers(
+        "num_train_epochs", "3.0", float, 0, "Training epochs; several are tried.", flag_values, is_open=True
+    )
+    flags.DEFINE_float("warmup_proportion", 0.1, "Share of the steps with a rising learning rate.", 0.0, 1.0, **define)
+    define_device_flags(flag_values)
+
+    flags.DEFINE_integer("seed", 12345, "Seed of new weights, example order and dropout.", 0, 2**31 - 1, **define)
+    flags.DEFINE_integer("num_seeds", 1, "Runs with seeds from --seed on; the best is kept.", lower_bound=1, **define)
+    flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: at the end.", 0, **define)
+    flags.DEFINE_integer(
+        "early_stopping", 0, "Evaluations without a better score after which training ends; 0: never.", 0, **define
+    )
+    flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
+    )
+    flags.DEFINE_bool("smooth_learning_rate", False, "Decay the learning rate from the end of the warm-up.", **define)
+    flags.DEFINE_integer(
+        "freeze_layers", None, "Freeze the embeddings and this many of the first layers.", lower_bound=0, **define
+    )
+    flags.DEFINE_float(
+        "layer_decay", 1.0, "Factor of the learning rate from a layer to the one below.", 0.0, 1.0, **define
+    )
+    flags.DEFINE_bool(
+        "new_head", False, "Start the head from random numbers, also if the checkpoint has one.", **define
+    )
+    flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
+    flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
+
+
+def define_evaluation_flags(flag_values):
+    """Defines the flags of programs that evaluate on separate data and can pack rows."""
+    define = {"flag_values": flag_values}
+    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
+    flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
+    flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", **define)
+
+
+def _define_numbers(name, default, kind, lower_bound, help_text, flag_values, is_open=False):
+    flags.DEFINE(
+        NumbersParser(kind, lower_bound, is_open), name, default, help_text, flag_values, flags.CsvListSerializer(",")
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """The settings and the model of a fine-tuning program.
+
+    Attributes:
+        settings: dict of flag values by name.
+        files: the model to train, evaluate or predict with.
+        stored: the model's task.json if the run does not train; None if the run trains or the file is missing.
+    """
+
+    settings: dict
+    files: ModelFiles
+    stored: dict | None
+
+
+def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
+    """Turns flags into settings, checks those that all programs share, and opens the model files.
+
+    Args:
+        flag_values: the `absl.flags.FlagValues` of the program, parsed.
+        program: the name of the program.
+        paths: names of the program's own flags that hold a path.
+        tasks: names of the program's tasks in task.json.
+        settled: names of flags that default to the value in the task.json of a trained model.
+        fixed: flags among `settled` that must not differ from that value.
+    """
+    if flag_values.run_config:
+        take_run_config(flag_values, flag_values.run_config, program)
+    take_settings_of_run(flag_values, program)
+    asked_for = [name for name in ("do_train", "do_eval", "do_predict") if name in flag_values]
+    if not any(flag_values[name].value for name in asked_for):
+        names = ", ".join(f"--{name}" for name in asked_for)
+        raise ValueError(f"nothing to do: give one or more of {names}")
+    require(flag_values, ("output_dir",))
+    settings = settings_of(flag_values, (*_PATHS, *paths))
+    _check_choices(settings)
+    run_dir = RunDir(settings["output_dir"], program)
+    folder, stored = _trained_model(settings, run_dir)
+    if folder is not None:
+        if stored["task"] not in tasks:
+            raise ValueError(f"the model in {folder} was trained for {stored['task']}; give one from {program}")
+        settings |= _settled(flag_values, stored, settled, fixed)
+        files = open_model_files(folder, do_lower_case=settings["do_lower_case"])
+    else:
+        files = open_model_files(*_start(settings), settings["do_lower_case"])
+    length, longest = settings["max_seq_length"], files.config.max_position_embeddings
+    if length > longest:
+        raise ValueError(
+            f"--max_seq_length={length} is more than the {longest} positions that the model has; give {longest} or less"
+        )
+    num_frozen, num_layers = settings["freeze_layers"], files.config.num_hidden_layers
+    if num_frozen is not None and num_frozen > num_layers:
+        raise ValueError(
+            f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
+        )
+    return Opened(settings, files, stored)
+
+
+def _check_choices(settings):
+    if not settings["do_train"]:
+        return
+    does_evaluate = settings.get("do_eval", True)
+    num_tries = settings["num_seeds"]
+    for name in ("learning_rate", "train_batch_size", "num_train_epochs"):
+        num_tries *= len(settings[name])
+    if num_tries > 1 and not does_evaluate:
+        raise ValueError("several seeds or settings are compared by an evaluation; give --do_eval as well")
+    if settings["eval_steps"] and not does_evaluate:
+        raise ValueError("--eval_steps says when to evaluate; give --do_eval as well, or leave it out")
+    if settings["early_stopping"] and not settings["eval_steps"]:
+        raise ValueError("--early_stopping counts evaluations in training; give --eval_steps as well")
+
+
+def _trained_model(settings, run_dir):
+    """Returns folder and task.json of the trained model to use; None and None if the run trains or has none."""
+    if settings["do_train"]:
+        return None, None
+    folder, stored = _fine_tuned(run_dir.path)
+    # A run that was interrupted before it wrote a model uses its own checkpoint, not --init_checkpoint.
+    if folder is None and not run_dir.latest_checkpoint():
+        folder, stored = _fine_tuned(settings["init_checkpoint"])
+    return folder, stored
+
+
+def _fine_tuned(path):
+    """Returns folder and task.json of a fine-tuned model; None and None for any other path."""
+    try:
+        return find_task(path) if path else (None, None)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+
+
+def _settled(flag_values, stored, settled, fixed):
+    """Returns the values in task.json of flags that are not given; refuses other values of fixed flags."""
+    for name in fixed:
+        if flag_values[name].present and flag_values[name].value != stored[name]:
+            raise ValueError(
+                f"--{name}={flag_values[name].value}, but the model has the {name} {stored[name]}; leave it out"
+            )
+    return {name: stored[name] for name in settled if not flag_values[name].present}
+
+
+def _start(settings):
+    """Returns checkpoint, vocabulary and config to start from, the arguments of `open_model_files`."""
+    path = settings["init_checkpoint"]
+    if path is None:
+        if not settings["do_train"]:
+            raise ValueError(
+                f"--output_dir={settings['output_dir']} does not contain a model; train one with --do_train, or "
+                "give --init_checkpoint"
+            )
+        missing = [f"--{name}" for name in ("bert_config_file", "vocab_file") if not settings[name]]
+        if missing:
+            raise ValueError(
+                f"missing: --init_checkpoint, the model to start from (or, to start from random numbers, "
+                f"{' and '.join(missing)})"
+            )
+    # In a run folder, prefer the best model, which is complete, to the newest checkpoint.
+    return _fine_tuned(path)[0] or path, settings["vocab_file"], settings["bert_config_file"]
+
+
+class NumbersParser(flags.ArgumentParser):
+    """Parses numbers separated by commas into a tuple. `is_open`: the lower bound itself is not valid."""
+
+    syntactic_help = "numbers, separated by commas"
+
+    def __init__(self, kind, lower_bound, is_open=False):
+        super().__init__()
+        self._kind = kind
+        self._lower_bound = lower_bound
+        self._is_open = is_open
+
+    def parse(self, argument):
+        """Returns a tuple of numbers from a str, or from a number or list of numbers in a run_config.json."""
+        parts = argument.split(",") if isinstance(argument, str) else argument
+        parts = parts if isinstance(parts, (list, tuple)) else [parts]
+        numbers = tuple(self._number(part) for part in parts)
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"a number occurs twice: {argument}")
+        return numbers
+
+    def _number(self, part):
+        try:
+            number = self._kind(part)
+        except ValueError:
+            name = "a whole number" if self._kind is int else "a number"
+            raise ValueError(f"{str(part).strip()!r} is not {name}") from None
+        if not math.isfinite(number):
+            raise ValueError(f"{number} is not a finite number")
+        if not (number > self._lower_bound if self._is_open else number >= self._lower_bound):
+            raise ValueError(f"{number} is not {'above' if self._is_open else 'at least'} {self._lower_bound}")
+        return number
+
+    def flag_type(self):
+        return f"{self._kind.__name__}s"

@@ -1,0 +1,214 @@
+"""Executes a pre-training run: reads records, builds the network, trains, evaluates."""
+
+import logging
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.cli.flags import PRECISIONS
+from bert_keras.data_prep.pretraining.build import vocabulary_digest
+from bert_keras.data_prep.records.reading import check_same_vocabulary, explain_failure, open_records
+from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.modeling import (
+    BertConfig,
+    IncompleteMatchError,
+    PretrainingModel,
+    PretrainingTask,
+    check_config,
+    check_vocabulary,
+    load_weights,
+    open_checkpoint,
+    read_config,
+    weights_by_name,
+)
+from bert_keras.modeling.config import released_names
+from bert_keras.modeling.layers import dtype_policy
+from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, preparation_text
+from bert_keras.storage import paths
+from bert_keras.training.distribution.devices import distribute, strategy_of
+from bert_keras.training.distribution.workers import Workers, open_run_dir
+from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
+from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
+from bert_keras.training.finetuning.packed_task import PackedTask, check_record_packing, pack_examples
+from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
+from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
+from bert_keras.training.metrics_log import draw_learning_curves
+from bert_keras.training.report import in_words
+from bert_keras.training.settings import FREE_SETTINGS
+
+log = logging.getLogger("bert_keras")
+
+
+def pretrain(program, settings, defaults, console):
+    """Trains and evaluates according to the settings, and returns the metrics of the last evaluation or None.
+
+    Args:
+        program: the name of the program in run_config.json.
+        settings, defaults: dicts of flag values by name.
+        console: a `rich.console.Console`.
+    """
+    if not settings["do_train"] and not settings["do_eval"]:
+        raise ValueError("nothing to do: give --do_train, --do_eval or both")
+    if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
+        raise ValueError(f"--learning_rate={settings['learning_rate']:g} is not a number above 0")
+    check_record_packing(settings)
+    strategy = strategy_of(settings)
+    workers = Workers(strategy)
+    with open_run_dir(settings["output_dir"], program, workers, settings) as run_dir:
+        config, records, eval_records = _read_input(settings)
+        checkpoint = _checkpoint_to_start_from(settings, run_dir)
+        if checkpoint is not None:
+            check_config(config, checkpoint)
+        if settings["deterministic"]:
+            tf.config.experimental.enable_op_determinism()
+        keras.utils.set_random_seed(settings["seed"])
+        if settings["do_train"]:
+            part_of_batch(settings, strategy)
+            _claim(run_dir, settings, defaults, config, records, workers)
+        task = _build(config, records, checkpoint, settings, strategy)
+        evaluate = _make_evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
+        step, metrics, is_whole = run_dir.latest_step(), None, True
+        if settings["do_train"]:
+            hooks = Hooks(run_dir, settings, records.total_examples, console, workers, evaluate)
+            hooks.explain = lambda error: explain_failure(records, error)
+            trainer = make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings)
+            step, metrics, is_whole = train(trainer, lambda start: _batches(settings, strategy, records, start), hooks)
+        if evaluate and metrics is None and is_whole:
+            metrics = evaluate()
+            log.info("evaluation of step %d: %s", step, in_words(metrics))
+        if metrics:
+            write_eval_results(run_dir, step, {name: np.float32(value) for name, value in metrics.items()})
+        if settings["do_train"]:
+            draw_learning_curves(run_dir)
+        log.info("the run is in %s", run_dir.path)
+        return metrics
+
+
+def _read_input(settings):
+    """Reads and checks the input of training: config and records."""
+    if not settings["do_eval"] and (settings["eval_file"] or settings["eval_steps"]):
+        raise ValueError("--eval_file and --eval_steps say how to evaluate; give --do_eval as well, or leave them out")
+    name = settings["bert_config_file"]
+    config = BertConfig.from_name(name) if name in released_names() else read_config(name)
+    if settings["max_seq_length"] > config.max_position_embeddings:
+        raise ValueError(
+            f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
+            f"positions of {name}; build shorter records, or use a config with more max_position_embeddings"
+        )
+    lengths = (settings["max_seq_length"], settings["max_predictions_per_seq"], config.vocab_size)
+    records = open_records(settings["input_file"], *lengths)
+    eval_records = open_records(settings["eval_file"], *lengths) if settings["eval_file"] else None
+    if eval_records:
+        check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
+        seen = sorted(set(records.files) & set(eval_records.files))
+        if seen:
+            log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
+    if settings["vocab_file"]:
+        _check_vocabulary(settings["vocab_file"], config, records)
+    return config, records, eval_records
+
+
+def _check_vocabulary(vocab_file, config, records):
+    check_vocabulary(vocab_file, config, records.metadata.get("do_lower_case"))
+    digest = vocabulary_digest(load_vocab(vocab_file))
+    if records.metadata.get("vocab_sha256", digest) != digest:
+        raise ValueError(
+            f"--vocab_file={vocab_file} is not the vocabulary that the records of --input_file were built with; "
+            "give that one, or build them again"
+        )
+
+
+def _checkpoint_to_start_from(settings, run_dir):
+    """Opens the checkpoint to start from. As in the original BERT, the run's newest one has priority."""
+    if run_dir.latest_checkpoint():
+        if settings["init_checkpoint"]:
+            log.info("%s goes before --init_checkpoint", run_dir.latest_checkpoint())
+        # Training restores this checkpoint itself, with the optimizer's state.
+        return None if settings["do_train"] else open_checkpoint(run_dir.latest_checkpoint())
+    if settings["init_checkpoint"]:
+        return open_checkpoint(settings["init_checkpoint"])
+    if not settings["do_train"]:
+        raise ValueError(
+            f"nothing to evaluate: --output_dir={run_dir.path} holds no checkpoint; "
+            "train first, or give --init_checkpoint"
+        )
+    return None
+
+
+def _build(config, records, checkpoint, settings, strategy):
+    """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
+    with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
+        task = PretrainingTask(PretrainingModel(config), records.has_sentence_task)
+    task.model.bert.is_recomputed = settings["recompute"]
+    num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
+    log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
+    if checkpoint is None:
+        return task
+    try:
+        report = load_weights(weights_by_name(task.model), checkpoint, settings["allow_partial_checkpoint"])
+    except IncompleteMatchError as error:
+        raise ValueError(
+            f"{error}, or give --allow_partial_checkpoint to initialize missing weights at random and ignore "
+            "unknown ones"
+        ) from None
+    log.info("%s", report)
+    return task
+
+
+def _batches(settings, strategy, records, start_step):
+    batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
+    try:
+        if settings["pack"]:
+            batches = pack_examples(batches, settings, strategy.num_replicas_in_sync)
+        return distribute(strategy, batches, is_endless=True)
+    except READING_FAILURES as error:
+        raise explain_failure(records, error) from error
+
+
+def _make_evaluation(settings, task, strategy, records, eval_records):
+    """Returns a function that evaluates the task's model and returns its metrics; see `training.loop.Hooks`."""
+    batch_size, max_steps = settings["eval_batch_size"], settings["max_eval_steps"]
+    if eval_records is None:
+        log.warning("no --eval_file: evaluating on the training records (--input_file), as the original BERT does")
+        batches = evaluation_batches(records, batch_size, max_steps)
+    else:
+        batches = evaluation_batches(eval_records, batch_size).take(max_steps)
+        seen = min(eval_records.total_examples, max_steps * batch_size)
+        log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
+    evaluator = Evaluator(task, strategy, settings["jit"])
+
+    def evaluate(before_batch=lambda: None):
+        def batches_after_hook():
+            for batch in distribute(strategy, batches):
+                before_batch()
+                yield batch
+
+        try:
+            with explain_out_of_memory("eval_batch_size"):
+                return evaluator.evaluate(batches_after_hook())
+        except READING_FAILURES as error:
+            raise explain_failure(eval_records or records, error) from error
+
+    return evaluate
+
+
+def _claim(run_dir, settings, defaults, config, records, workers):
+    """Claims the run folder, and writes the files into it that users of the weights need."""
+    facts = {
+        "bert_config": config.to_dict(),
+        "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
+    }
+    workers.check_same(facts)
+    run_dir.claim(settings, facts, defaults, FREE_SETTINGS)
+    run_dir.write_text("bert_config.json", config.to_json_string())
+    casing = records.metadata.get("do_lower_case")
+    if casing is not None:
+        # Stored here, because the records may change, or be on another machine, when the model is used.
+        is_from_nothing = not settings["init_checkpoint"]
+        longest = settings["max_seq_length"] if is_from_nothing else config.max_position_embeddings
+        preparation = Preparation(casing, records.metadata.get("strip_accents"), longest)
+        run_dir.write_text(TOKENIZER_FILE, preparation_text(preparation))
+    if settings["vocab_file"]:
+        run_dir.write_text("vocab.txt", paths.read_bytes(settings["vocab_file"]))
