@@ -99,15 +99,15 @@ def test_a_disk_that_is_full_is_told_and_costs_nothing_that_was_saved(start, who
 # Forks, because a new process would spend most of its time on importing TensorFlow.
 _KILLED = """
 import os, signal, sys
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1:4]
 from test_fine_tuning_faults import interrupt, train
 class Patch:
     setattr = staticmethod(setattr)
-for place in sys.argv[5:]:
+for place in sys.argv[6:]:
     process = os.fork()
     if not process:
         interrupt(Patch, place, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        train(sys.argv[3], sys.argv[4])
+        train(sys.argv[4], sys.argv[5])
         os._exit(0)
     print(place, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), file=sys.stderr)
 """
@@ -116,7 +116,7 @@ for place in sys.argv[5:]:
 @pytest.mark.slow  # a process for each
 def test_killed_runs_end_with_the_very_files_of_one_that_was_not(start, whole, tmp_path):
     places = [*PLACES, "nothing"]
-    folders = [ROOT, ROOT / "tests" / "support"]
+    folders = [ROOT, ROOT / "tests", ROOT / "tests" / "support"]
     command = [sys.executable, "-c", _KILLED, *folders, tmp_path / "run", start, *places]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     ended = [f"{place} -9" for place in PLACES] + ["nothing 0"]
