@@ -134,8 +134,7 @@ def _build_in_order(build: Build, rng: random.Random) -> dict:
         check_documents(documents, build.input_files, settings)
         tell_room(documents, settings, build.folder, num_copies=2)
         counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
-        largest = max(*tokenizer.vocab.values(), settings.max_seq_length)
-        with InstanceSpill(build.folder, largest) as spill:
+        with InstanceSpill(build.folder) as spill:
             for instance in draw_instances(documents, settings, vocabulary, rng, progress):
                 spill.append(instance)
                 count_instance(counts, instance)

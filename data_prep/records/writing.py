@@ -11,7 +11,7 @@ import secrets
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_keras.data_prep.records.tfrecord_format import TFRecordFile, frame
+from bert_keras.data_prep.records.tfrecord_format import compressing, frame
 from bert_keras.storage import paths, writing
 
 log = logging.getLogger("bert_keras")
@@ -175,17 +175,10 @@ class RecordWriter:
         file, partial = self._files[len(self.num_records)], self._partials[len(self.num_records)]
         name = partial if paths.is_remote(file) else file  # error messages show the final name of a local file
         count, records = 0, iter(records)
-        with _named(name):
-            writer = TFRecordFile(partial, self._is_gzip)
-        try:
+        with named_errors(f'"{name}"'), open(partial, "wb") as plain, compressing(plain, self._is_gzip) as content:
             while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
-                framed = list(frame(batch))
-                with _named(name):
-                    writer.write(framed)
+                content.writelines(frame(batch))
                 count += len(batch)
-        finally:
-            with _named(name):
-                writer.close()
         self.num_records.append(count)
 
     def commit(self, metadata: dict) -> None:
@@ -229,12 +222,14 @@ def cannot_write(what: str, error: OSError) -> OSError:
 
 
 @contextlib.contextmanager
-def _named(file: str):
-    """Puts the name of a file into errors of writing."""
+def named_errors(what: str):
+    """Puts the name of a file into errors of writing, except those that are already a sentence."""
     try:
         yield
     except OSError as error:
-        raise cannot_write(f'"{file}"', error) from error
+        if error.errno is None:
+            raise
+        raise cannot_write(what, error) from error
 
 
 def _partial_name(file: str, work_dir: str) -> str:

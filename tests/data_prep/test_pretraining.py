@@ -74,7 +74,7 @@ def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_
     file = str(shared_dir("golden/create_pretraining_data/sample_text.txt"))
     documents = read_documents([file], tokenizer)
     rng = random.Random(settings.random_seed)
-    with InstanceSpill(str(tmp_path), 65535) as spill:
+    with InstanceSpill(str(tmp_path)) as spill:
         for instance in draw_instances(documents, settings, MaskingVocabulary.from_vocab(tokenizer.vocab), rng):
             spill.append(instance)
         spill.shuffle(rng)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.data_prep.records.tfrecord_format import TFRecordFile, checksums, frame, is_gzip_file
+from bert_keras.data_prep.records.tfrecord_format import checksums, compressing, frame, is_gzip_file
 from bert_keras.data_prep.records.writing import (
     RecordWriter,
     check_record_files,
@@ -24,7 +24,6 @@ from bert_keras.data_prep.records.writing import (
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(0, 300)
-NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 
 
 def entries(folder):
@@ -96,9 +95,8 @@ def test_bytes_are_those_of_tensorflow_compressed_or_not(tmp_path, monkeypatch):
             writer.write(record)
     for name, is_gzip, seconds in (("plain", False, 0), ("gzip", True, 1e9), ("later", True, 2e9)):
         monkeypatch.setattr("time.time", lambda seconds=seconds: seconds)
-        file = TFRecordFile(str(tmp_path / name), is_gzip)
-        file.write(frame(records))
-        file.close()
+        with open(tmp_path / name, "wb") as plain, compressing(plain, is_gzip) as file:
+            file.writelines(frame(records))
         assert is_gzip_file(str(tmp_path / name)) == is_gzip
         assert list(tf.data.TFRecordDataset(str(tmp_path / name), "GZIP" if is_gzip else "").as_numpy_iterator()) == (
             records
@@ -184,23 +182,15 @@ def test_failure_between_the_last_two_steps_leaves_no_metadata_of_other_records(
     assert entries(tmp_path) == ["old"]
 
 
-@pytest.mark.parametrize("method", ["write", "close"])
-def test_full_disk_is_reported_with_the_file(tmp_path, monkeypatch, method):
-    class FullDisk:
-        def __init__(self, path, is_gzip):
-            pass
-
-        def write(self, framed):
-            if method == "write":
-                raise NO_SPACE
-
-        def close(self):
-            raise NO_SPACE
-
-    monkeypatch.setattr("bert_keras.data_prep.records.writing.TFRecordFile", FullDisk)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+@pytest.mark.parametrize("size", [1, 100_000], ids=["on closing", "on writing"])
+@pytest.mark.parametrize("is_gzip", [False, True])
+def test_full_disk_is_reported_with_the_file(tmp_path, monkeypatch, size, is_gzip):
+    full = "bert_keras.data_prep.records.writing.open"
+    monkeypatch.setattr(full, lambda path, mode: open("/dev/full", mode), raising=False)
     sentence = f'cannot write "{tmp_path}/new": No space left on device; free some space there'
-    with pytest.raises(OSError, match=sentence):
-        write_then([str(tmp_path / "new")], lambda writer: writer.commit({}))
+    with RecordWriter([str(tmp_path / "new")], is_gzip) as writer, pytest.raises(OSError, match=sentence):
+        writer.write_file([os.urandom(size)])
     assert entries(tmp_path) == []
 
 
