@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, as_text_file, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 
@@ -50,7 +50,6 @@ def tokenize_corpus(
     the files, and the number of `[UNK]` tokens.
     """
     progress = progress or Progress()
-    vocab_size = max(tokenizer.vocab.values()) + 1
     if folder.result("corpus") is None:
         chunks = cut(local_texts(files, folder, workers.run, progress), chunk_bytes)
         results = {}
@@ -69,8 +68,8 @@ def tokenize_corpus(
     for warning in corpus["warnings"]:
         log.warning("%s", warning)
     if not corpus["num_documents"]:
-        return Documents(vocab_size), 0
-    return open_corpus(folder, vocab_size), corpus["num_unknown"]
+        return Documents(tokenizer.vocab_size), 0
+    return open_corpus(folder, tokenizer.vocab_size), corpus["num_unknown"]
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
@@ -78,9 +77,8 @@ def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
-def cut(files: Sequence[str | TextFile], chunk_bytes: int = CHUNK_BYTES) -> dict[str, Chunk]:
-    """Cuts local UTF-8 files into tasks of about `chunk_bytes` bytes; returns the tasks by name, in order."""
-    texts = [as_text_file(file) for file in files]
+def cut(texts: Sequence[TextFile], chunk_bytes: int) -> dict[str, Chunk]:
+    """Cuts texts into tasks of about `chunk_bytes` bytes; returns the tasks by name, in order."""
     chunks = [
         Chunk(text, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
         for text, size in ((text, os.path.getsize(text.path)) for text in texts)
@@ -91,7 +89,7 @@ def cut(files: Sequence[str | TextFile], chunk_bytes: int = CHUNK_BYTES) -> dict
 
 def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict:
     tokenizer, (chunk, strict_utf8) = context[0], task
-    documents, dropped = Documents(max(tokenizer.vocab.values()) + 1), Dropped()
+    documents, dropped = Documents(tokenizer.vocab_size), Dropped()
     ends_a_document = False  # a document that started in an earlier chunk
     for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
         if line:

@@ -15,9 +15,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus.checks import check_documents, tell_room
+from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents
-from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import Workers
 from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, show
 from bert_keras.data_prep.pretraining.instances import (
@@ -129,10 +128,8 @@ def _build_in_order(build: Build, rng: random.Random) -> dict:
     (tokenizer, vocabulary, settings), progress = build.tools, build.progress
     with RecordWriter(build.output_files, build.is_gzip, build.folder) as writer:
         create_folders([os.path.join(build.folder, "any")])
-        with opened_texts(build.input_files, build.folder, progress) as texts:
-            documents = read_documents(texts, tokenizer, settings.strict_utf8, progress)
-        check_documents(documents, build.input_files, settings)
-        tell_room(documents, settings, build.folder, num_copies=2)
+        documents = read_documents(build.input_files, tokenizer, settings.strict_utf8, progress, build.folder)
+        check_documents(documents, build.input_files, settings, build.folder)
         counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
         with InstanceSpill(build.folder) as spill:
             for instance in draw_instances(documents, settings, vocabulary, rng, progress):
@@ -209,10 +206,9 @@ def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
 def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_release_order: bool) -> dict:
     basic_tokenizer = tokenizer.basic_tokenizer
     casing = {"do_lower_case": basic_tokenizer.do_lower_case, "strip_accents": basic_tokenizer.strip_accents}
-    vocab_size = max(tokenizer.vocab.values()) + 1
     masking = {
         **{f"{name}_id": tokenizer.vocab[f"[{name.upper()}]"] for name in ("cls", "sep", "mask")},
-        "vocab_size": vocab_size,
+        "vocab_size": tokenizer.vocab_size,
         "masked_lm_prob": settings.masked_lm_prob,
     }
     return {
@@ -220,7 +216,7 @@ def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_rele
         "format_version": 1,
         "max_seq_length": settings.max_seq_length,
         "max_predictions_per_seq": settings.max_predictions_per_seq,
-        "vocab_size": vocab_size,
+        "vocab_size": tokenizer.vocab_size,
         "vocab_sha256": vocabulary_digest(tokenizer.vocab),
         **casing,
         **({"masking": masking} if settings.dynamic_masking else {}),

@@ -51,11 +51,6 @@ class Tools(NamedTuple):
     vocabulary: MaskingVocabulary
     settings: PretrainingDataSettings
 
-    @property
-    def vocab_size(self) -> int:
-        """int; every id is below it."""
-        return max(self.tokenizer.vocab.values()) + 1
-
 
 @dataclasses.dataclass(frozen=True)
 class Build:
@@ -130,7 +125,7 @@ def _cut(documents: Documents, num_duplicates: int) -> list[tuple[int, int]]:
 
 def _draw_task(tools: Tools, folder: WorkFolder, name: str, task: tuple) -> dict:
     duplicate, first, end = task
-    documents = _opened(folder.path, tools.vocab_size)
+    documents = _opened(folder.path, tools.tokenizer.vocab_size)
     runs, counts, shown = RunWriter(folder, name), collections.Counter(), []
     for index in range(first, end):
         for key, instance in draw_document(documents, index, duplicate, tools):

@@ -187,7 +187,7 @@ def test_failure_between_the_last_two_steps_leaves_no_metadata_of_other_records(
 @pytest.mark.parametrize("is_gzip", [False, True])
 def test_full_disk_is_reported_with_the_file(tmp_path, monkeypatch, size, is_gzip):
     full = "bert_keras.data_prep.records.writing.open"
-    monkeypatch.setattr(full, lambda path, mode: open("/dev/full", mode), raising=False)
+    monkeypatch.setattr(full, lambda path, mode: open("/dev/full", mode), raising=False)  # noqa: SIM115
     sentence = f'cannot write "{tmp_path}/new": No space left on device; free some space there'
     with RecordWriter([str(tmp_path / "new")], is_gzip) as writer, pytest.raises(OSError, match=sentence):
         writer.write_file([os.urandom(size)])
