@@ -49,7 +49,6 @@ def build_pretraining_data(
     settings: PretrainingDataSettings,
     vocab_file: str | None = None,
     progress: Progress | None = None,
-    rng: random.Random | None = None,
     num_workers: int = 1,
     is_gzip: bool = False,
     start_workers: Callable | None = None,
@@ -67,7 +66,6 @@ def build_pretraining_data(
         settings: settings of the examples.
         vocab_file: recorded in the metadata, and never overwritten.
         progress: reports the progress; None: lines in the log.
-        rng: source of all random draws; None: `random.Random(settings.random_seed)`. Only for one worker.
         num_workers: number of processes. One gives the examples and order of the original BERT. With more, each
             document of each duplicate has its own random stream, so every number gives the same files.
         is_gzip: compresses the files.
@@ -98,8 +96,6 @@ def build_pretraining_data(
         )
     if num_workers < 1:
         raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
-    if rng is not None and (num_workers > 1 or start_workers is not None):
-        raise ValueError("a generator (rng) is only for one worker; several workers use random_seed")
     if num_workers > 1:
         start_workers = start_workers or functools.partial(Workers, num_workers)
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
@@ -114,7 +110,7 @@ def build_pretraining_data(
     )
     if start_workers is not None:
         return build_with_workers(build, start_workers)
-    return _build_in_order(build, rng or random.Random(settings.random_seed))
+    return _build_in_order(build)
 
 
 def _work_folder(output_file: str, work_dir: str | None) -> str:
@@ -123,9 +119,10 @@ def _work_folder(output_file: str, work_dir: str | None) -> str:
     return tempfile.gettempdir() if paths.is_remote(output_file) else os.path.dirname(os.path.realpath(output_file))
 
 
-def _build_in_order(build: Build, rng: random.Random) -> dict:
+def _build_in_order(build: Build) -> dict:
     """Builds examples in this process, in the order of the original BERT; returns the summary."""
     (tokenizer, vocabulary, settings), progress = build.tools, build.progress
+    rng = random.Random(settings.random_seed)
     with RecordWriter(build.output_files, build.is_gzip, build.folder) as writer:
         create_folders([os.path.join(build.folder, "any")])
         documents = read_documents(build.input_files, tokenizer, settings.strict_utf8, progress, build.folder)

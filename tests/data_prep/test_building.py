@@ -276,11 +276,6 @@ def test_unusable_text_leaves_nothing(tmp_path, letters_tokenizer, folder, conte
     assert sorted(os.listdir(tmp_path)) == ["letters.vocab", "text"]
 
 
-def test_generator_is_only_for_one_worker(text, letters_tokenizer, folder):
-    with pytest.raises(ValueError, match="a generator .rng. is only for one worker; several workers use rand"):
-        build(text, letters_tokenizer, folder, rng=random.Random(0))
-
-
 def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_path):
     from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 
