@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bert_keras.data_prep.records.tfrecord_format import compressing, frame
 from bert_keras.storage import paths, writing
+from bert_keras.storage.checks import check_can_create
 
 log = logging.getLogger("bert_keras")
 
@@ -115,7 +116,8 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
                 raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
             seen.add(path)
         if not paths.is_remote(record_file):
-            _check_folder(os.path.dirname(os.path.realpath(record_file)))
+            folder = os.path.dirname(os.path.realpath(record_file))
+            check_can_create(folder, f'the output folder "{folder}"')
 
 
 def tell_replaced(files: Sequence[str]) -> None:
@@ -124,18 +126,6 @@ def tell_replaced(files: Sequence[str]) -> None:
     if existing:
         more = f" and {len(existing) - 1:,} more files exist" if len(existing) > 1 else " exists"
         log.warning("%s%s; the new records replace existing files when they are complete", existing[0], more)
-
-
-def _check_folder(folder: str) -> None:
-    existing = folder
-    while not os.path.lexists(existing):
-        existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise ValueError(f'the output folder "{folder}" cannot be created, because "{existing}" is not a folder')
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise ValueError(
-            f'the output folder "{folder}" cannot be written to; choose another, or change its permissions'
-        )
 
 
 class RecordWriter:

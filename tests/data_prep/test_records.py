@@ -204,7 +204,7 @@ def test_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=sentence), RecordWriter([str(tmp_path / "new" / "file")]):
         pass
     monkeypatch.setattr(os, "access", lambda *_: False)
-    sentence = f'"{tmp_path}/new" cannot be written to; choose another, or change its permissions'
+    sentence = f'the output folder "{tmp_path}/new" cannot be written, because {tmp_path} is read-only; give another'
     with pytest.raises(ValueError, match=sentence):
         check_record_files([str(tmp_path / "new" / "file")])
 
@@ -240,7 +240,7 @@ def test_outputs_are_checked_without_creating_anything(tmp_path):
         ([f"{tmp_path}/./vocab.json"], 'json" is the vocabulary file ".*vocab.json"; choose another name'),
         ([str(tmp_path)], "exists and is not an ordinary file; choose another name"),
         ([os.devnull], 'the output "/dev/null" exists and is not an ordinary file'),
-        ([str(text / "x" / "out")], 'text.json/x" cannot be created, because ".*text.json" is not a folder'),
+        ([str(text / "x" / "out")], 'text.json/x" cannot be created, because .*text.json is a file; give'),
     ):
         with pytest.raises(ValueError, match=sentence):
             check_record_files(files, [str(text)], str(vocab))
