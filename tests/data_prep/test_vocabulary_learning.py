@@ -142,13 +142,8 @@ def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp
 
 def test_output_that_cannot_be_written_is_refused_before_reading(arguments, tmp_path, monkeypatch):
     monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
-    with pytest.raises(ValueError, match="none/v: there is no folder .*none; create it, or give another file"):
-        main([*arguments[:2], f"--vocab_file={tmp_path}/none/v"])
     with pytest.raises(ValueError, match="--vocab_file=.*text.txt is also --input_file, which would be lost"):
         main([*arguments[:2], f"--vocab_file={tmp_path}/text.txt"])
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(ValueError, match="--vocab_file=.*: the folder .* cannot be written to; give a file in another"):
-        main(arguments)
 
 
 def test_flags_and_defaults():
