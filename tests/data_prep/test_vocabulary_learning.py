@@ -98,10 +98,8 @@ def test_text_with_few_tokens_is_reported(messages):
 
 
 def test_an_alphabet_that_does_not_fit_is_refused():
-    with pytest.raises(
-        ValueError,
-        match="--vocab_size=10 is too small for 7 reserved tokens and an alphabet of 2 characters, .* need 11; give",
-    ):
+    message = "--vocab_size=10 is too small for 7 reserved tokens and an alphabet of 2 characters, .* need 11; give"
+    with pytest.raises(ValueError, match=message):
         learn_vocabulary({"ab": 3}, vocab_size=10, num_unused=2)
     pieces = learn_vocabulary({"ab": 3, "aac": 5, "a": 9}, vocab_size=9, num_unused=0, alphabet_size=1)
     assert set(pieces[5:]) <= {"a", "##a", "aa"}
