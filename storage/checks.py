@@ -56,10 +56,17 @@ def check_new_folder(path, flag, file_endings=()):
             f"--{flag}={path} holds {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}; "
             "nothing is overwritten, so give a folder that is new or empty"
         )
-    above = pathlib.Path(os.path.realpath(path))
+    check_can_create(path, f"--{flag}={path}")
+
+
+def check_can_create(folder, what):
+    """Raises ValueError if a local folder cannot be created or, where it exists, written to; `what` names it."""
+    above = pathlib.Path(os.path.realpath(folder))
     while not above.exists():
         above = above.parent
     if not above.is_dir():
-        raise ValueError(f"--{flag}={path} cannot be created, because {above} is a file; give another folder")
+        raise ValueError(f"{what} cannot be created, because {above} is a file; give another folder")
     if not os.access(above, os.W_OK | os.X_OK):
-        raise ValueError(f"--{flag}={path} cannot be written, because {above} is read-only; give another folder")
+        raise ValueError(
+            f"{what} cannot be written, because {above} is read-only; give another folder, or change its permissions"
+        )

@@ -145,11 +145,8 @@ def flush(path):
 
 
 def sha256(path):
-    digest = hashlib.sha256()
     with paths.open_file(path) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def lock(path):

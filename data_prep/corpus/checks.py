@@ -19,10 +19,16 @@ _MOST_CUT_TOKENS = 0.2
 _AT_ONCE = 1 << 20
 # Approximate share of an example that uses up text: with a random next sentence, only the first half does.
 _TEXT_USED = 0.75
+_NUM_COPIES = 2  # of the examples on disk: unfinished work, and the record files
 
 
-def check_documents(documents: Documents, input_files: Sequence[str], settings: PretrainingDataSettings) -> None:
-    """Raises UnusableTextError without documents, warns if they do not suit the sentence task, and logs their size."""
+def check_documents(
+    documents: Documents, input_files: Sequence[str], settings: PretrainingDataSettings, folder: str
+) -> None:
+    """Raises UnusableTextError without documents, and warns if they do not suit the sentence task.
+
+    Logs their size, and the disk space that their examples need in a folder.
+    """
     if not documents:
         raise UnusableTextError(
             f"no document was found in {', '.join(input_files)}; the text needs one sentence a line and a blank line "
@@ -35,18 +41,21 @@ def check_documents(documents: Documents, input_files: Sequence[str], settings: 
         f"{len(documents.tokens):,}",
         len(input_files),
     )
-    if settings.sentence_task == "none":
-        return
+    if settings.sentence_task != "none":
+        _warn_about_lines(documents, settings)
+    _tell_room(documents, settings, folder)
+
+
+def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings) -> None:
+    """Warns about a single document, and if lines look like paragraphs.
+
+    They do if most documents have one line, or many lines exceed an example.
+    """
     if len(documents) == 1:
         log.warning(
             "the text is a single document, so that random next sentences come from it as well, as in the original: "
             "a model cannot learn next-sentence prediction from it; put a blank line after each document"
         )
-    _warn_about_paragraphs(documents, settings)
-
-
-def _warn_about_paragraphs(documents: Documents, settings: PretrainingDataSettings) -> None:
-    """Warns if lines look like paragraphs: most documents have one line, or many lines exceed an example."""
     num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     longest = settings.max_seq_length - num_special
     num_lone = sum(int(np.count_nonzero(counts == 1)) for counts in _differences(documents.document_starts))
@@ -74,8 +83,7 @@ def _differences(starts) -> Iterator[np.ndarray]:
         yield np.diff(starts[first : first + _AT_ONCE + 1])
 
 
-def tell_room(documents: Documents, settings: PretrainingDataSettings, folder: str, num_copies: int) -> None:
-    """Logs the disk space in a folder that the examples need in `num_copies` copies, and warns if less is free."""
+def _tell_room(documents: Documents, settings: PretrainingDataSettings, folder: str) -> None:
     num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     longest = settings.max_seq_length - num_special
     num_instances = settings.dupe_factor * (len(documents) + len(documents.tokens) / (_TEXT_USED * longest))
@@ -84,7 +92,7 @@ def tell_room(documents: Documents, settings: PretrainingDataSettings, folder: s
     positions = list(range(size))
     instance = Instance(ids, longest // 2, False, positions, (ids * size)[:size])
     record = len(serialize_example(instance.features(settings)))
-    tell_need(num_copies * record * num_instances, folder, f"about {num_instances:,.0f} examples")
+    tell_need(_NUM_COPIES * record * num_instances, folder, f"about {num_instances:,.0f} examples")
 
 
 def tell_need(num_bytes: float, folder: str, what: str) -> None:

@@ -10,8 +10,8 @@ from array import array
 from collections.abc import Sequence
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, as_text_file, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import form_of
+from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_sources import form_of, opened_texts
 from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
 
@@ -134,34 +134,38 @@ def check_text_files(files: list[str]) -> None:
 
 
 def read_documents(
-    files: Sequence[str | TextFile], tokenizer, strict_utf8: bool = False, progress: Progress | None = None
+    files: Sequence[str],
+    tokenizer,
+    strict_utf8: bool = False,
+    progress: Progress | None = None,
+    work_dir: str | None = None,
 ) -> Documents:
-    """Reads and tokenizes local UTF-8 files with one sentence per line and a blank line after each document.
+    """Reads and tokenizes text files with one sentence per line and a blank line after each document.
 
     As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
     file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
-    they raise UnusableTextError, which names file and line.
+    they raise UnusableTextError, which names file and line. Copies of compressed and remote files are in `work_dir`.
     """
     progress = progress or Progress()
-    documents = Documents(max(tokenizer.vocab.values()) + 1)
+    documents = Documents(tokenizer.vocab_size)
     dropped, continuing = Dropped(), []
-    texts = [as_text_file(file) for file in files]
-    progress.start("reading", sum(os.path.getsize(text.path) for text in texts), "bytes")
-    for number, file in enumerate(texts):
-        for size, line in read_lines(file, dropped, strict_utf8):
-            if line:
-                documents.add_sentence(tokenizer.encode(line))
-            else:
-                documents.end_document()
-            progress.advance(size)
-        if strict_utf8:
-            dropped.refuse_invalid()
-        if documents.is_open and number + 1 < len(texts):
-            continuing.append((file.name, texts[number + 1].name))
-    documents.end_document()
-    progress.finish()
-    for warning in text_warnings(dropped, continuing):
-        log.warning("%s", warning)
+    with opened_texts(files, work_dir, progress) as texts:
+        progress.start("reading", sum(os.path.getsize(text.path) for text in texts), "bytes")
+        for number, file in enumerate(texts):
+            for size, line in read_lines(file, dropped, strict_utf8):
+                if line:
+                    documents.add_sentence(tokenizer.encode(line))
+                else:
+                    documents.end_document()
+                progress.advance(size)
+            if strict_utf8:
+                dropped.refuse_invalid()
+            if documents.is_open and number + 1 < len(texts):
+                continuing.append((file.name, texts[number + 1].name))
+        documents.end_document()
+        progress.finish()
+        for warning in text_warnings(dropped, continuing):
+            log.warning("%s", warning)
     return documents
 
 

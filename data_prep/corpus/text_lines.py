@@ -56,27 +56,22 @@ class Dropped:
             )
 
 
-def as_text_file(file: str | TextFile) -> TextFile:
-    return file if isinstance(file, TextFile) else TextFile(file, file)
-
-
 def read_lines(
-    file: str | TextFile, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
+    file: TextFile, dropped: Dropped, strict_utf8: bool = False, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, str]]:
     """Yields the size in bytes and the stripped text of each line that starts in the bytes [start, end).
 
     Updates `dropped` with what is dropped, like the original BERT. With `strict_utf8` it stops before the first line
     that is not UTF-8; `dropped.refuse_invalid` then names it.
     """
-    name, path = as_text_file(file)
-    for offset, line in _read_bytes(name, path, start, end):
+    for offset, line in _read_bytes(file, start, end):
         size = len(line)
         if b"\r" in line:
-            line = _drop_returns(line, Place(name, path, offset), dropped)
+            line = _drop_returns(line, Place(*file, offset), dropped)
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            text = _drop_invalid(line, Place(name, path, offset, line[error.start]), dropped)
+            text = _drop_invalid(line, Place(*file, offset, line[error.start]), dropped)
             if strict_utf8:
                 return
         yield size, text.strip()
@@ -111,10 +106,10 @@ def line_of(place: Place) -> str:
         return f"{place.name} line {1 + sum(block.count(10) for block in blocks)}"
 
 
-def _read_bytes(name: str, path: str, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+def _read_bytes(file: TextFile, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
     """Yields the lines that start in a range of bytes, each with its offset."""
     try:
-        with open(path, "rb") as content:
+        with open(file.path, "rb") as content:
             if start:
                 content.seek(start - 1)
                 content.readline()  # the rest of a line that starts earlier
@@ -125,7 +120,7 @@ def _read_bytes(name: str, path: str, start: int, end: int | None) -> Iterator[t
                 yield offset, line
                 offset += len(line)
     except OSError as error:
-        raise OSError(f'the input file "{name}" cannot be read: {error.strerror}') from error
+        raise OSError(f'the input file "{file.name}" cannot be read: {error.strerror}') from error
 
 
 def _drop_returns(line: bytes, place: Place, dropped: Dropped) -> bytes:

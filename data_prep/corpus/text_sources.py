@@ -49,7 +49,7 @@ def form_of(file: str) -> Form:
 
 
 @contextlib.contextmanager
-def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Progress | None = None):
+def opened_texts(files: Sequence[str], work_dir: str | None, progress: Progress):
     """Yields a list of `TextFile` to read inside the block; copies are in a temporary folder in `work_dir`."""
     if all(map(_is_local_utf8, files)):
         yield [TextFile(file, file) for file in files]
@@ -58,14 +58,11 @@ def opened_texts(files: Sequence[str], work_dir: str | None = None, progress: Pr
         yield local_texts(files, folder, ThisProcess(None).run, progress)
 
 
-def local_texts(
-    files: Sequence[str], folder: WorkFolder, run: Callable, progress: Progress | None = None
-) -> list[TextFile]:
+def local_texts(files: Sequence[str], folder: WorkFolder, run: Callable, progress: Progress) -> list[TextFile]:
     """Copies compressed, remote and non-UTF-8 texts into a folder as UTF-8, with the `run` method of workers.
 
     Returns the readable text of each file; local UTF-8 files are not copied. The names of copies start with "source-".
     """
-    progress = progress or Progress()
     tasks = {f"source-{number:06}": file for number, file in enumerate(files) if not _is_local_utf8(file)}
     if tasks:
         log.info("copying %s of %s texts as plain UTF-8 to %s", f"{len(tasks):,}", f"{len(files):,}", folder.path)

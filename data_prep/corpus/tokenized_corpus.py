@@ -10,13 +10,13 @@ import numpy as np
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
-from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, as_text_file, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 
 log = logging.getLogger("bert_keras")
 
-CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 4 << 20
 _ARRAYS = ("tokens", "sentence_starts", "document_starts")
 
 
@@ -40,19 +40,15 @@ def tokenize_corpus(
     strict_utf8: bool,
     workers: Workers,
     folder: WorkFolder,
-    progress: Progress | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
+    progress: Progress,
 ) -> tuple[Documents, int]:
     """Reads and tokenizes text files like `read_documents`, with several processes and onto disk.
 
     The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
-    build. `chunk_bytes`, the bytes of text per task, does not change the result. Returns the documents in the order of
-    the files, and the number of `[UNK]` tokens.
+    build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
-    progress = progress or Progress()
-    vocab_size = max(tokenizer.vocab.values()) + 1
     if folder.result("corpus") is None:
-        chunks = cut(local_texts(files, folder, workers.run, progress), chunk_bytes)
+        chunks = cut(local_texts(files, folder, workers.run, progress))
         results = {}
         tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
         progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
@@ -69,8 +65,8 @@ def tokenize_corpus(
     for warning in corpus["warnings"]:
         log.warning("%s", warning)
     if not corpus["num_documents"]:
-        return Documents(vocab_size), 0
-    return open_corpus(folder, vocab_size), corpus["num_unknown"]
+        return Documents(tokenizer.vocab_size), 0
+    return open_corpus(folder, tokenizer.vocab_size), corpus["num_unknown"]
 
 
 def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
@@ -78,20 +74,19 @@ def open_corpus(folder: WorkFolder, vocab_size: int) -> Documents:
     return Documents.open([folder.file(name) for name in _ARRAYS], vocab_size)
 
 
-def cut(files: Sequence[str | TextFile], chunk_bytes: int = CHUNK_BYTES) -> dict[str, Chunk]:
-    """Cuts local UTF-8 files into tasks of about `chunk_bytes` bytes; returns the tasks by name, in order."""
-    texts = [as_text_file(file) for file in files]
+def cut(texts: Sequence[TextFile]) -> dict[str, Chunk]:
+    """Cuts texts into tasks of about `_CHUNK_BYTES` bytes; returns the tasks by name, in order."""
     chunks = [
-        Chunk(text, start, min(size, start + chunk_bytes), start + chunk_bytes >= size)
+        Chunk(text, start, min(size, start + _CHUNK_BYTES), start + _CHUNK_BYTES >= size)
         for text, size in ((text, os.path.getsize(text.path)) for text in texts)
-        for start in range(0, size, chunk_bytes)
+        for start in range(0, size, _CHUNK_BYTES)
     ]
     return {f"text-{number:06}": chunk for number, chunk in enumerate(chunks)}
 
 
 def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict:
     tokenizer, (chunk, strict_utf8) = context[0], task
-    documents, dropped = Documents(max(tokenizer.vocab.values()) + 1), Dropped()
+    documents, dropped = Documents(tokenizer.vocab_size), Dropped()
     ends_a_document = False  # a document that started in an earlier chunk
     for _, line in read_lines(chunk.file, dropped, strict_utf8, chunk.start, chunk.end):
         if line:

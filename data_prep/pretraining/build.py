@@ -15,9 +15,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
-from bert_keras.data_prep.corpus.checks import check_documents, tell_room
+from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents
-from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.workers import Workers
 from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, show
 from bert_keras.data_prep.pretraining.instances import (
@@ -50,7 +49,6 @@ def build_pretraining_data(
     settings: PretrainingDataSettings,
     vocab_file: str | None = None,
     progress: Progress | None = None,
-    rng: random.Random | None = None,
     num_workers: int = 1,
     is_gzip: bool = False,
     start_workers: Callable | None = None,
@@ -68,7 +66,6 @@ def build_pretraining_data(
         settings: settings of the examples.
         vocab_file: recorded in the metadata, and never overwritten.
         progress: reports the progress; None: lines in the log.
-        rng: source of all random draws; None: `random.Random(settings.random_seed)`. Only for one worker.
         num_workers: number of processes. One gives the examples and order of the original BERT. With more, each
             document of each duplicate has its own random stream, so every number gives the same files.
         is_gzip: compresses the files.
@@ -99,8 +96,6 @@ def build_pretraining_data(
         )
     if num_workers < 1:
         raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
-    if rng is not None and (num_workers > 1 or start_workers is not None):
-        raise ValueError("a generator (rng) is only for one worker; several workers use random_seed")
     if num_workers > 1:
         start_workers = start_workers or functools.partial(Workers, num_workers)
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
@@ -115,7 +110,7 @@ def build_pretraining_data(
     )
     if start_workers is not None:
         return build_with_workers(build, start_workers)
-    return _build_in_order(build, rng or random.Random(settings.random_seed))
+    return _build_in_order(build)
 
 
 def _work_folder(output_file: str, work_dir: str | None) -> str:
@@ -124,18 +119,16 @@ def _work_folder(output_file: str, work_dir: str | None) -> str:
     return tempfile.gettempdir() if paths.is_remote(output_file) else os.path.dirname(os.path.realpath(output_file))
 
 
-def _build_in_order(build: Build, rng: random.Random) -> dict:
+def _build_in_order(build: Build) -> dict:
     """Builds examples in this process, in the order of the original BERT; returns the summary."""
     (tokenizer, vocabulary, settings), progress = build.tools, build.progress
+    rng = random.Random(settings.random_seed)
     with RecordWriter(build.output_files, build.is_gzip, build.folder) as writer:
         create_folders([os.path.join(build.folder, "any")])
-        with opened_texts(build.input_files, build.folder, progress) as texts:
-            documents = read_documents(texts, tokenizer, settings.strict_utf8, progress)
-        check_documents(documents, build.input_files, settings)
-        tell_room(documents, settings, build.folder, num_copies=2)
+        documents = read_documents(build.input_files, tokenizer, settings.strict_utf8, progress, build.folder)
+        check_documents(documents, build.input_files, settings, build.folder)
         counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
-        largest = max(*tokenizer.vocab.values(), settings.max_seq_length)
-        with InstanceSpill(build.folder, largest) as spill:
+        with InstanceSpill(build.folder) as spill:
             for instance in draw_instances(documents, settings, vocabulary, rng, progress):
                 spill.append(instance)
                 count_instance(counts, instance)
@@ -210,10 +203,9 @@ def warn_about_casing(vocab: Mapping[str, int], do_lower_case: bool) -> None:
 def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_release_order: bool) -> dict:
     basic_tokenizer = tokenizer.basic_tokenizer
     casing = {"do_lower_case": basic_tokenizer.do_lower_case, "strip_accents": basic_tokenizer.strip_accents}
-    vocab_size = max(tokenizer.vocab.values()) + 1
     masking = {
         **{f"{name}_id": tokenizer.vocab[f"[{name.upper()}]"] for name in ("cls", "sep", "mask")},
-        "vocab_size": vocab_size,
+        "vocab_size": tokenizer.vocab_size,
         "masked_lm_prob": settings.masked_lm_prob,
     }
     return {
@@ -221,7 +213,7 @@ def _metadata(tokenizer, settings: PretrainingDataSettings, flags: dict, is_rele
         "format_version": 1,
         "max_seq_length": settings.max_seq_length,
         "max_predictions_per_seq": settings.max_predictions_per_seq,
-        "vocab_size": vocab_size,
+        "vocab_size": tokenizer.vocab_size,
         "vocab_sha256": vocabulary_digest(tokenizer.vocab),
         **casing,
         **({"masking": masking} if settings.dynamic_masking else {}),

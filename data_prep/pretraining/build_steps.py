@@ -2,7 +2,6 @@
 
 import bisect
 import collections
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -28,7 +27,7 @@ from bert_keras.data_prep.pretraining.shuffling import (
     merge_runs,
     read_shuffled,
 )
-from bert_keras.data_prep.records.tfrecord_format import TFRecordFile
+from bert_keras.data_prep.records.tfrecord_format import compressing
 from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.storage import paths
 
@@ -51,11 +50,6 @@ class Tools(NamedTuple):
     tokenizer: object
     vocabulary: MaskingVocabulary
     settings: PretrainingDataSettings
-
-    @property
-    def vocab_size(self) -> int:
-        """int; every id is below it."""
-        return max(self.tokenizer.vocab.values()) + 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +125,7 @@ def _cut(documents: Documents, num_duplicates: int) -> list[tuple[int, int]]:
 
 def _draw_task(tools: Tools, folder: WorkFolder, name: str, task: tuple) -> dict:
     duplicate, first, end = task
-    documents = _opened(folder.path, tools.vocab_size)
+    documents = _opened(folder.path, tools.tokenizer.vocab_size)
     runs, counts, shown = RunWriter(folder, name), collections.Counter(), []
     for index in range(first, end):
         for key, instance in draw_document(documents, index, duplicate, tools):
@@ -205,8 +199,8 @@ def write_all(
 def _write_task(tools: Tools, folder: WorkFolder, name: str, task: tuple) -> dict:
     partial, is_gzip, runs, shard, num_shards, num_parts = task
     num_records = 0
-    with folder.create(partial) as noted, contextlib.closing(TFRecordFile(noted, is_gzip)) as file:
+    with folder.create(partial) as noted, compressing(noted, is_gzip) as file:
         for _, framed in read_shuffled([folder.file(run) for run in runs], shard, num_shards, num_parts):
-            file.write(framed)
+            file.writelines(framed)
             num_records += len(framed)
     return folder.finish(name, {"num_records": num_records}, [noted])

@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from bert_keras.data_prep.corpus.checks import check_documents, size_text, tell_need, tell_room
+from bert_keras.data_prep.corpus.checks import check_documents, size_text, tell_need
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
@@ -123,8 +123,7 @@ def _run(build: Build, places: _Places, workers: Workers, folder: WorkFolder) ->
                 build.input_files, build.tools.tokenizer, settings.strict_utf8, workers, folder, build.progress
             )
             stack.callback(documents.close)
-            check_documents(documents, build.input_files, settings)
-            tell_room(documents, settings, build.folder, num_copies=2)
+            check_documents(documents, build.input_files, settings, build.folder)
             counts = count_documents(documents, num_unknown)
             runs = build_steps.draw_all(build, documents, workers, folder, counts)
             result = summarize(counts, settings.max_seq_length)

@@ -34,11 +34,11 @@ def write_run(folder: WorkFolder, name: str, parts: Iterable[tuple[np.ndarray, l
 
 
 class RunWriter:
-    """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on, of at least `run_bytes` each."""
+    """Collects records and writes them in runs named PREFIX.0, PREFIX.1 and so on, of at least `RUN_BYTES` each."""
 
-    def __init__(self, folder: WorkFolder, prefix: str, run_bytes: int = RUN_BYTES):
+    def __init__(self, folder: WorkFolder, prefix: str):
         self.runs, self.sizes, self.files = [], [], []  # names, bytes of the records, and files of the runs
-        self._folder, self._prefix, self._run_bytes = folder, prefix, run_bytes
+        self._folder, self._prefix = folder, prefix
         self._keys, self._records, self._size = [], [], 0
 
     def write(self, key: int, record: bytes) -> None:
@@ -46,7 +46,7 @@ class RunWriter:
         self._keys.append(key)
         self._records.append(record)
         self._size += len(record)
-        if self._size >= self._run_bytes:
+        if self._size >= RUN_BYTES:
             self.close()
 
     def close(self) -> None:

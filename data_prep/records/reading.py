@@ -146,15 +146,14 @@ def _find_files(patterns):
     for pattern in (part.strip() for part in patterns.split(",")):
         if not pattern:
             raise ValueError(f"{patterns!r} has an empty name next to a comma; remove the comma")
-        # An existing name may contain glob characters. Metadata and unfinished files are not records.
-        found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
-        names = ((path, path.rsplit("/", 1)[-1]) for path in sorted(found))
+        names = ((path, paths.name(path)) for path in paths.find(pattern))
+        # Unfinished files and metadata are not records.
         matches = [path for path, name in names if not name.startswith(".") and not name.endswith(".json")]
         if not matches:
             raise FileNotFoundError(
                 f"{pattern!r} matches no file; build records with data_prep/create_pretraining_data.py"
             )
-        folders = [path for path in matches if tf.io.gfile.isdir(path)]
+        folders = [path for path in matches if paths.is_dir(path)]
         if folders:
             raise ValueError(
                 f"{folders[0]} is a folder; name the record files in it, for example {folders[0]}/*.tfrecord"

@@ -1,9 +1,10 @@
 """Writes the TFRecord format without TensorFlow: length, record, a checksum for each; optionally gzip."""
 
+import contextlib
 import functools
 import gzip
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 import numpy as np
 
@@ -62,28 +63,9 @@ def frame(records: Sequence[bytes]) -> Iterator[bytes]:
             yield b"".join((_header(len(record)), record, footers[4 * number : 4 * number + 4]))
 
 
-class TFRecordFile:
-    """Writes records to a path, whose file is replaced, or to a file object open for writing bytes.
-
-    Compressed output is deterministic for one version of zlib.
-    """
-
-    def __init__(self, file, is_gzip: bool = False):
-        self._opened = open(file, "wb") if isinstance(file, (str, os.PathLike)) else None  # noqa: SIM115 (see `close`)
-        self._file = self._opened or file
-        self._content = gzip.GzipFile("", "wb", 6, self._file, mtime=0) if is_gzip else self._file
-
-    def write(self, framed: Iterable[bytes]) -> None:
-        """Writes records that `frame` made."""
-        self._content.writelines(framed)
-
-    def close(self) -> None:
-        try:
-            if self._content is not self._file:
-                self._content.close()
-        finally:
-            if self._opened:
-                self._opened.close()
+def compressing(file: BinaryIO, is_gzip: bool) -> contextlib.AbstractContextManager[BinaryIO]:
+    """Returns a file whose content goes to `file`, which stays open; deterministic for one version of zlib."""
+    return gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip else contextlib.nullcontext(file)
 
 
 def is_gzip_file(path: str) -> bool:

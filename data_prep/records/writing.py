@@ -11,8 +11,9 @@ import secrets
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_keras.data_prep.records.tfrecord_format import TFRecordFile, frame
+from bert_keras.data_prep.records.tfrecord_format import compressing, frame
 from bert_keras.storage import paths, writing
+from bert_keras.storage.checks import check_can_create
 
 log = logging.getLogger("bert_keras")
 
@@ -115,7 +116,8 @@ def check_record_files(files: Sequence[str], input_files: Sequence[str] = (), vo
                 raise ValueError(f'the output "{file}" exists and is not an ordinary file; choose another name')
             seen.add(path)
         if not paths.is_remote(record_file):
-            _check_folder(os.path.dirname(os.path.realpath(record_file)))
+            folder = os.path.dirname(os.path.realpath(record_file))
+            check_can_create(folder, f'the output folder "{folder}"')
 
 
 def tell_replaced(files: Sequence[str]) -> None:
@@ -124,18 +126,6 @@ def tell_replaced(files: Sequence[str]) -> None:
     if existing:
         more = f" and {len(existing) - 1:,} more files exist" if len(existing) > 1 else " exists"
         log.warning("%s%s; the new records replace existing files when they are complete", existing[0], more)
-
-
-def _check_folder(folder: str) -> None:
-    existing = folder
-    while not os.path.lexists(existing):
-        existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise ValueError(f'the output folder "{folder}" cannot be created, because "{existing}" is not a folder')
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise ValueError(
-            f'the output folder "{folder}" cannot be written to; choose another, or change its permissions'
-        )
 
 
 class RecordWriter:
@@ -175,17 +165,10 @@ class RecordWriter:
         file, partial = self._files[len(self.num_records)], self._partials[len(self.num_records)]
         name = partial if paths.is_remote(file) else file  # error messages show the final name of a local file
         count, records = 0, iter(records)
-        with _named(name):
-            writer = TFRecordFile(partial, self._is_gzip)
-        try:
+        with named_errors(f'"{name}"'), open(partial, "wb") as plain, compressing(plain, self._is_gzip) as content:
             while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
-                framed = list(frame(batch))
-                with _named(name):
-                    writer.write(framed)
+                content.writelines(frame(batch))
                 count += len(batch)
-        finally:
-            with _named(name):
-                writer.close()
         self.num_records.append(count)
 
     def commit(self, metadata: dict) -> None:
@@ -229,12 +212,14 @@ def cannot_write(what: str, error: OSError) -> OSError:
 
 
 @contextlib.contextmanager
-def _named(file: str):
-    """Puts the name of a file into errors of writing."""
+def named_errors(what: str):
+    """Puts the name of a file into errors of writing, except those that are already a sentence."""
     try:
         yield
     except OSError as error:
-        raise cannot_write(f'"{file}"', error) from error
+        if error.errno is None:
+            raise
+        raise cannot_write(what, error) from error
 
 
 def _partial_name(file: str, work_dir: str) -> str:

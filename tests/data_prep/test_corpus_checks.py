@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from bert_keras.data_prep.corpus.checks import check_documents, tell_room
+from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.documents import Documents, read_documents
 from bert_keras.data_prep.corpus.workers import ThisProcess
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
@@ -28,7 +28,7 @@ def documents_of(*lengths):
 
 def told(messages, documents, settings=SETTINGS):
     messages.clear()
-    check_documents(documents, ["text"], settings)
+    check_documents(documents, ["text"], settings, ".")
     return [message for message in messages if "paragraph" in message]
 
 
@@ -52,7 +52,7 @@ def test_ordinary_text_is_not_warned_of(messages):
     assert told(messages, documents_of([10, 12, 40, 9], [11, 8], [20])) == []
     assert told(messages, documents_of([100], [100]), PretrainingDataSettings(32, 5, sentence_task="none")) == []
     assert told(messages, documents_of([5])) == []  # a single document has its own warning
-    assert messages[-1].startswith("the text is a single document, so that random next sentences come from it as well")
+    assert messages[-2].startswith("the text is a single document, so that random next sentences come from it as well")
 
 
 def test_documents_on_disk_are_looked_at_part_by_part(tmp_path, messages, monkeypatch):
@@ -94,14 +94,13 @@ def test_log_has_the_disk_space_that_examples_need(tmp_path, letters_tokenizer, 
     summary = build_pretraining_data([str(tmp_path / "text")], [str(output)], letters_tokenizer, settings)
     documents = read_documents([str(tmp_path / "text")], letters_tokenizer)
     needed = []
-    monkeypatch.setattr("bert_keras.data_prep.corpus.checks.tell_need", lambda *told: needed.append(told))
-    tell_room(documents, settings, str(tmp_path), num_copies=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("bert_keras.data_prep.corpus.checks.tell_need", lambda *told: needed.append(told))
+        check_documents(documents, ["text"], settings, str(tmp_path))
     [(num_bytes, folder, what)] = needed
-    assert num_bytes == pytest.approx(output.stat().st_size, rel=0.5)
+    assert num_bytes == pytest.approx(2 * output.stat().st_size, rel=0.5)
     assert int(what.split()[1].replace(",", "")) == pytest.approx(summary["instances"], rel=0.5)
-    monkeypatch.undo()
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(10, 9, 1))
-    caplog.clear()
-    tell_room(documents, settings, str(tmp_path), num_copies=1)
-    assert caplog.records[0].levelname == "WARNING"
-    assert f"in {tmp_path}, where 0.0 MB are free" in caplog.records[0].getMessage()
+    check_documents(documents, ["text"], settings, str(tmp_path))
+    assert caplog.records[-1].levelname == "WARNING"
+    assert f"in {tmp_path}, where 0.0 MB are free" in caplog.records[-1].getMessage()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_data import assert_same_batches, take
 
 from bert_keras.training.input.feature_batches import prediction_batches, training_batches
 
@@ -26,10 +27,6 @@ LENGTHS = [3, 8, 9, 40, 5, 16, 17, 2, 33, 4, 11]
 @pytest.fixture(scope="module")
 def features():
     return make_features(LENGTHS)
-
-
-def take(dataset, count):
-    return [{name: value.numpy() for name, value in batch.items()} for batch in dataset.take(count)]
 
 
 def rows_of(batches):
@@ -65,9 +62,7 @@ def test_batches_are_a_function_of_seed_and_step(features):
     batches = take(training_batches(features, 4, seed=3, is_trimmed=True), 9)
     for step in (1, 6):
         later = take(training_batches(features, 4, seed=3, start_step=step, is_trimmed=True), 3)
-        for first, second in zip(batches[step : step + 3], later, strict=True):
-            for name, values in first.items():
-                np.testing.assert_array_equal(values, second[name])
+        assert_same_batches(later, batches[step : step + 3])
     whole = take(training_batches(features, 4, seed=3), 9)
     assert_batches_hold_the_rows(whole, features)
     assert {batch["input_ids"].shape for batch in whole} == {(4, 40)}  # nothing is cut unless asked for

@@ -1,4 +1,3 @@
-import json
 import sys
 import unicodedata
 
@@ -46,20 +45,11 @@ def assert_equal(tokenizers, texts):
 # Equal to the original BERT and to the tokenizer in Python.
 
 
-@pytest.mark.parametrize(
-    ("variant", "vocab", "do_lower_case"),
-    [("uncased_lower", "uncased", True), ("uncased_keep", "uncased", False), ("chinese_lower", "chinese", True)],
-)
-def test_golden_cases(shared_dir, variant, vocab, do_lower_case):
-    vocab_file = shared_dir(f"data/vocab/{vocab}.txt")
-    tokenizers = GraphTokenizer(vocab_file, do_lower_case), FullTokenizer(vocab_file, do_lower_case)
-    with open(shared_dir("golden/tokenization") / "cases.jsonl", encoding="utf-8") as file:
-        cases = [json.loads(line) for line in file]
-    assert len(cases) == 1820
-    texts = [case["text"] for case in cases]
-    assert tokenizers[0].tokenize(as_bytes(texts)).to_list() == [case[variant] for case in cases]
-    if variant == "uncased_lower":
-        assert_equal(tokenizers, texts[::4])
+def test_ids_are_those_of_the_original(golden_texts):
+    arguments, texts, ids = golden_texts
+    tokenizers = GraphTokenizer(*arguments), FullTokenizer(*arguments)
+    assert tokenizers[0].tokenize(as_bytes(texts)).to_list() == ids
+    assert_equal(tokenizers, texts[::12])
 
 
 def assert_equal_words(tokenizers, chars):
@@ -85,8 +75,7 @@ def test_every_code_point(both, mode):
 
 def test_plain_characters_side_by_side(both):
     plain = [chr(code) for code in range(32, 127) if not chr(code).isalnum()] + list("azAZ09\t\n\r")
-    for mode in MODES[:2]:
-        assert_equal(both[mode], [f"{a}{b} un{a}{b}running" for a in plain for b in plain])
+    assert_equal(both[True, None], [f"{a}{b} un{a}{b}running" for a in plain for b in plain])
 
 
 sigma_text = st.text(alphabet="ΣΣAas'.:\u00ad\u0345\u0301\x00 \u2028中1_ªǅ\u200b", max_size=12)
@@ -95,7 +84,7 @@ marks_text = st.text(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.lists(odd_text | sigma_text | marks_text, max_size=4), st.sampled_from(MODES))
 @example(["ΑΣ", "Α", "ΑΣ.\u0301b Σ", "Α\x00Σ\x00 ΑΣ\u2028Σ"], (True, None))
 @example(["\u302e\ufe20\u093c\u302f" * 3, "a\ufe20\u302e!\u0301\u302e中\u0301\u302e\U0001d15e\u302e"], (True, None))
@@ -231,14 +220,10 @@ def test_vocabularies_that_are_refused(tmp_path):
 def test_input_that_cannot_be_packed(tmp_path):
     tokenizer = GraphTokenizer(write_vocab(tmp_path / "vocab.txt", "[UNK]", "a", "[CLS]"))
     ids = tokenizer.tokenize(["a"])
-    with pytest.raises(
-        ValueError, match=r"^the vocabulary lacks \[CLS\] or \[SEP\], which a model's input needs; give"
-    ):
+    with pytest.raises(ValueError, match=r"^the vocabulary lacks \[CLS\] or \[SEP\], which a model's input needs"):
         tokenizer.pack(ids, ids, 8)
     tokenizer = GraphTokenizer(write_vocab(tmp_path / "vocab.txt", "[UNK]", "a", "[CLS]", "[SEP]"))
     with pytest.raises(ValueError, match=r"^max_seq_length is 4, but \[CLS\], \[SEP\] and a token of each text need 5"):
         tokenizer.pack(ids, None, 4)
-    with pytest.raises(
-        ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-trained to"
-    ):
+    with pytest.raises(ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-"):
         tokenizer.tokenize_with_masks(["a"])

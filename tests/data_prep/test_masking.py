@@ -90,11 +90,17 @@ def test_number_of_predictions_rounds_half_to_even_and_stays_within_one_and_the_
 @given(tokens=pairs, prob=st.floats(0, 1), limit=st.integers(1, 30), words=st.booleans(), seed=st.integers())
 def test_masking_keeps_its_promises(tokens, prob, limit, words, seed):
     before = tokens.copy()
-    masked, positions, ids = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, limit, words)
+    result = mask_tokens(tokens, VOCABULARY, random.Random(seed), prob, limit, words)
     assert tokens == before
-    assert len(positions) <= num_predictions(len(tokens), prob, limit)
+    assert_is_masked(tokens, result, num_predictions(len(tokens), prob, limit))
     if not words:
-        assert len(positions) == min(num_predictions(len(tokens), prob, limit), len(tokens) - 3)
+        assert len(result[1]) == min(num_predictions(len(tokens), prob, limit), len(tokens) - 3)
+
+
+def assert_is_masked(tokens, result, limit):
+    """Checks that `mask_tokens` chose some tokens, changed no others, and returned the right ids."""
+    masked, positions, ids = result
+    assert len(positions) <= limit
     assert positions == sorted(set(positions))
     assert ids == [tokens[position] for position in positions]
     assert not {CLS, SEP} & set(ids)
@@ -166,14 +172,9 @@ def test_a_vocabulary_without_special_tokens_is_refused_with_all_their_names():
 
 @given(tokens=pairs, kind=st.sampled_from(["ngram", "geometric"]), limit=st.integers(1, 20), seed=st.integers())
 def test_spans_are_whole_words_within_the_limit(tokens, kind, limit, seed):
-    rng = random.Random(seed)
-    masked, positions, ids = mask_tokens(tokens, VOCABULARY, rng, 0.5, limit, masked_spans=kind)
-    assert len(positions) <= num_predictions(len(tokens), 0.5, limit)
-    assert positions == sorted(set(positions))
-    assert ids == [tokens[position] for position in positions]
-    assert all(masked[i] == tokens[i] for i in range(len(tokens)) if i not in positions)
-    assert_words_are_whole(tokens, positions)
-    assert not {tokens[position] for position in positions} & {CLS, SEP}
+    result = mask_tokens(tokens, VOCABULARY, random.Random(seed), 0.5, limit, masked_spans=kind)
+    assert_is_masked(tokens, result, num_predictions(len(tokens), 0.5, limit))
+    assert_words_are_whole(tokens, result[1])
 
 
 @pytest.mark.parametrize(("kind", "mean", "longest"), [("ngram", 18 / 11, 3), ("geometric", 3.797, 10)])

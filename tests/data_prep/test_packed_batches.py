@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from tiny_data import take
 
 from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedShape, measure_filling, pack_batches
-from tests.data_prep.test_feature_batches import LENGTHS, make_features, take
+from tests.data_prep.test_feature_batches import LENGTHS, make_features
 
 SHAPES = {
     "open": PackedShape(),

@@ -84,9 +84,7 @@ def test_rows_are_filled_up_to_a_multiple_with_rows_of_nothing():
 
 def test_rows_that_cannot_be_packed_are_refused():
     features = make_features([3, 5], 5)
-    with pytest.raises(
-        ValueError, match="sequence 1 has 5 tokens, but a packed row has 4; give longer rows, or cut it"
-    ):
+    with pytest.raises(ValueError, match="sequence 1 has 5 tokens, but a packed row has 4; give longer rows"):
         pack(features, row_length=4)
     for mask in ([0, 1, 1, 0, 0], [0, 0, 0, 0, 0]):
         features["input_mask"][0] = mask

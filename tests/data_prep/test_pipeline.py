@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_data import assert_same_batches, take
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.records import reading
@@ -30,10 +31,6 @@ def records(tmp_path_factory, write_records):
     return open_records(f"{folder}/part-*.tfrecord")
 
 
-def take(dataset, count):
-    return [{name: value.numpy() for name, value in batch.items()} for batch in dataset.take(count)]
-
-
 def fingerprints(batches):
     return [row.tobytes() for batch in batches for row in batch["input_ids"]]
 
@@ -54,9 +51,7 @@ def test_reading_continues_at_any_step_and_tells_how_far_it_is(records, messages
     assert messages == []
     for start_step in (5, 6, 17):  # the second epoch begins within the sixth batch
         rest = take(training_batches(records, 4, seed=9, start_step=start_step), 3)
-        for expected, batch in zip(whole[start_step : start_step + 3], rest, strict=True):
-            for name, value in expected.items():
-                np.testing.assert_array_equal(batch[name], value)
+        assert_same_batches(rest, whole[start_step : start_step + 3])
         if start_step == 5:
             lines = [f"reading up to step 6: {number} of 5 batches" for number in range(1, 6)]
             assert [line.rsplit(" (", 1)[0] for line in messages] == lines
@@ -108,18 +103,12 @@ def with_floats(examples):
     ("change", "message"),
     [
         (lambda data, examples: b"", "x.tfrecord holds no examples"),
-        (
-            lambda data, examples: data[: -len(data) // 4 - 5],
-            "not a whole TFRecord file: it ends or is damaged in exampl",
-        ),
+        (lambda data, examples: data[: -len(data) // 4 - 5], "not a whole TFRecord file: it ends or is damaged in"),
         (lambda data, examples: data[: -len(data) // 4 - 14], "it ends or is damaged in example 3"),
         (lambda data, examples: data[: -len(data) // 4 - 60], "it ends or is damaged in example 3"),
         (lambda data, examples: b"A sentence, not a record.\n" * 20, "x.tfrecord is not a whole TFRecord file"),
         (lambda data, examples: [serialize_example({"input_ids": [1, 2]})], "examples: record 1 has no input_mask"),
-        (
-            lambda data, examples: [b"\xff\xff\xff"],
-            "x.tfrecord does not hold pre-training examples: record 1 is not a t",
-        ),
+        (lambda data, examples: [b"\xff\xff\xff"], "does not hold pre-training examples: record 1 is not a tf.train"),
         (lambda data, examples: [with_floats(examples)], "example 1: input_mask has 0 values, but 12 are needed"),
     ],
     ids=["empty", "cut 5", "cut 14", "cut 60", "text", "other task", "no example", "floats"],
@@ -146,39 +135,14 @@ BUILT = {"max_seq_length": 12, "max_predictions_per_seq": 3, "vocab_size": 40}
         ("nothing-*", {}, {}, r"nothing-\*' matches no file; build records with"),
         ("0.tfrecord,", {}, {}, "has an empty name next to a comma; remove the comma"),
         ("", {}, {}, "is a folder; name the record files in it, for example .*tfrecord"),
-        (
-            "0*d",
-            {"max_seq_length": 16},
-            {},
-            "0.tfrecord example 1: input_ids has 12 values, but 16 are needed; give the",
-        ),
-        (
-            "0*d",
-            {"max_predictions_per_seq": 5},
-            {},
-            "masked_lm_positions has 3 values, but 5 are needed; give the --max",
-        ),
-        (
-            "0*d",
-            {},
-            {"0": {"num_examples": 9}},
-            "0.tfrecord holds 2 examples, but 9 were written to it; build it again",
-        ),
+        ("0*d", {"max_seq_length": 16}, {}, "0.tfrecord example 1: input_ids has 12 values, but 16 are needed; give"),
+        ("0*d", {"max_predictions_per_seq": 5}, {}, "masked_lm_positions has 3 values, but 5 are needed; give the"),
+        ("0*d", {}, {"0": {"num_examples": 9}}, "0.tfrecord holds 2 examples, but 9 were written to it; build it"),
         ("0*d", {"max_seq_length": 64}, {"0": BUILT}, "with --max_seq_length=12, but --max_seq_length=64 was given"),
         ("0*d", {"vocab_size": 30}, {"0": BUILT}, "a vocabulary of 40 entries, but the model's vocab_size is 30"),
         ("*d", {}, {"0": {"vocab_sha256": 0}, "1": {"vocab_sha256": 1}}, "with different vocabularies; build them"),
-        (
-            "*d",
-            {},
-            {"0": {"do_lower_case": 0}, "1": {"do_lower_case": 1}},
-            "different values of --do_lower_case; build",
-        ),
-        (
-            "*d",
-            {},
-            {"0": {"strip_accents": 0}, "1": {"strip_accents": 1}},
-            "different values of --strip_accents; build",
-        ),
+        ("*d", {}, {"0": {"do_lower_case": 0}, "1": {"do_lower_case": 1}}, "different values of --do_lower_case"),
+        ("*d", {}, {"0": {"strip_accents": 0}, "1": {"strip_accents": 1}}, "different values of --strip_accents"),
     ],
     ids=[
         *("no match", "comma", "folder", "length", "predictions", "lost examples", "built length", "built vocabulary"),
@@ -349,9 +313,7 @@ def test_remote_records_are_read_checked_and_explained_as_local_ones(noted_file)
             paths.copy(noted_file + end, f"{folder}/{name}{end}")
     expected = take(training_batches(open_records(noted_file), 2, seed=3, start_step=3), 4)
     records = open_records(f"{folder}/a.tfrecord")
-    for batch, local in zip(take(training_batches(records, 2, seed=3, start_step=3), 4), expected, strict=True):
-        for name, value in local.items():
-            np.testing.assert_array_equal(batch[name], value)
+    assert_same_batches(take(training_batches(records, 2, seed=3, start_step=3), 4), expected)
     assert open_records(f"{folder}/*.tfrecord").num_examples == (4, 4)
     metadata = read_metadata(f"{folder}/b.tfrecord")
     write_metadata(f"{folder}/b.tfrecord", {**metadata, "vocab_sha256": "b"})

@@ -74,7 +74,7 @@ def test_examples_and_draws_are_those_of_the_original(row, tokenizer_of, shared_
     file = str(shared_dir("golden/create_pretraining_data/sample_text.txt"))
     documents = read_documents([file], tokenizer)
     rng = random.Random(settings.random_seed)
-    with InstanceSpill(str(tmp_path), 65535) as spill:
+    with InstanceSpill(str(tmp_path)) as spill:
         for instance in draw_instances(documents, settings, MaskingVocabulary.from_vocab(tokenizer.vocab), rng):
             spill.append(instance)
         spill.shuffle(rng)
@@ -158,13 +158,13 @@ def test_files_and_metadata(text, tmp_path, letters_vocab_file, letters_tokenize
         }
 
 
-def test_seed_or_generator_decides_everything(text, tmp_path, letters_tokenizer):
-    built = {}
-    for name, seed, rng in (("a", 8, None), ("b", 8, None), ("c", 9, None), ("d", 9, random.Random(8))):
+def test_seed_decides_everything(text, tmp_path, letters_tokenizer):
+    built = []
+    for seed in (8, 8, 9):
         settings = PretrainingDataSettings(16, 4, random_seed=seed)
-        build_pretraining_data([text], [str(tmp_path / name)], letters_tokenizer, settings, rng=rng)
-        built[name] = (tmp_path / name).read_bytes()
-    assert built["a"] == built["b"] == built["d"] != built["c"]
+        build_pretraining_data([text], [str(tmp_path / "out")], letters_tokenizer, settings)
+        built.append((tmp_path / "out").read_bytes())
+    assert built[0] == built[1] != built[2]
 
 
 def test_log_has_decisions_and_the_first_examples(text, tmp_path, letters_tokenizer, messages):

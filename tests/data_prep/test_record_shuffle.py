@@ -23,13 +23,12 @@ def random_keys(count):
     return [rng.getrandbits(64) for _ in range(count)]
 
 
-def write_runs(folder, keys, run_bytes, num_prefixes=2):
+def write_runs(folder, keys):
     runs = []
-    for prefix in range(num_prefixes):
-        writer = RunWriter(folder, f"{run_bytes}-{prefix}", run_bytes)
-        for number, key in enumerate(keys):
-            if number % num_prefixes == prefix:
-                writer.write(key, b"record %d" % key)
+    for name, keys_of_run in (("even", keys[::2]), ("odd", keys[1::2])):
+        writer = RunWriter(folder, name)
+        for key in keys_of_run:
+            writer.write(key, b"record %d" % key)
         writer.close()
         assert writer.sizes == [os.path.getsize(folder.file(f"{run}.records")) for run in writer.runs]
         runs += writer.runs
@@ -41,9 +40,10 @@ def read(folder, runs, *shares):
 
 
 @pytest.mark.parametrize(("run_bytes", "num_parts"), [(1, 1), (300, 3), (1 << 20, 40)])
-def test_records_come_in_the_order_of_their_keys(folder, run_bytes, num_parts):
+def test_records_come_in_the_order_of_their_keys(folder, run_bytes, num_parts, monkeypatch):
+    monkeypatch.setattr(shuffling, "RUN_BYTES", run_bytes)
     keys = [*random_keys(100), 0, (1 << 64) - 1, 1 << 63]
-    runs = write_runs(folder, keys, run_bytes)
+    runs = write_runs(folder, keys)
     assert len(runs) == {1: 103, 300: 10, 1 << 20: 2}[run_bytes]
     shards = [read(folder, runs, shard, 3, num_parts) for shard in range(3)]
     assert [record for shard in shards for record in shard] == list(frame([b"record %d" % key for key in sorted(keys)]))
@@ -51,8 +51,9 @@ def test_records_come_in_the_order_of_their_keys(folder, run_bytes, num_parts):
     assert [len(shard) for shard in shards] == [sum(shard == key * 3 >> 64 for key in keys) for shard in range(3)]
 
 
-def test_a_part_takes_no_more_than_its_share(folder):
-    runs = [folder.file(run) for run in write_runs(folder, random_keys(2000), 1000)]
+def test_a_part_takes_no_more_than_its_share(folder, monkeypatch):
+    monkeypatch.setattr(shuffling, "RUN_BYTES", 1000)
+    runs = [folder.file(run) for run in write_runs(folder, random_keys(2000))]
     parts = list(read_shuffled(runs, 0, 2, 10))
     assert len(parts) == 10
     assert max(len(records) for _, records in parts) < 150

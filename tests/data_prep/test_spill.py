@@ -24,9 +24,9 @@ instances = st.lists(
 )
 
 
-@given(instances=instances, largest=st.sampled_from([65535, 65536]), seed=st.integers())
-def test_instances_come_back_in_the_order_of_pythons_shuffle(instances, largest, seed):
-    with InstanceSpill(tempfile.gettempdir(), largest) as spill:
+@given(instances=instances, seed=st.integers())
+def test_instances_come_back_in_the_order_of_pythons_shuffle(instances, seed):
+    with InstanceSpill(tempfile.gettempdir()) as spill:
         for instance in instances:
             spill.append(instance)
         assert len(spill) == len(instances)
@@ -37,15 +37,6 @@ def test_instances_come_back_in_the_order_of_pythons_shuffle(instances, largest,
         assert list(spill.every()) == expected
 
 
-@pytest.mark.parametrize(("largest", "num_bytes"), [(65535, 2), (65536, 4)])
-def test_an_instance_takes_two_bytes_a_number_where_the_vocabulary_allows(tmp_path, largest, num_bytes):
-    with InstanceSpill(str(tmp_path), largest) as spill:
-        spill.append(Instance([1] * 100, 50, True, [2] * 10, [3] * 10))
-        list(spill.every())
-        assert os.fstat(spill._file.fileno()).st_size == num_bytes * (4 + 100 + 20)
-        assert list(tmp_path.iterdir()) == []  # the file has no name
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
 @pytest.mark.parametrize("num_instances", [1, 10000])
 def test_full_disk_is_reported(monkeypatch, num_instances):
@@ -54,7 +45,7 @@ def test_full_disk_is_reported(monkeypatch, num_instances):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", open_full)
     with (  # noqa: PT012 (either call may fail)
-        InstanceSpill("folder", 10) as spill,
+        InstanceSpill("folder") as spill,
         pytest.raises(OSError, match="No space left on device; free some space"),
     ):
         for _ in range(num_instances):

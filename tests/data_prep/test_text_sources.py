@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus import text_sources
 from bert_keras.data_prep.corpus.documents import check_text_files, read_documents
 from bert_keras.data_prep.corpus.text_lines import UnusableTextError
@@ -31,8 +32,8 @@ def written(tmp_path, content, name="text"):
 
 
 def read(*files):
-    with opened_texts(list(files)) as texts:
-        assert [text.name for text in texts] == list(files)
+    with opened_texts(files, None, Progress()) as texts:
+        assert [text.name for text in texts] == [*files]
         return "".join(paths.read_text(text.path, errors="replace") for text in texts)
 
 
@@ -54,7 +55,7 @@ def test_compression_and_encoding_are_known_by_the_first_bytes(tmp_path, compres
     mark = "" if encoding == "utf-8" else "\ufeff"
     file = written(tmp_path, COMPRESSIONS[compression]((mark + TEXT).encode(encoding)))
     assert form_of(file) == Form(compression.split(" ")[0], encoding[:6].rstrip("-"))
-    with opened_texts([file]) as texts:
+    with opened_texts([file], None, Progress()) as texts:
         with open(texts[0].path, "rb") as copy:
             assert copy.read() == TEXT.encode("utf-8")
         assert (texts[0].path == file) == (not compression and encoding == "utf-8")
@@ -71,9 +72,7 @@ def test_encoding_of_a_byte_order_mark_is_logged(tmp_path, messages):
 def test_utf16_without_a_mark_is_refused_with_the_remedy(tmp_path, text, encoding):
     name = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
     file = written(tmp_path, (text * 50).encode(encoding))
-    with pytest.raises(
-        ValueError, match=f"{file} is {name} without a byte order mark.*iconv -f {name} -t UTF-8 OLD > N"
-    ):
+    with pytest.raises(ValueError, match=f"{file} is {name} without a byte order mark.*iconv -f {name} -t UTF-8"):
         check_text_files([file])
 
 

@@ -8,6 +8,8 @@ import string
 import pytest
 
 from bert_keras.data_prep.build_vocab import define_flags, main
+from bert_keras.data_prep.corpus import tokenized_corpus
+from bert_keras.data_prep.text import vocabulary_learning
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.data_prep.text.vocabulary_learning import (
     Coverage,
@@ -28,7 +30,7 @@ def words_of(count, seed=0):
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, do_lower_case):
+def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, monkeypatch, do_lower_case):
     (tmp_path / "odd").write_bytes(ODD.encode() + b"\xff\n")
     (tmp_path / "other").write_text("stop\n" * 50)
     files, tokenizer = [str(tmp_path / "odd"), str(tmp_path / "other")], BasicTokenizer(do_lower_case)
@@ -37,7 +39,8 @@ def test_words_are_counted_as_the_tokenizer_gives_them(tmp_path, do_lower_case):
     )
     assert expected["stop"] == (54 if do_lower_case else 53) - 1
     for num_workers, chunk_bytes in ((1, 10), (2, 40)) if do_lower_case else ((1, 10000),):
-        assert count_words(files, tokenizer, num_workers, chunk_bytes=chunk_bytes) == expected
+        monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", chunk_bytes)
+        assert count_words(files, tokenizer, num_workers) == expected
 
 
 def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
@@ -49,10 +52,12 @@ def test_bytes_that_are_not_utf8_are_reported_or_refused(tmp_path, messages):
         count_words(files, BasicTokenizer(), strict_utf8=True)
 
 
-def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, messages):
+def test_rare_words_are_forgotten_where_there_are_too_many(tmp_path, monkeypatch, messages):
+    monkeypatch.setattr(tokenized_corpus, "_CHUNK_BYTES", 500)
+    monkeypatch.setattr(vocabulary_learning, "_MOST_WORDS", 100)
     words = [f"{a}{b}" for a in string.ascii_lowercase for b in string.ascii_lowercase]
     (tmp_path / "text").write_text("\n".join(word + " the the" for word in words))
-    counts = count_words([str(tmp_path / "text")], BasicTokenizer(), most_words=100, chunk_bytes=500)
+    counts = count_words([str(tmp_path / "text")], BasicTokenizer())
     assert counts["the"] == 2 * len(words)
     assert len(counts) <= 100
     assert messages == ["more than 100 different words; dropped those found at most 1 times so far"]
@@ -93,10 +98,8 @@ def test_text_with_few_tokens_is_reported(messages):
 
 
 def test_an_alphabet_that_does_not_fit_is_refused():
-    with pytest.raises(
-        ValueError,
-        match="--vocab_size=10 is too small for 7 reserved tokens and an alphabet of 2 characters, .* need 11; give",
-    ):
+    message = "--vocab_size=10 is too small for 7 reserved tokens and an alphabet of 2 characters, .* need 11; give"
+    with pytest.raises(ValueError, match=message):
         learn_vocabulary({"ab": 3}, vocab_size=10, num_unused=2)
     pieces = learn_vocabulary({"ab": 3, "aac": 5, "a": 9}, vocab_size=9, num_unused=0, alphabet_size=1)
     assert set(pieces[5:]) <= {"a", "##a", "aa"}
@@ -137,13 +140,8 @@ def test_the_program_writes_a_vocabulary_that_the_tokenizer_reads(arguments, tmp
 
 def test_output_that_cannot_be_written_is_refused_before_reading(arguments, tmp_path, monkeypatch):
     monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
-    with pytest.raises(ValueError, match="none/v: there is no folder .*none; create it, or give another file"):
-        main([*arguments[:2], f"--vocab_file={tmp_path}/none/v"])
     with pytest.raises(ValueError, match="--vocab_file=.*text.txt is also --input_file, which would be lost"):
         main([*arguments[:2], f"--vocab_file={tmp_path}/text.txt"])
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(ValueError, match="--vocab_file=.*: the folder .* cannot be written to; give a file in another"):
-        main(arguments)
 
 
 def test_flags_and_defaults():

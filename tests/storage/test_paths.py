@@ -10,13 +10,6 @@ import pytest
 from bert_keras.storage import paths
 
 
-@pytest.fixture(params=["local", "remote"])
-def folder(request, tmp_path):
-    folder = str(tmp_path) if request.param == "local" else f"ram://{uuid.uuid4().hex}"
-    paths.make_dirs(folder)
-    return folder
-
-
 def write(path, data):
     with paths.open_file(path, "wb") as file:
         file.write(data)

@@ -5,19 +5,11 @@ import errno
 import os
 import subprocess
 import sys
-import uuid
 
 import pytest
 
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file
-
-
-@pytest.fixture(params=["local", "remote"])
-def folder(request, tmp_path):
-    folder = str(tmp_path) if request.param == "local" else f"ram://{uuid.uuid4().hex}"
-    paths.make_dirs(folder)
-    return folder
 
 
 def test_a_file_is_replaced_only_when_the_block_ends_well(folder):

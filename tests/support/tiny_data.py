@@ -1,5 +1,7 @@
 """Readers shared by the tests of data preparation."""
 
+import numpy as np
+
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -19,3 +21,15 @@ def examples_of(file):
         {name: list(value.int64_list.value or value.float_list.value) for name, value in features.feature.items()}
         for features in parsed_examples_of(file)
     ]
+
+
+def take(dataset, count):
+    """Returns the first batches of a dataset as dicts of arrays."""
+    return [{name: value.numpy() for name, value in batch.items()} for batch in dataset.take(count)]
+
+
+def assert_same_batches(found, expected):
+    for batch, other in zip(found, expected, strict=True):
+        assert batch.keys() == other.keys()
+        for name, value in other.items():
+            np.testing.assert_array_equal(batch[name], value, err_msg=name)
