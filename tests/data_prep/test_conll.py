@@ -250,7 +250,7 @@ def test_mistakes_in_columns(write, content, message):
         ('{"words": []}', r'train.jsonl line 1: "words" is \[\], but must be'),
         ('{"words": ["a"], "tags": [1]}', r'train.jsonl line 1: "tags" is \[1\], but must be'),
         ('{"words": ["a", "b"], "tags": ["O"]}', "train.jsonl line 1 has 2 words but 1 tags; every word needs one tag"),
-        ('{"words": ["a"]}', "train.jsonl line 1 has only words; add a list of as many tags$"),
+        ('{"words": ["a"]}', 'train.jsonl line 1 has only words; add "tags", a list of as many tags$'),
         ('{"words": ["a", "b"], "tags": ["O", "Z-X"]}', 'train.jsonl line 1 word 2: the tag "Z-X" is not one of'),
     ],
 )
