@@ -89,7 +89,7 @@ def read_table(
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
     log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
     has_header = given.get("has_header") or "auto"
-    examples = iterate_own_file(input_file, columns, has_header=has_header, keep_bad_rows=True)
+    examples = iterate_own_file(input_file, columns, has_header=has_header)
     rows = ((example.source, _text_of_row(example, form)) for example in examples)
     return _begun(rows, f"{input_file} holds no row; give at least one")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from bert_keras.data_prep.tasks.columns import list_columns
 from bert_keras.data_prep.tasks.examples import Example, to_number
-from bert_keras.data_prep.tasks.tables import BadRows, iterate_rows
+from bert_keras.data_prep.tasks.tables import BadRow, iterate_rows, without_bad_rows
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -216,13 +216,11 @@ def read_glue_file(
             )
     if file.language is not None:
         rows = _rows_of_language(rows, places[file.language], xnli_language, name)
-    bad_rows, examples = BadRows(name, skip_bad_rows), []
-    for number, row in enumerate(rows):
-        try:
-            examples.append(_make_example(task, file, places, row.cells, number, f"{name} line {row.line}"))
-        except ValueError as error:
-            bad_rows.add(row.line, str(error))
-    bad_rows.report()
+    examples = (
+        _make_example(task, file, places, row.cells, number, f"{name} line {row.line}")
+        for number, row in enumerate(rows)
+    )
+    examples = without_bad_rows(name, examples, skip_bad_rows)
     if not examples:
         raise ValueError(f"{os.fspath(path)} has no example; give a file with at least one")
     return examples
@@ -254,16 +252,16 @@ def _find_places(file, first, name):
 
 
 def _make_example(task, file, places, cells, number, source):
-    """Returns the example of a row; the caller adds file and line to a ValueError."""
+    """Returns the example of a row, or a BadRow."""
     num_cells = max(places.values()) + 1
     if len(cells) < num_cells:
-        raise ValueError(f"{len(cells)} of at least {num_cells} cells; restore the row")
+        return BadRow(source, f"{len(cells)} of at least {num_cells} cells; restore the row")
     values = {column: cells[place] for column, place in places.items()}
     label, text_b = values.get(file.label), values.get(file.text_b)
     if label is not None and task.kind == "regression":
         label = to_number(label)
         if label is None:
-            raise ValueError(f'the label "{values[file.label]}" is not a finite number; correct it')
+            return BadRow(source, f'the label "{values[file.label]}" is not a finite number; correct it')
     return Example(
         id=str(number) if file.id is None else values[file.id],
         text_a=values[file.text_a],

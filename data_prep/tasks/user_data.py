@@ -14,8 +14,27 @@ import numpy as np
 from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, read_table
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
-from bert_keras.data_prep.tasks.tables import BadRow, BadRows
+from bert_keras.data_prep.tasks.tables import BadRow, without_bad_rows
 from bert_keras.storage import paths
+
+
+def read_own_file(
+    path: str | os.PathLike,
+    columns: Columns,
+    kind: str = "single_label",
+    needs_label: bool = False,
+    skip_bad_rows: bool = False,
+    has_header: str = "auto",
+) -> list[Example]:
+    """Reads the examples of a user's file of texts; see `iterate_own_file`.
+
+    An unreadable row is a ValueError, with file and line; `skip_bad_rows` leaves such rows out and logs their number.
+    """
+    rows = iterate_own_file(path, columns, kind, needs_label, has_header)
+    examples = without_bad_rows(paths.name(path), rows, skip_bad_rows)
+    if not examples:
+        raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
+    return examples
 
 
 def iterate_own_file(
@@ -23,11 +42,9 @@ def iterate_own_file(
     columns: Columns,
     kind: str = "single_label",
     needs_label: bool = False,
-    skip_bad_rows: bool = False,
     has_header: str = "auto",
-    keep_bad_rows: bool = False,
 ) -> Iterator[Example | BadRow]:
-    """Yields the examples of a user's file of texts one by one, in the order of the file.
+    """Yields the examples of a user's file of texts one by one, in the order of the file; a BadRow if unreadable.
 
     To save memory, the rows of CSV and TSV files are usually split one by one. `Example.source` names file and line.
 
@@ -37,43 +54,35 @@ def iterate_own_file(
         columns: the columns of the file.
         kind: one of `examples.KINDS`.
         needs_label: whether every row must have a label; otherwise an absent column or an empty cell means no label.
-        skip_bad_rows: leaves out unreadable rows, and counts them in the log.
         has_header: one of `columns.HEADERS`.
-        keep_bad_rows: yields an unreadable row as a BadRow.
 
     Raises:
-        FileNotFoundError, ValueError: the file or a row is unreadable (names file and line).
+        FileNotFoundError, ValueError: the file is unreadable.
     """
     if needs_label and columns.label is None:
         raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
-    name = paths.name(path)
-    bad_rows = BadRows(name, skip_bad_rows, keep_bad_rows)
     needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
     label = [] if columns.label is None else [columns.label]
     needed, optional = (needed + label, []) if needs_label else (needed, label)
-    places, rows = read_table(path, needed, optional, bad_rows, has_header, columns.label)
+    places, rows = read_table(path, needed, optional, has_header, columns.label)
     _check_places(path, columns, places)
-    lines_of_ids, label_lines, count = {}, {}, 0
-    for number, row in enumerate(rows):
-        yield from bad_rows.take(before=row.line)
+    lines_of_ids, label_lines, number = {}, {}, 0
+    for row in rows:
+        if isinstance(row, BadRow):
+            yield row
+            continue
+        source = f"{paths.name(path)} line {row.line}"
         try:
             cells = {column: row.cells[place] for column, place in places.items()}
             _check_label_type(cells.get(columns.label), row.line, label_lines)
-            example = _own_example(cells, number, columns, kind, needs_label, f"{name} line {row.line}")
-            if columns.id is not None and example.id in lines_of_ids:
-                other = lines_of_ids[example.id]
+            example = _own_example(cells, number, columns, kind, needs_label, source)
+            other = row.line if columns.id is None else lines_of_ids.setdefault(example.id, row.line)
+            if other != row.line:
                 raise ValueError(f'the id "{example.id}" is also in line {other}; ids must be unique')
         except ValueError as error:
-            bad_rows.add(row.line, str(error))
-            continue
-        if columns.id is not None:
-            lines_of_ids[example.id] = row.line
-        count += 1
+            example = BadRow(source, str(error))
         yield example
-    yield from bad_rows.take()
-    bad_rows.report()
-    if not count and not keep_bad_rows:
-        raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
+        number += 1
 
 
 def read_tfds(
