@@ -45,20 +45,10 @@ def read_conll(
     Tags may be BIO (IOB2: every entity begins with B-), IOB1 (B- only begins an entity after another of its type),
     IOBES or BILOU, also without types (B, I, O). All become BIO, which keeps every entity that conlleval finds.
 
-    Args:
-        path: the file; UTF-8, or UTF-16 or UTF-32 with a byte order mark.
-        needs_tags: whether tags are required. Otherwise the sentences have no tags if the last column does not hold
-            tags or is the only column.
-        word_column: index of the column of the words, from 0, or from the end if negative; None: the first, or the
-            second if the first counts the words.
-        tag_column: the same for the tags; None: the last.
-        is_bio: whether to convert the tags to BIO.
-        tag_keys: keys for the tags in JSON lines; the first one that a line has is used.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not text, has no sentence or a varying number of columns, lacks a tag or has an unknown
-            one; names file and line.
+    The indices of columns count from 0, or from the end if negative. The default of `word_column` is the first, or the
+    second if the first counts the words; that of `tag_column` is the last. Without `needs_tags`, sentences have no tags
+    if the last column does not hold tags or is the only column. In JSON lines, the first of `tag_keys` that a line has
+    is used. Errors (ValueError) name file and line.
     """
     path = os.fspath(path)
     text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")

@@ -183,9 +183,7 @@ def read_glue(
 ) -> list[Example]:
     """Reads one split ("train", "dev" or "test") of a task from the folder with its distributed files.
 
-    Raises:
-        FileNotFoundError: the folder does not contain the file.
-        ValueError: the task has no such file, or a row is unreadable (names file and line).
+    Raises FileNotFoundError if the folder does not contain the file; see `read_glue_file`.
     """
     path = paths.join(data_dir, *_file_of(task, split).name.format(language=xnli_language).split("/"))
     if not paths.is_file(path):
@@ -198,7 +196,7 @@ def read_glue(
 def read_glue_file(
     task: GlueTask, path: str | os.PathLike, split: str, xnli_language: str = "zh", skip_bad_rows: bool = False
 ) -> list[Example]:
-    """Reads a file in the format of one split of a task; see `read_glue`.
+    """Reads a file in the format of one split of a task; ValueError if there is none, or for the first unreadable row.
 
     Differs from the original: a short row causes an error that names it, and examples of test files have no label (in
     the original they have the first label).

@@ -46,18 +46,9 @@ def iterate_own_file(
 ) -> Iterator[Example | BadRow]:
     """Yields the examples of a user's file of texts one by one, in the order of the file; a BadRow if unreadable.
 
-    To save memory, the rows of CSV and TSV files are usually split one by one. `Example.source` names file and line.
-
-    Args:
-        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line); compressed files also end with .gz,
-            .bz2 or .xz.
-        columns: the columns of the file.
-        kind: one of `examples.KINDS`.
-        needs_label: whether every row must have a label; otherwise an absent column or an empty cell means no label.
-        has_header: one of `columns.HEADERS`.
-
-    Raises:
-        FileNotFoundError, ValueError: the file is unreadable.
+    Files are .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line), also compressed (.gz, .bz2, .xz). To
+    save memory, the rows of CSV and TSV are usually split one by one. Without `needs_label`, an absent column or an
+    empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
     """
     if needs_label and columns.label is None:
         raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
@@ -90,22 +81,16 @@ def read_tfds(
 ) -> tuple[list[Example], tuple[str, ...] | None]:
     """Reads one split of a dataset from TensorFlow Datasets, which downloads it if `data_dir` lacks it.
 
-    Args:
-        name: such as "glue/mrpc" or "imdb_reviews".
-        split: the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test". In "glue/mnli" these are
-            the matched genres; the others are "validation_mismatched" and "test_mismatched".
-        columns: the names of the features; None: those of the GLUE task. Missing names (also that of the text) are
-            found as in a user's file.
-        data_dir: the folder of datasets; None: the default of TensorFlow Datasets.
+    `split` is the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test", which in "glue/mnli" are
+    the matched genres. `columns` are the names of the features; None: those of the GLUE task. Missing names are found
+    as in a user's file.
 
-    Returns:
-        The examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
-        become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels
-        of their files, in the same order, and no labels in a test split.
+    Returns the examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
+    become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels of
+    their files, in the same order, and no labels in a test split.
 
-    Raises:
-        ImportError: tensorflow-datasets is not installed.
-        ValueError: the dataset, split or feature does not exist, a feature is not usable, or the split is empty.
+    Raises ImportError if tensorflow-datasets is not installed, ValueError if the dataset, split or feature does not
+    exist, a feature is not usable, or the split is empty.
     """
     try:
         import tensorflow_datasets as tfds
