@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_squad import answer_as_described, rows_as_described, text_as_described
-from reference_tokenizer import odd_text, write_odd_vocab
+from reference_tokenizer import odd_text
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
@@ -46,14 +46,6 @@ def test_answers_equal_those_of_the_original(shared_dir, name):
             np.testing.assert_allclose(list(ours.values()), list(entry.values()), atol=1e-6, rtol=0)
     if meta["version_2_with_negative"]:
         assert null_odds_json(answers) == (folder / "null_odds.json").read_text()
-
-
-@pytest.fixture(scope="module")
-def odd_tokenizer(tmp_path_factory):
-    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("[CLS]\n[SEP]\n")
-    return FullTokenizer(vocab_file)
 
 
 def test_answers_follow_their_definition(odd_tokenizer):

@@ -129,10 +129,10 @@ def test_a_file_without_marks_is_one_document(letters_tokenizer, messages):
     document_context=st.booleans(),
     data=st.data(),
 )
-def test_every_word_gets_back_its_own_tag(odd_letters, texts, length, document_context, data):
+def test_every_word_gets_back_its_own_tag(letters_tokenizer, texts, length, document_context, data):
     documents = sorted(data.draw(st.lists(st.integers(0, 2), min_size=len(texts), max_size=len(texts))))
     sentences = tagged(*map(" ".join, texts), documents=documents)
-    features = make_features(sentences, TAGS, odd_letters, length, document_context)
+    features = make_features(sentences, TAGS, letters_tokenizer, length, document_context)
     assert tags_from_logits(features, one_hot(features), sentences, TAGS) == [sentence.tags for sentence in sentences]
     counted = features["word_index"] >= 0
     np.testing.assert_array_equal(features["label_ids"] >= 0, counted)
@@ -145,14 +145,6 @@ def test_every_word_gets_back_its_own_tag(odd_letters, texts, length, document_c
     assert (features["input_ids"][np.arange(len(lengths)), lengths - 1] == SEP).all()
     assert (features["input_ids"][:, 0] == CLS).all()
     assert (counted.sum(1) > 0).all()
-
-
-@pytest.fixture(scope="module")
-def odd_letters(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-    letters = [chr(ord("a") + i) for i in range(26)]
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]))
-    return FullTokenizer(path)
 
 
 def test_confidences_are_probabilities_of_the_best_tag(letters_tokenizer):

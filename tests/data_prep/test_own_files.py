@@ -12,16 +12,6 @@ TEXT_AND_LABEL = Columns("text", label="label")
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        file = tmp_path / name
-        file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return file
-
-    return write
-
-
-@pytest.fixture
 def read(write):
     """Return a function that writes a file of labelled texts and returns its examples."""
 

@@ -12,16 +12,6 @@ from bert_keras.data_prep.tasks.tables import Row, iterate_rows, read_json_rows,
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        file = tmp_path / name
-        file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return file
-
-    return write
-
-
-@pytest.fixture
 def read(write):
     """Return a function that writes a file and returns its rows."""
     return lambda name, content, is_csv=None: list(iterate_rows(write(name, content), is_csv))
