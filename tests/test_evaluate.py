@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tiny_data import gold_file
 
 import evaluate_predictions
 from bert_keras.cli.flags import run_main
@@ -50,14 +51,6 @@ def test_the_flags():
 
 # ----------------------------------------------------------------------------------------------------------------------
 # SQuAD
-
-
-def gold_file(answers):
-    questions = [
-        {"id": id_, "question": "?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
-        for id_, texts in answers.items()
-    ]
-    return {"version": "x", "data": [{"title": "T", "paragraphs": [{"context": "c", "qas": questions}]}]}
 
 
 SQUAD = ("--task=squad", "--data_file=gold.json", "--predictions_file=predictions.json")

@@ -309,16 +309,16 @@ def test_mistakes_in_a_file(read, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (squad(question(1)), '"q1" lacks "is_impossible", which every question of SQuAD 2.0 has; add it, or leave out'),
+        (question(1), '"q1" lacks "is_impossible", which every question of SQuAD 2.0 has; add it, or leave out'),
         (
-            squad(question(1, answers=[], is_impossible=False)),
+            question(1, answers=[], is_impossible=False),
             'question "q1" has no answer; to train on it, set its "is_impossible" to true, or take it out',
         ),
     ],
 )
 def test_mistakes_in_a_file_of_version_2(read, content, message):
     with pytest.raises(ValueError, match=message):
-        read(content, True, True)
+        read(squad(content), True, True)
 
 
 def test_questions_that_cannot_be_scored():
