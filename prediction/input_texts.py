@@ -59,10 +59,7 @@ def read_texts(
 
 def is_table(input_file: str) -> bool:
     """Returns whether a file is a table, by the ending of its name."""
-    name = input_file.lower()
-    for ending in text_files.COMPRESSED_ENDINGS:
-        name = name.removesuffix(ending)
-    return name.endswith(_TABLE_ENDINGS)
+    return text_files.ending_of(input_file) in _TABLE_ENDINGS
 
 
 def settings_of_training(model_dir: str | None) -> dict[str, Any]:

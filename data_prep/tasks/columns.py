@@ -7,16 +7,9 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 
+from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.examples import to_number
-from bert_keras.data_prep.tasks.tables import (
-    JSON_ENDINGS,
-    BadRow,
-    Row,
-    ending_of,
-    iterate_rows,
-    read_json_rows,
-    without_bad_rows,
-)
+from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, read_json_rows, without_bad_rows
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -84,7 +77,7 @@ def choose_columns(source: str, names: Sequence[str], given: Columns, needs_labe
 
 def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
     """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file."""
-    if ending_of(path) not in JSON_ENDINGS:
+    if not is_json_lines(path):
         return tuple(map(str.strip, next(iterate_rows(path)).cells))
     keys, rows = read_json_rows(path)
     if all(isinstance(row, BadRow) for row in rows):
@@ -110,7 +103,7 @@ def read_table(
     - The first row's label occurs only once, but each of the others occurs in several rows.
     """
     name = os.fspath(path)
-    if ending_of(path) in JSON_ENDINGS:
+    if is_json_lines(path):
         columns, rows = read_json_rows(path)
         places = {column: place for place, column in enumerate(columns)}
         if has_header != "auto":

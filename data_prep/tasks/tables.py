@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from bert_keras.data_prep.corpus.sentences import JSON_ENDINGS
 from bert_keras.storage import paths, text_files
 from bert_keras.storage.json_files import parse_json
 
 log = logging.getLogger("bert_keras")
 
 TSV_ENDINGS = (".tsv", ".txt")
-JSON_ENDINGS = (".jsonl", ".json")
 ENDINGS = (".csv", *TSV_ENDINGS, *JSON_ENDINGS)
 
 _NEEDED = "give a file with rows"
@@ -75,7 +75,7 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
     """
     name = paths.name(path)
     is_own = is_csv is None
-    is_tsv = ending_of(path) in TSV_ENDINGS if is_own else not is_csv
+    is_tsv = _ending_of(path) in TSV_ENDINGS if is_own else not is_csv
     text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)
     separator = _SEPARATOR_LINE.match(text)
     if is_tsv and not (is_own and separator):
@@ -120,19 +120,6 @@ def read_json_rows(path: str | os.PathLike) -> tuple[tuple[str, ...], list[Row |
     return keys, rows
 
 
-def ending_of(path: str | os.PathLike) -> str:
-    """Returns the ending of a file name without .gz and the like; raises ValueError if it is not in ENDINGS."""
-    name = os.fspath(path)
-    for compressed in text_files.COMPRESSED_ENDINGS:
-        name = name.removesuffix(compressed)
-    ending = os.path.splitext(name)[1].lower()
-    if ending not in ENDINGS:
-        if paths.is_file(path):
-            text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
-        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
-    return ending
-
-
 def _unify_line_ends(text, name):
     """Returns a text whose lines end with a line feed, with or without a carriage return before it.
 
@@ -148,6 +135,15 @@ def _unify_line_ends(text, name):
     if "\n" in lines and text.count("\n") == text.count("\r\r\n"):
         return text.replace("\r\r\n", "\r\n")
     return text
+
+
+def _ending_of(path):
+    ending = text_files.ending_of(path)
+    if ending not in ENDINGS:
+        if paths.is_file(path):
+            text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
+        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
+    return ending
 
 
 def _is_quoted_tsv(text):
