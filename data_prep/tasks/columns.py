@@ -86,11 +86,7 @@ def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
 
 
 def read_table(
-    path: str | os.PathLike,
-    needed: Sequence[str],
-    optional: Sequence[str],
-    has_header: str,
-    label: str | None,
+    path: str | os.PathLike, columns: Columns, needs_label: bool, has_header: str
 ) -> tuple[dict[str, int], Iterable[Row | BadRow]]:
     """Returns the index of the cell of each column that a user's file has, and its rows, at least one.
 
@@ -103,32 +99,35 @@ def read_table(
     - The first row's label occurs only once, but each of the others occurs in several rows.
     """
     name = os.fspath(path)
+    needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
+    label = [] if columns.label is None else [columns.label]
+    needed, optional = (needed + label, []) if needs_label else (needed, label)
     if is_json_lines(path):
-        columns, rows = read_json_rows(path)
-        places = {column: place for place, column in enumerate(columns)}
+        names, rows = read_json_rows(path)
+        places = {column: place for place, column in enumerate(names)}
         if has_header != "auto":
             raise ValueError(f"{name} is JSON lines, which have no header; give --has_header=auto")
         if any(isinstance(row, Row) for row in rows):
-            _check_needed(name, needed, places, columns)
+            _check_needed(name, needed, places, names)
         return places, rows
-    if has_header == "false" and not all(map(str.isdecimal, [*needed, *optional])):
+    if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
         raise ValueError(f"{name}: with --has_header=false columns have no names; give their numbers, counted from 0")
     is_counting = all(map(str.isdecimal, needed))
     rows = iterate_rows(path)
     first = next(rows)
-    columns = list(map(str.strip, first.cells))
-    places = _find_places([*needed, *optional], columns, is_counting)
-    _check_needed(name, needed, places, columns)
+    names = list(map(str.strip, first.cells))
+    places = _find_places(needed + optional, names, is_counting)
+    _check_needed(name, needed, places, names)
     if has_header == "auto":
-        if is_counting and label in places:
+        if is_counting and columns.label in places:
             rows = list(rows)  # to compare the first label with all others
-        has_header = "true" if _is_header(columns, rows, places, needed, label, paths.name(path)) else "false"
+        has_header = "true" if _is_header(names, rows, places, needed, columns.label, paths.name(path)) else "false"
     rows = iter(rows)
     if has_header == "true":
         first = next(rows, None)
         if first is None:
             raise ValueError(f"{name} has a header and no rows; give a file with at least one")
-    return places, _of_same_length(itertools.chain([first], rows), len(columns), paths.name(path))
+    return places, _of_same_length(itertools.chain([first], rows), len(names), paths.name(path))
 
 
 def list_columns(columns: Sequence[str]) -> str:

@@ -52,10 +52,7 @@ def iterate_own_file(
     """
     if needs_label and columns.label is None:
         raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
-    needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
-    label = [] if columns.label is None else [columns.label]
-    needed, optional = (needed + label, []) if needs_label else (needed, label)
-    places, rows = read_table(path, needed, optional, has_header, columns.label)
+    places, rows = read_table(path, columns, needs_label, has_header)
     _check_places(path, columns, places)
     lines_of_ids, label_lines, number = {}, {}, 0
     for row in rows:
@@ -113,10 +110,10 @@ def read_tfds(
         source = f"{name} {split} example {number}"
         examples.append(
             Example(
-                id=str(number) if columns.id is None else _feature_text(record, columns.id, source),
-                text_a=_feature_text(record, columns.text, source),
-                text_b=None if columns.pair is None else _feature_text(record, columns.pair, source),
-                label=_feature_label(record[columns.label], names, task, source) if has_label else None,
+                id=str(number if columns.id is None else _feature(record, columns.id, source)),
+                text_a=str(_feature(record, columns.text, source)),
+                text_b=None if columns.pair is None else str(_feature(record, columns.pair, source)),
+                label=_label(_feature(record, columns.label, source), names, task) if has_label else None,
                 source=source,
             )
         )
@@ -263,21 +260,20 @@ def _choose_features(name, task, features, given):
     return columns
 
 
-def _feature_text(record, column, source):
+def _feature(record, column, source):
+    """Returns the str or the number of a feature."""
     value = record[column]
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if np.ndim(value) or isinstance(value, dict):
-        raise ValueError(f'{source}: the feature "{column}" is not one text; choose another')
-    return str(value)
+        raise ValueError(f'{source}: the feature "{column}" is not one text or number; choose another')
+    return value
 
 
-def _feature_label(value, names, task, source):
+def _label(value, names, task):
     """Returns the label of a record; None for -1, an unknown class."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if np.ndim(value) or isinstance(value, dict):
-        raise ValueError(f"{source}: the label is not one name or number; choose another feature")
+    if isinstance(value, str):
+        return value
     if names is None:
         return str(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else float(value)
     if value < 0:
