@@ -21,15 +21,15 @@ def write(tmp_path):
     return write
 
 
-@pytest.fixture(scope="session")
-def letters_vocab_file(tmp_path_factory):
+@pytest.fixture
+def letters_vocab_file(tmp_path):
     """A vocabulary of the special tokens, the letters a to z, and the same with ##: 57 entries."""
-    file = tmp_path_factory.mktemp("vocab") / "letters.vocab"
+    file = tmp_path / "letters.vocab"
     file.write_text("".join(f"{token}\n" for token in [*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in LETTERS)]))
     return file
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def letters_tokenizer(letters_vocab_file):
     """A `FullTokenizer` of `letters_vocab_file`: a word of n letters has n tokens."""
     return FullTokenizer(letters_vocab_file)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.corpus.sentences import Sentence
@@ -122,7 +122,8 @@ def test_a_file_without_marks_is_one_document(letters_tokenizer, messages):
     assert messages == ["all 2 sentences are treated as one document, because nothing marks the start of another"]
 
 
-@settings(max_examples=60)
+# The tokenizer is the same for all examples.
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.lists(st.text("abx", min_size=1, max_size=9), min_size=1, max_size=20), min_size=1, max_size=6),
     length=st.integers(3, 16),
