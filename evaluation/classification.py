@@ -98,13 +98,9 @@ def class_report(label_ids, predicted_ids, labels):
         is_counted = np.isin(np.arange(len(labels)), [truth, predicted])
     *scores, support = _scores_of_classes(truth, predicted, len(labels))
     scores = np.stack(scores, axis=1)
-    rows = [_report_row(*row) for row in zip(labels, scores, support, strict=True)]
-    weights = support if support.any() else None
-    rows += [
-        [],
-        _report_row("macro", scores[is_counted].mean(axis=0), support.sum()),
-        _report_row("weighted", np.average(scores, axis=0, weights=weights), support.sum()),
-    ]
+    rows = [[name, *of_class, count] for name, of_class, count in zip(labels, scores, support, strict=True)]
+    weighted = np.average(scores, axis=0, weights=support if support.any() else None)
+    rows += [[], ["macro", *scores[is_counted].mean(axis=0), support.sum()], ["weighted", *weighted, support.sum()]]
     return text_table(["", "precision", "recall", "f1", "examples"], rows)
 
 
@@ -127,10 +123,6 @@ def _scores_of_classes(truth, predicted, num_classes):
         # scikit-learn reads a single column as class ids; class 1 then means that the example has the label.
         truth, predicted, wanted = truth[:, 0], predicted[:, 0], [1]
     return metrics.precision_recall_fscore_support(truth, predicted, labels=wanted, zero_division=0)
-
-
-def _report_row(name, scores, num_examples):
-    return [name, *(f"{score:.4f}" for score in scores), str(num_examples)]
 
 
 def _in_step(labels, predicted):

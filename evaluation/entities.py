@@ -115,10 +115,11 @@ def entity_metrics_by_type(true_tags, predicted_tags):
 def entity_report(true_tags, predicted_tags):
     """Formats the scores of each entity type and of all types as a table for people; see `entity_metrics`."""
     by_type = entity_metrics_by_type(true_tags, predicted_tags)
-    rows = [_report_row(type_ or "(no type)", scores) for type_, scores in by_type.items()]
-    total = {name: sum(scores[name] for scores in by_type.values()) for name in ("entities", "predicted")}
-    rows += [[], _report_row("all", {**entity_metrics(true_tags, predicted_tags), **total})]
-    return text_table(["", "precision", "recall", "f1", "entities", "predicted"], rows)
+    total = entity_metrics(true_tags, predicted_tags)
+    total |= {name: sum(scores[name] for scores in by_type.values()) for name in ("entities", "predicted")}
+    columns = ["precision", "recall", "f1", "entities", "predicted"]
+    rows = [[type_ or "(no type)", *(scores[name] for name in columns)] for type_, scores in by_type.items()]
+    return text_table(["", *columns], [*rows, [], ["all", *(total[name] for name in columns)]])
 
 
 def _count(true_tags, predicted_tags):
@@ -152,8 +153,3 @@ def _scores(count):
     recall = right / there if there else 0.0
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
     return {"precision": precision, "recall": recall, "f1": f1}
-
-
-def _report_row(name, scores):
-    shares = [f"{scores[key]:.4f}" for key in ("precision", "recall", "f1")]
-    return [name, *shares, str(scores["entities"]), str(scores["predicted"])]

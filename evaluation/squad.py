@@ -120,9 +120,17 @@ def normalize_answer(text, language=None):
     return " ".join(text.split())
 
 
+def questions_of(dataset):
+    """Yields the dict of each question, after checking the levels above it."""
+    articles = dataset.get("data") if isinstance(dataset, dict) else dataset
+    for article in _members({"data": articles}, "data", "the gold file"):
+        for paragraph in _members(article, "paragraphs", "an article of the gold file"):
+            yield from _members(paragraph, "qas", "a paragraph of the gold file")
+
+
 def is_version_2(dataset):
     """Returns whether a gold file is SQuAD 2.0: a question has no answer, or has `is_impossible`."""
-    return any("is_impossible" in entry or not entry.get("answers") for entry in _entries(dataset))
+    return any("is_impossible" in entry or not entry.get("answers") for entry in questions_of(dataset))
 
 
 def warn_of_words(dataset, name):
@@ -144,7 +152,7 @@ def _is_punctuation(character):
 def _gold_answers(dataset):
     """Returns the texts of the gold answers of each question by its id, in the file's order; () if it has none."""
     gold = {}
-    for entry in _entries(dataset):
+    for entry in questions_of(dataset):
         id_, answers = entry.get("id"), entry.get("answers")
         if isinstance(id_, int) and not isinstance(id_, bool):
             id_ = str(id_)  # predictions have str keys
@@ -161,14 +169,6 @@ def _gold_answers(dataset):
     if not gold:
         raise ValueError("the gold file has no questions; give one with questions")
     return gold
-
-
-def _entries(dataset):
-    """Yields the dict of each question, after checking the levels above it."""
-    articles = dataset.get("data") if isinstance(dataset, dict) else dataset
-    for article in _members({"data": articles}, "data", "the gold file"):
-        for paragraph in _members(article, "paragraphs", "an article of the gold file"):
-            yield from _members(paragraph, "qas", "a paragraph of the gold file")
 
 
 def _members(parent, key, where):

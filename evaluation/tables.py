@@ -4,13 +4,14 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def text_table(header, rows):
-    """Formats a table of str for people: the first column is left-aligned, the others, numbers, are right-aligned.
+    """Formats a table for people: the first column is left-aligned, the others, numbers, are right-aligned.
 
-    An empty row is a blank line. No line has trailing spaces.
+    A float has four digits after the point. An empty row is a blank line. No line has trailing spaces.
     """
-    widths = [max(len(row[column]) for row in [header, *rows] if row) for column in range(len(header))]
+    rows = [[f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row] for row in [header, *rows]]
+    widths = [max(len(row[column]) for row in rows if row) for column in range(len(header))]
     lines = []
-    for row in [header, *rows]:
+    for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=bool(row))]
         lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip() if row else "")
     return "".join(f"{line}\n" for line in lines)

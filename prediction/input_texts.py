@@ -59,10 +59,7 @@ def read_texts(
 
 def is_table(input_file: str) -> bool:
     """Returns whether a file is a table, by the ending of its name."""
-    name = input_file.lower()
-    for ending in text_files.COMPRESSED_ENDINGS:
-        name = name.removesuffix(ending)
-    return name.endswith(_TABLE_ENDINGS)
+    return text_files.ending_of(input_file) in _TABLE_ENDINGS
 
 
 def settings_of_training(model_dir: str | None) -> dict[str, Any]:
@@ -89,7 +86,7 @@ def read_table(
     taken = [columns.text, *([columns.pair] if columns.pair else columns.choices)]
     log.info("%s: texts are read from: %s", input_file, ", ".join(f'"{column}"' for column in taken))
     has_header = given.get("has_header") or "auto"
-    examples = iterate_own_file(input_file, columns, has_header=has_header, keep_bad_rows=True)
+    examples = iterate_own_file(input_file, columns, has_header=has_header)
     rows = ((example.source, _text_of_row(example, form)) for example in examples)
     return _begun(rows, f"{input_file} holds no row; give at least one")
 

@@ -67,6 +67,14 @@ def read_text(path, needed="give a text file"):
     return text
 
 
+def ending_of(path):
+    """Returns the ending of a file name in lower case, without that of a compression: ".csv" for a.csv.gz."""
+    name = os.fspath(path).lower()
+    for compressed in COMPRESSED_ENDINGS:
+        name = name.removesuffix(compressed)
+    return os.path.splitext(name)[1]
+
+
 def decompress(content, name):
     """Returns the content of a file, decompressed from gzip, bzip2 or xz; raises ValueError if it is damaged."""
     unpack = next((unpack for magic, unpack in _DECOMPRESS.items() if content.startswith(magic)), None)

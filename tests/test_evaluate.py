@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tiny_data import gold_file
 
 import evaluate_predictions
 from bert_keras.cli.flags import run_main
@@ -50,14 +51,6 @@ def test_the_flags():
 
 # ----------------------------------------------------------------------------------------------------------------------
 # SQuAD
-
-
-def gold_file(answers):
-    questions = [
-        {"id": id_, "question": "?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
-        for id_, texts in answers.items()
-    ]
-    return {"version": "x", "data": [{"title": "T", "paragraphs": [{"context": "c", "qas": questions}]}]}
 
 
 SQUAD = ("--task=squad", "--data_file=gold.json", "--predictions_file=predictions.json")
@@ -419,10 +412,12 @@ def test_mistakes_in_files_of_entities(score, write, gold, predictions, message)
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("", '^p.jsonl line 1 word 1: "predicted_tags" has to be a list of 1 tags$'),
+        ("", '^p.jsonl line 1 has only words; add "predicted_tags", a list of as many tags$'),
+        (', "predicted_tags": [3]', r'^p.jsonl line 1: "predicted_tags" is \[3\], but must be a list of'),
+        (', "predicted_tags": ["O", "O"]', "^p.jsonl line 1 has 1 words but 2 predicted_tags; every word needs one"),
         (
-            ', "predicted_tags": [3]',
-            '^p.jsonl line 1 word 1: "3" in "predicted_tags" is not a tag; give tags O, B-<type> and I-<type>$',
+            ', "predicted_tags": ["X"]',
+            '^p.jsonl line 1 word 1: the tag "X" is not .*; convert "predicted_tags" to tags O, B-<type> and I-<type>$',
         ),
     ],
 )

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from bert_keras.storage.text_files import COMPRESSED_ENDINGS
+from bert_keras.storage.text_files import ending_of
 
 JSON_ENDINGS = (".jsonl", ".json")
 
@@ -32,7 +32,4 @@ class Sentence:
 
 def is_json_lines(path: str) -> bool:
     """Returns whether a file has JSON lines, judged by its name without the ending of a compression."""
-    path = path.lower()
-    for compressed in COMPRESSED_ENDINGS:
-        path = path.removesuffix(compressed)
-    return path.endswith(JSON_ENDINGS)
+    return ending_of(path) in JSON_ENDINGS

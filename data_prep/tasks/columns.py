@@ -7,8 +7,9 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 
+from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.examples import to_number
-from bert_keras.data_prep.tasks.tables import JSON_ENDINGS, BadRows, Row, ending_of, iterate_rows, read_json_rows
+from bert_keras.data_prep.tasks.tables import BadRow, Row, iterate_rows, read_json_rows, without_bad_rows
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -76,23 +77,18 @@ def choose_columns(source: str, names: Sequence[str], given: Columns, needs_labe
 
 def read_columns(path: str | os.PathLike) -> tuple[str, ...]:
     """Returns the cells of the first row of a CSV or TSV file, or the keys of the objects of a JSON lines file."""
-    if ending_of(path) not in JSON_ENDINGS:
+    if not is_json_lines(path):
         return tuple(map(str.strip, next(iterate_rows(path)).cells))
-    keys, rows = read_json_rows(path, BadRows(paths.name(path), is_skipping=True))
-    if not rows:
-        read_json_rows(path, BadRows(paths.name(path)))  # raises an error about the first row
+    keys, rows = read_json_rows(path)
+    if all(isinstance(row, BadRow) for row in rows):
+        without_bad_rows(paths.name(path), rows)  # raises an error about the first row
     return keys
 
 
 def read_table(
-    path: str | os.PathLike,
-    needed: Sequence[str],
-    optional: Sequence[str],
-    bad_rows: BadRows,
-    has_header: str,
-    label: str | None,
-) -> tuple[dict[str, int], Iterable[Row]]:
-    """Returns the index of the cell of each column that a user's file has, and its rows, none only if all are bad.
+    path: str | os.PathLike, columns: Columns, needs_label: bool, has_header: str
+) -> tuple[dict[str, int], Iterable[Row | BadRow]]:
+    """Returns the index of the cell of each column that a user's file has, and its rows, at least one.
 
     The first row, the header, names the columns. If all needed columns are numbers, they count columns from 0, and
     `has_header` decides whether the first row is a header. "auto" takes it for a header in these cases; the log reports
@@ -103,32 +99,35 @@ def read_table(
     - The first row's label occurs only once, but each of the others occurs in several rows.
     """
     name = os.fspath(path)
-    if ending_of(path) in JSON_ENDINGS:
-        columns, rows = read_json_rows(path, bad_rows)
-        places = {column: place for place, column in enumerate(columns)}
+    needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
+    label = [] if columns.label is None else [columns.label]
+    needed, optional = (needed + label, []) if needs_label else (needed, label)
+    if is_json_lines(path):
+        names, rows = read_json_rows(path)
+        places = {column: place for place, column in enumerate(names)}
         if has_header != "auto":
             raise ValueError(f"{name} is JSON lines, which have no header; give --has_header=auto")
-        if rows:
-            _check_needed(name, needed, places, columns)
+        if any(isinstance(row, Row) for row in rows):
+            _check_needed(name, needed, places, names)
         return places, rows
-    if has_header == "false" and not all(map(str.isdecimal, [*needed, *optional])):
+    if has_header == "false" and not all(map(str.isdecimal, needed + optional)):
         raise ValueError(f"{name}: with --has_header=false columns have no names; give their numbers, counted from 0")
     is_counting = all(map(str.isdecimal, needed))
     rows = iterate_rows(path)
     first = next(rows)
-    columns = list(map(str.strip, first.cells))
-    places = _find_places([*needed, *optional], columns, is_counting)
-    _check_needed(name, needed, places, columns)
+    names = list(map(str.strip, first.cells))
+    places = _find_places(needed + optional, names, is_counting)
+    _check_needed(name, needed, places, names)
     if has_header == "auto":
-        if is_counting and label in places:
+        if is_counting and columns.label in places:
             rows = list(rows)  # to compare the first label with all others
-        has_header = "true" if _is_header(columns, rows, places, needed, label, paths.name(path)) else "false"
+        has_header = "true" if _is_header(names, rows, places, needed, columns.label, paths.name(path)) else "false"
     rows = iter(rows)
     if has_header == "true":
         first = next(rows, None)
         if first is None:
             raise ValueError(f"{name} has a header and no rows; give a file with at least one")
-    return places, _of_same_length(itertools.chain([first], rows), len(columns), bad_rows)
+    return places, _of_same_length(itertools.chain([first], rows), len(names), paths.name(path))
 
 
 def list_columns(columns: Sequence[str]) -> str:
@@ -219,11 +218,12 @@ def _why_no_label(first, labels):
     return None
 
 
-def _of_same_length(rows, num_cells, bad_rows):
+def _of_same_length(rows, num_cells, name):
+    """Yields rows; a BadRow for each row with another number of cells."""
     for row in rows:
         if len(row.cells) == num_cells:
             yield row
         else:
             cells = f"{len(row.cells)} {'cell' if len(row.cells) == 1 else 'cells'}"
             advice = "look for a missing separator, or one that needs quotes"
-            bad_rows.add(row.line, f"{cells}, but the first row has {num_cells}; {advice}")
+            yield BadRow(f"{name} line {row.line}", f"{cells}, but the first row has {num_cells}; {advice}")

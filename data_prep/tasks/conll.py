@@ -30,6 +30,7 @@ def read_conll(
     word_column: int | None = None,
     tag_column: int | None = None,
     is_bio: bool = True,
+    tag_keys: Sequence[str] = ("tags",),
 ) -> list[Sentence]:
     """Reads the sentences of a file; the log reports their number and their tag scheme.
 
@@ -44,19 +45,10 @@ def read_conll(
     Tags may be BIO (IOB2: every entity begins with B-), IOB1 (B- only begins an entity after another of its type),
     IOBES or BILOU, also without types (B, I, O). All become BIO, which keeps every entity that conlleval finds.
 
-    Args:
-        path: the file; UTF-8, or UTF-16 or UTF-32 with a byte order mark.
-        needs_tags: whether tags are required. Otherwise the sentences have no tags if the last column does not hold
-            tags or is the only column.
-        word_column: index of the column of the words, from 0, or from the end if negative; None: the first, or the
-            second if the first counts the words.
-        tag_column: the same for the tags; None: the last.
-        is_bio: whether to convert the tags to BIO.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: the file is not text, has no sentence or a varying number of columns, lacks a tag or has an unknown
-            one; names file and line.
+    The indices of columns count from 0, or from the end if negative. The default of `word_column` is the first, or the
+    second if the first counts the words; that of `tag_column` is the last. Without `needs_tags`, sentences have no tags
+    if the last column does not hold tags or is the only column. In JSON lines, the first of `tag_keys` that a line has
+    is used. Errors (ValueError) name file and line.
     """
     path = os.fspath(path)
     text = text_files.read_text(path, "give a file of CoNLL columns or JSON lines")
@@ -64,13 +56,13 @@ def read_conll(
     if is_json_lines(path):
         if word_column is not None or tag_column is not None:
             raise ValueError(f"{path} is JSON lines, which have no columns; leave out --word_column and --tag_column")
-        sentences = _read_json_lines(path, lines)
+        sentences = _read_json_lines(path, lines, tag_keys)
     else:
         sentences = _read_columns(path, lines, word_column, tag_column, needs_tags)
     if not sentences:
         needed = "one object of words and tags on a line" if is_json_lines(path) else "one word and its tag on a line"
         raise ValueError(f"{path} has no sentence; it needs {needed}")
-    problem = _problem_with_tags(sentences)
+    problem = _problem_with_tags(sentences, tag_keys[0])
     if problem and needs_tags:
         raise ValueError(f"{path} {'; '.join(problem)}")
     if problem:
@@ -119,48 +111,50 @@ def _format_separator(line, blank):
     return line.rstrip(_BLANKS) + blank + "O" if is_row else line
 
 
-def _read_json_lines(path, lines):
+def _read_json_lines(path, lines, tag_keys):
     sentences, document, last_key = [], 0, None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        values = _parse_json_line(path, number, line)
-        words, key = values["words"], values.get("document")
+        words, tags, key = _parse_json_line(path, number, line, tag_keys)
         document += int(bool(sentences) and key != last_key)
         last_key = key
-        sentences.append(Sentence(words, values.get("tags"), document, path, [number] * len(words), [line]))
+        sentences.append(Sentence(words, tags, document, path, [number] * len(words), [line]))
     return sentences
 
 
-def _parse_json_line(path, number, line):
+def _parse_json_line(path, number, line, tag_keys):
+    """Returns the words, the tags (None without them) and the document of a line."""
     values, place = parse_json(line, path, _NEEDED_JSON, number), f"{path} line {number}"
     if not isinstance(values, dict) or "words" not in values:
         raise ValueError(f'{place} has no "words"; {_NEEDED_JSON}')
-    for name in ("words", "tags"):
+    tag_key = next((key for key in tag_keys if key in values), tag_keys[0])
+    for name in ("words", tag_key):
         texts = values.get(name)
-        if texts is None and name == "tags":
+        if texts is None and name == tag_key:
             continue
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             raise ValueError(f'{place}: "{name}" is {json.dumps(texts)[:60]}, but must be a list of at least one text')
         if len(texts) != len(values["words"]):
-            found = f"{len(values['words'])} words but {len(texts)} tags"
+            found = f"{len(values['words'])} words but {len(texts)} {name}"
             raise ValueError(f"{place} has {found}; every word needs one tag")
-    return values
+    return values["words"], values.get(tag_key), values.get("document")
 
 
-def _problem_with_tags(sentences):
+def _problem_with_tags(sentences, tag_key):
     """Returns the problem of the first word without a usable tag, and advice; None if all words have one."""
     is_json = is_json_lines(sentences[0].path)
     for sentence in sentences:
         if sentence.tags is None:
-            needed = "a list of as many tags" if is_json else "a column of tags"
+            needed = f'"{tag_key}", a list of as many tags' if is_json else "a column of tags"
             return f"line {sentence.line_numbers[0]} has only words", f"add {needed}"
         for word, tag in enumerate(sentence.tags):
             if not is_tag(tag):
                 line = sentence.place(word).removeprefix(f"{sentence.path} ")
-                advice = "" if is_json else ", or name the column of the tags with --tag_column"
-                problem = f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU'
-                return problem, f"convert the file to {NEEDED_TAGS}{advice}"
+                advice = f"convert the file to {NEEDED_TAGS}, or name the column of the tags with --tag_column"
+                if is_json:
+                    advice = f'convert "{tag_key}" to {NEEDED_TAGS}'
+                return f'{line}: the tag "{tag}" is not one of BIO, IOB1, IOBES or BILOU', advice
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from bert_keras.data_prep.tasks.columns import list_columns
 from bert_keras.data_prep.tasks.examples import Example, to_number
-from bert_keras.data_prep.tasks.tables import BadRows, iterate_rows
+from bert_keras.data_prep.tasks.tables import BadRow, iterate_rows, without_bad_rows
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -183,9 +183,7 @@ def read_glue(
 ) -> list[Example]:
     """Reads one split ("train", "dev" or "test") of a task from the folder with its distributed files.
 
-    Raises:
-        FileNotFoundError: the folder does not contain the file.
-        ValueError: the task has no such file, or a row is unreadable (names file and line).
+    Raises FileNotFoundError if the folder does not contain the file; see `read_glue_file`.
     """
     path = paths.join(data_dir, *_file_of(task, split).name.format(language=xnli_language).split("/"))
     if not paths.is_file(path):
@@ -198,7 +196,7 @@ def read_glue(
 def read_glue_file(
     task: GlueTask, path: str | os.PathLike, split: str, xnli_language: str = "zh", skip_bad_rows: bool = False
 ) -> list[Example]:
-    """Reads a file in the format of one split of a task; see `read_glue`.
+    """Reads a file in the format of one split of a task; ValueError if there is none, or for the first unreadable row.
 
     Differs from the original: a short row causes an error that names it, and examples of test files have no label (in
     the original they have the first label).
@@ -216,13 +214,11 @@ def read_glue_file(
             )
     if file.language is not None:
         rows = _rows_of_language(rows, places[file.language], xnli_language, name)
-    bad_rows, examples = BadRows(name, skip_bad_rows), []
-    for number, row in enumerate(rows):
-        try:
-            examples.append(_make_example(task, file, places, row.cells, number, f"{name} line {row.line}"))
-        except ValueError as error:
-            bad_rows.add(row.line, str(error))
-    bad_rows.report()
+    examples = (
+        _make_example(task, file, places, row.cells, number, f"{name} line {row.line}")
+        for number, row in enumerate(rows)
+    )
+    examples = without_bad_rows(name, examples, skip_bad_rows)
     if not examples:
         raise ValueError(f"{os.fspath(path)} has no example; give a file with at least one")
     return examples
@@ -254,16 +250,16 @@ def _find_places(file, first, name):
 
 
 def _make_example(task, file, places, cells, number, source):
-    """Returns the example of a row; the caller adds file and line to a ValueError."""
+    """Returns the example of a row, or a BadRow."""
     num_cells = max(places.values()) + 1
     if len(cells) < num_cells:
-        raise ValueError(f"{len(cells)} of at least {num_cells} cells; restore the row")
+        return BadRow(source, f"{len(cells)} of at least {num_cells} cells; restore the row")
     values = {column: cells[place] for column, place in places.items()}
     label, text_b = values.get(file.label), values.get(file.text_b)
     if label is not None and task.kind == "regression":
         label = to_number(label)
         if label is None:
-            raise ValueError(f'the label "{values[file.label]}" is not a finite number; correct it')
+            return BadRow(source, f'the label "{values[file.label]}" is not a finite number; correct it')
     return Example(
         id=str(number) if file.id is None else values[file.id],
         text_a=values[file.text_a],

@@ -112,21 +112,16 @@ def make_features(
 
 def tags_from_logits(
     features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence], tags: Sequence[str]
-) -> list[list[str]]:
-    """Returns the best tag of each word, a list for each sentence; raises ValueError if a logit is not finite.
+) -> tuple[list[list[str]], list[list[float]]]:
+    """Returns the best tag of each word and its probability, a list for each sentence.
 
-    The logits are float32 [N, T, C], of features from `make_features`; the tags are in the order of their ids.
+    The logits are float32 [N, T, C], of features from `make_features`; the tags are in the order of their ids. Raises
+    ValueError if a logit is not finite.
     """
-    best = _scores_of_words(features, logits, sentences).argmax(axis=-1)
-    return _split([tags[number] for number in best], sentences)
-
-
-def confidences_from_logits(
-    features: Mapping[str, np.ndarray], logits: np.ndarray, sentences: Sequence[Sentence]
-) -> list[list[float]]:
-    """Returns the probability of each word's best tag; see `tags_from_logits`."""
-    scores = _scores_of_words(features, logits, sentences).astype(np.float64)
-    return _split(scipy.special.softmax(scores, axis=-1).max(axis=-1).tolist(), sentences)
+    scores = _scores_of_words(features, logits, sentences)
+    confidences = scipy.special.softmax(scores.astype(np.float64), axis=-1).max(axis=-1)
+    best = [tags[number] for number in scores.argmax(axis=-1)]
+    return _split(best, sentences), _split(confidences.tolist(), sentences)
 
 
 def _scores_of_words(features, logits, sentences):

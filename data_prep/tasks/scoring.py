@@ -4,7 +4,6 @@ Each function returns a dict of metrics, and the same as a table for people. Err
 """
 
 import itertools
-import json
 import logging
 import math
 
@@ -15,15 +14,7 @@ from bert_keras.data_prep.tasks.glue import read_glue_file
 from bert_keras.data_prep.tasks.squad_files import read_articles
 from bert_keras.data_prep.tasks.tables import iterate_rows
 from bert_keras.evaluation.classification import class_report, classification_metrics, regression_metrics
-from bert_keras.evaluation.entities import (
-    NEEDED_TAGS,
-    entity_metrics,
-    entity_metrics_by_type,
-    entity_report,
-    find_scheme,
-    is_tag,
-    to_bio,
-)
+from bert_keras.evaluation.entities import entity_metrics, entity_metrics_by_type, entity_report, find_scheme, to_bio
 from bert_keras.evaluation.squad import is_version_2, squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.evaluation.tables import text_table
 from bert_keras.storage import paths
@@ -53,7 +44,7 @@ def score_squad(data_file, predictions_file, version_2_with_negative, na_prob_fi
                 "leave them out, or give --version_2_with_negative"
             )
         metrics = squad_v1_metrics(articles, predictions, language)
-        return metrics, text_table(["", "percent"], [[name, f"{value:.4f}"] for name, value in metrics.items()])
+        return metrics, text_table(["", "percent"], metrics.items())
     na_probs = None
     if na_prob_file:
         na_probs = _read_json_object(na_prob_file, "give the odds of having no answer by each question's id")
@@ -85,8 +76,7 @@ def score_glue(task, data_file, predictions_file, xnli_language):
         label_ids, predicted_ids = ([task.labels.index(name) for name in names] for names in (labels, values))
         metrics = classification_metrics(label_ids, predicted_ids, task.metrics)
         report = "\n" + class_report(label_ids, predicted_ids, task.labels)
-    header = [task.name, f"{len(examples):,} examples"]
-    table = text_table(header, [[name, f"{value:.4f}"] for name, value in metrics.items()])
+    table = text_table([task.name, f"{len(examples):,} examples"], metrics.items())
     return {"task": task.name, "examples": len(examples), **metrics}, table + report
 
 
@@ -99,21 +89,18 @@ def score_entities(data_file, predictions_file, word_column, tag_column):
     files = [file for file in (data_file, predictions_file) if file]
     if all(map(is_json_lines, files)) and (word_column, tag_column) != (None, None):
         raise ValueError(f"--word_column and --tag_column are for files of columns, not for JSON lines ({files[0]})")
-    needs_tags = not (data_file and is_json_lines(predictions_file))
-    predicted = _read_sentences(predictions_file, word_column, -1, needs_tags)
+    keys = ("predicted_tags", "tags") if data_file else ("predicted_tags",)
+    predicted = _read_sentences(predictions_file, word_column, -1, keys)
     if data_file:
         gold = _read_sentences(data_file, word_column, tag_column)
         _check_same_words(gold, predicted)
-    elif is_json_lines(predictions_file):
-        gold = predicted
     else:
-        if len(predicted[0].lines[0].split()) < 3:
+        if not is_json_lines(predictions_file) and len(predicted[0].lines[0].split()) < 3:
             raise ValueError(
                 f"{predictions_file} has no column of correct tags before the predicted ones; give them in --data_file"
             )
         gold = _read_sentences(predictions_file, word_column, -2 if tag_column is None else tag_column)
-    keys = ["predicted_tags", "tags"] if data_file else ["predicted_tags"]
-    truth, found = _tag_lists(gold, ["tags"]), _tag_lists(predicted, keys)
+    truth, found = _tag_lists(gold), _tag_lists(predicted)
     metrics, types = entity_metrics(truth, found), entity_metrics_by_type(truth, found)
     num_words = sum(map(len, truth))
     report = f"{entity_report(truth, found)}\naccuracy of the tags of {num_words:,} words: {metrics['accuracy']:.4f}\n"
@@ -231,19 +218,18 @@ def _by_id(entries, name, examples):
 def _squad_table(metrics):
     names = {"": "all", "HasAns_": "with answer", "NoAns_": "without"}
     groups = [name for name in names if f"{name}total" in metrics]
-    rows = [[key, *(f"{metrics[name + key]:.4f}" for name in groups)] for key in ("exact", "f1")]
-    rows.append(["questions", *(str(metrics[f"{name}total"]) for name in groups)])
+    rows = {"exact": "exact", "f1": "f1", "questions": "total"}
+    rows = [[name, *(metrics[group + key] for group in groups)] for name, key in rows.items()]
     table = text_table(["", *(names[name] for name in groups)], rows)
     if "best_f1" not in metrics:
         return table
-    best = [[key, f"{metrics[f'best_{key}']:.4f}", f"{metrics[f'best_{key}_thresh']:.6g}"] for key in ("exact", "f1")]
+    best = [[key, metrics[f"best_{key}"], f"{metrics[f'best_{key}_thresh']:.6g}"] for key in ("exact", "f1")]
     return table + "\n" + text_table(["", "at best", "threshold"], best)
 
 
-def _read_sentences(path, word_column, tag_column, needs_tags=True):
-    if is_json_lines(path):
-        word_column = tag_column = None
-    return read_conll(path, needs_tags, word_column, tag_column, is_bio=False)
+def _read_sentences(path, word_column, tag_column, tag_keys=("tags",)):
+    columns = {} if is_json_lines(path) else {"word_column": word_column, "tag_column": tag_column}
+    return read_conll(path, is_bio=False, tag_keys=tag_keys, **columns)
 
 
 def _check_same_words(gold, predicted):
@@ -266,19 +252,7 @@ def _check_same_words(gold, predicted):
             )
 
 
-def _tag_lists(sentences, keys):
+def _tag_lists(sentences):
     """Returns the tags of sentences for conlleval: IOBES and BILOU become BIO, others stay."""
-    is_json = is_json_lines(sentences[0].path)
-    tag_lists = [_json_tags(sentence, keys) if is_json else sentence.tags for sentence in sentences]
+    tag_lists = [sentence.tags for sentence in sentences]
     return list(map(to_bio, tag_lists)) if find_scheme(tag_lists) in ("IOBES", "BILOU") else tag_lists
-
-
-def _json_tags(sentence, keys):
-    values = json.loads(sentence.lines[0])
-    tags = next((values[key] for key in keys if key in values), None)
-    if not isinstance(tags, list) or len(tags) != len(sentence.words):
-        raise ValueError(f'{sentence.place()}: "{keys[0]}" has to be a list of {len(sentence.words)} tags')
-    for word, tag in enumerate(tags):
-        if not is_tag(str(tag)):
-            raise ValueError(f'{sentence.place(word)}: "{tag}" in "{keys[0]}" is not a tag; give {NEEDED_TAGS}')
-    return tags

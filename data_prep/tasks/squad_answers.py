@@ -113,24 +113,18 @@ def report_unanswered(answers: Sequence[Answer]) -> None:
         log.warning("%d of %d questions have no valid span; their answer is %s", len(without), len(answers), shown)
 
 
-def predictions_json(answers: Sequence[Answer]) -> str:
-    """Returns the text of predictions.json: the answer to each question by its id."""
-    return json.dumps({answer.question_id: answer.text for answer in answers}, indent=4) + "\n"
-
-
-def nbest_json(answers: Sequence[Answer]) -> str:
-    """Returns the text of nbest_predictions.json: the candidates of each question by its id."""
+def answer_files(answers: Sequence[Answer]) -> dict[str, str]:
+    """Returns the JSON of predictions.json, nbest_predictions.json and, in version 2, null_odds.json, by file name."""
     names = ("text", "probability", "start_logit", "end_logit")
-    candidates = {
-        answer.question_id: [{name: getattr(candidate, name) for name in names} for candidate in answer.candidates]
-        for answer in answers
+    files = {
+        "predictions.json": {answer.question_id: answer.text for answer in answers},
+        "nbest_predictions.json": {
+            answer.question_id: [{name: getattr(candidate, name) for name in names} for candidate in answer.candidates]
+            for answer in answers
+        },
+        "null_odds.json": {answer.question_id: answer.null_odds for answer in answers if answer.null_odds is not None},
     }
-    return json.dumps(candidates, indent=4) + "\n"
-
-
-def null_odds_json(answers: Sequence[Answer]) -> str:
-    """Returns the text of null_odds.json: the no-answer odds of each question by its id."""
-    return json.dumps({answer.question_id: answer.null_odds for answer in answers}, indent=4) + "\n"
+    return {name: json.dumps(content, indent=4) + "\n" for name, content in files.items() if content}
 
 
 def project(piece_text: str, original: str, basic_tokenizer: BasicTokenizer) -> tuple[int, int] | None:

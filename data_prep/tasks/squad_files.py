@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample
+from bert_keras.evaluation.squad import questions_of
 from bert_keras.storage.json_files import read_json
 
 log = logging.getLogger("bert_keras")
@@ -45,7 +46,7 @@ def unanswered_ids(articles: list[dict], version_2_with_negative: bool) -> list[
     """
     return [
         question["id"]
-        for question in _questions(articles)
+        for question in questions_of(articles)
         if not question.get("answers")
         and not (version_2_with_negative and ("answers" in question or question.get("is_impossible")))
     ]
@@ -85,14 +86,8 @@ def make_examples(
     return examples
 
 
-def _questions(articles):
-    for article in articles:
-        for paragraph in article["paragraphs"]:
-            yield from paragraph["qas"]
-
-
 def _check_ids(articles, path, is_training):
-    counts = collections.Counter(question["id"] for question in _questions(articles))
+    counts = collections.Counter(question["id"] for question in questions_of(articles))
     repeated = [id_ for id_, count in counts.items() if count > 1]
     if repeated and not is_training:
         raise ValueError(

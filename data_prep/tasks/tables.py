@@ -2,23 +2,21 @@
 
 import collections
 import csv
-import heapq
 import io
 import itertools
 import logging
-import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from bert_keras.data_prep.corpus.sentences import JSON_ENDINGS
 from bert_keras.storage import paths, text_files
 from bert_keras.storage.json_files import parse_json
 
 log = logging.getLogger("bert_keras")
 
 TSV_ENDINGS = (".tsv", ".txt")
-JSON_ENDINGS = (".jsonl", ".json")
 ENDINGS = (".csv", *TSV_ENDINGS, *JSON_ENDINGS)
 
 _NEEDED = "give a file with rows"
@@ -41,44 +39,29 @@ class Row(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """An unusable row: its place, such as "a.csv line 3", and its error."""
+    """An unusable row: its place, such as "a.csv line 3", and what is wrong with it."""
 
     source: str
-    error: ValueError
+    problem: str
+
+    @property
+    def error(self) -> ValueError:
+        return ValueError(f"{self.source}: {self.problem}")
 
 
-class BadRows:
-    """Unusable rows of a file: the first is an error, or all are left out and counted, or kept for `take`."""
-
-    def __init__(self, name: str, is_skipping: bool = False, is_keeping: bool = False):
-        self.name = name
-        self._is_skipping = is_skipping
-        self._is_keeping = is_keeping
-        self._kept = []  # a heap of (line, message)
-        self._count = 0
-        self._first = ""
-
-    def add(self, line: int, problem: str) -> None:
-        """Records a row; raises ValueError with file, line and problem if rows are neither left out nor kept."""
-        sentence = f"{self.name} line {line}: {problem}"
-        if self._is_keeping:
-            heapq.heappush(self._kept, (line, sentence))
-            return
-        if not self._is_skipping:
-            raise ValueError(f"{sentence} (--skip_bad_rows leaves such rows out)")
-        self._first = self._first or sentence
-        self._count += 1
-
-    def take(self, before: float = math.inf) -> Iterator[BadRow]:
-        """Yields the kept rows before a line in their order, and forgets them."""
-        while self._kept and self._kept[0][0] < before:
-            line, sentence = heapq.heappop(self._kept)
-            yield BadRow(f"{self.name} line {line}", ValueError(sentence))
-
-    def report(self) -> None:
-        """Logs how many rows were left out."""
-        if self._count:
-            log.warning("%s: %s bad rows are left out; the first: %s", self.name, f"{self._count:,}", self._first)
+def without_bad_rows(name: str, rows: Iterable[Any], is_skipping: bool = False) -> list[Any]:
+    """Returns all rows but each BadRow: the log counts them, or the first is a ValueError unless `is_skipping`."""
+    good, bad = [], []
+    for row in rows:
+        if not isinstance(row, BadRow):
+            good.append(row)
+        elif is_skipping:
+            bad.append(row)
+        else:
+            raise ValueError(f"{row.error} (--skip_bad_rows leaves such rows out)")
+    if bad:
+        log.warning("%s: %s bad rows are left out; the first: %s", name, f"{len(bad):,}", bad[0].error)
+    return good
 
 
 def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterator[Row]:
@@ -92,7 +75,7 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
     """
     name = paths.name(path)
     is_own = is_csv is None
-    is_tsv = ending_of(path) in TSV_ENDINGS if is_own else not is_csv
+    is_tsv = _ending_of(path) in TSV_ENDINGS if is_own else not is_csv
     text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)
     separator = _SEPARATOR_LINE.match(text)
     if is_tsv and not (is_own and separator):
@@ -106,45 +89,35 @@ def iterate_rows(path: str | os.PathLike, is_csv: bool | None = None) -> Iterato
     return _split_quoted(text[separator.end() :], name, separator[1], lines_before=1)
 
 
-def read_json_rows(path: str | os.PathLike, bad_rows: BadRows) -> tuple[tuple[str, ...], list[Row]]:
-    """Reads a file with a JSON object on each line; other lines are bad rows.
+def read_json_rows(path: str | os.PathLike) -> tuple[tuple[str, ...], list[Row | BadRow]]:
+    """Reads a file with a JSON object on each line.
 
-    Returns all keys of the objects, and the objects as rows with a cell for each key.
+    Returns all keys of the objects, and a Row for each object with a cell for each key, a BadRow for each other line.
     """
     name = paths.name(path)
     text = _unify_line_ends(text_files.read_text(path, _NEEDED), name)
     if text.lstrip().startswith("["):
         raise ValueError(f"{name} is a JSON list; write one object on each line, for example with jq -c .[]")
-    objects, num_blank = {}, 0
+    values, num_blank = {}, 0
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         if not line.strip():
             num_blank += 1
             continue
+        source = f"{name} line {number}"
         try:
-            value = parse_json(line, bad_rows.name, "write one object in a line", number)
+            value = parse_json(line, name, "write one object in a line", number)
         except ValueError as error:
-            bad_rows.add(number, str(error).removeprefix(f"{bad_rows.name} line {number}: "))
-            continue
-        if isinstance(value, dict):
-            objects[number] = value
-        else:
-            bad_rows.add(number, f"a JSON {type(value).__name__}, but one object in each line is needed")
+            value = BadRow(source, str(error).removeprefix(f"{source}: "))
+        if not isinstance(value, dict | BadRow):
+            value = BadRow(source, f"a JSON {type(value).__name__}, but one object in each line is needed")
+        values[number] = value
     _tell_blank_lines(name, num_blank)
-    keys = tuple(dict.fromkeys(itertools.chain.from_iterable(objects.values())))
-    return keys, [Row(number, [value.get(key) for key in keys]) for number, value in objects.items()]
-
-
-def ending_of(path: str | os.PathLike) -> str:
-    """Returns the ending of a file name without .gz and the like; raises ValueError if it is not in ENDINGS."""
-    name = os.fspath(path)
-    for compressed in text_files.COMPRESSED_ENDINGS:
-        name = name.removesuffix(compressed)
-    ending = os.path.splitext(name)[1].lower()
-    if ending not in ENDINGS:
-        if paths.is_file(path):
-            text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
-        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
-    return ending
+    keys = tuple(dict.fromkeys(key for value in values.values() if isinstance(value, dict) for key in value))
+    rows = [
+        Row(number, [value.get(key) for key in keys]) if isinstance(value, dict) else value
+        for number, value in values.items()
+    ]
+    return keys, rows
 
 
 def _unify_line_ends(text, name):
@@ -162,6 +135,15 @@ def _unify_line_ends(text, name):
     if "\n" in lines and text.count("\n") == text.count("\r\r\n"):
         return text.replace("\r\r\n", "\r\n")
     return text
+
+
+def _ending_of(path):
+    ending = text_files.ending_of(path)
+    if ending not in ENDINGS:
+        if paths.is_file(path):
+            text_files.read_text(path, _NEEDED)  # raises an error with the format, such as an Excel workbook
+        raise ValueError(f'the name of "{os.fspath(path)}" must end with one of {", ".join(ENDINGS)}; rename the file')
+    return ending
 
 
 def _is_quoted_tsv(text):

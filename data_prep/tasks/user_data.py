@@ -14,8 +14,27 @@ import numpy as np
 from bert_keras.data_prep.tasks.columns import LABEL_NAMES, NO_COLUMNS, Columns, choose_columns, read_table
 from bert_keras.data_prep.tasks.examples import Example, to_number
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
-from bert_keras.data_prep.tasks.tables import BadRow, BadRows
+from bert_keras.data_prep.tasks.tables import BadRow, without_bad_rows
 from bert_keras.storage import paths
+
+
+def read_own_file(
+    path: str | os.PathLike,
+    columns: Columns,
+    kind: str = "single_label",
+    needs_label: bool = False,
+    skip_bad_rows: bool = False,
+    has_header: str = "auto",
+) -> list[Example]:
+    """Reads the examples of a user's file of texts; see `iterate_own_file`.
+
+    An unreadable row is a ValueError, with file and line; `skip_bad_rows` leaves such rows out and logs their number.
+    """
+    rows = iterate_own_file(path, columns, kind, needs_label, has_header)
+    examples = without_bad_rows(paths.name(path), rows, skip_bad_rows)
+    if not examples:
+        raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
+    return examples
 
 
 def iterate_own_file(
@@ -23,57 +42,35 @@ def iterate_own_file(
     columns: Columns,
     kind: str = "single_label",
     needs_label: bool = False,
-    skip_bad_rows: bool = False,
     has_header: str = "auto",
-    keep_bad_rows: bool = False,
 ) -> Iterator[Example | BadRow]:
-    """Yields the examples of a user's file of texts one by one, in the order of the file.
+    """Yields the examples of a user's file of texts one by one, in the order of the file; a BadRow if unreadable.
 
-    To save memory, the rows of CSV and TSV files are usually split one by one. `Example.source` names file and line.
-
-    Args:
-        path: .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line); compressed files also end with .gz,
-            .bz2 or .xz.
-        columns: the columns of the file.
-        kind: one of `examples.KINDS`.
-        needs_label: whether every row must have a label; otherwise an absent column or an empty cell means no label.
-        skip_bad_rows: leaves out unreadable rows, and counts them in the log.
-        has_header: one of `columns.HEADERS`.
-        keep_bad_rows: yields an unreadable row as a BadRow.
-
-    Raises:
-        FileNotFoundError, ValueError: the file or a row is unreadable (names file and line).
+    Files are .csv, .tsv or .txt (tabs), .jsonl or .json (an object on each line), also compressed (.gz, .bz2, .xz). To
+    save memory, the rows of CSV and TSV are usually split one by one. Without `needs_label`, an absent column or an
+    empty cell means no label. `kind` is one of `examples.KINDS`, `has_header` one of `columns.HEADERS`.
     """
     if needs_label and columns.label is None:
         raise ValueError(f"{os.fspath(path)}: examples need labels here; name their column with --label_column")
-    name = paths.name(path)
-    bad_rows = BadRows(name, skip_bad_rows, keep_bad_rows)
-    needed = [column for column in (columns.text, columns.pair, columns.id, *columns.choices) if column is not None]
-    label = [] if columns.label is None else [columns.label]
-    needed, optional = (needed + label, []) if needs_label else (needed, label)
-    places, rows = read_table(path, needed, optional, bad_rows, has_header, columns.label)
+    places, rows = read_table(path, columns, needs_label, has_header)
     _check_places(path, columns, places)
-    lines_of_ids, label_lines, count = {}, {}, 0
-    for number, row in enumerate(rows):
-        yield from bad_rows.take(before=row.line)
+    lines_of_ids, label_lines, number = {}, {}, 0
+    for row in rows:
+        if isinstance(row, BadRow):
+            yield row
+            continue
+        source = f"{paths.name(path)} line {row.line}"
         try:
             cells = {column: row.cells[place] for column, place in places.items()}
             _check_label_type(cells.get(columns.label), row.line, label_lines)
-            example = _own_example(cells, number, columns, kind, needs_label, f"{name} line {row.line}")
-            if columns.id is not None and example.id in lines_of_ids:
-                other = lines_of_ids[example.id]
+            example = _own_example(cells, number, columns, kind, needs_label, source)
+            other = row.line if columns.id is None else lines_of_ids.setdefault(example.id, row.line)
+            if other != row.line:
                 raise ValueError(f'the id "{example.id}" is also in line {other}; ids must be unique')
         except ValueError as error:
-            bad_rows.add(row.line, str(error))
-            continue
-        if columns.id is not None:
-            lines_of_ids[example.id] = row.line
-        count += 1
+            example = BadRow(source, str(error))
         yield example
-    yield from bad_rows.take()
-    bad_rows.report()
-    if not count and not keep_bad_rows:
-        raise ValueError(f"{os.fspath(path)}: no row can be read; correct the file")
+        number += 1
 
 
 def read_tfds(
@@ -81,22 +78,16 @@ def read_tfds(
 ) -> tuple[list[Example], tuple[str, ...] | None]:
     """Reads one split of a dataset from TensorFlow Datasets, which downloads it if `data_dir` lacks it.
 
-    Args:
-        name: such as "glue/mrpc" or "imdb_reviews".
-        split: the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test". In "glue/mnli" these are
-            the matched genres; the others are "validation_mismatched" and "test_mismatched".
-        columns: the names of the features; None: those of the GLUE task. Missing names (also that of the text) are
-            found as in a user's file.
-        data_dir: the folder of datasets; None: the default of TensorFlow Datasets.
+    `split` is the dataset's name for it; tasks of GLUE also accept "train", "dev" and "test", which in "glue/mnli" are
+    the matched genres. `columns` are the names of the features; None: those of the GLUE task. Missing names are found
+    as in a user's file.
 
-    Returns:
-        The examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
-        become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels
-        of their files, in the same order, and no labels in a test split.
+    Returns the examples, and the labels in the order of their ids; None: the dataset does not name them. Class labels
+    become their names. Whole numbers without names become text; other numbers stay. Tasks of GLUE have the labels of
+    their files, in the same order, and no labels in a test split.
 
-    Raises:
-        ImportError: tensorflow-datasets is not installed.
-        ValueError: the dataset, split or feature does not exist, a feature is not usable, or the split is empty.
+    Raises ImportError if tensorflow-datasets is not installed, ValueError if the dataset, split or feature does not
+    exist, a feature is not usable, or the split is empty.
     """
     try:
         import tensorflow_datasets as tfds
@@ -119,10 +110,10 @@ def read_tfds(
         source = f"{name} {split} example {number}"
         examples.append(
             Example(
-                id=str(number) if columns.id is None else _feature_text(record, columns.id, source),
-                text_a=_feature_text(record, columns.text, source),
-                text_b=None if columns.pair is None else _feature_text(record, columns.pair, source),
-                label=_feature_label(record[columns.label], names, task, source) if has_label else None,
+                id=str(number if columns.id is None else _feature(record, columns.id, source)),
+                text_a=str(_feature(record, columns.text, source)),
+                text_b=None if columns.pair is None else str(_feature(record, columns.pair, source)),
+                label=_label(_feature(record, columns.label, source), names, task) if has_label else None,
                 source=source,
             )
         )
@@ -269,21 +260,20 @@ def _choose_features(name, task, features, given):
     return columns
 
 
-def _feature_text(record, column, source):
+def _feature(record, column, source):
+    """Returns the str or the number of a feature."""
     value = record[column]
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if np.ndim(value) or isinstance(value, dict):
-        raise ValueError(f'{source}: the feature "{column}" is not one text; choose another')
-    return str(value)
+        raise ValueError(f'{source}: the feature "{column}" is not one text or number; choose another')
+    return value
 
 
-def _feature_label(value, names, task, source):
+def _label(value, names, task):
     """Returns the label of a record; None for -1, an unknown class."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if np.ndim(value) or isinstance(value, dict):
-        raise ValueError(f"{source}: the label is not one name or number; choose another feature")
+    if isinstance(value, str):
+        return value
     if names is None:
         return str(value) if np.issubdtype(np.asarray(value).dtype, np.integer) else float(value)
     if value < 0:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from bert_keras.data_prep.tasks.conll import Sentence
-from bert_keras.data_prep.tasks.ner import confidences_from_logits, make_features, tags_from_logits
+from bert_keras.data_prep.tasks.ner import make_features, tags_from_logits
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.evaluation.entities import entities
 from bert_keras.modeling import TokenClassifierModel
@@ -91,8 +91,7 @@ class EntityTagger(FineTunedPredictor):
         for row, (_, (of_row,)) in zip(logits, found, strict=True):
             row[: len(of_row)] = of_row
         rows = {**rows, "sentence_index": np.zeros(len(found), np.int32)}
-        [tags] = tags_from_logits(rows, logits, [sentence], self.settings["labels"])
-        [probabilities] = confidences_from_logits(rows, logits, [sentence])
+        [tags], [probabilities] = tags_from_logits(rows, logits, [sentence], self.settings["labels"])
         words = [
             TaggedWord(word, tag, probability, *span)
             for word, tag, probability, span in zip(sentence.words, tags, probabilities, spans, strict=True)

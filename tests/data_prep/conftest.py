@@ -12,6 +12,18 @@ LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 
 
 @pytest.fixture
+def write(tmp_path):
+    """Return a function that writes a file of text or bytes and returns its path."""
+
+    def write(name, content):
+        file = tmp_path / name
+        file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return file
+
+    return write
+
+
+@pytest.fixture
 def letters_vocab_file(tmp_path):
     """A vocabulary of the special tokens, the letters a to z, and the same with ##: 57 entries."""
     file = tmp_path / "letters.vocab"
@@ -37,6 +49,15 @@ def golden_texts(request, shared_dir):
     assert len(cases) == 1820
     arguments = (shared_dir(f"data/vocab/{vocab}.txt"), do_lower_case)
     return arguments, [case["text"] for case in cases], [case[name] for case in cases]
+
+
+@pytest.fixture(scope="session")
+def odd_tokenizer(tmp_path_factory):
+    """A `FullTokenizer` of the vocabulary for odd text, with the tokens that begin and end a sequence."""
+    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
+    with open(vocab_file, "a", encoding="utf-8") as file:
+        file.write("[CLS]\n[SEP]\n")
+    return FullTokenizer(vocab_file)
 
 
 @pytest.fixture(scope="session")

@@ -7,15 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_squad import answer_as_described, rows_as_described, text_as_described
-from reference_tokenizer import odd_text, write_odd_vocab
+from reference_tokenizer import odd_text
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import (
     AnswerSettings,
+    answer_files,
     find_answers,
-    nbest_json,
-    null_odds_json,
-    predictions_json,
     project,
     report_unanswered,
 )
@@ -36,24 +34,19 @@ def test_answers_equal_those_of_the_original(shared_dir, name):
     settings = AnswerSettings(**{key: meta[key] for key in names})
     with np.load(folder / "logits.npz") as logits:
         answers = find_answers(examples, features, logits["start_logits"], logits["end_logits"], tokenizer, settings)
-    assert predictions_json(answers) == (folder / "predictions.json").read_text()
-    nbest, expected = json.loads(nbest_json(answers)), json.loads((folder / "nbest_predictions.json").read_text())
+    files = answer_files(answers)
+    assert files["predictions.json"] == (folder / "predictions.json").read_text()
+    nbest, expected = (
+        json.loads(text) for text in (files["nbest_predictions.json"], (folder / "nbest_predictions.json").read_text())
+    )
     assert list(nbest) == list(expected)
     for question_id, entries in expected.items():
         for ours, entry in zip(nbest[question_id], entries, strict=True):
             assert list(ours) == list(entry)
             assert ours.pop("text") == entry.pop("text")
             np.testing.assert_allclose(list(ours.values()), list(entry.values()), atol=1e-6, rtol=0)
-    if meta["version_2_with_negative"]:
-        assert null_odds_json(answers) == (folder / "null_odds.json").read_text()
-
-
-@pytest.fixture(scope="module")
-def odd_tokenizer(tmp_path_factory):
-    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("[CLS]\n[SEP]\n")
-    return FullTokenizer(vocab_file)
+    null_odds = folder / "null_odds.json"
+    assert files.get(null_odds.name) == (null_odds.read_text() if meta["version_2_with_negative"] else None)
 
 
 def test_answers_follow_their_definition(odd_tokenizer):
@@ -175,15 +168,13 @@ def test_the_worked_example_of_version_2(answer):
 
 def test_the_files_have_the_form_of_the_original(answer):
     found = answer({3: 1, 4: 1}, {3: 1, 4: 1}, "\u00e9 bb", version_2_with_negative=True, n_best_size=1)
-    assert predictions_json([found]) == '{\n    "q1": "\\u00e9"\n}\n'
-    assert null_odds_json([found]) == '{\n    "q1": -2.0\n}\n'
-    assert json.loads(nbest_json([found])) == {
-        "q1": [
-            {"text": "\u00e9", "probability": pytest.approx(0.8807971), "start_logit": 1.0, "end_logit": 1.0},
-            {"text": "", "probability": pytest.approx(0.1192029), "start_logit": 0.0, "end_logit": 0.0},
-        ]
-    }
-    assert nbest_json([found]).startswith('{\n    "q1": [\n        {\n            "text": "\\u00e9",\n')
+    files = answer_files([found])
+    assert files["predictions.json"] == '{\n    "q1": "\\u00e9"\n}\n'
+    assert files["null_odds.json"] == '{\n    "q1": -2.0\n}\n'
+    assert files["nbest_predictions.json"].startswith('{\n    "q1": [\n        {\n            "text": "\\u00e9",\n')
+    assert [entry["probability"] for entry in json.loads(files["nbest_predictions.json"])["q1"]] == (
+        pytest.approx([0.8807971, 0.1192029])
+    )
 
 
 # Cases in which the original BERT stops with an error.

@@ -22,20 +22,8 @@ He PRP B-NP O
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    """Return a function of content and name that writes a file and returns its path."""
-
-    def write(content, name="train.txt"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return path
-
-    return write
-
-
 def test_columns_are_read_with_their_documents_and_lines(write, messages):
-    path = write(COLUMNS)
+    path = write("train.txt", COLUMNS)
     first, second, third = read_conll(path)
     assert first.words == ["EU", "rejects"]
     assert first.tags == ["B-ORG", "O"]
@@ -56,7 +44,7 @@ def test_columns_are_read_with_their_documents_and_lines(write, messages):
     ],
 )
 def test_marks_blanks_and_line_ends_change_nothing(write, content):
-    [sentence] = read_conll(write(content))
+    [sentence] = read_conll(write("train.txt", content))
     assert (sentence.words, sentence.tags) == (["New", "York"], ["O", "B-LOC"])
 
 
@@ -71,7 +59,7 @@ def test_marks_blanks_and_line_ends_change_nothing(write, content):
     ids=["tabs separate if all lines have one", "only line feeds end lines", "converted twice", "old Mac"],
 )
 def test_separators(write, content, words):
-    assert read_conll(write(content))[0].words == words
+    assert read_conll(write("train.txt", content))[0].words == words
 
 
 def test_json_lines_are_read(write, messages):
@@ -81,7 +69,7 @@ def test_json_lines_are_read(write, messages):
         {"words": ["So"], "tags": ["O"], "document": "b"},
         {"words": ["what"], "tags": ["O"]},
     ]
-    path = write("\n\n".join(map(json.dumps, lines)), "train.jsonl")
+    path = write("train.jsonl", "\n\n".join(map(json.dumps, lines)))
     sentences = read_conll(path)
     assert [sentence.words for sentence in sentences] == [line["words"] for line in lines]
     assert [sentence.tags for sentence in sentences] == [line["tags"] for line in lines]
@@ -105,7 +93,7 @@ def test_schemes(tags, scheme):
 
 
 def test_mixed_tags_become_bio(write, messages):
-    path = write("a B-X\nb I-Y\nc O\nd I-X\n")
+    path = write("train.txt", "a B-X\nb I-Y\nc O\nd I-X\n")
     assert read_conll(path)[0].tags == ["B-X", "B-Y", "O", "B-X"]
     first = f'{path} line 2 has "I-Y" where an entity begins'
     assert messages[0].endswith(f"tags are BIO and IOB1 mixed ({first}), converted to BIO at 2 words")
@@ -125,10 +113,10 @@ def test_mixed_tags_become_bio(write, messages):
     ],
 )
 def test_tags_of_all_schemes(write, messages, content, tags, scheme):
-    [sentence] = read_conll(write(content))
+    [sentence] = read_conll(write("train.txt", content))
     assert sentence.tags == tags
     assert messages[0].endswith(f"; tags are {scheme}")
-    [sentence] = read_conll(write(content), is_bio=False)
+    [sentence] = read_conll(write("train.txt", content), is_bio=False)
     assert sentence.tags == [line.split()[1] for line in content.splitlines()]
 
 
@@ -154,7 +142,7 @@ CONLL_U = """# newdoc id = first
 
 
 def test_germeval(write, messages):
-    path = write(GERMEVAL)
+    path = write("train.txt", GERMEVAL)
     first, second = read_conll(path)
     assert (first.words, first.tags) == (["Schartau", "sagte"], ["O", "B-ORG"])
     assert (second.words, second.tags, second.place(1)) == (["#", "ein"], ["O", "O"], f"{path} line 7")
@@ -171,7 +159,7 @@ def test_germeval(write, messages):
 
 
 def test_conll_u(write):
-    path = write(CONLL_U)
+    path = write("train.txt", CONLL_U)
     first, second = read_conll(path)
     assert (first.words, first.tags) == (["de", "le", "vin"], ["O", "O", "B-X"])
     assert (second.words, second.document) == (["Oui"], first.document + 1)
@@ -180,7 +168,7 @@ def test_conll_u(write):
         "# newdoc id = first\n# text = Du vin.\n1-2\tDu\t_\t_\t_\n1\tde\tADP\tO\tO\n2\tle\tDET\tO\tO\n"
         "3\tvin\tNOUN\tB-X\tB-Y\n3.1\tbu\t_\t_\t_\n\n# newdoc\n1\tOui\tINTJ\tO\tO\n"
     )
-    assert [sentence.tags for sentence in read_conll(write(predicted))] == [["O", "O", "B-Y"], ["O"]]
+    assert [sentence.tags for sentence in read_conll(write("train.txt", predicted))] == [["O", "O", "B-Y"], ["O"]]
 
 
 @pytest.mark.parametrize(
@@ -192,11 +180,11 @@ def test_conll_u(write):
     ],
 )
 def test_comments_are_lines_before_a_sentence_that_differ_from_a_word(write, content, words):
-    assert read_conll(write(content))[0].words == words
+    assert read_conll(write("train.txt", content))[0].words == words
 
 
 def test_named_columns(write):
-    path = write("O a NN\nB-X b NN\n")
+    path = write("train.txt", "O a NN\nB-X b NN\n")
     [sentence] = read_conll(path, word_column=1, tag_column=0)
     assert (sentence.words, sentence.tags) == (["a", "b"], ["O", "B-X"])
     for columns, message in (
@@ -206,13 +194,13 @@ def test_named_columns(write):
     ):
         with pytest.raises(ValueError, match=message):
             read_conll(path, **columns)
-    assert read_conll(write("a b\n"), needs_tags=False, tag_column=3)[0].tags is None
+    assert read_conll(write("train.txt", "a b\n"), needs_tags=False, tag_column=3)[0].tags is None
     with pytest.raises(ValueError, match="is JSON lines, which have no columns; leave out --word_column"):
-        read_conll(write('{"words": ["a"]}', "train.jsonl"), tag_column=1)
+        read_conll(write("train.jsonl", '{"words": ["a"]}'), tag_column=1)
 
 
 def test_compressed_files_are_read_by_the_name_within(write):
-    [sentence] = read_conll(write(gzip.compress(b'{"words": ["a"], "tags": ["O"]}'), "train.jsonl.gz"))
+    [sentence] = read_conll(write("train.jsonl.gz", gzip.compress(b'{"words": ["a"], "tags": ["O"]}')))
     assert sentence.place() == f"{sentence.path} line 1 word 1"
 
 
@@ -237,7 +225,7 @@ def test_compressed_files_are_read_by_the_name_within(write):
 )
 def test_mistakes_in_columns(write, content, message):
     with pytest.raises(ValueError, match=message):
-        read_conll(write(content))
+        read_conll(write("train.txt", content))
 
 
 @pytest.mark.parametrize(
@@ -250,13 +238,13 @@ def test_mistakes_in_columns(write, content, message):
         ('{"words": []}', r'train.jsonl line 1: "words" is \[\], but must be'),
         ('{"words": ["a"], "tags": [1]}', r'train.jsonl line 1: "tags" is \[1\], but must be'),
         ('{"words": ["a", "b"], "tags": ["O"]}', "train.jsonl line 1 has 2 words but 1 tags; every word needs one tag"),
-        ('{"words": ["a"]}', "train.jsonl line 1 has only words; add a list of as many tags$"),
+        ('{"words": ["a"]}', 'train.jsonl line 1 has only words; add "tags", a list of as many tags$'),
         ('{"words": ["a", "b"], "tags": ["O", "Z-X"]}', 'train.jsonl line 1 word 2: the tag "Z-X" is not one of'),
     ],
 )
 def test_mistakes_in_json_lines(write, content, message):
     with pytest.raises(ValueError, match=message):
-        read_conll(write(content, "train.jsonl"))
+        read_conll(write("train.jsonl", content))
 
 
 @pytest.mark.parametrize(
@@ -268,11 +256,11 @@ def test_mistakes_in_json_lines(write, content, message):
     ],
 )
 def test_prediction_needs_no_tags(write, messages, content, name, reason):
-    path = write(content, name)
+    path = write(name, content)
     sentences = read_conll(path, needs_tags=False)
     assert [sentence.words for sentence in sentences] == [["a", "b"], ["c"]]
     assert [sentence.tags for sentence in sentences] == [None, None]
-    assert read_conll(write("a B-X\n"), needs_tags=False)[0].tags == ["B-X"]
+    assert read_conll(write("train.txt", "a B-X\n"), needs_tags=False)[0].tags == ["B-X"]
     assert messages[0].startswith(f"{path}: 2 sentences, 3 words, documents: 1; read without tags: {reason}")
 
 
@@ -295,14 +283,13 @@ def test_prediction_needs_no_tags(write, messages, content, name, reason):
     ],
 )
 def test_predictions_are_an_additional_column(write, content, predicted, expected):
-    assert format_columns(read_conll(write(content), needs_tags=False), predicted) == expected
+    assert format_columns(read_conll(write("train.txt", content), needs_tags=False), predicted) == expected
 
 
 def test_predictions_are_added_to_json_lines(write):
-    path = write(
-        '{"id": 3, "words": ["é", "b"], "document": null}\n\n{"words": ["c"], "tags": ["B-X"]}\n', "test.jsonl"
-    )
-    text = format_json_lines(read_conll(path, needs_tags=False), [["O", "B-X"], ["O"]], [[0.5, 0.25], [1.0]])
+    lines = '{"id": 3, "words": ["é", "b"], "document": null}\n\n{"words": ["c"], "tags": ["B-X"]}\n'
+    sentences = read_conll(write("test.jsonl", lines), needs_tags=False)
+    text = format_json_lines(sentences, [["O", "B-X"], ["O"]], [[0.5, 0.25], [1.0]])
     assert text == (
         '{"id": 3, "words": ["é", "b"], "document": null, "predicted_tags": ["O", "B-X"], "confidences": [0.5, 0.25]}\n'
         '{"words": ["c"], "tags": ["B-X"], "predicted_tags": ["O"], "confidences": [1.0]}\n'

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.corpus.sentences import Sentence
 from bert_keras.data_prep.tasks.conll import read_conll
-from bert_keras.data_prep.tasks.ner import collect_tags, confidences_from_logits, make_features, tags_from_logits
+from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 TAGS = ["O", "B-X", "I-X"]
@@ -86,7 +86,7 @@ def test_a_word_longer_than_the_room_is_cut(letters_tokenizer, messages):
     rows, columns = np.nonzero(features["label_ids"] == 1)
     assert features["input_ids"][rows[0], columns[0] :].tolist() == [*ids("x"), *more("bcd"), SEP]
     assert messages[-1] == '1 words have more than 4 tokens, for example "xbcdefg"; only the first 4 tokens are used'
-    assert tags_from_logits(features, one_hot(features), tagged("a xbcdefg h"), TAGS) == [["O", "B-X", "O"]]
+    assert tags_from_logits(features, one_hot(features), tagged("a xbcdefg h"), TAGS)[0] == [["O", "B-X", "O"]]
 
 
 def test_neighbouring_sentences_fill_the_room_on_both_sides(letters_tokenizer):
@@ -122,18 +122,20 @@ def test_a_file_without_marks_is_one_document(letters_tokenizer, messages):
     assert messages == ["all 2 sentences are treated as one document, because nothing marks the start of another"]
 
 
-@settings(max_examples=60)
+# The tokenizer is the same for all examples.
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.lists(st.text("abx", min_size=1, max_size=9), min_size=1, max_size=20), min_size=1, max_size=6),
     length=st.integers(3, 16),
     document_context=st.booleans(),
     data=st.data(),
 )
-def test_every_word_gets_back_its_own_tag(odd_letters, texts, length, document_context, data):
+def test_every_word_gets_back_its_own_tag(letters_tokenizer, texts, length, document_context, data):
     documents = sorted(data.draw(st.lists(st.integers(0, 2), min_size=len(texts), max_size=len(texts))))
     sentences = tagged(*map(" ".join, texts), documents=documents)
-    features = make_features(sentences, TAGS, odd_letters, length, document_context)
-    assert tags_from_logits(features, one_hot(features), sentences, TAGS) == [sentence.tags for sentence in sentences]
+    features = make_features(sentences, TAGS, letters_tokenizer, length, document_context)
+    predicted, _ = tags_from_logits(features, one_hot(features), sentences, TAGS)
+    assert predicted == [sentence.tags for sentence in sentences]
     counted = features["word_index"] >= 0
     np.testing.assert_array_equal(features["label_ids"] >= 0, counted)
     pairs = np.stack([np.repeat(features["sentence_index"], counted.sum(1)), features["word_index"][counted]])
@@ -147,14 +149,6 @@ def test_every_word_gets_back_its_own_tag(odd_letters, texts, length, document_c
     assert (counted.sum(1) > 0).all()
 
 
-@pytest.fixture(scope="module")
-def odd_letters(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-    letters = [chr(ord("a") + i) for i in range(26)]
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]))
-    return FullTokenizer(path)
-
-
 def test_confidences_are_probabilities_of_the_best_tag(letters_tokenizer):
     sentences = tagged("a x", "b")
     features = make_features(sentences, TAGS, letters_tokenizer, 5)
@@ -162,8 +156,8 @@ def test_confidences_are_probabilities_of_the_best_tag(letters_tokenizer):
     logits[0, 1] = np.log([0.5, 0.3, 0.2])
     logits[0, 2] = np.log([0.1, 0.2, 0.7])
     logits[1, 1] = [1000, 1000, -1000]
-    assert tags_from_logits(features, logits, sentences, TAGS) == [["O", "I-X"], ["O"]]
-    [first, second] = confidences_from_logits(features, logits, sentences)
+    tags, [first, second] = tags_from_logits(features, logits, sentences, TAGS)
+    assert tags == [["O", "I-X"], ["O"]]
     assert first == pytest.approx([0.5, 0.7])
     assert second == pytest.approx([0.5])
 
@@ -213,7 +207,7 @@ def test_conll_2003_gets_back_its_tags(shared_dir, length, document_context):
     assert tags == ["O", "B-LOC", "B-MISC", "B-ORG", "B-PER", "I-LOC", "I-MISC", "I-ORG", "I-PER"]
     features = make_features(sentences, tags, tokenizer, length, document_context)
     assert (features["label_ids"] >= 0).sum() == sum(len(sentence.words) for sentence in sentences) == 51362
-    predicted = tags_from_logits(features, one_hot(features, len(tags)), sentences, tags)
+    predicted, _ = tags_from_logits(features, one_hot(features, len(tags)), sentences, tags)
     assert predicted == [sentence.tags for sentence in sentences]
     share = features["input_mask"].mean()
     assert share > 0.9 if document_context else share < 0.7

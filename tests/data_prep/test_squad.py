@@ -13,7 +13,7 @@ from reference_squad import (
     windows_as_described,
     words_as_described,
 )
-from reference_tokenizer import odd_text, write_odd_vocab
+from reference_tokenizer import odd_text
 
 from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample, gold_span, make_features, max_context
 from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
@@ -41,14 +41,6 @@ def test_features_equal_those_of_the_original(shared_dir, name):
             assert ours.dtype == expected[key].dtype or key == "is_impossible"
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    vocab_file = write_odd_vocab(tmp_path_factory.mktemp("vocab") / "vocab.txt")
-    with open(vocab_file, "a", encoding="utf-8") as file:
-        file.write("[CLS]\n[SEP]\n")
-    return FullTokenizer(vocab_file)
-
-
 def example_of(context, answer, start, question="who?"):
     answers = [{"text": answer, "answer_start": start}]
     question = {"id": "q1", "question": question, "answers": answers}
@@ -68,13 +60,13 @@ def test_a_no_break_space_is_part_of_a_word_and_a_narrow_one_is_not():
     assert Passage("a\u00a0b\u202fc\u2003d\te").words == ["a\u00a0b", "c\u2003d", "e"]
 
 
-def test_a_text_has_the_tokens_of_its_words(tokenizer):
+def test_a_text_has_the_tokens_of_its_words(odd_tokenizer):
     @given(odd_text)
     def check(text):
         passage = Passage(text)
-        pieces = PassageTokens(passage, tokenizer)
-        tokens = [(token, word) for word, text in enumerate(passage.words) for token in tokenizer.tokenize(text)]
-        assert tokenizer.convert_ids_to_tokens(pieces.ids.tolist()) == [token for token, _ in tokens]
+        pieces = PassageTokens(passage, odd_tokenizer)
+        tokens = [(token, word) for word, text in enumerate(passage.words) for token in odd_tokenizer.tokenize(text)]
+        assert odd_tokenizer.convert_ids_to_tokens(pieces.ids.tolist()) == [token for token, _ in tokens]
         assert pieces.words.tolist() == [word for _, word in tokens]
 
     check()
@@ -88,21 +80,21 @@ def test_the_most_context_follows_its_definition(num_pieces, room, doc_stride):
     assert best.tolist() == [best_window_as_described(windows, piece) for piece in range(num_pieces)]
 
 
-def test_windows_follow_their_definition(tokenizer):
+def test_windows_follow_their_definition(odd_tokenizer):
     @given(st.lists(odd_text, max_size=8).map(" ".join), odd_text, st.integers(1, 12), st.integers(1, 20), st.data())
     def check(context, question, room, doc_stride, data):
         max_query_length = data.draw(st.integers(0, 5))
         lengths = (max_query_length + 3 + room, doc_stride, max_query_length)
         example = SquadExample("q1", question, Passage(context))
-        rows, _, _ = rows_as_described(example, tokenizer, *lengths)
-        features = make_features([example], tokenizer, *lengths, False)
+        rows, _, _ = rows_as_described(example, odd_tokenizer, *lengths)
+        features = make_features([example], odd_tokenizer, *lengths, False)
         assert features["doc_start"].tolist() == [start for *_, start in rows]
         assert features["doc_span_index"].tolist() == list(range(len(rows)))
         for row, (tokens, words, has_context, _) in enumerate(rows):
             padding = [0] * (lengths[0] - len(tokens))
             first = tokens.index("[SEP]") + 1
             of_row = {name: values[row].tolist() for name, values in features.items()}
-            assert of_row["input_ids"] == tokenizer.convert_tokens_to_ids(tokens) + padding
+            assert of_row["input_ids"] == odd_tokenizer.convert_tokens_to_ids(tokens) + padding
             assert of_row["input_mask"] == [1] * len(tokens) + padding
             assert of_row["segment_ids"] == [0] * first + [1] * (len(tokens) - first) + padding
             assert of_row["token_to_orig_map"] == words + [-1] * len(padding)
@@ -111,7 +103,7 @@ def test_windows_follow_their_definition(tokenizer):
     check()
 
 
-def test_spans_of_answers_follow_their_definition(tokenizer):
+def test_spans_of_answers_follow_their_definition(odd_tokenizer):
     @given(st.lists(odd_text, min_size=1, max_size=5).map(" ".join), st.data())
     def check(context, data):
         passage = Passage(context)
@@ -123,9 +115,9 @@ def test_spans_of_answers_follow_their_definition(tokenizer):
         start = data.draw(st.integers(0, len(words) - 1))
         answer = words[start : data.draw(st.integers(start + 1, len(words)))]
         example = SquadExample("q1", "", passage, answer, first, last)
-        _, pieces, first_piece = rows_as_described(example, tokenizer, 20, 5, 3)
-        expected = span_as_described(example, pieces, first_piece, tokenizer)
-        assert gold_span(example, PassageTokens(passage, tokenizer), tokenizer) == expected
+        _, pieces, first_piece = rows_as_described(example, odd_tokenizer, 20, 5, 3)
+        expected = span_as_described(example, pieces, first_piece, odd_tokenizer)
+        assert gold_span(example, PassageTokens(passage, odd_tokenizer), odd_tokenizer) == expected
 
     check()
 
@@ -317,16 +309,16 @@ def test_mistakes_in_a_file(read, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (squad(question(1)), '"q1" lacks "is_impossible", which every question of SQuAD 2.0 has; add it, or leave out'),
+        (question(1), '"q1" lacks "is_impossible", which every question of SQuAD 2.0 has; add it, or leave out'),
         (
-            squad(question(1, answers=[], is_impossible=False)),
+            question(1, answers=[], is_impossible=False),
             'question "q1" has no answer; to train on it, set its "is_impossible" to true, or take it out',
         ),
     ],
 )
 def test_mistakes_in_a_file_of_version_2(read, content, message):
     with pytest.raises(ValueError, match=message):
-        read(content, True, True)
+        read(squad(content), True, True)
 
 
 def test_questions_that_cannot_be_scored():

@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data_prep.tasks.tables import BadRows, Row, iterate_rows, read_json_rows
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        file = tmp_path / name
-        file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-        return file
-
-    return write
+from bert_keras.data_prep.tasks.tables import Row, iterate_rows, read_json_rows, without_bad_rows
 
 
 @pytest.fixture
@@ -97,7 +87,7 @@ def test_line_ends_of_other_systems(read, write, line_end, name, delimiter):
     content = line_end.join([f"text{delimiter}label", f"a{delimiter}1", f"b{delimiter}0", ""])
     assert read(name, content) == [Row(1, ["text", "label"]), Row(2, ["a", "1"]), Row(3, ["b", "0"])]
     content = line_end.join(['{"text": "a"}', '{"text": "b"}', ""])
-    assert read_json_rows(write("a.jsonl", content), BadRows("a.jsonl"))[1] == [Row(1, ["a"]), Row(2, ["b"])]
+    assert read_json_rows(write("a.jsonl", content))[1] == [Row(1, ["a"]), Row(2, ["b"])]
 
 
 def test_compressed_files_in_another_encoding(read):
@@ -125,7 +115,7 @@ def test_quotes_of_distributed_tsv_files_are_ordinary_characters(read):
 
 
 def test_json_lines_have_a_cell_for_every_key(write):
-    keys, rows = read_json_rows(write("a.jsonl", '{"text": "a"}\n\n{"label": [1], "text": "b"}\n'), BadRows("a.jsonl"))
+    keys, rows = read_json_rows(write("a.jsonl", '{"text": "a"}\n\n{"label": [1], "text": "b"}\n'))
     assert keys == ("text", "label")
     assert rows == [Row(1, ["a", None]), Row(3, ["b", [1]])]
 
@@ -148,7 +138,7 @@ def test_an_unreadable_file(read, name, content, message):
 
 def test_a_json_list(write):
     with pytest.raises(ValueError, match="a.json is a JSON list; write one object on each line"):
-        read_json_rows(write("a.json", '[\n{"text": "a"}\n]'), BadRows("a.json", is_skipping=True))
+        read_json_rows(write("a.json", '[\n{"text": "a"}\n]'))
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\ufeff"), max_size=8)
@@ -172,12 +162,10 @@ def test_files_of_the_csv_module_are_read_back(tmp_path_factory, rows):
     ],
 )
 def test_bad_rows_are_errors_or_counted(write, messages, line, problem):
-    file = write("a.jsonl", f'{{"text": "a"}}\n{line}\n{line}\n')
+    _, rows = read_json_rows(write("a.jsonl", f'{{"text": "a"}}\n{line}\n{line}\n'))
     with pytest.raises(ValueError, match=re.escape(f"a.jsonl line 2: {problem}")) as error:
-        read_json_rows(file, BadRows("a.jsonl"))
+        without_bad_rows("a.jsonl", rows)
     assert str(error.value).endswith(" (--skip_bad_rows leaves such rows out)")
-    bad_rows = BadRows("a.jsonl", is_skipping=True)
-    assert read_json_rows(file, bad_rows)[1] == [Row(1, ["a"])]
-    bad_rows.report()
+    assert without_bad_rows("a.jsonl", rows, is_skipping=True) == [Row(1, ["a"])]
     assert len(messages) == 1
     assert messages[0].startswith(f"a.jsonl: 2 bad rows are left out; the first: a.jsonl line 2: {problem}")

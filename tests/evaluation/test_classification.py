@@ -32,20 +32,20 @@ def test_two_classes():
     assert all(type(value) is float for value in scores.values())
 
 
-def test_f1_is_that_of_class_1():
-    assert classification_metrics([0, 0, 1], [0, 0, 0], ["f1"]) == {"f1": 0}
-    assert classification_metrics([1, 1, 0], [1, 1, 1], ["f1"]) == {"f1": pytest.approx(0.8)}
-
-
-@pytest.mark.parametrize(("truth", "found"), [([1, 1], [0, 1]), ([0, 1], [1, 1]), ([2], [2]), ([0, 0], [0, 0])])
-def test_matthews_of_one_class_is_0(truth, found):
-    assert classification_metrics(truth, found, ["matthews"]) == {"matthews": 0}
-
-
-def test_macro_f1_is_the_mean_of_the_classes_that_occur():
-    # Class 1 has no example here and class 4 no prediction; classes 2 and 3 have neither.
-    scores = classification_metrics([0, 0, 4], [0, 1, 0], ["f1_macro", "accuracy"])
-    assert scores == pytest.approx({"f1_macro": (0.5 + 0 + 0) / 3, "accuracy": 1 / 3})
+@pytest.mark.parametrize(
+    ("truth", "found", "expected"),
+    [
+        # f1 is that of class 1.
+        ([0, 0, 1], [0, 0, 0], {"f1": 0}),
+        ([1, 1, 0], [1, 1, 1], {"f1": 0.8}),
+        # The Matthews correlation of one class is 0.
+        *((truth, found, {"matthews": 0}) for truth, found in (([1, 1], [0, 1]), ([0, 1], [1, 1]), ([2], [2]))),
+        # Class 1 has no example here and class 4 no prediction; classes 2 and 3 have neither.
+        ([0, 0, 4], [0, 1, 0], {"f1_macro": (0.5 + 0 + 0) / 3, "accuracy": 1 / 3}),
+    ],
+)
+def test_single_classes(truth, found, expected):
+    assert classification_metrics(truth, found, list(expected)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,9 @@ def test_correlations():
     assert regression_metrics([1, 2, 3], [9, 4, 1])["spearman"] == pytest.approx(-1)
 
 
-def test_equal_predictions_have_correlation_0():
-    assert regression_metrics([1, 2, 3], [2, 2, 2]) == {"pearson": 0, "spearman": 0}
-    assert regression_metrics([1, 1], [2, 3]) == {"pearson": 0, "spearman": 0}
-    assert regression_metrics([1], [2]) == {"pearson": 0, "spearman": 0}
+@pytest.mark.parametrize(("truth", "found"), [([1, 2, 3], [2, 2, 2]), ([1, 1], [2, 3]), ([1], [2])])
+def test_equal_numbers_have_correlation_0(truth, found):
+    assert regression_metrics(truth, found) == {"pearson": 0, "spearman": 0}
 
 
 def test_predictions_that_hardly_differ_have_a_correlation():

@@ -33,3 +33,12 @@ def assert_same_batches(found, expected):
         assert batch.keys() == other.keys()
         for name, value in other.items():
             np.testing.assert_array_equal(batch[name], value, err_msg=name)
+
+
+def gold_file(answers):
+    """Returns a SQuAD file of one paragraph: the answer texts by id."""
+    questions = [
+        {"id": id_, "question": "?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
+        for id_, texts in answers.items()
+    ]
+    return {"version": "x", "data": [{"title": "T", "paragraphs": [{"context": "c", "qas": questions}]}]}

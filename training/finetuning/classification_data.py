@@ -10,7 +10,7 @@ import random
 from bert_keras.data_prep.tasks.columns import Columns, find_columns
 from bert_keras.data_prep.tasks.examples import check_labels, learn_labels
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, find_task, read_glue
-from bert_keras.data_prep.tasks.user_data import iterate_own_file, read_tfds
+from bert_keras.data_prep.tasks.user_data import read_own_file, read_tfds
 from bert_keras.storage import paths
 from bert_keras.training.finetuning.classification_settings import source_of
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
@@ -135,7 +135,7 @@ def _read_own(settings, flag):
         if has_header == "false":
             raise ValueError("--has_header=false needs --text_column and --label_column, the numbers of columns from 0")
         columns = find_columns(path, columns, needs_label)
-    return list(iterate_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header))
+    return read_own_file(path, columns, settings["kind"], needs_label, settings["skip_bad_rows"], has_header)
 
 
 def _read_tfds(settings, stored):

@@ -7,7 +7,7 @@ import logging
 
 from bert_keras.data_prep.corpus.sentences import is_json_lines
 from bert_keras.data_prep.tasks.conll import format_columns, format_json_lines, read_conll
-from bert_keras.data_prep.tasks.ner import collect_tags, confidences_from_logits, make_features, tags_from_logits
+from bert_keras.data_prep.tasks.ner import collect_tags, make_features, tags_from_logits
 from bert_keras.evaluation.entities import entity_metrics, entity_report
 from bert_keras.modeling import TokenClassificationTask, TokenClassifierModel
 from bert_keras.modeling.tagger import FeatureBasedTagger
@@ -90,7 +90,7 @@ class TokenClassification(Task):
         return TokenClassificationTask(model(config, len(self.tags)))
 
     def evaluate(self, outputs):
-        return entity_metrics(_tags_of(self._eval), self._predicted(self.eval_features, outputs, self._eval))
+        return entity_metrics(_tags_of(self._eval), self._predicted(outputs))
 
     @property
     def baseline(self):
@@ -99,16 +99,14 @@ class TokenClassification(Task):
 
     def write_evaluation(self, run_dir, outputs):
         """Writes entity_report.txt, the metrics of each entity type."""
-        predicted = self._predicted(self.eval_features, outputs, self._eval)
+        predicted = self._predicted(outputs)
         run_dir.write_text("entity_report.txt", entity_report(_tags_of(self._eval), predicted))
 
     def write_predictions(self, run_dir, outputs):
         """Writes predictions.txt or .jsonl in the format of the input file, and metrics if that file has tags."""
-        logits = outputs["logits"]
-        predicted = self._predicted(self.predict_features, outputs, self._predict)
+        predicted, confidences = tags_from_logits(self.predict_features, outputs["logits"], self._predict, self.tags)
         run_dir.remove("predictions.txt", "predictions.jsonl", "predict_results.txt", "predict_entity_report.txt")
         if is_json_lines(self._predict_file):
-            confidences = confidences_from_logits(self.predict_features, logits, self._predict)
             run_dir.write_text("predictions.jsonl", format_json_lines(self._predict, predicted, confidences))
         else:
             run_dir.write_text("predictions.txt", format_columns(self._predict, predicted))
@@ -121,8 +119,8 @@ class TokenClassification(Task):
         )
         run_dir.write_text("predict_entity_report.txt", entity_report(_tags_of(self._predict), predicted))
 
-    def _predicted(self, features, outputs, sentences):
-        return tags_from_logits(features, outputs["logits"], sentences, self.tags)
+    def _predicted(self, outputs):
+        return tags_from_logits(self.eval_features, outputs["logits"], self._eval, self.tags)[0]
 
 
 def find_files(settings):

@@ -7,14 +7,7 @@ import logging
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.feature_cache import cached_features
 from bert_keras.data_prep.tasks.squad import SquadExample, make_features
-from bert_keras.data_prep.tasks.squad_answers import (
-    AnswerSettings,
-    find_answers,
-    nbest_json,
-    null_odds_json,
-    predictions_json,
-    report_unanswered,
-)
+from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, answer_files, find_answers, report_unanswered
 from bert_keras.data_prep.tasks.squad_files import make_examples, read_articles, unanswered_ids
 from bert_keras.evaluation.squad import squad_v1_metrics, squad_v2_metrics, warn_of_words
 from bert_keras.modeling import SquadModel, SquadTask
@@ -272,11 +265,10 @@ class QuestionAnswering(Task):
         return max(candidates, key=lambda threshold: self._judge(self._eval, answers, threshold)["f1"])
 
     def _write(self, run_dir, answers, prefix):
-        run_dir.write_text(f"{prefix}predictions.json", predictions_json(answers))
-        run_dir.write_text(f"{prefix}nbest_predictions.json", nbest_json(answers))
-        if self._answers.version_2_with_negative:
-            run_dir.write_text(f"{prefix}null_odds.json", null_odds_json(answers))
-        else:
+        files = answer_files(answers)
+        for name, text in files.items():
+            run_dir.write_text(f"{prefix}{name}", text)
+        if "null_odds.json" not in files:
             run_dir.remove(f"{prefix}null_odds.json")
 
 
