@@ -49,8 +49,7 @@ from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, OutOfMemoryError, compile_for_tpu
-from bert_keras.training.finetuning.packed_task import PackedTask
-from bert_keras.training.input.packed_batches import PackedShape, pack_batches
+from bert_keras.training.input.packed_batches import PackedTask, pack_batches
 from bert_keras.training.loop import make_trainer
 
 log = logging.getLogger("bert_keras")
@@ -210,8 +209,8 @@ def features_of(settings, num_rows):
         examples = features_of({**settings, "pack": False}, 1)
         zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()}
         num_parts, max_sequences = settings["gradient_accumulation_steps"], max(1, length // _SHORTEST_PACKED)
-        shape = PackedShape(num_parts, num_rows // num_parts, max_sequences)
-        return pack_batches(tf.data.Dataset.from_tensors(zeros), shape).element_spec
+        batches = tf.data.Dataset.from_tensors(zeros)
+        return pack_batches(batches, num_parts, num_rows // num_parts, max_sequences).element_spec
     rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
     shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
     floats = {}

@@ -28,10 +28,11 @@ from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, preparation_text
 from bert_keras.storage import paths
 from bert_keras.training.distribution.devices import distribute, strategy_of
+from bert_keras.training.distribution.tpu import asks_for_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
 from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
-from bert_keras.training.finetuning.packed_task import PackedTask, check_record_packing, pack_examples
+from bert_keras.training.input.packed_batches import PackedTask, pack_examples
 from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
@@ -53,7 +54,8 @@ def pretrain(program, settings, defaults, console):
         raise ValueError("nothing to do: give --do_train, --do_eval or both")
     if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
         raise ValueError(f"--learning_rate={settings['learning_rate']:g} is not a number above 0")
-    check_record_packing(settings)
+    if settings["pack"]:
+        _check_packing(settings)
     strategy = strategy_of(settings)
     workers = Workers(strategy)
     with open_run_dir(settings["output_dir"], program, workers, settings) as run_dir:
@@ -84,6 +86,20 @@ def pretrain(program, settings, defaults, console):
             draw_learning_curves(run_dir)
         log.info("the run is in %s", run_dir.path)
         return metrics
+
+
+def _check_packing(settings):
+    """Refuses --pack if each new batch shape must be compiled."""
+    if asks_for_tpu(settings):
+        raise ValueError(
+            "--pack gives each batch a different number of rows, but a TPU needs the same number in every batch; "
+            "leave it out"
+        )
+    if settings["jit"]:
+        raise ValueError(
+            "--pack gives each batch a different number of rows, and --jit compiles again for each number; leave one "
+            "of the two out"
+        )
 
 
 def _read_input(settings):

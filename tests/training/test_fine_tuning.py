@@ -10,20 +10,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from made_up_task import (
-    MadeUp,
-    assert_bit_equal,
-    rows_of,
-    run,
-    task_of,
-    weights_in,
-    write_start,
-)
+from made_up_task import MadeUp, run, task_of, write_start
+from training_runs import assert_bit_equal, rows_of, stop_after, weights_in
 
 from bert_keras.modeling import layer_of, open_checkpoint
 from bert_keras.training.evaluation_pass import Inference
 from bert_keras.training.finetuning.model_dir import is_model_of
-from bert_keras.training.loop import Pace
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +35,6 @@ def whole(start, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
     task = MadeUp(does_predict=True)
     return folder, run(task, folder, init_checkpoint=start, eval_steps=2, save_checkpoints_steps=4, do_predict=True)
-
-
-def stop_after(monkeypatch, step, number=signal.SIGTERM):
-    """Sends the process a stop signal just before the step after `step`."""
-    steps_until_due = Pace.steps_until_due
-
-    def stopping(self, at):
-        if at == step:
-            os.kill(os.getpid(), number)
-        return steps_until_due(self, at)
-
-    monkeypatch.setattr(Pace, "steps_until_due", stopping)
 
 
 def files_below(folder):
