@@ -31,12 +31,11 @@ from bert_keras.modeling import (
     PretrainingModel,
     PretrainingTask,
     TokenClassificationTask,
-    read_config,
     weights_by_name,
 )
-from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.prediction.loading.model_files import given_config
 from bert_keras.training import loop
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.evaluation_pass import Evaluator
@@ -78,8 +77,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     open_console(stderr=True)
-    name = values.bert_config_file
-    config = BertConfig.from_name(name) if name in released_names() else read_config(name)
+    config = given_config(values.bert_config_file)
     print("\n".join(describe_machine()), flush=True)
     devices = [device.name for device in tf.config.list_logical_devices(values.device.upper())]
     if not devices:

@@ -30,7 +30,6 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import PRECISIONS, parse, run_main
 from bert_keras.modeling import (
-    BertConfig,
     ClassificationTask,
     ClassifierModel,
     MultiLabelTask,
@@ -43,10 +42,9 @@ from bert_keras.modeling import (
     TokenClassificationTask,
     TokenClassifierModel,
     open_checkpoint,
-    read_config,
 )
-from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
+from bert_keras.prediction.loading.model_files import given_config
 from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, OutOfMemoryError, compile_for_tpu
 from bert_keras.training.input.packed_batches import PackedTask, pack_batches
@@ -128,7 +126,7 @@ def main(argv):
 def _config(settings):
     name = settings["bert_config_file"]
     if name:
-        return BertConfig.from_name(name) if name in released_names() else read_config(name)
+        return given_config(name)
     if not settings["init_checkpoint"]:
         raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
     config = open_checkpoint(settings["init_checkpoint"]).config

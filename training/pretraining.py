@@ -12,7 +12,6 @@ from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.reading import check_same_vocabulary, explain_failure, open_records
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.modeling import (
-    BertConfig,
     IncompleteMatchError,
     PretrainingModel,
     PretrainingTask,
@@ -20,12 +19,10 @@ from bert_keras.modeling import (
     check_vocabulary,
     load_weights,
     open_checkpoint,
-    read_config,
     weights_by_name,
 )
-from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, preparation_text
+from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.storage import paths
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.tpu import asks_for_tpu
@@ -107,7 +104,7 @@ def _read_input(settings):
     if not settings["do_eval"] and (settings["eval_file"] or settings["eval_steps"]):
         raise ValueError("--eval_file and --eval_steps say how to evaluate; give --do_eval as well, or leave them out")
     name = settings["bert_config_file"]
-    config = BertConfig.from_name(name) if name in released_names() else read_config(name)
+    config = given_config(name)
     if settings["max_seq_length"] > config.max_position_embeddings:
         raise ValueError(
             f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "
