@@ -19,10 +19,10 @@ start_tensorflow()
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import define_device_flags, given_flags, parse, require, run_main
+from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.training.demo import prepare_demo
 from bert_keras.training.pretraining import pretrain
-from bert_keras.training.settings import settings_of, take_run_config
+from bert_keras.training.settings import define_run_flags, settings_of, take_run_config
 
 PROGRAM = "run_pretraining"
 
@@ -35,11 +35,9 @@ def define_flags():
     define = {"flag_values": values}
     flags.DEFINE_string("bert_config_file", None, "The architecture: a bert_config.json, or a released name.", **define)
     flags.DEFINE_string("input_file", None, "Records to train on: paths and globs, separated by commas.", **define)
-    flags.DEFINE_string("output_dir", None, "Folder of the run.", **define)
     flags.DEFINE_string("init_checkpoint", None, "Checkpoint whose weights training starts from.", **define)
     flags.DEFINE_integer("max_seq_length", 128, "Length of the records' sequences.", lower_bound=1, **define)
     flags.DEFINE_integer("max_predictions_per_seq", 20, "Masked tokens of a record.", lower_bound=1, **define)
-    flags.DEFINE_bool("do_train", False, "Train.", **define)
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
     flags.DEFINE_integer("train_batch_size", 32, "Examples of an update, over all devices.", lower_bound=1, **define)
     flags.DEFINE_integer("eval_batch_size", 8, "Examples of an evaluation batch.", lower_bound=1, **define)
@@ -47,21 +45,13 @@ def define_flags():
     flags.DEFINE_integer("num_train_steps", 100000, "Step at which training ends.", lower_bound=1, **define)
     flags.DEFINE_integer("num_warmup_steps", 10000, "Steps with a rising learning rate.", lower_bound=0, **define)
     flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation, at most.", lower_bound=1, **define)
-    define_device_flags(values)
+    define_run_flags(values)
 
     flags.DEFINE_string("eval_file", None, "Records to evaluate on, none of them trained on.", **define)
     flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: none.", lower_bound=0, **define)
-    flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
     flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; copied to output_dir.", **define)
-    flags.DEFINE_integer("seed", 12345, "Seed of initial weights, example order and dropout.", 0, 2**31 - 1, **define)
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
-    )
-    flags.DEFINE_bool("smooth_learning_rate", False, "Decay the learning rate from the end of the warm-up.", **define)
     flags.DEFINE_bool("allow_partial_checkpoint", False, "Accept an init_checkpoint that lacks weights.", **define)
     flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", **define)
-    flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
-    flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
     return values
 
 

@@ -31,7 +31,7 @@ from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.records.reading import open_records
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.training.input import feature_batches, pretraining_batches
-from bert_keras.training.input.packed_batches import PackedShape, pack_batches
+from bert_keras.training.input.packed_batches import pack_batches
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -74,9 +74,9 @@ def datasets(values, num_tokens, folder):
     return {
         "records": batches,
         "records, masked while reading": pretraining_batches.training_batches(dynamic, values.batch_size, seed=1),
-        "records, packed": pack_batches(batches, PackedShape()),
+        "records, packed": pack_batches(batches),
         "features": of_features,
-        "features, packed": pack_batches(of_features, PackedShape()),
+        "features, packed": pack_batches(of_features),
     }
 
 

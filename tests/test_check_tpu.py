@@ -5,25 +5,16 @@ import pytest
 import tensorflow as tf
 
 import check_tpu
-from bert_keras.modeling import BertConfig
 from bert_keras.training.distribution import tpu_compile
 from bert_keras.training.distribution.hlo import Program, lower
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, Memory, OutOfMemoryError, compile_for_tpu
 
-CONFIG = {
-    "vocab_size": 40,
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 16,
-}
 GB = 2**30
 
 
 @pytest.fixture
-def config_file(tmp_path):
-    BertConfig(**CONFIG).to_json_file(tmp_path / "bert_config.json")
+def config_file(tmp_path, tiny_config):
+    tiny_config.to_json_file(tmp_path / "bert_config.json")
     return tmp_path / "bert_config.json"
 
 

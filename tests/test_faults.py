@@ -7,9 +7,9 @@ import time
 
 import pytest
 import tensorflow as tf
-from pretraining_runs import assert_bit_equal, make_files, run, weights_in
+from pretraining_runs import make_files, run
+from training_runs import act_before, assert_bit_equal, weights_in
 
-from bert_keras.training.loop import Pace
 from bert_keras.training.metrics_log import MetricsFile
 
 pytestmark = pytest.mark.slow
@@ -36,22 +36,6 @@ def whole(tmp_path_factory, tiny_config, write_records):
     return weights_in(flags["output_dir"])
 
 
-@pytest.fixture
-def before_step(monkeypatch):
-    """Return a function that calls an action before a step of a run."""
-    steps_until_due = Pace.steps_until_due
-
-    def at(step, action):
-        def acting(self, now):
-            if now == step:
-                action()
-            return steps_until_due(self, now)
-
-        monkeypatch.setattr(Pace, "steps_until_due", acting)
-
-    return at
-
-
 def saved_step(flags):
     return int(weights_in(flags["output_dir"])["global_step"])
 
@@ -64,11 +48,11 @@ def assert_continues_like_a_run_without_a_fault(flags, whole, monkeypatch):
     assert not list(flags["output_dir"].glob(".model*"))
 
 
-def test_full_disk_and_missing_file_cost_only_what_was_not_saved(flags, whole, before_step, monkeypatch, tmp_path):
+def test_full_disk_and_missing_file_cost_only_what_was_not_saved(flags, whole, monkeypatch, tmp_path):
     shard = tmp_path / "part-1.tfrecord"
     content = shard.read_bytes()
     # Thirty examples: the run reopens the files about every four steps.
-    before_step(5, shard.unlink)
+    act_before(monkeypatch, 5, shard.unlink)
     with pytest.raises(OSError, match=r"the data cannot be read any more \(.*part-1.tfrecord; .* from step (4|8|12)$"):
         run(flags)
     shard.write_bytes(content)
@@ -76,7 +60,7 @@ def test_full_disk_and_missing_file_cost_only_what_was_not_saved(flags, whole, b
     saved = saved_step(flags)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     # Stops in the middle of a checkpoint, which has 24 kB.
-    before_step(saved + 1, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1])))
+    act_before(monkeypatch, saved + 1, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, limits[1])))
     try:
         message = rf"the checkpoint .*/model.ckpt-{saved + 4} cannot be written \(.*continues from step {saved}"
         with pytest.raises(OSError, match=message):
@@ -87,19 +71,19 @@ def test_full_disk_and_missing_file_cost_only_what_was_not_saved(flags, whole, b
     assert_continues_like_a_run_without_a_fault(flags, whole, monkeypatch)
 
 
-def test_full_disk_of_metrics_and_damaged_file_are_named(flags, whole, before_step, monkeypatch, tmp_path):
+def test_full_disk_of_metrics_and_damaged_file_are_named(flags, whole, monkeypatch, tmp_path):
     def fail(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        before_step(7, lambda: patch.setattr(MetricsFile, "write", fail))
+        act_before(monkeypatch, 7, lambda: patch.setattr(MetricsFile, "write", fail))
         message = r"model cannot be written to \(No space left on device\); make room there, and"
         with pytest.raises(OSError, match=message):
             run(flags)
     assert saved_step(flags) == 4
     shard = tmp_path / "part-1.tfrecord"
     content = shard.read_bytes()
-    before_step(saved_step(flags) + 1, lambda: shard.write_bytes(b"\1" * len(content)))
+    act_before(monkeypatch, saved_step(flags) + 1, lambda: shard.write_bytes(b"\1" * len(content)))
     with pytest.raises(ValueError, match="part-1.tfrecord is damaged at byte"):
         run(flags)
     shard.write_bytes(content)

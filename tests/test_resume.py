@@ -1,18 +1,22 @@
-"""Runs that are stopped, killed, finished or started again."""
+"""Runs that are stopped, killed, finished or started again, also in an object store (TensorFlow's `ram://`)."""
 
 import json
-import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
+import uuid
 
+import made_up_task
 import pytest
-from pretraining_runs import argv_of, assert_bit_equal, make_files, run, weights_in
+import tensorflow as tf
+from pretraining_runs import argv_of, make_files, run
+from training_runs import assert_bit_equal, rows_of, stop_after, weights_in
 
 import run_pretraining
-from bert_keras.training.loop import Pace
+from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
+from bert_keras.storage import paths
+from bert_keras.training.distribution import tpu
 
 ROOT = pathlib.Path(run_pretraining.__file__).parent
 
@@ -20,8 +24,12 @@ ROOT = pathlib.Path(run_pretraining.__file__).parent
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, tiny_config, write_records):
     """The flags and metrics of a finished run. Tests must not change its folder."""
-    flags = make_files(tmp_path_factory.mktemp("whole"), tiny_config, write_records)
-    flags |= {"do_train": True, "do_eval": True, "iterations_per_loop": 1, "log_steps": 4}
+    folder = tmp_path_factory.mktemp("whole")
+    flags = make_files(folder, tiny_config, write_records)
+    (folder / "vocab.txt").write_text("".join(f"word{number}\n" for number in range(40)))
+    save_checkpoint(folder / "start" / "model.ckpt-1", weights_by_name(PretrainingModel(tiny_config)))
+    flags |= {"init_checkpoint": folder / "start" / "model.ckpt-1", "vocab_file": folder / "vocab.txt"}
+    flags |= {"do_train": True, "do_eval": True, "deterministic": True, "iterations_per_loop": 1, "log_steps": 1}
     return flags, run(flags)
 
 
@@ -30,25 +38,56 @@ def files(tmp_path, tiny_config, write_records):
     return make_files(tmp_path, tiny_config, write_records)
 
 
-def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, tmp_path, monkeypatch, capsys):
-    flags, metrics = {**whole[0], "output_dir": tmp_path / "stopped"}, whole[1]
-    steps_until_due = Pace.steps_until_due
+@pytest.fixture
+def store():
+    return f"ram://{uuid.uuid4().hex}"
 
-    def stopping(self, step):
-        if step == 6:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return steps_until_due(self, step)
 
-    monkeypatch.setattr(Pace, "steps_until_due", stopping)
-    assert run(flags) is None
+@pytest.fixture
+def stand_in_tpu(monkeypatch):
+    """The only device of the tests acts as a TPU of another machine."""
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", lambda tpu, zone, project: tpu)
+    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", lambda resolver: None)
+    monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", lambda resolver: None)
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: tf.distribute.get_strategy())
+    monkeypatch.setattr(tpu, "is_tpu", lambda strategy: False)
+    tpu._strategy.cache_clear()
+    yield
+    tpu._strategy.cache_clear()
+
+
+def upload(folder, store):
+    """Copies the files of a folder and its subfolders, except those of a run."""
+    for path in folder.rglob("*"):
+        if path.is_file() and "model" not in path.relative_to(folder).parts:
+            paths.copy(str(path), paths.join(store, *path.relative_to(folder).parts))
+
+
+def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, store, stand_in_tpu, monkeypatch, capsys):
+    """The recipe of the original BERT for a TPU, whose files are in an object store."""
+    flags, metrics = whole
+    local, folder = flags["output_dir"], flags["output_dir"].parent
+    upload(folder, store)
+    flags = {
+        name: f"{store}/{value.relative_to(folder)}" if isinstance(value, pathlib.Path) else value
+        for name, value in flags.items()
+    }
+    flags |= {"use_tpu": True, "tpu_name": "mine"}
+    with monkeypatch.context() as patch:
+        stop_after(patch, 6)
+        assert run(flags) is None
     assert "stopped by SIGTERM after step 7, which is saved; the same command continues" in capsys.readouterr().out
-    assert weights_in(flags["output_dir"])["global_step"] == 7
-    assert not (flags["output_dir"] / "eval_results.txt").exists()
-    monkeypatch.undo()
+    assert weights_in(f"{store}/model")["global_step"] == 7
+    assert not paths.exists(f"{store}/model/eval_results.txt")
     assert run(flags) == metrics
-    assert_bit_equal(weights_in(flags["output_dir"]), weights_in(whole[0]["output_dir"]))
-    rows = (flags["output_dir"] / "metrics.csv").read_text().splitlines()
-    assert [row.split(",")[0] for row in rows] == ["step", "1", "4", "8", "12", "12"]
+    assert_bit_equal(weights_in(f"{store}/model"), weights_in(local))
+    assert rows_of(f"{store}/model") == rows_of(local)
+    for name in ("bert_config.json", "vocab.txt", "eval_results.txt"):
+        assert paths.read_bytes(f"{store}/model/{name}") == (local / name).read_bytes(), name
+    settings = json.loads(paths.read_text(f"{store}/model/run_config.json"))["settings"]
+    assert settings["output_dir"] == f"{store}/model"
+    # Evaluation only, by another command.
+    assert run(flags, do_train=False) == metrics
 
 
 def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, tmp_path, write_records, capsys):
@@ -100,12 +139,12 @@ def killing_replace(source, target):
     replace(source, target)
 os.replace = killing_replace
 
-steps = loop.Pace.steps_until_due
-def killing_steps(self, step):
+steps = loop.steps_until_due
+def killing_steps(settings, step):
     if place == f"after step {step}":
         kill()
-    return steps(self, step)
-loop.Pace.steps_until_due = killing_steps
+    return steps(settings, step)
+loop.steps_until_due = killing_steps
 
 for place in places:
     process = os.fork()
@@ -139,3 +178,27 @@ def test_killed_runs_end_with_the_very_weights_of_one_that_was_not(files, tmp_pa
     assert "resuming from" in last
     assert_bit_equal(weights_in(tmp_path / "whole"), weights_in(tmp_path / "killed"))
     assert not list((tmp_path / "killed").glob(".*unfinished*"))
+
+
+@pytest.mark.slow  # five runs
+def test_a_fine_tuned_model_is_kept_in_an_object_store(tmp_path, store, monkeypatch):
+    start = made_up_task.write_start(tmp_path / "start")
+    upload(tmp_path / "start", f"{store}/start")
+    flags = {"do_predict": True, "eval_steps": 2, "num_seeds": 2, "num_train_epochs": 1}
+
+    def train(output_dir, start):
+        task = made_up_task.MadeUp(does_predict=True)
+        return made_up_task.run(task, output_dir, init_checkpoint=start, **flags)
+
+    expected = train(tmp_path / "run", start)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        assert train(f"{store}/run", f"{store}/start") is None
+    assert train(f"{store}/run", f"{store}/start") == expected
+    for name in ("evaluation.json", "answers.json", "tries.tsv", "eval_results.txt", "model/task.json"):
+        assert paths.read_bytes(f"{store}/run/{name}") == (tmp_path / "run" / name).read_bytes(), name
+    assert_bit_equal(weights_in(tmp_path / "run" / "model"), weights_in(f"{store}/run/model"))
+    # Only the model, for another command's data.
+    task = made_up_task.MadeUp(does_predict=True)
+    assert made_up_task.run(task, f"{store}/run", do_train=False) == expected
+    assert made_up_task.run(task, tmp_path / "new", do_train=False, init_checkpoint=f"{store}/run") == expected

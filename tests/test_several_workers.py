@@ -10,7 +10,8 @@ import sys
 import made_up_task
 import numpy as np
 import pytest
-from pretraining_runs import argv_of, assert_bit_equal, make_files, run, weights_in
+from pretraining_runs import argv_of, make_files, run
+from training_runs import assert_bit_equal, rows_of, weights_in
 from workers import run_workers
 
 # TensorFlow needs ten seconds to start in each process, and there are many.
@@ -23,12 +24,12 @@ index, worker, step, action = sys.argv[1:5]
 import run_pretraining
 from bert_keras.training import loop, pretraining
 from bert_keras.cli.flags import run_main
-steps_until_due = loop.Pace.steps_until_due
-def acting(self, at):
+steps_until_due = loop.steps_until_due
+def acting(settings, at):
     if at == int(step) and worker in (index, "all"):
         exec(action, globals())
-    return steps_until_due(self, at)
-loop.Pace.steps_until_due = acting
+    return steps_until_due(settings, at)
+loop.steps_until_due = acting
 sys.exit(run_main(run_pretraining.main, ["run_pretraining.py", *sys.argv[5:]]))
 """
 NOTHING = ("none", 0, "")
@@ -198,7 +199,7 @@ def test_fine_tuned_by_two_workers_a_model_gives_one_device_the_same_answers(tmp
     start, folder = made_up_task.write_start(tmp_path / "start"), tmp_path / "run"
     ended = run_workers(2, FINE_TUNE, start, folder)
     assert [status for status, _, _ in ended] == [0, 0], ended
-    assert len([row for row in made_up_task.rows_of(folder) if row["split"] == "eval"]) == 3
+    assert len([row for row in rows_of(folder) if row["split"] == "eval"]) == 3
     names = ("answers.json", "predictions.json", "evaluation.json")
     of_two = {name: json.loads((folder / name).read_text()) for name in names}
     assert [len(of_two[name]) for name in names[:2]] == [10, 5]  # each row once; no batch of 8 is full

@@ -27,21 +27,18 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import PRECISIONS, parse, run_main
 from bert_keras.modeling import (
-    AdamWeightDecay,
     BertConfig,
-    LearningRateSchedule,
     PretrainingModel,
     PretrainingTask,
     TokenClassificationTask,
-    read_config,
     weights_by_name,
 )
-from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.prediction.loading.model_files import given_config
+from bert_keras.training import loop
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.evaluation_pass import Evaluator
-from bert_keras.training.step import LossScale, Trainer
 
 # The network of the comparison: small, but with every operation.
 SMALL = BertConfig(
@@ -80,8 +77,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     open_console(stderr=True)
-    name = values.bert_config_file
-    config = BertConfig.from_name(name) if name in released_names() else read_config(name)
+    config = given_config(values.bert_config_file)
     print("\n".join(describe_machine()), flush=True)
     devices = [device.name for device in tf.config.list_logical_devices(values.device.upper())]
     if not devices:
@@ -186,28 +182,21 @@ def measure(config, values, device):
 def make_trainer(kind, config, strategy, precision, is_compiled):
     """Returns a `training.step.Trainer` with the same weights on every device."""
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
-    with strategy.scope():
-        with dtype_policy(PRECISIONS[precision]):
-            if kind == "pretraining":
-                task = PretrainingTask(PretrainingModel(config))
-            else:
-                task = TokenClassificationTask(FeatureBasedTagger(config, NUM_TAGS, units=32))
-        loss_scale = LossScale() if precision == "float16" else None
+    with strategy.scope(), dtype_policy(PRECISIONS[precision]):
+        if kind == "pretraining":
+            task = PretrainingTask(PretrainingModel(config))
+        else:
+            task = TokenClassificationTask(FeatureBasedTagger(config, NUM_TAGS, units=32))
     if kind == "tagging":
         for dropout in (task.model.input_dropout, *(layer.dropout for layer in task.model.recurrent_layers)):
             dropout.rate = 0.0
     random = np.random.default_rng(0)
     for name, weight in weights_by_name(task.model).items():
         weight.assign(0.05 * random.standard_normal(weight.shape) + name.endswith("gamma"))
-    return Trainer(
-        task,
-        AdamWeightDecay(LearningRateSchedule(1e-4, 1000)),
-        strategy,
-        seed=0,
-        is_trained=(lambda name: not name.startswith("bert/")) if kind == "tagging" else None,
-        loss_scale=loss_scale,
-        is_compiled=is_compiled,
-    )
+    settings = {"learning_rate": 1e-4, "num_train_steps": 1000, "num_warmup_steps": 0, "smooth_learning_rate": False}
+    settings |= {"seed": 0, "gradient_accumulation_steps": 1, "precision": precision, "jit": is_compiled}
+    is_trained = (lambda name: not name.startswith("bert/")) if kind == "tagging" else None
+    return loop.make_trainer(task, strategy, settings, is_trained=is_trained)
 
 
 def make_batch(kind, config, num_rows, num_tokens):

@@ -30,7 +30,6 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import PRECISIONS, parse, run_main
 from bert_keras.modeling import (
-    BertConfig,
     ClassificationTask,
     ClassifierModel,
     MultiLabelTask,
@@ -43,14 +42,12 @@ from bert_keras.modeling import (
     TokenClassificationTask,
     TokenClassifierModel,
     open_checkpoint,
-    read_config,
 )
-from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
+from bert_keras.prediction.loading.model_files import given_config
 from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.distribution.tpu_compile import CORE_MEMORY, TOPOLOGIES, OutOfMemoryError, compile_for_tpu
-from bert_keras.training.finetuning.packed_task import PackedTask
-from bert_keras.training.input.packed_batches import PackedShape, pack_batches
+from bert_keras.training.input.packed_batches import PackedTask, pack_batches
 from bert_keras.training.loop import make_trainer
 
 log = logging.getLogger("bert_keras")
@@ -129,7 +126,7 @@ def main(argv):
 def _config(settings):
     name = settings["bert_config_file"]
     if name:
-        return BertConfig.from_name(name) if name in released_names() else read_config(name)
+        return given_config(name)
     if not settings["init_checkpoint"]:
         raise ValueError("missing: --bert_config_file or --init_checkpoint, which say how large the model is")
     config = open_checkpoint(settings["init_checkpoint"]).config
@@ -210,8 +207,8 @@ def features_of(settings, num_rows):
         examples = features_of({**settings, "pack": False}, 1)
         zeros = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in examples.items()}
         num_parts, max_sequences = settings["gradient_accumulation_steps"], max(1, length // _SHORTEST_PACKED)
-        shape = PackedShape(num_parts, num_rows // num_parts, max_sequences)
-        return pack_batches(tf.data.Dataset.from_tensors(zeros), shape).element_spec
+        batches = tf.data.Dataset.from_tensors(zeros)
+        return pack_batches(batches, num_parts, num_rows // num_parts, max_sequences).element_spec
     rows = [num_rows, num_labels] if task == "multiple_choice" else [num_rows]
     shapes = {name: [*rows, length] for name in ("input_ids", "input_mask", "segment_ids")}
     floats = {}

@@ -26,24 +26,16 @@ log = logging.getLogger("bert_keras")
 _SECONDS_PER_CALL = 0.5
 
 
-@dataclasses.dataclass(frozen=True)
-class Pace:
-    """The schedule of a run in steps, see the flags of the same names; 0 `eval_steps`: one evaluation, at the end."""
+def steps_until_due(settings, step):
+    """Returns the number of steps from `step` to the next scheduled event of a run."""
+    num_steps = settings["num_train_steps"]
+    intervals = [settings["save_checkpoints_steps"], settings["log_steps"], settings["eval_steps"] or num_steps]
+    return min(num_steps - step, *(interval - step % interval for interval in intervals))
 
-    num_train_steps: int
-    save_checkpoints_steps: int
-    log_steps: int
-    eval_steps: int = 0
-    iterations_per_loop: int = 1000
 
-    def steps_until_due(self, step):
-        """Returns the number of steps from `step` to the next scheduled event."""
-        intervals = [self.save_checkpoints_steps, self.log_steps, self.eval_steps or self.num_train_steps]
-        return min(self.num_train_steps - step, *(interval - step % interval for interval in intervals))
-
-    def is_due(self, step, interval):
-        """Returns whether an event with this interval happens at `step`; every event happens at the last step."""
-        return step == self.num_train_steps or (interval > 0 and step % interval == 0)
+def is_due(settings, step, interval):
+    """Returns whether an event with this interval happens at `step`; 0: only at the last step, as every event does."""
+    return step == settings["num_train_steps"] or (interval > 0 and step % interval == 0)
 
 
 @dataclasses.dataclass
@@ -114,9 +106,9 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
         OSError: a data file is missing or cannot be read any more, or a checkpoint cannot be written.
         KeyboardInterrupt: Ctrl-C. The first one finishes and saves the step in progress; a second one stops at once.
     """
-    run_dir, pace = hooks.run_dir, Pace(**{name: hooks.settings[name] for name in Pace.__dataclass_fields__})
-    step, is_evaluation_owed = _resume(trainer, hooks, pace)
-    if step >= pace.num_train_steps and not is_evaluation_owed:
+    run_dir, settings, last_step = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
+    step, is_evaluation_owed = _resume(trainer, hooks)
+    if step >= last_step and not is_evaluation_owed:
         return step, None, True
     with _open_report(trainer, hooks, step) as report:
         iterator = iter(make_batches(step))
@@ -124,10 +116,10 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
         with _stop_requests() as stop_requests:
             if is_evaluation_owed:
                 metrics, is_over, stop = _evaluate(step, hooks, report, stop_requests)
-            while step < pace.num_train_steps and not is_over and not stop:
+            while step < last_step and not is_over and not stop:
                 asked, num_steps = [*stop_requests], 0
                 if not asked:
-                    num_steps = min(steps_per_call, pace.iterations_per_loop, pace.steps_until_due(step))
+                    num_steps = min(steps_per_call, settings["iterations_per_loop"], steps_until_due(settings, step))
                 stop, num_steps = _agree(hooks.workers, asked, num_steps)
                 if stop:
                     break
@@ -140,12 +132,12 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                     raise not_finite(step, num_steps, run_dir)
                 step += num_steps
                 report.steps(step, num_steps, totals, seconds)
-                if step == 1 or pace.is_due(step, pace.log_steps):
+                if step == 1 or is_due(settings, step, settings["log_steps"]):
                     report.row(step)
                 # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
-                if pace.is_due(step, pace.save_checkpoints_steps):
+                if is_due(settings, step, settings["save_checkpoints_steps"]):
                     run_dir.save(step, trainer.state)
-                if hooks.evaluate is not None and pace.is_due(step, pace.eval_steps):
+                if hooks.evaluate is not None and is_due(settings, step, settings["eval_steps"]):
                     metrics, is_over, stop = _evaluate(step, hooks, report, stop_requests)
                 steps_per_call = max(
                     1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9)))
@@ -158,7 +150,7 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                 stop_requests.append(stop)
     if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
-    is_whole = not stop and (is_over or step == pace.num_train_steps)
+    is_whole = not stop and (is_over or step == last_step)
     return step, metrics if is_whole else None, is_whole
 
 
@@ -178,9 +170,9 @@ def part_of_batch(settings, strategy):
     return part
 
 
-def _resume(trainer, hooks, pace):
+def _resume(trainer, hooks):
     """Restores the newest checkpoint; returns its step, and whether the evaluation of this step is missing."""
-    run_dir, settings, num_steps = hooks.run_dir, hooks.settings, pace.num_train_steps
+    run_dir, settings, num_steps = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
     if run_dir.latest_checkpoint():
         run_dir.restore(trainer.state)
         log.info("resuming from %s", run_dir.latest_checkpoint())
@@ -189,7 +181,7 @@ def _resume(trainer, hooks, pace):
     is_evaluation_owed = (
         hooks.evaluate is not None
         and step > 0
-        and pace.is_due(step, pace.eval_steps)
+        and is_due(settings, step, settings["eval_steps"])
         and step not in evaluated_steps(run_dir)
     )
     batch_size, num_devices = settings["train_batch_size"], trainer.strategy.num_replicas_in_sync

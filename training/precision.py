@@ -5,6 +5,7 @@ import logging
 import tensorflow as tf
 
 from bert_keras.storage import paths
+from bert_keras.training.distribution.tpu import asks_for_tpu
 from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
 
 log = logging.getLogger("bert_keras")
@@ -37,7 +38,7 @@ def take_precision(settings):
                 else "on an Intel Skylake, a step takes 1.5 times as long as with --precision=float32 --jit"
             )
             log.warning("--precision=bfloat16 is slow here, since %s; %s", reason, cost)
-    elif asked == "tf32" and not (_is_for_tpu(settings) or (_weakest_gpu() and _weakest_gpu()[0] >= _AMPERE)):
+    elif asked == "tf32" and not (asks_for_tpu(settings) or (_weakest_gpu() and _weakest_gpu()[0] >= _AMPERE)):
         log.warning("--precision=tf32 is float32 here, since there is no NVIDIA GPU of the Ampere generation or later")
 
 
@@ -55,7 +56,7 @@ def _of_run(settings):
 
 def _find_bfloat16(settings):
     """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
-    if _is_for_tpu(settings):
+    if asks_for_tpu(settings):
         return True, "a TPU multiplies bfloat16 numbers"
     if _weakest_gpu():
         capability, name = _weakest_gpu()
@@ -66,10 +67,6 @@ def _find_bfloat16(settings):
     if found:
         return True, f"the processor has {' and '.join(found)}"
     return False, f"the processor has neither {' nor '.join(_INSTRUCTIONS)}"
-
-
-def _is_for_tpu(settings):
-    return bool(settings.get("use_tpu")) or settings.get("strategy") == "tpu"
 
 
 def _weakest_gpu():

@@ -12,7 +12,6 @@ from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.reading import check_same_vocabulary, explain_failure, open_records
 from bert_keras.data_prep.text.tokenization import load_vocab
 from bert_keras.modeling import (
-    BertConfig,
     IncompleteMatchError,
     PretrainingModel,
     PretrainingTask,
@@ -20,18 +19,17 @@ from bert_keras.modeling import (
     check_vocabulary,
     load_weights,
     open_checkpoint,
-    read_config,
     weights_by_name,
 )
-from bert_keras.modeling.config import released_names
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, preparation_text
+from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.storage import paths
 from bert_keras.training.distribution.devices import distribute, strategy_of
+from bert_keras.training.distribution.tpu import asks_for_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
 from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
-from bert_keras.training.finetuning.packed_task import PackedTask, check_record_packing, pack_examples
+from bert_keras.training.input.packed_batches import PackedTask, pack_examples
 from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
@@ -53,7 +51,8 @@ def pretrain(program, settings, defaults, console):
         raise ValueError("nothing to do: give --do_train, --do_eval or both")
     if settings["do_train"] and not 0 < settings["learning_rate"] < math.inf:
         raise ValueError(f"--learning_rate={settings['learning_rate']:g} is not a number above 0")
-    check_record_packing(settings)
+    if settings["pack"]:
+        _check_packing(settings)
     strategy = strategy_of(settings)
     workers = Workers(strategy)
     with open_run_dir(settings["output_dir"], program, workers, settings) as run_dir:
@@ -86,12 +85,26 @@ def pretrain(program, settings, defaults, console):
         return metrics
 
 
+def _check_packing(settings):
+    """Refuses --pack if each new batch shape must be compiled."""
+    if asks_for_tpu(settings):
+        raise ValueError(
+            "--pack gives each batch a different number of rows, but a TPU needs the same number in every batch; "
+            "leave it out"
+        )
+    if settings["jit"]:
+        raise ValueError(
+            "--pack gives each batch a different number of rows, and --jit compiles again for each number; leave one "
+            "of the two out"
+        )
+
+
 def _read_input(settings):
     """Reads and checks the input of training: config and records."""
     if not settings["do_eval"] and (settings["eval_file"] or settings["eval_steps"]):
         raise ValueError("--eval_file and --eval_steps say how to evaluate; give --do_eval as well, or leave them out")
     name = settings["bert_config_file"]
-    config = BertConfig.from_name(name) if name in released_names() else read_config(name)
+    config = given_config(name)
     if settings["max_seq_length"] > config.max_position_embeddings:
         raise ValueError(
             f"--max_seq_length={settings['max_seq_length']} is more than the {config.max_position_embeddings} "

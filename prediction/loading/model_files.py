@@ -101,7 +101,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         )
     checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
     folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file)
-    config = _given_config(config_file) if config_file else checkpoint.config
+    config = given_config(config_file) if config_file else checkpoint.config
     if config is None:
         raise FileNotFoundError(
             f"there is no bert_config.json or config.json in {folder}; put it there, or give --bert_config_file (from "
@@ -121,7 +121,8 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
     return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
 
 
-def _given_config(config_file):
+def given_config(config_file):
+    """Returns the BertConfig of a released name or of a file."""
     return BertConfig.from_name(config_file) if config_file in released_names() else read_config(config_file)
 
 

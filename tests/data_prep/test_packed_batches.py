@@ -5,13 +5,13 @@ import pytest
 from tiny_data import take
 
 from bert_keras.training.input.feature_batches import training_batches
-from bert_keras.training.input.packed_batches import PackedShape, measure_filling, pack_batches
+from bert_keras.training.input.packed_batches import pack_batches, packed_training_batches
 from tests.data_prep.test_feature_batches import LENGTHS, make_features
 
 SHAPES = {
-    "open": PackedShape(),
-    "two parts": PackedShape(num_parts=2),
-    "fixed": PackedShape(num_parts=2, num_rows=3, max_sequences=5),
+    "open": {"num_parts": 1},
+    "two parts": {"num_parts": 2},
+    "fixed": {"num_parts": 2, "num_rows": 3, "max_sequences": 5},
 }
 
 
@@ -22,8 +22,8 @@ def features():
     return {**features, "numbers": features.pop("label_ids"), "label_ids": labels}
 
 
-def packed(features, batch_size, shape=SHAPES["open"]):
-    return pack_batches(training_batches(features, batch_size, seed=3), shape)
+def packed(features, batch_size, **shape):
+    return pack_batches(training_batches(features, batch_size, seed=3), **shape)
 
 
 def examples_of(batch):
@@ -44,9 +44,9 @@ def examples_of(batch):
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_the_examples_of_a_batch_are_those_of_the_same_step_unpacked(features, shape):
     unpacked = take(training_batches(features, 5, seed=3), 7)
-    dataset = packed(features, 5, shape)
+    dataset = packed(features, 5, **shape)
     for expected, batch in zip(unpacked, take(dataset, 7), strict=True):
-        assert {values.shape[0] for values in batch.values()} == {shape.num_parts}
+        assert {values.shape[0] for values in batch.values()} == {shape["num_parts"]}
         rows = []
         for row, number in enumerate(expected["numbers"]):
             length = LENGTHS[number]
@@ -55,35 +55,38 @@ def test_the_examples_of_a_batch_are_those_of_the_same_step_unpacked(features, s
         assert sorted(examples_of(batch)) == sorted(rows)
         assert {values.dtype for values in batch.values()} == {np.dtype("int32"), np.dtype("float32")}
     known = {name: spec.shape.as_list() for name, spec in dataset.element_spec.items()}
-    is_fixed = shape.num_rows is not None
-    assert known["input_ids"] == ([2, 3, 40] if is_fixed else [shape.num_parts, None, None])
-    assert known["sequence_weights"] == ([2, 3, 5] if is_fixed else [shape.num_parts, None, None])
+    is_fixed = "num_rows" in shape
+    assert known["input_ids"] == ([2, 3, 40] if is_fixed else [shape["num_parts"], None, None])
+    assert known["sequence_weights"] == ([2, 3, 5] if is_fixed else [shape["num_parts"], None, None])
 
 
 def test_the_longest_come_first_and_rows_fill_up():
     features = make_features([6, 4, 1, 3, 6, 4, 5, 5, 6], num_tokens=10)
-    [batch] = take(pack_batches(training_batches(features, 9, seed=0), PackedShape(num_parts=3)), 1)
+    [batch] = take(pack_batches(training_batches(features, 9, seed=0), num_parts=3), 1)
     assert batch["input_ids"].shape == (3, 2, 10)
     assert batch["input_mask"].sum(-1).tolist() == [[10, 10], [10, 10], [0, 0]]  # 6+4, 6+4, 6+3+1, 5+5
 
 
 def test_examples_that_fill_less_than_a_row_make_a_shorter_one():
     features = make_features([3, 8, 7, 2], num_tokens=40)
-    [batch] = take(pack_batches(training_batches(features, 4, seed=0), PackedShape()), 1)
+    [batch] = take(pack_batches(training_batches(features, 4, seed=0)), 1)
     assert batch["input_ids"].shape == (1, 1, 24)
-    [batch] = take(pack_batches(training_batches(features, 4, seed=0), PackedShape(1, 1, 4)), 1)
+    [batch] = take(pack_batches(training_batches(features, 4, seed=0), 1, 1, 4), 1)
     assert batch["input_ids"].shape == (1, 1, 40)
 
 
-def test_how_full_rows_are(features):
+def test_how_full_rows_are(features, messages):
     for batch_size, is_trimmed in ((4, False), (11, True)):
-        unpacked = take(training_batches(features, batch_size, 3, is_trimmed=is_trimmed), 5)
-        filling = measure_filling([batch["input_mask"].sum(-1) for batch in unpacked], 40, is_trimmed)
-        batches = take(packed(features, batch_size), 5)
+        num_batches = len(LENGTHS) // batch_size
+        unpacked = take(training_batches(features, batch_size, 3, is_trimmed=is_trimmed), num_batches)
+        settings = {"train_batch_size": batch_size, "seed": 3, "gradient_accumulation_steps": 1}
+        batches = take(packed_training_batches(features, settings, 1, is_trimmed=is_trimmed), num_batches)
         counts = [batch["input_mask"].shape[1] for batch in batches]
-        assert filling.mean_rows == pytest.approx(np.mean(counts))
-        assert filling.most_rows == max(counts)
-        is_token = np.concatenate([batch["input_mask"].ravel() for batch in batches])
-        assert filling.padding_share == pytest.approx(1 - is_token.mean())
-        is_token = np.concatenate([batch["input_mask"].ravel() for batch in unpacked])
-        assert filling.unpacked_padding_share == pytest.approx(1 - is_token.mean())
+        packed_share, share = (
+            100 * (1 - np.concatenate([batch["input_mask"].ravel() for batch in some]).mean())
+            for some in (batches, unpacked)
+        )
+        assert messages[-1] == (
+            f"packing: {batch_size} examples fill {np.mean(counts):.1f} rows of 40 tokens, at most {max(counts)}; "
+            f"padding: {packed_share:.1f} %, unpacked {share:.1f} %"
+        )

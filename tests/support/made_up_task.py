@@ -9,7 +9,7 @@ from known_models import TOKENS, write_model
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
-from bert_keras.modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel, open_checkpoint
+from bert_keras.modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import (
@@ -18,7 +18,6 @@ from bert_keras.training.finetuning.settings import (
     open_fine_tuning,
 )
 from bert_keras.training.finetuning.task import Task
-from bert_keras.training.metrics_log import read_metrics
 
 PROGRAM = "run_made_up"
 NUM_TOKENS = 8
@@ -134,24 +133,6 @@ def run(task, output_dir, **given):
     return finetune(task, opened.files, opened.settings, strategy_of(opened.settings), console)
 
 
-def weights_in(folder):
-    """Returns all tensors of the newest checkpoint of a folder, by name."""
-    checkpoint = open_checkpoint(str(folder))
-    return {name: checkpoint.read(name) for name in checkpoint.names}
-
-
-def assert_bit_equal(first, second):
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name], err_msg=name)
-
-
 def task_of(folder):
     """Returns the task.json of the model of a run."""
     return json.loads((folder / "model" / "task.json").read_text(encoding="utf-8"))
-
-
-def rows_of(folder):
-    """Returns the rows of metrics.csv without the columns that depend on the clock."""
-    rows = read_metrics(str(folder / "metrics.csv"))
-    return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in rows]

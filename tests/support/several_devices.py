@@ -8,35 +8,27 @@ import weakref
 
 import numpy as np
 import tensorflow as tf
+from tiny_bert import make_config, with_random_weights
 
 from bert_keras.modeling import (
     AdamWeightDecay,
-    BertConfig,
     LearningRateSchedule,
     PretrainingModel,
     PretrainingTask,
     TokenClassificationTask,
     TokenClassifierModel,
-    weights_by_name,
 )
 from bert_keras.training import step as training_step
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.evaluation_pass import Evaluator, Inference
-from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
 from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
 from bert_keras.training.step import Trainer
 
 NUM_STEPS = 20
 POOLER = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")
-CONFIG = BertConfig(
-    vocab_size=40,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=24,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
+CONFIG = make_config(
+    num_hidden_layers=1, max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
 )
 
 
@@ -68,10 +60,7 @@ def make_examples(num_rows):
 
 def set_weights(model):
     """Gives a model weights whose gradients are long enough to be clipped."""
-    random = np.random.default_rng(2)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(0.6 * random.standard_normal(weight.shape) + name.endswith("gamma"))
-    return model
+    return with_random_weights(model, seed=2, scale=0.6)
 
 
 def make_trainer(task, strategy, learning_rate, num_micro_batches=1):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 
 import pytest
 
@@ -217,6 +218,16 @@ def test_data_of_the_command_line_take_the_place_of_those_of_the_run():
         defaults() | of_the_run | {"predict_file": "b.csv"}, {"predict_file"}, defaults(), None
     )
     assert (settings["train_file"], settings["text_column"]) == ("a.csv", "body")
+
+
+def test_a_task_of_glue_may_come_from_tensorflow_datasets():
+    tfds = pytest.importorskip("tensorflow_datasets")
+    with warnings.catch_warnings(), tfds.testing.mock_data(num_examples=4):
+        warnings.simplefilter("ignore")
+        data = read(tfds="glue/mrpc", do_train=True, do_eval=True, do_predict=True)
+    assert (data.glue.name, data.labels, data.metrics) == ("mrpc", ("0", "1"), ("f1", "accuracy"))
+    assert [len(examples) for examples in (data.train, data.dev, data.test)] == [4, 4, 4]
+    assert {example.label for example in data.test} == {None}
 
 
 def test_the_user_says_whether_there_is_a_header(write, messages):

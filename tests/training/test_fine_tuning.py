@@ -1,6 +1,5 @@
 """Fine-tuning runs: training, saved files, and resuming after an interruption."""
 
-import gc
 import json
 import os
 import shutil
@@ -10,20 +9,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from made_up_task import (
-    MadeUp,
-    assert_bit_equal,
-    rows_of,
-    run,
-    task_of,
-    weights_in,
-    write_start,
-)
+from made_up_task import MadeUp, run, task_of, write_start
+from training_runs import assert_bit_equal, rows_of, stop_after, weights_in
 
 from bert_keras.modeling import layer_of, open_checkpoint
 from bert_keras.training.evaluation_pass import Inference
 from bert_keras.training.finetuning.model_dir import is_model_of
-from bert_keras.training.loop import Pace
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +34,6 @@ def whole(start, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "run"
     task = MadeUp(does_predict=True)
     return folder, run(task, folder, init_checkpoint=start, eval_steps=2, save_checkpoints_steps=4, do_predict=True)
-
-
-def stop_after(monkeypatch, step, number=signal.SIGTERM):
-    """Sends the process a stop signal just before the step after `step`."""
-    steps_until_due = Pace.steps_until_due
-
-    def stopping(self, at):
-        if at == step:
-            os.kill(os.getpid(), number)
-        return steps_until_due(self, at)
-
-    monkeypatch.setattr(Pace, "steps_until_due", stopping)
 
 
 def files_below(folder):
@@ -207,18 +186,6 @@ def test_from_random_numbers_and_without_an_evaluation_the_last_weights_are_kept
     assert "warning: no --init_checkpoint: training starts from random numbers, without any pre-training" in shown
 
 
-def test_an_evaluation_that_failed_is_made_up_for(start, tmp_path):
-    flags = {"init_checkpoint": start, "eval_steps": 3, "save_checkpoints_steps": 3}
-    with pytest.raises(MemoryError, match="no room"):
-        run(MadeUp(scores=[0.5, MemoryError("no room")]), tmp_path, **flags)
-    gc.collect()  # the failed run releases its folder
-    assert weights_in(tmp_path)["global_step"] == 6
-    run(MadeUp(scores=[0.6]), tmp_path, **flags)
-    rows = [(row["step"], row["accuracy"]) for row in rows_of(tmp_path) if row["split"] == "eval"]
-    assert rows == [("3", "0.5"), ("6", "0.6")]
-    assert task_of(tmp_path)["step"] == 6
-
-
 @pytest.mark.parametrize("does_predict", [False, True])
 def test_a_batch_that_is_too_large_to_evaluate_or_predict_is_named(whole, tmp_path, monkeypatch, does_predict):
     def fail(self, features, before_batch=None):
@@ -231,28 +198,25 @@ def test_a_batch_that_is_too_large_to_evaluate_or_predict_is_named(whole, tmp_pa
         run(task, tmp_path, do_train=False, init_checkpoint=whole[0], do_predict=does_predict)
 
 
-def test_frozen_layers_keep_their_bits(deep_start, tmp_path):
-    flags = {"freeze_layers": 1, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
-    run(MadeUp(does_evaluate=False), tmp_path, init_checkpoint=deep_start, **flags)
-    before, after = weights_in(deep_start), weights_in(tmp_path / "model")
-    for name, value in after.items():
-        if name.startswith("bert/"):
-            assert (before[name].tobytes() == value.tobytes()) == (layer_of(name, 2) <= 1), name
-    slots = {name for name in weights_in(tmp_path) if name.endswith("/adam_m")}
-    assert slots == {f"{name}/adam_m" for name in after if layer_of(name, 2) > 1}
-
-
-def test_lower_layers_move_less_by_the_decay(deep_start, tmp_path):
-    moved = {}
+def test_frozen_layers_keep_their_bits_and_lower_layers_move_less_by_the_decay(deep_start, tmp_path, capsys):
+    before, after = weights_in(deep_start), {}
+    flags = {"init_checkpoint": deep_start, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
     for decay in (1.0, 0.1):
-        flags = {"init_checkpoint": deep_start, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
-        run(MadeUp(does_evaluate=False), tmp_path / str(decay), layer_decay=decay, **flags)
-        before, after = weights_in(deep_start), weights_in(tmp_path / str(decay) / "model")
-        moved[decay] = {name: after[name] - value for name, value in before.items() if name in after}
-    assert np.abs(moved[1.0]["bert/embeddings/LayerNorm/gamma"]).max() > 5e-3
-    for name, value in moved[1.0].items():
-        factor = 0.1 ** (3 - layer_of(name, 2))
-        np.testing.assert_allclose(moved[0.1][name], factor * value, rtol=0, atol=5e-7, err_msg=name)
+        task = MadeUp(does_evaluate=decay == 1.0)
+        task.files = dict.fromkeys(("train_file", "eval_file"), str(deep_start / "vocab.txt"))
+        run(task, tmp_path / str(decay), layer_decay=decay, freeze_layers=1, **flags)
+        after[decay] = weights_in(tmp_path / str(decay) / "model")
+    for name, value in after[1.0].items():
+        layer = layer_of(name, 2)
+        if name.startswith("bert/"):
+            assert (before[name].tobytes() == value.tobytes()) == (layer <= 1), name
+            moved, expected = after[0.1][name] - before[name], 0.1 ** (3 - layer) * (value - before[name])
+            np.testing.assert_allclose(moved, expected, rtol=0, atol=5e-7, err_msg=name)
+    name = "bert/encoder/layer_1/output/LayerNorm/gamma"
+    assert np.abs(after[1.0][name] - before[name]).max() > 5e-3
+    slots = {name for name in weights_in(tmp_path / "1.0") if name.endswith("/adam_m")}
+    assert slots == {f"{name}/adam_m" for name in after[1.0] if layer_of(name, 2) > 1}
+    assert " ".join(capsys.readouterr().out.split()).count("vocab.txt is the training data: its metrics") == 1
 
 
 def test_a_head_of_another_shape_is_refused_unless_a_new_one_is_asked_for(whole, tmp_path):
@@ -282,29 +246,17 @@ def test_a_head_that_is_there_is_trained_on_unless_a_new_one_is_asked_for(whole,
     assert np.abs(new["output_bias"]).max() < 1e-20
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"learning_rate": 0.02},
-            "--learning_rate was 0.01 and is 0.02 now; give the old settings to resume it, or an",
-        ),
-        ({"num_train_epochs": 3}, "--num_train_epochs was 2.0 and is 3.0 now"),
-        ({"precision": "bfloat16"}, "--precision was float32 and is bfloat16 now"),
-        ({"freeze_layers": 1}, "--freeze_layers was not given and is 1 now"),
-        ({"num_seeds": 2}, "is_one_of_several_tries was False and is True now"),
-    ],
-)
-def test_a_folder_with_a_run_of_other_settings_is_refused(whole, start, changes, message):
-    folder, _ = whole
-    with pytest.raises(ValueError, match=f"holds a run with other settings: .*{message}"):
-        run(MadeUp(), folder, **{"init_checkpoint": start, "eval_steps": 2, **changes})
-
-
-def test_a_folder_with_a_run_on_other_data_is_refused(whole, start):
-    folder, _ = whole
-    with pytest.raises(ValueError, match="other settings: train_data was abc and is xyz now; give the old settings"):
-        run(MadeUp(name="xyz"), folder, init_checkpoint=start, eval_steps=2)
+def test_a_folder_with_a_run_of_other_settings_or_data_is_refused(whole, start):
+    for name, changes, message in (
+        ("abc", {"learning_rate": 0.02}, "--learning_rate was 0.01 and is 0.02 now; give the old settings to resume"),
+        ("abc", {"num_train_epochs": 3}, "--num_train_epochs was 2.0 and is 3.0 now"),
+        ("abc", {"precision": "bfloat16"}, "--precision was float32 and is bfloat16 now"),
+        ("abc", {"freeze_layers": 1}, "--freeze_layers was not given and is 1 now"),
+        ("abc", {"num_seeds": 2}, "is_one_of_several_tries was False and is True now"),
+        ("xyz", {}, "train_data was abc and is xyz now; give the old settings"),
+    ):
+        with pytest.raises(ValueError, match=f"holds a run with other settings: .*{message}"):
+            run(MadeUp(name=name), whole[0], **{"init_checkpoint": start, "eval_steps": 2, **changes})
 
 
 @pytest.mark.parametrize(
@@ -353,22 +305,21 @@ def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_p
     assert max(float(value) for _, value, _ in rows) == pytest.approx(metrics["accuracy"], rel=1e-5)
 
 
-def test_a_try_is_the_run_that_its_settings_alone_would_be(start, tmp_path):
-    flags = {"init_checkpoint": start, "num_train_epochs": 1}
-    run(MadeUp(scores=[0.5, 0.6]), tmp_path / "two", learning_rate="0.01,0.02", **flags)
-    [chosen] = (tmp_path / "two" / "tries").glob("learning_rate=0.02,*")
-    assert json.loads((chosen / "result.json").read_text())["value"] == 0.6
-    run(MadeUp(scores=[0.6]), tmp_path / "one", learning_rate="0.02", **flags)
-    assert_bit_equal(weights_in(tmp_path / "two" / "model"), weights_in(tmp_path / "one" / "model"))
-    assert rows_of(chosen) == rows_of(tmp_path / "one")
-    assert task_of(tmp_path / "two") == task_of(tmp_path / "one")
-    for name in ("one", "two"):
-        assert is_model_of(str(tmp_path / name), str(tmp_path / name / "model"))
-        assert not is_model_of(str(tmp_path / name), str(start))
-    # The whole run works with the same commands as any other.
-    assert run(MadeUp(does_predict=True), tmp_path / "two", do_train=False, do_predict=True)["margin"] == pytest.approx(
-        task_of(tmp_path / "one")["metrics"]["margin"], rel=1e-6
-    )
+def test_a_try_is_the_run_that_its_settings_alone_would_be(whole, start, tmp_path):
+    folder, metrics = whole
+    flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
+    # The first try is the worse one.
+    task = MadeUp(scores=[-1.0] * 3, does_predict=True)
+    assert run(task, tmp_path, learning_rate="0.02,0.01", **flags) == metrics
+    [chosen] = (tmp_path / "tries").glob("learning_rate=0.01,*")
+    assert json.loads((chosen / "result.json").read_text())["value"] == pytest.approx(metrics["accuracy"])
+    assert_bit_equal(weights_in(tmp_path / "model"), weights_in(folder / "model"))
+    assert rows_of(chosen) == rows_of(folder)
+    assert task_of(tmp_path) == task_of(folder)
+    assert (tmp_path / "predictions.json").read_bytes() == (folder / "predictions.json").read_bytes()
+    for path in (tmp_path, folder):
+        assert is_model_of(str(path), str(path / "model"))
+        assert not is_model_of(str(path), str(start))
 
 
 def test_settings_that_only_change_the_memory_may_change_when_a_run_resumes(whole, start, capsys):

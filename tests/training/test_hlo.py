@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import make_config
 
 from bert_keras.data_prep.records.reading import open_records
-from bert_keras.modeling import BertConfig, TokenClassificationTask
+from bert_keras.modeling import TokenClassificationTask
 from bert_keras.modeling.tagger import FeatureBasedTagger
 from bert_keras.training.distribution.hlo import find_faults, lower
 from bert_keras.training.evaluation_pass import Evaluator
@@ -13,14 +14,7 @@ from bert_keras.training.input import feature_batches, pretraining_batches
 from bert_keras.training.loop import make_trainer
 from check_tpu import TASKS, features_of, make_step
 
-CONFIG = BertConfig(
-    vocab_size=40,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-)
+CONFIG = make_config(num_hidden_layers=1)
 SETTINGS = {"max_seq_length": 12, "max_predictions_per_seq": 3, "num_labels": 3, "gradient_accumulation_steps": 1}
 SETTINGS |= {"num_tpu_cores": 1, "precision": "float32", "recompute": False, "pack": False}
 STRATEGY = tf.distribute.get_strategy()

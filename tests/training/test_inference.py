@@ -7,13 +7,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import with_random_weights
 
 from bert_keras.modeling import (
     ClassifierModel,
     MultipleChoiceModel,
     SquadModel,
     TokenClassifierModel,
-    weights_by_name,
 )
 from bert_keras.training.evaluation_pass import Inference
 
@@ -23,11 +23,7 @@ LENGTHS = np.array([3, 16, 7, 8, 9, 4, 12])
 
 def make_model(make):
     keras.utils.set_random_seed(1)
-    model = make()
-    random = np.random.default_rng(0)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(0.3 * random.standard_normal(weight.shape) + name.endswith("gamma"))
-    return model
+    return with_random_weights(make())
 
 
 def make_features(lengths=LENGTHS, seed=0):

@@ -188,6 +188,7 @@ def test_a_second_interrupt_ends_at_once(run):
     ("trainer", "error", "message"),
     [
         (fail_at(1, tf.errors.DataLossError(None, None, "corrupted record")), ValueError, "^file number two$"),
+        (fail_at(1, UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text")), ValueError, "^file number two$"),
         (
             fail_at(5, tf.errors.NotFoundError(None, None, "b.tfrecord; No such file or directory\nmore")),
             OSError,
@@ -204,7 +205,7 @@ def test_a_second_interrupt_ends_at_once(run):
             "into smaller parts: the run continues from step 2 with them$",
         ),
     ],
-    ids=["damaged data", "missing data", "memory of the first step", "memory of a later step"],
+    ids=["damaged data", "not text", "missing data", "memory of the first step", "memory of a later step"],
 )
 def test_failures_of_a_step_are_explained(run, trainer, error, message):
     with pytest.raises(error, match=message):

@@ -27,9 +27,9 @@ from bert_keras.training.finetuning.data import (
     warn_of_trained_data,
 )
 from bert_keras.training.finetuning.model_dir import load_model, load_start, note_model, write_model
-from bert_keras.training.finetuning.packed_task import PackedTask, packed_training_batches
 from bert_keras.training.finetuning.sweep import Selection, list_tries, try_all
 from bert_keras.training.input.feature_batches import training_batches
+from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import in_words

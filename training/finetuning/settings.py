@@ -9,10 +9,10 @@ import math
 
 from absl import flags
 
-from bert_keras.cli.flags import define_device_flags, require
+from bert_keras.cli.flags import require
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
 from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings import settings_of, take_run_config, take_settings_of_run
+from bert_keras.training.settings import define_run_flags, settings_of, take_run_config, take_settings_of_run
 
 log = logging.getLogger("bert_keras")
 
@@ -26,11 +26,9 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
     flags.DEFINE_string("bert_config_file", None, "Its config; not given: the one in its folder.", **define)
     flags.DEFINE_string("vocab_file", None, "Its vocabulary; not given: the one in its folder.", **define)
     flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
-    flags.DEFINE_string("output_dir", None, "Folder of the run.", **define)
     flags.DEFINE_integer(
         "max_seq_length", max_seq_length, "Tokens of a sequence, with [CLS] and [SEP].", lower_bound=4, **define
     )
-    flags.DEFINE_bool("do_train", False, "Train.", **define)
     flags.DEFINE_bool("do_predict", False, "Write predictions.", **define)
     _define_numbers("train_batch_size", "32", int, 1, "Examples of an update; several are tried in turn.", flag_values)
     flags.DEFINE_integer("predict_batch_size", 8, "Sequences that are predicted together.", lower_bound=1, **define)
@@ -41,19 +39,13 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
         "num_train_epochs", "3.0", float, 0, "Training epochs; several are tried.", flag_values, is_open=True
     )
     flags.DEFINE_float("warmup_proportion", 0.1, "Share of the steps with a rising learning rate.", 0.0, 1.0, **define)
-    define_device_flags(flag_values)
+    define_run_flags(flag_values)
 
-    flags.DEFINE_integer("seed", 12345, "Seed of new weights, example order and dropout.", 0, 2**31 - 1, **define)
     flags.DEFINE_integer("num_seeds", 1, "Runs with seeds from --seed on; the best is kept.", lower_bound=1, **define)
     flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: at the end.", 0, **define)
     flags.DEFINE_integer(
         "early_stopping", 0, "Evaluations without a better score after which training ends; 0: never.", 0, **define
     )
-    flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
-    )
-    flags.DEFINE_bool("smooth_learning_rate", False, "Decay the learning rate from the end of the warm-up.", **define)
     flags.DEFINE_integer(
         "freeze_layers", None, "Freeze the embeddings and this many of the first layers.", lower_bound=0, **define
     )
@@ -63,8 +55,6 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
     flags.DEFINE_bool(
         "new_head", False, "Start the head from random numbers, also if the checkpoint has one.", **define
     )
-    flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
-    flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
 
 
 def define_evaluation_flags(flag_values):

@@ -76,11 +76,9 @@ class _Result:
 
 def list_tries(settings):
     """Returns a list of dicts with one value for each setting that may have several, and a seed."""
-    combinations = itertools.product(*(settings[name] for name in _TRIED))
     seeds = range(settings["seed"], settings["seed"] + settings["num_seeds"])
-    return [
-        {**dict(zip(_TRIED, combination, strict=True)), "seed": seed} for combination in combinations for seed in seeds
-    ]
+    combinations = itertools.product(*(settings[name] for name in _TRIED), seeds)
+    return [dict(zip((*_TRIED, "seed"), combination, strict=True)) for combination in combinations]
 
 
 def try_all(tries, settings, run_dir, task, train):

@@ -1,34 +1,85 @@
-"""Batches of examples packed into rows, which reduces padding.
+"""Training on batches of examples packed into rows, which reduces padding.
 
 A batch has the same examples as without packing, so the loss and the gradients of a step are the same except for
 dropout masks. Axes: B examples, R rows, T tokens, S sequences of a row, P predictions.
 """
 
-from typing import NamedTuple
+import logging
 
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.training.input.feature_batches import LENGTH_STEP
+from bert_keras.training.input.feature_batches import LENGTH_STEP, training_batches
 from bert_keras.training.input.packing import first_fit, pack
 from bert_keras.training.input.pretraining_batches import prefetched
 
+log = logging.getLogger("bert_keras")
 
-class PackedShape(NamedTuple):
-    """The fixed dimensions of packed batches; None: what a batch needs."""
-
-    # Parts that share the rows; rows of padding make the parts equal.
-    num_parts: int = 1
-    # R of every part.
-    num_rows: int | None = None
-    # S of every row.
-    max_sequences: int | None = None
+# Batches of records to measure; enough for a mean.
+_NUM_MEASURED = 100
 
 
-def pack_batches(batches, shape):
+class PackedTask:
+    """Wraps a task of `modeling.tasks`, so that it takes features from packed batches: [parts, R, ...].
+
+    Each device and micro-batch gets whole parts, so the number of rows may differ between batches.
+    """
+
+    def __init__(self, task):
+        self._task = task
+        self.model = task.model
+        self.metric_names = task.metric_names
+        self.loss = task.loss
+        self.metrics = task.metrics
+
+    def denominators(self, features):
+        return self._task.denominators(_joined(features))
+
+    def numerators(self, features, dropout_seed=None):
+        return self._task.numerators(_joined(features), dropout_seed=dropout_seed)
+
+
+def _joined(features):
+    """Joins the parts: [parts, R, ...] -> [parts * R, ...]."""
+    return {name: tf.reshape(value, tf.concat([[-1], tf.shape(value)[2:]], 0)) for name, value in features.items()}
+
+
+def packed_training_batches(features, settings, num_devices, start_step=0, is_trimmed=False, is_fixed=False):
+    """Packs the batches of fine-tuning, and logs how full the rows are.
+
+    Args:
+        settings: dict of flag values by name.
+        num_devices: each device gets its own parts.
+        is_trimmed: whether unpacked batches would be cut to their longest sequence.
+        is_fixed: whether all batches have one shape, with as many rows as the largest batch of the run needs.
+    """
+    batch_size, seed, mask = settings["train_batch_size"], settings["seed"], features["input_mask"]
+    num_parts = num_devices * settings["gradient_accumulation_steps"]
+    num_examples, row_length = mask.shape
+    lengths = mask.sum(-1, dtype=np.int32)
+    num_batches = settings["num_train_steps"] if is_fixed else max(1, num_examples // batch_size)
+    # The batches in training order, with one column of the mask, which is enough.
+    batches = training_batches({"input_mask": mask[:, :1], "lengths": lengths}, batch_size, seed).take(num_batches)
+    of_batches = (batch["lengths"] for batch in batches.as_numpy_iterator())
+    most_rows = _log_filling(of_batches, row_length, is_trimmed)
+    num_rows = -(-most_rows // num_parts) if is_fixed else None
+    max_sequences = min(batch_size, row_length // int(lengths.min()))
+    return pack_batches(training_batches(features, batch_size, seed, start_step), num_parts, num_rows, max_sequences)
+
+
+def pack_examples(batches, settings, num_devices):
+    """Packs batches of pre-training examples, and logs how full the rows of the first batches are."""
+    row_length = batches.element_spec["input_mask"].shape[1]
+    lengths = batches.take(_NUM_MEASURED).map(lambda batch: tf.reduce_sum(batch["input_mask"], -1))
+    _log_filling(lengths.as_numpy_iterator(), row_length)
+    return pack_batches(batches, num_devices * settings["gradient_accumulation_steps"])
+
+
+def pack_batches(batches, num_parts=1, num_rows=None, max_sequences=None):
     """Packs the examples [B, ...] of each batch into few rows [parts, R, ...], the longest examples first.
 
-    If a `PackedShape` fixes no R, and all examples of a batch need less than a row, T is reduced.
+    Rows of padding make the parts equal. Without fixed numbers of rows (of a part) and of sequences (of a row), each
+    batch has those that it needs; if it needs less than a row, T is reduced.
     """
     spec = batches.element_spec
     names, row_length = list(spec), spec["input_mask"].shape[1]
@@ -37,17 +88,16 @@ def pack_batches(batches, shape):
         features = dict(zip(names, arrays, strict=True))
         lengths = features["input_mask"].sum(-1)
         order = np.argsort(-lengths, kind="stable")
-        length = row_length if shape.num_rows else _cut(lengths.sum(), row_length)
+        length = row_length if num_rows else _cut(lengths.sum(), row_length)
         features = {name: values[order] for name, values in features.items()}
-        multiple = shape.num_parts * (shape.num_rows or 1)
-        packed = pack(features, length, shape.max_sequences, row_multiple=multiple)
-        return {name: values.reshape(shape.num_parts, -1, *values.shape[1:]) for name, values in packed.items()}
+        multiple = num_parts * (num_rows or 1)
+        packed = pack(features, length, max_sequences, row_multiple=multiple)
+        return {name: values.reshape(num_parts, -1, *values.shape[1:]) for name, values in packed.items()}
 
     example = [np.ones([1, *spec[name].shape[1:]], spec[name].dtype.as_numpy_dtype) for name in names]
     specs = {}
     for name, values in pack_arrays(*example).items():
-        num_parts, _, _, *rest = values.shape
-        fixed = values.shape if shape.num_rows else (num_parts, None, None, *rest)
+        fixed = values.shape if num_rows else (num_parts, None, None, *values.shape[3:])
         specs[name] = tf.TensorSpec(fixed, values.dtype)
 
     def packed(batch):
@@ -64,17 +114,8 @@ def pack_batches(batches, shape):
     return prefetched(batches.map(packed, tf.data.AUTOTUNE))
 
 
-class Filling(NamedTuple):
-    """Rows of a batch, and the share of padding in all positions."""
-
-    mean_rows: float
-    most_rows: int
-    padding_share: float
-    unpacked_padding_share: float
-
-
-def measure_filling(lengths, row_length, is_trimmed=False):
-    """Measures how full packed rows of `row_length` tokens are, from the lengths of each batch's examples.
+def _log_filling(lengths, row_length, is_trimmed=False):
+    """Logs how full packed rows are, from the lengths of each batch's examples; returns the most rows of a batch.
 
     `is_trimmed` says whether batches would be cut to their longest example without packing.
     """
@@ -85,9 +126,16 @@ def measure_filling(lengths, row_length, is_trimmed=False):
         num_tokens += int(of_batch.sum())
         num_places += counts[-1] * _cut(of_batch.sum(), row_length)
         num_unpacked_places += len(of_batch) * (_cut(of_batch[0], row_length) if is_trimmed else row_length)
-    return Filling(
-        sum(counts) / len(counts), max(counts), 1 - num_tokens / num_places, 1 - num_tokens / num_unpacked_places
+    log.info(
+        "packing: %d examples fill %.1f rows of %d tokens, at most %d; padding: %.1f %%, unpacked %.1f %%",
+        len(of_batch),
+        sum(counts) / len(counts),
+        row_length,
+        max(counts),
+        100 * (1 - num_tokens / num_places),
+        100 * (1 - num_tokens / num_unpacked_places),
     )
+    return max(counts)
 
 
 def _cut(length, longest):

@@ -1,0 +1,56 @@
+"""What tests of training runs share: the weights and metrics in a run folder, and actions before a step."""
+
+import os
+import signal
+
+import numpy as np
+
+from bert_keras.modeling import open_checkpoint
+from bert_keras.storage import paths
+from bert_keras.training import loop
+from bert_keras.training.metrics_log import read_metrics
+
+_steps_until_due = loop.steps_until_due
+
+
+def weights_in(folder):
+    """Returns all tensors of the newest checkpoint of a folder, by name."""
+    checkpoint = open_checkpoint(str(folder))
+    return {name: checkpoint.read(name) for name in checkpoint.names}
+
+
+def rows_of(folder):
+    """Returns the rows of metrics.csv without the column that depends on the clock."""
+    rows = read_metrics(paths.join(str(folder), "metrics.csv"))
+    return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in rows]
+
+
+def assert_bit_equal(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+def assert_near(weights, expected, atol=1e-6):
+    """Compares the weights and slots of two runs, except those whose gradients are rounding errors."""
+    assert weights.keys() == expected.keys()
+    for name, value in weights.items():
+        # The softmax does not depend on the key biases, so Adam amplifies their gradients.
+        if "self/key/bias" not in name:
+            np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=atol, err_msg=name)
+
+
+def act_before(patch, step, action):
+    """Makes every run call `action` when it has reached a step, in place of an earlier action."""
+
+    def acting(settings, at):
+        if at == step:
+            action()
+        return _steps_until_due(settings, at)
+
+    patch.setattr(loop, "steps_until_due", acting)
+
+
+def stop_after(patch, step, number=signal.SIGTERM):
+    """Sends the process a signal just before the step after `step`."""
+    act_before(patch, step, lambda: os.kill(os.getpid(), number))
