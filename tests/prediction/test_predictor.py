@@ -24,7 +24,7 @@ from bert_keras.prediction import (
     Unanswered,
     open_model,
 )
-from bert_keras.prediction.arguments import ArgumentError, told_with_flags
+from bert_keras.prediction.arguments import name_of, told_with_flags
 
 SETTINGS = OF_TEXTS | {"labels": ["no", "yes", "maybe"]}
 TEXTS = [" ".join(TOKENS[5 + (i * k) % 30] for k in range(1, 2 + i % 9)) for i in range(1, 41)]
@@ -187,13 +187,11 @@ def test_limits_are_whole_numbers(value):
 
 
 def test_errors_name_flags_in_programs():
-    with (
-        pytest.raises(ValueError, match="but --max_chars is 2; make it shorter, or raise --max_chars$"),
-        told_with_flags(),
-    ):
-        Limits(max_chars=2).check_text("[MASK]", "text 1")
-    error = ArgumentError(lambda name: f"{name('config_file')} is a")
-    assert (str(error), error.with_flags()) == ("config_file is a", "--bert_config_file is a")
+    with told_with_flags(layers="layer"):
+        with pytest.raises(ValueError, match="but --max_chars is 2; make it shorter, or raise --max_chars$"):
+            Limits(max_chars=2).check_text("[MASK]", "text 1")
+        assert [name_of(name) for name in ("config_file", "layers")] == ["--bert_config_file", "--layer"]
+    assert name_of("layers") == "layers"
 
 
 def test_another_backend_is_refused(monkeypatch, pretrained):
