@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from known_models import (
     ID,
-    KNOWN_PROBABILITY,
     TOKENS,
     constant_model,
     ids_of,
     plain_call,
-    positional_model,
     random_model,
     write_model,
 )
@@ -45,15 +43,6 @@ def test_a_score_is_the_sum_over_its_tokens(tmp_path):
     )
     assert answer.log_probability == pytest.approx(-7 * math.log(2), abs=1e-5)
     assert answer.perplexity == pytest.approx(2 ** (7 / 4), abs=1e-5)
-
-
-def test_each_token_is_masked_at_its_own_place(tmp_path):
-    # Position 0 is [CLS]; the model predicts a, b, c for positions 1, 2, 3.
-    folder = write_model(tmp_path, positional_model(["p", "a", "b", "c"]))
-    known, other = SentenceScorer(folder)(["a b c", "b a c"])
-    assert known.log_probability == pytest.approx(3 * math.log(KNOWN_PROBABILITY), abs=1e-4)
-    assert other.tokens[2].log_probability == pytest.approx(math.log(KNOWN_PROBABILITY), abs=1e-4)
-    assert other.log_probability < known.log_probability - 12
 
 
 def test_scores_are_those_of_plain_calls_without_padding(random):
