@@ -155,6 +155,11 @@ def test_a_small_model_gives_all_layers_by_default(extract, capsys):
     assert "the model has 2 layers, so all of them are taken: -1, -2" in capsys.readouterr().err
 
 
+def test_missing_flags_are_named():
+    with pytest.raises(ValueError, match=r"^missing: --input_file, --output_file, --init_checkpoint \(--help"):
+        extract_features.main(["extract_features.py"])
+
+
 def test_a_mistake_is_one_line_of_standard_error(tmp_path, capsys):
     argv = ["/somewhere/extract_features.py", "--init_checkpoint=a", f"--output_file={tmp_path / 'a'}"]
     assert run_main(extract_features.main, [*argv, f"--input_file={tmp_path / 'none.txt'}"]) == 1

@@ -41,13 +41,6 @@ def test_a_checkpoint_is_named_by_its_folder_or_a_file(folder):
         assert open_model_files(path).checkpoint.prefix == prefix
 
 
-def test_config_and_vocabulary_may_be_elsewhere(folder, tmp_path, expected):
-    for name in ("bert_config.json", "vocab.txt"):
-        shutil.move(folder / name, tmp_path / f"my_{name}")
-    files = {"vocab_file": tmp_path / "my_vocab.txt", "config_file": tmp_path / "my_bert_config.json"}
-    assert answer(folder, **files) == expected
-
-
 def test_a_safetensors_folder_answers_as_the_released_checkpoint(folder, model, tmp_path, expected):
     other = tmp_path / "safetensors"
     save_safetensors(other, {name: weight.numpy() for name, weight in weights_by_name(model).items()}, model.config)
