@@ -119,13 +119,3 @@ def test_a_task_that_does_not_fit_the_checkpoint_is_refused(run):
     message = "lacks 2 of the model's 25 weights: output_weights, output_bias; take"
     with pytest.raises(IncompleteMatchError, match=message):
         open_model(run)
-
-
-def test_a_missing_part_is_named(run):
-    (run / "model" / "vocab.txt").unlink()
-    with pytest.raises(FileNotFoundError, match=f"^there is no vocab.txt in {run / 'model'}; put it there"):
-        open_model(run)
-    for path in (run / "model").glob("model.ckpt*"):
-        path.unlink()
-    with pytest.raises(FileNotFoundError, match="^there is no checkpoint in the folder"):
-        open_model(run)
