@@ -3,6 +3,8 @@
 import collections
 import dataclasses
 import itertools
+import json
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +16,8 @@ from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, open_files, read_settings
 from bert_keras.prediction.network import Network, lengths_up_to
 from bert_keras.prediction.tasks.registry import TASKS
+
+log = logging.getLogger("bert_keras")
 
 # Texts are processed in groups, so that texts of one length share batches. The first group is one batch, so that the
 # first answer comes soon. Each next group is twice as large, up to these numbers of batches and characters.
@@ -106,6 +110,22 @@ class Unanswered:
 
     source: str
     error: str
+
+    def readable(self):
+        return f"no answer: {self.error}"
+
+
+def answer_lines(answers, as_json):
+    """Yields each answer as JSON or as text for readers, without a newline at the end. Logs the number of failures."""
+    num_unanswered = 0
+    for answer in answers:
+        num_unanswered += isinstance(answer, Unanswered)
+        if as_json:
+            yield json.dumps(dataclasses.asdict(answer), ensure_ascii=False, allow_nan=False)
+        else:
+            yield answer.readable()
+    if num_unanswered:
+        log.warning("texts that could not be answered: %d", num_unanswered)
 
 
 @dataclasses.dataclass

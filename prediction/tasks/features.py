@@ -27,6 +27,8 @@ log = logging.getLogger("bert_keras")
 # Texts are processed in groups, so that texts of one length share batches. A group ends at the first of these limits.
 _BATCHES_A_GROUP = 32
 _BYTES_A_GROUP = 1 << 28
+# Maximum number of values of a vector to show.
+_MOST_NUMBERS = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +50,12 @@ class TextVector:
 
     text: str
     vector: list[float]
+
+    def readable(self):
+        shown_numbers = " ".join(f"{value:.4f}" for value in self.vector[:_MOST_NUMBERS])
+        num_others = len(self.vector) - _MOST_NUMBERS
+        others = f" and {num_others} others; --json has all" if num_others > 0 else ""
+        return f"{self.text}\n  {shown_numbers}{others}"
 
 
 class FeatureExtractor(LoadedModel):

@@ -51,6 +51,18 @@ class FilledText:
     masks: list[list[Guess]]
     best: str
 
+    def readable(self):
+        """Returns lines of text for readers, as every answer does."""
+        lines = [self.text]
+        for number, guesses in enumerate(self.masks, 1):
+            if len(self.masks) > 1:
+                lines.append(f"  [MASK] {number} of {len(self.masks)}")
+            width = max(len(guess.token) for guess in guesses)
+            lines += [f"  {guess.probability:.4f}  {guess.token:<{width}}  {guess.sentence}" for guess in guesses]
+        if len(self.masks) > 1:
+            lines.append(f"  all filled: {self.best}")
+        return "\n".join(lines)
+
 
 class FillMask(PretrainedPredictor):
     """Fills in masks: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
