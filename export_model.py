@@ -26,7 +26,7 @@ from bert_keras.export.export_folder import Source, write_export
 from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES, check_formats, check_packages
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
-from bert_keras.prediction.arguments import POOLINGS, ArgumentError, parse_layers
+from bert_keras.prediction.arguments import POOLINGS, parse_layers, told_with_flags
 from bert_keras.prediction.loading.model_files import find_task, is_export
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
 from bert_keras.storage import paths
@@ -70,10 +70,8 @@ def main(argv):
     check_flags(values)
     folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
     check_texts = read_check_texts(values.check_file, settings) if values.check_file else None
-    try:
+    with told_with_flags(layers="layer"):  # this program takes one layer
         source = open_fine_tuned(values, folder, settings) if values.model_dir else open_pretrained(values)
-    except ArgumentError as error:  # it names Python arguments, and this program takes one layer
-        raise ValueError(error.with_flags().replace("--layers", "--layer")) from None
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
         written = write_export(source, folder, values.format, values.quantize, check_texts)
     log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
@@ -138,7 +136,7 @@ def open_pretrained(values):
             raise ValueError(f"--layer={values.layer} has {len(layers)} layers; an export has one, so give one")
         predictor = FeatureExtractor(values.init_checkpoint, layers, values.pooling, length, **options)
         settings = {"pooling": values.pooling, "layer": layers[0]}
-    longest = predictor.files.longest
+    longest = predictor.files.preparation.longest
     if length is not None and length > longest:
         raise ValueError(f"--max_seq_length={length} is more than the {longest} tokens that the model takes; give less")
     settings = {"task": values.task, "max_seq_length": length or longest, **settings}

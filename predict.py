@@ -81,8 +81,8 @@ def main(argv):
         _check_pretrained(values)
     check_backend(os.environ.get("KERAS_BACKEND") or "tensorflow")
     start_tensorflow()
-    from bert_keras.prediction.formatting import answer_lines  # both load TensorFlow
-    from bert_keras.prediction.loading.model_files import read_settings
+    from bert_keras.prediction.loading.model_files import read_settings  # both load TensorFlow
+    from bert_keras.prediction.predictor import answer_lines
 
     with told_with_flags():
         limits = Limits(**{name: values[name].value for name in _LIMITS})

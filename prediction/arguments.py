@@ -1,10 +1,10 @@
-"""Arguments of the predictors, their limits, and errors that name them. Imports without TensorFlow."""
+"""Arguments of the predictors, their limits, and their names in errors. Imports without TensorFlow."""
 
 import contextlib
 import contextvars
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 log = logging.getLogger("bert_keras")
 
@@ -17,40 +17,24 @@ EMBEDDINGS = "embeddings"
 
 # The original BERT's default.
 _DEFAULT_LAYERS = (-1, -2, -3, -4)
-# Arguments whose flags have different names.
-_FLAG_NAMES = {"config_file": "bert_config_file"}
-# Function that spells the name of an argument.
-_spell = contextvars.ContextVar("_spell", default=str)
+# Flags of arguments that have another name, in a block of `told_with_flags`; None elsewhere.
+_renamed = contextvars.ContextVar("_renamed", default=None)
 
 
-class ArgumentError(ValueError):
-    """An error whose message names Python arguments, or command-line flags in a block of `told_with_flags`.
-
-    Args:
-        write: returns the message. Its argument is a function that spells the name of an argument.
-    """
-
-    def __init__(self, write: Callable[[Callable[[str], str]], str]):
-        super().__init__(write(_spell.get()))
-        self._write = write
-
-    def with_flags(self) -> str:
-        """Returns the message with flags instead of arguments, such as `--max_chars` for `limits.max_chars`."""
-        return self._write(_flag)
-
-
-def _flag(name):
-    return f"--{_FLAG_NAMES.get(name, name.rpartition('.')[2])}"
+def name_of(argument: str) -> str:
+    """Returns an argument's name for an error: `limits.max_chars`, or `--max_chars` in a block of `told_with_flags`."""
+    renamed = _renamed.get()
+    return argument if renamed is None else f"--{renamed.get(argument, argument.rpartition('.')[2])}"
 
 
 @contextlib.contextmanager
-def told_with_flags() -> Iterator[None]:
-    """Makes ArgumentErrors created in the block name flags."""
-    token = _spell.set(_flag)
+def told_with_flags(**renamed: str) -> Iterator[None]:
+    """Makes errors raised in the block name flags; `renamed` has the flags that differ from their arguments."""
+    token = _renamed.set({"config_file": "bert_config_file", **renamed})
     try:
         yield
     finally:
-        _spell.reset(token)
+        _renamed.reset(token)
 
 
 def check_backend(backend: str) -> None:
@@ -65,8 +49,7 @@ def check_backend(backend: str) -> None:
 def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
     """Checks that an argument has one of the given values."""
     if value not in choices:
-        listed = ", ".join(choices)
-        raise ArgumentError(lambda name: f'{name(argument)} is "{value}", but must be one of {listed}')
+        raise ValueError(f'{name_of(argument)} is "{value}", but must be one of {", ".join(choices)}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +63,7 @@ class Limits:
         max_masks: [MASK]s in a text.
 
     Raises:
-        ArgumentError: a limit is not a whole number above 0.
+        ValueError: a limit is not a whole number above 0.
     """
 
     max_texts: int = 100_000
@@ -91,21 +74,14 @@ class Limits:
     def __post_init__(self):
         for field, value in vars(self).items():
             if type(value) is not int or value < 1:
-                raise ArgumentError(
-                    lambda name, field=field, value=value: (
-                        f"{name(f'limits.{field}')} is {value!r}, but must be a whole number above 0"
-                    )
-                )
+                raise ValueError(f"{name_of(f'limits.{field}')} is {value!r}, but must be a whole number above 0")
 
     def check(self, field: str, count: int, source: str, things: str) -> None:
         """Checks the count of some things in the input called `source` against the limit `field`."""
-        limit = getattr(self, field)
+        limit, name = getattr(self, field), name_of(f"limits.{field}")
         if count > limit:
-            raise ArgumentError(
-                lambda name: (
-                    f"{source} has {count:,} {things}, but {name(f'limits.{field}')} is {limit:,}; "
-                    f"make it shorter, or raise {name(f'limits.{field}')}"
-                )
+            raise ValueError(
+                f"{source} has {count:,} {things}, but {name} is {limit:,}; make it shorter, or raise {name}"
             )
 
     def check_text(self, text: str, source: str, what: str = "text") -> None:
@@ -136,11 +112,9 @@ def parse_layers(text: str) -> list[int | str]:
         try:
             layers.append(entry if entry == EMBEDDINGS else int(entry))
         except ValueError:
-            raise ArgumentError(
-                lambda name, entry=entry: (
-                    f'{name("layers")} is "{text}", and "{entry}" is not a layer; give whole numbers (0 the first '
-                    f'layer, -1 the last) or "{EMBEDDINGS}", separated by commas'
-                )
+            raise ValueError(
+                f'{name_of("layers")} is "{text}", and "{entry}" is not a layer; give whole numbers (0 the first '
+                f'layer, -1 the last) or "{EMBEDDINGS}", separated by commas'
             ) from None
     return layers
 
@@ -153,18 +127,14 @@ def choose_layers(layers: Sequence[int | str] | None, num_hidden_layers: int) ->
             listed = ", ".join(map(str, layers))
             log.info("the model has %d layers, so all of them are taken: %s", num_hidden_layers, listed)
     if not layers:
-        raise ArgumentError(
-            lambda name: (
-                f'{name("layers")} is empty; give at least one, such as -1 for the last layer, or "{EMBEDDINGS}"'
-            )
+        raise ValueError(
+            f'{name_of("layers")} is empty; give at least one, such as -1 for the last layer, or "{EMBEDDINGS}"'
         )
     for layer in layers:
         if layer != EMBEDDINGS and layer not in range(-num_hidden_layers, num_hidden_layers):
-            raise ArgumentError(
-                lambda name, layer=layer: (
-                    f"{name('layers')} has {layer}, but the model's {num_hidden_layers} layers are 0 to "
-                    f"{num_hidden_layers - 1}, or from the end -1 to -{num_hidden_layers}; give these, or "
-                    f'"{EMBEDDINGS}" for the input of the first'
-                )
+            raise ValueError(
+                f"{name_of('layers')} has {layer}, but the model's {num_hidden_layers} layers are 0 to "
+                f"{num_hidden_layers - 1}, or from the end -1 to -{num_hidden_layers}; give these, or "
+                f'"{EMBEDDINGS}" for the input of the first'
             )
     return tuple(layers)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.prediction.arguments import ArgumentError
+from bert_keras.prediction.arguments import name_of
 
 _SHORTEST = 16
 
@@ -48,7 +48,7 @@ class Network:
         strategy: tf.distribute.Strategy | None = None,
     ):
         if batch_size < 1:
-            raise ArgumentError(lambda name: f"{name('batch_size')} is {batch_size}, but must be at least 1")
+            raise ValueError(f"{name_of('batch_size')} is {batch_size}, but must be at least 1")
         self.batch_size = batch_size
         self.lengths = lengths
         self._function = tf.function(lambda features: read_out(model(features), features))

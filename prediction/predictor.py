@@ -3,6 +3,8 @@
 import collections
 import dataclasses
 import itertools
+import json
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,6 +16,8 @@ from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, open_files, read_settings
 from bert_keras.prediction.network import Network, lengths_up_to
 from bert_keras.prediction.tasks.registry import TASKS
+
+log = logging.getLogger("bert_keras")
 
 # Texts are processed in groups, so that texts of one length share batches. The first group is one batch, so that the
 # first answer comes soon. Each next group is twice as large, up to these numbers of batches and characters.
@@ -36,14 +40,22 @@ class LoadedModel:
 
     # Name of the head, as in the registry of tasks; None: the encoder alone.
     head = None
+    # Whether only models with a task.json are possible, not checkpoints of pre-training.
+    needs_task = False
 
     def __init__(self, path, batch_size, limits, strategy=None, **text_options):
         check_backend(keras.backend.backend())
         self.limits = limits or Limits()
-        self.folder, self.settings = self._read_settings(path)
+        self.folder, self.settings = self._read_task(path) if self.needs_task or is_export(path) else (path, None)
         self.files = open_files(self.folder, **text_options)
         self.config, self.tokenizer = self.files.config, self.files.tokenizer
-        self.max_seq_length = self._trained_length() if self.settings else self.files.longest
+        self.max_seq_length = self.settings["max_seq_length"] if self.settings else self.files.preparation.longest
+        num_positions = self.config.max_position_embeddings
+        if self.max_seq_length > num_positions:
+            raise ValueError(
+                f"{self.folder / TASK_FILE}: max_seq_length is {self.max_seq_length}, but the model has "
+                f"{num_positions} positions; take the file that the training wrote"
+            )
         self._prepare()
         self.model = self._open_network() if is_export(self.folder) else self._load_model()
         self.network = Network(self._call, self._read_out, self._lengths(), batch_size, strategy)
@@ -53,11 +65,8 @@ class LoadedModel:
         """Number of times the network has been traced: once per padded length used."""
         return self.network.num_traces
 
-    def _read_settings(self, path):
-        """Returns the folder and the task.json of an export; the path and None for a checkpoint."""
-        return self._read_task(path) if is_export(path) else (path, None)
-
     def _read_task(self, path):
+        """Returns the folder of a model and its task.json, which must be for this class."""
         folder, settings = read_settings(path)
         if TASKS[settings["task"]].head != self.head:
             tasks = [name for name, task in TASKS.items() if task.settings is not None and task.head == self.head]
@@ -66,15 +75,6 @@ class LoadedModel:
                 f"{', '.join(tasks) or 'checkpoints of pre-training'}; open it with bert_keras.open_model"
             )
         return folder, settings
-
-    def _trained_length(self):
-        length, num_positions = self.settings["max_seq_length"], self.config.max_position_embeddings
-        if length > num_positions:
-            raise ValueError(
-                f"{self.folder / TASK_FILE}: max_seq_length is {length}, but the model has {num_positions} positions; "
-                "take the file that the training wrote"
-            )
-        return length
 
     def _prepare(self):
         """Checks what the class needs of the files, before the weights are loaded."""
@@ -111,6 +111,22 @@ class Unanswered:
     source: str
     error: str
 
+    def readable(self):
+        return f"no answer: {self.error}"
+
+
+def answer_lines(answers, as_json):
+    """Yields each answer as JSON or as text for readers, without a newline at the end. Logs the number of failures."""
+    num_unanswered = 0
+    for answer in answers:
+        num_unanswered += isinstance(answer, Unanswered)
+        if as_json:
+            yield json.dumps(dataclasses.asdict(answer), ensure_ascii=False, allow_nan=False)
+        else:
+            yield answer.readable()
+    if num_unanswered:
+        log.warning("texts that could not be answered: %d", num_unanswered)
+
 
 @dataclasses.dataclass
 class _Row:
@@ -141,8 +157,16 @@ class Predictor(LoadedModel):
         Raises:
             ValueError: a text cannot be answered, or the list has too many texts.
         """
-        is_one = isinstance(texts, self.one_text) if self.one_text else not isinstance(texts, list)
-        return self.answer_one(texts) if is_one else self.answer_list(texts)
+        if isinstance(texts, self.one_text) if self.one_text else not isinstance(texts, list):
+            [answer] = self.answers([texts])
+            return answer
+        texts = list(itertools.islice(texts, self.limits.max_texts + 1))
+        if len(texts) > self.limits.max_texts:
+            raise ValueError(
+                f"the list has more texts than limits.max_texts, which is {self.limits.max_texts:,}; take the method "
+                "answers, which yields the answers to any number of texts, or raise the limit"
+            )
+        return list(self.answers(texts))
 
     def answers(
         self, texts: Iterable, sources: Iterable[str] | None = None, on_error: str = "stop"
@@ -169,21 +193,6 @@ class Predictor(LoadedModel):
         else:
             rows = zip(sources, texts, strict=True)
         return self._answers(rows, on_error == "stop")
-
-    def answer_list(self, texts: Iterable) -> list:
-        """Returns the answers to a list of texts, as a call."""
-        texts = list(itertools.islice(texts, self.limits.max_texts + 1))
-        if len(texts) > self.limits.max_texts:
-            raise ValueError(
-                f"the list has more texts than limits.max_texts, which is {self.limits.max_texts:,}; take the method "
-                "answers, which yields the answers to any number of texts, or raise the limit"
-            )
-        return list(self.answers(texts))
-
-    def answer_one(self, text: Any) -> Any:
-        """Returns the answer to one text, as a call."""
-        [answer] = self.answers([text])
-        return answer
 
     def _answers(self, rows, is_stopping):
         counts = collections.Counter()

@@ -320,7 +320,7 @@ def test_casing_and_length_of_a_run_are_kept(model_dir, tmp_path, said):
     assert read_json(tmp_path / "out" / "tokenizer_config.json") == written
     assert (tmp_path / "out" / "vocab.txt").read_text().split()[1] == "Heart"
     files = open_model_files(tmp_path / "out")
-    assert (files.longest, files.tokenizer.tokenize("Heart heart")) == (12, ["Heart", "heart"])
+    assert (files.preparation.longest, files.tokenizer.tokenize("Heart heart")) == (12, ["Heart", "heart"])
 
 
 def test_kept_accents_are_kept_in_the_copy(model_dir, tmp_path):

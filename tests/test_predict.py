@@ -4,7 +4,6 @@ import io
 import math
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
@@ -18,10 +17,9 @@ from fine_tuned_models import (
     word_tagger,
     write_fine_tuned,
 )
-from known_models import TOKENS, answers_in, constant_model, positional_model, write_model
+from known_models import answers_in, constant_model, positional_model, write_model
 
 import predict
-import run_pretraining
 from bert_keras.cli.flags import run_main
 
 LABELS = {"labels": ["no", "yes"]}
@@ -125,17 +123,6 @@ def test_pairs_and_scores(ask):
     assert dash["text"] == "--a"
 
 
-def test_the_log_goes_to_standard_error(folder, capsys, tmp_path):
-    (tmp_path / "texts.tsv").write_text("text\tother\nhe was\tx\na\ty\n")
-    argv = ["predict.py", "--task=score", f"--init_checkpoint={folder}", f"--input_file={tmp_path / 'texts.tsv'}"]
-    predict.main([*argv, "--json"])
-    captured = capsys.readouterr()
-    assert [answer["text"] for answer in answers_in(captured.out)] == ["he was", "a"]
-    assert f'{tmp_path}/texts.tsv: texts are read from: "text"' in captured.err
-    assert "loaded " in captured.err
-    assert "lower-casing text (guessed from the words of" in captured.err
-
-
 def test_flags_reach_the_model(tmp_path, capsys):
     folder = write_model(tmp_path / "model", positional_model(["p", "a", "b", "c", "d"]))
     for name in ("vocab.txt", "bert_config.json"):
@@ -205,26 +192,6 @@ def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_t
     assert answer["text"] == "he was"
 
 
-def test_the_folder_of_a_run_of_pretraining_answers(tmp_path, tiny_config, write_records, capsys):
-    tiny_config.to_json_file(tmp_path / "bert_config.json")
-    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    write_records(tmp_path / "train.tfrecord", 8)
-    run_pretraining.main(
-        ["run_pretraining.py", "--do_train", "--num_train_steps=1", "--train_batch_size=4", "--max_seq_length=12"]
-        + [f"--input_file={tmp_path / 'train.tfrecord'}", "--max_predictions_per_seq=3"]
-        + [f"--bert_config_file={tmp_path / 'bert_config.json'}", f"--vocab_file={tmp_path / 'vocab.txt'}"]
-        + [f"--output_dir={tmp_path / 'model'}"]
-    )
-    capsys.readouterr()
-    predict.main(["predict.py", "--task=fill_mask", f"--init_checkpoint={tmp_path / 'model'}", "--json", "he [MASK]"])
-    captured = capsys.readouterr()
-    [answer] = answers_in(captured.out)
-    # One update at rate 0 leaves the initial weights: about uniform predictions over the vocabulary.
-    assert [guess["probability"] for guess in answer["masks"][0]] == pytest.approx([1 / 40] * 5, rel=0.2)
-    assert f"from {tmp_path / 'model' / 'model.ckpt-1'}" in captured.err
-    assert "sequences have at most 12 tokens (as in training)" in captured.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -279,23 +246,15 @@ def test_a_mistake_is_one_line_of_standard_error(folder, capsys):
     assert captured.out == ""
 
 
-def test_help_shows_the_tasks(capsys):
-    with pytest.raises(SystemExit):
-        predict.main(["predict.py", "--help"])
-    shown = capsys.readouterr().out
-    assert all(f"--task={task}" in shown for task in ("fill_mask", "next_sentence", "score"))
-
-
-def test_a_process_reads_and_writes_utf_8(folder):
-    finished = subprocess.run(
-        [sys.executable, predict.__file__, "--task=fill_mask", f"--init_checkpoint={folder}", "--json"],
-        input="首 [MASK]\n".encode(),
-        capture_output=True,
-        check=True,
-    )
-    [answer] = answers_in(finished.stdout.decode())
-    assert answer["text"] == "首 [MASK]"
-    assert answer["masks"][0][0]["token"] == "paris"
+def test_the_program_reads_and_writes_utf_8_on_every_system(folder, standard_input, monkeypatch):
+    standard_input("首 [MASK]\n".encode())
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setattr(sys, "argv", ["predict.py", "--task=fill_mask", f"--init_checkpoint={folder}", "--json"])
+    with pytest.raises(SystemExit, match="^0$"):
+        predict.run_program()
+    [answer] = answers_in(output.buffer.getvalue().decode())
+    assert (answer["text"], answer["masks"][0][0]["token"]) == ("首 [MASK]", "paris")
 
 
 def test_the_python_of_the_page_runs(fine_tuned, tmp_path, monkeypatch, capsys):

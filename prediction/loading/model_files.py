@@ -11,7 +11,7 @@ from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object, released_names
-from bert_keras.prediction.arguments import ArgumentError
+from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
 
@@ -53,11 +53,6 @@ class ModelFiles:
     vocab_file: str
     preparation: Preparation
 
-    @property
-    def longest(self):
-        """Maximum number of tokens in a sequence."""
-        return self.preparation.longest
-
 
 def is_export(path):
     """Returns whether a path is the folder of an export."""
@@ -69,11 +64,8 @@ def open_files(path, vocab_file=None, config_file=None, do_lower_case=None):
     if not is_export(path):
         return open_model_files(path, vocab_file, config_file, do_lower_case)
     given = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
-    given = [argument for argument, value in given.items() if value is not None]
-    if given:
-        raise ArgumentError(
-            lambda name: f"{path} is an export, which sets how to prepare text; leave out {', '.join(map(name, given))}"
-        )
+    if names := [name_of(argument) for argument, value in given.items() if value is not None]:
+        raise ValueError(f"{path} is an export, which sets how to prepare text; leave out {', '.join(names)}")
     vocab_file, config_file = (paths.join(path, name) for name in ("vocab.txt", "bert_config.json"))
     for file in (vocab_file, config_file):
         if not paths.is_file(file):

@@ -11,6 +11,8 @@ from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 _LEAST_PROBABILITY = 0.5
+# Maximum number of classes to show.
+_MOST_CLASSES = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,9 @@ class Classification:
     label: str
     probabilities: dict[str, float]
 
+    def readable(self):
+        return "\n".join([_shown_texts(self), *_ranked(self.probabilities, _MOST_CLASSES)])
+
 
 @dataclasses.dataclass(frozen=True)
 class Regression:
@@ -37,6 +42,9 @@ class Regression:
     text: str
     text_pair: str | None
     value: float
+
+    def readable(self):
+        return f"{self.value:.4f}  {_shown_texts(self)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +60,10 @@ class MultiLabel:
     text_pair: str | None
     labels: list[str]
     probabilities: dict[str, float]
+
+    def readable(self):
+        applying = {label: self.probabilities[label] for label in self.labels}
+        return "\n".join([_shown_texts(self), *(_ranked(applying, len(applying)) or ["  no label"])])
 
 
 class TextClassifier(FineTunedPredictor):
@@ -102,3 +114,15 @@ class TextClassifier(FineTunedPredictor):
             return Classification(example.text_a, example.text_b, best, probabilities)
         labels = [label for label, probability in probabilities.items() if probability >= _LEAST_PROBABILITY]
         return MultiLabel(example.text_a, example.text_b, labels, probabilities)
+
+
+def _shown_texts(answer):
+    return answer.text if answer.text_pair is None else f"{answer.text}  |  {answer.text_pair}"
+
+
+def _ranked(probabilities, num_shown):
+    """Returns a line for each of the most probable classes, and a line with the number of others."""
+    ranked = sorted(probabilities.items(), key=lambda item: -item[1])
+    lines = [f"  {probability:.4f}  {label}" for label, probability in ranked[:num_shown]]
+    num_others = len(ranked) - num_shown
+    return lines if num_others <= 0 else [*lines, f"  and {num_others} other{'s' * (num_others > 1)}; --json has all"]

@@ -50,6 +50,13 @@ class TaggedText:
     entities: list[Entity]
     words: list[TaggedWord]
 
+    def readable(self):
+        lines = [
+            f"  {entity.probability:.4f}  {entity.type}  {entity.text}  ({entity.start} to {entity.end})"
+            for entity in self.entities
+        ]
+        return "\n".join([self.text, *(lines or ["  no entity"])])
+
 
 class EntityTagger(FineTunedPredictor):
     """Finds entities with a model of run_ner.py: `EntityTagger("output")("He lives in Paris.").entities`.

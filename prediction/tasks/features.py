@@ -17,7 +17,7 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, ArgumentError, check_choice, choose_layers, shown
+from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, check_choice, choose_layers, name_of, shown
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import LoadedModel
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
@@ -27,6 +27,8 @@ log = logging.getLogger("bert_keras")
 # Texts are processed in groups, so that texts of one length share batches. A group ends at the first of these limits.
 _BATCHES_A_GROUP = 32
 _BYTES_A_GROUP = 1 << 28
+# Maximum number of values of a vector to show.
+_MOST_NUMBERS = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +50,12 @@ class TextVector:
 
     text: str
     vector: list[float]
+
+    def readable(self):
+        shown_numbers = " ".join(f"{value:.4f}" for value in self.vector[:_MOST_NUMBERS])
+        num_others = len(self.vector) - _MOST_NUMBERS
+        others = f" and {num_others} others; --json has all" if num_others > 0 else ""
+        return f"{self.text}\n  {shown_numbers}{others}"
 
 
 class FeatureExtractor(LoadedModel):
@@ -103,12 +111,8 @@ class FeatureExtractor(LoadedModel):
         longest, chosen = self.max_seq_length, self._chosen_length
         if chosen is not None:
             if not 3 <= chosen <= longest:
-                raise ArgumentError(
-                    lambda name: (
-                        f"{name('max_seq_length')} is {chosen}, but must be from 3 to the {longest} tokens that the "
-                        "model takes"
-                    )
-                )
+                name = name_of("max_seq_length")
+                raise ValueError(f"{name} is {chosen}, but must be from 3 to the {longest} tokens that the model takes")
             self.max_seq_length = chosen
 
     def _load_model(self):
@@ -124,16 +128,12 @@ class FeatureExtractor(LoadedModel):
         """Returns the network of an export as a function that names its results like a BertModel."""
         layer = self.settings["layer"]
         if self.layers != (layer,):
-            raise ArgumentError(
-                lambda name: (
-                    f"{name('layers')} is {', '.join(map(str, self.layers))}, but {self.folder} has only the layer "
-                    f"{layer}; choose that one"
-                )
+            listed = ", ".join(map(str, self.layers))
+            raise ValueError(
+                f"{name_of('layers')} is {listed}, but {self.folder} has only the layer {layer}; choose that one"
             )
         if self._strategy is not None:
-            raise ArgumentError(
-                lambda name: f"{self.folder} is an export, which runs on one device; leave out {name('strategy')}"
-            )
+            raise ValueError(f"{self.folder} is an export, which runs on one device; leave out {name_of('strategy')}")
         network = super()._open_network()
 
         def run(features):

@@ -5,7 +5,7 @@ import itertools
 
 import tensorflow as tf
 
-from bert_keras.prediction.arguments import ArgumentError
+from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.tasks.pretrained import (
     MASK,
@@ -51,6 +51,18 @@ class FilledText:
     masks: list[list[Guess]]
     best: str
 
+    def readable(self):
+        """Returns lines of text for readers, as every answer does."""
+        lines = [self.text]
+        for number, guesses in enumerate(self.masks, 1):
+            if len(self.masks) > 1:
+                lines.append(f"  [MASK] {number} of {len(self.masks)}")
+            width = max(len(guess.token) for guess in guesses)
+            lines += [f"  {guess.probability:.4f}  {guess.token:<{width}}  {guess.sentence}" for guess in guesses]
+        if len(self.masks) > 1:
+            lines.append(f"  all filled: {self.best}")
+        return "\n".join(lines)
+
 
 class FillMask(PretrainedPredictor):
     """Fills in masks: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
@@ -73,9 +85,7 @@ class FillMask(PretrainedPredictor):
         self.top_k = top_k
         size = self.config.vocab_size
         if not 1 <= top_k <= size:
-            raise ArgumentError(
-                lambda name: f"{name('top_k')} is {top_k}, but must be from 1 to the vocabulary's {size}"
-            )
+            raise ValueError(f"{name_of('top_k')} is {top_k}, but must be from 1 to the vocabulary's {size}")
 
     def _encode(self, text, source):
         self.limits.check_text(text, source)
@@ -91,11 +101,9 @@ class FillMask(PretrainedPredictor):
         ids = fit_text(ids, self.room, self.long, source)
         num_cut = num_masks - ids.count(mask_id)
         if num_cut:
-            raise ArgumentError(
-                lambda name: (
-                    f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} tokens that the model "
-                    f"takes; choose {name('long')}=window"
-                )
+            raise ValueError(
+                f"{source} has {num_cut} of its {num_masks} {MASK} beyond the {self.room} tokens that the model takes; "
+                f"choose {name_of('long')}=window"
             )
         return ids
 
@@ -103,12 +111,10 @@ class FillMask(PretrainedPredictor):
         """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""
         num_chars, most = num_masks * self.top_k * len(text), _TEXTS_AN_ANSWER * self.limits.max_chars
         if num_chars > most:
-            raise ArgumentError(
-                lambda name: (
-                    f"{source} has {num_masks} {MASK} in {len(text):,} characters: {self.top_k} guesses for each, with "
-                    f"their sentences, are {num_chars:,} characters, more than {_TEXTS_AN_ANSWER} times "
-                    f"{name('limits.max_chars')}; make it shorter, or choose a smaller {name('top_k')}"
-                )
+            raise ValueError(
+                f"{source} has {num_masks} {MASK} in {len(text):,} characters: {self.top_k} guesses for each, with "
+                f"their sentences, are {num_chars:,} characters, more than {_TEXTS_AN_ANSWER} times "
+                f"{name_of('limits.max_chars')}; make it shorter, or choose a smaller {name_of('top_k')}"
             )
 
     def _questions(self, ids):

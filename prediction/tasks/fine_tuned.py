@@ -31,6 +31,7 @@ class FineTunedPredictor(Predictor):
             TensorFlow.
     """
 
+    needs_task = True
     # Name of the head's weights; their first axis is the classes.
     head_weight = "output_weights"
     # For the log: name of the parts that are cut, and the setting of their maximum length.
@@ -39,9 +40,6 @@ class FineTunedPredictor(Predictor):
 
     def __init__(self, path, batch_size=16, limits=None):
         super().__init__(path, batch_size, limits)
-
-    def _read_settings(self, path):
-        return self._read_task(path)
 
     def _load_model(self):
         checkpoint = self.files.checkpoint

@@ -20,6 +20,12 @@ class Choice:
     index: int
     probabilities: list[float]
 
+    def readable(self):
+        lines = [self.text]
+        for number, (probability, choice) in enumerate(zip(self.probabilities, self.choices, strict=True)):
+            lines.append(f"{'>' if number == self.index else ' '} {probability:.4f}  {choice}")
+        return "\n".join(lines)
+
 
 class ChoicePicker(FineTunedPredictor):
     """Picks one of several texts with a model of run_classifier.py (paper, section 4.4).

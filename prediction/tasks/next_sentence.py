@@ -17,6 +17,9 @@ class PairAnswer:
     text_b: str
     probability: float
 
+    def readable(self):
+        return f"{self.probability:.4f}  {self.text_a}  ->  {self.text_b}"
+
 
 class NextSentence(PretrainedPredictor):
     """Predicts the probability that one text follows another (paper, section 3.1, task 2).

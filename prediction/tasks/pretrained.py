@@ -16,7 +16,7 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.prediction.arguments import LONG_CHOICES, ArgumentError, check_choice
+from bert_keras.prediction.arguments import LONG_CHOICES, check_choice, name_of
 from bert_keras.prediction.predictor import Predictor
 
 log = logging.getLogger("bert_keras")
@@ -158,9 +158,8 @@ def surround(tokenizer: FullTokenizer, *segments: Sequence[int]) -> tuple[list[i
 def _tell_length(num_tokens, room, long, source, consequence):
     told = f"{source} has {num_tokens} tokens, {num_tokens - room} more than the {room} that the model takes"
     if long == "error":
-        raise ArgumentError(
-            lambda name: f"{told}; make it shorter, or choose {name('long')}=truncate or {name('long')}=window"
-        )
+        name = name_of("long")
+        raise ValueError(f"{told}; make it shorter, or choose {name}=truncate or {name}=window")
     if long == "truncate":
         log.warning("%s; %s", told, consequence)
     else:

@@ -50,6 +50,13 @@ class QuestionAnswer:
     null_threshold: float | None
     n_best: list[Span]
 
+    def readable(self):
+        found = "(no answer)" if self.is_impossible else f"{self.text}  ({self.start} to {self.end})"
+        line = f"{self.question}\n  {self.probability:.4f}  {found}"
+        if self.null_odds is not None:
+            line += f"  odds of no answer {self.null_odds:.4g}, threshold {self.null_threshold:.4g}"
+        return line
+
 
 class QuestionAnswerer(FineTunedPredictor):
     """Answers questions with a model of run_squad.py: `QuestionAnswerer("output")(("Who ...?", "The text.")).text`.

@@ -44,6 +44,10 @@ class SentenceScore:
     perplexity: float
     tokens: list[TokenScore]
 
+    def readable(self):
+        tokens = " ".join(f"{score.token} {score.log_probability:.2f}" for score in self.tokens)
+        return f"{self.log_probability:.4f}  perplexity {self.perplexity:.4g}  {self.text}\n  {tokens}"
+
 
 class SentenceScorer(PretrainedPredictor):
     """Scores texts by masking one token at a time ("Masked Language Model Scoring", Salazar et al. 2020).

@@ -7,32 +7,20 @@ import sys
 
 import numpy as np
 import pytest
-from fine_tuned_models import (
-    OF_ANSWERS,
-    OF_TAGS,
-    OF_TEXTS,
-    TAGS,
-    random_answerer,
-    random_classifier,
-    randomise,
-    small_config,
-    write_fine_tuned,
-)
+import tensorflow as tf
+from fine_tuned_models import write_fine_tuned
 from known_models import answers_in, random_model, write_model
-from tiny_exports import PLACES, write_export
+from tiny_exports import FINE_TUNED, converters_in_this_process
 
 import predict
+from bert_keras.export.formats.choices import PLACES
+from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.modeling import TokenClassifierModel
 from bert_keras.prediction import (
-    ChoicePicker,
-    EntityTagger,
     FeatureExtractor,
     FillMask,
     NextSentence,
-    QuestionAnswerer,
     SentenceScorer,
-    TextClassifier,
     Vectorizer,
     open_model,
     predictor,
@@ -40,29 +28,12 @@ from bert_keras.prediction import (
 from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import open_model_files
 
-LABELS = {"labels": ["no", "yes", "maybe"]}
-ONE_LAYER = {"num_hidden_layers": 1}
-MODELS = {
-    "classification": (lambda: random_classifier(3, seed=5, **ONE_LAYER), OF_TEXTS | LABELS | {"doc_stride": 6}),
-    "multiple_choice": (lambda: random_classifier(1, **ONE_LAYER), {"max_seq_length": 16}),
-    "question_answering": (lambda: random_answerer(**ONE_LAYER), OF_ANSWERS | {"version_2_with_negative": True}),
-    "token_classification": (
-        lambda: randomise(TokenClassifierModel(small_config(**ONE_LAYER), len(TAGS))),
-        OF_TAGS | {"labels": TAGS},
-    ),
-}
 LONG = "He was hungry , so she ate the capital of France . " * 4
 QUESTIONS = {
-    "classification": [LONG, "he was hungry", "Paris"],
+    "classification": [(LONG, "so"), ("he was hungry", ""), ("Paris", LONG)],
     "multiple_choice": [("he was hungry", ["so he ate", "she was the capital", "a"]), ("Paris", ["is", "was"])],
     "question_answering": [("who ate ?", LONG), ("what is Paris", "Paris is the capital of France.")],
     "token_classification": [LONG, "Paris is the capital of France."],
-}
-CLASSES = {
-    "classification": TextClassifier,
-    "multiple_choice": ChoicePicker,
-    "question_answering": QuestionAnswerer,
-    "token_classification": EntityTagger,
 }
 
 
@@ -77,13 +48,23 @@ def flat(answer):
     return [pytest.approx(answer, rel=1e-4, abs=1e-4) if isinstance(answer, float) else answer]
 
 
-def export_without_files(folder, model_folder, **settings):
+def write_export(folder, model_folder, **settings):
     """Copies a model to an export whose network is not in a file. Returns the folder."""
     shutil.copytree(model_folder, folder)
     (folder / "export.json").write_text('{"formats": {}}')
     if settings:
         (folder / "task.json").write_text(json.dumps(settings))
     return folder
+
+
+def write_network(network, folder):
+    """Writes the network of an export in every format. The SavedModel has only the signature of ids."""
+    of_ids = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
+    tf.saved_model.save(network, str(folder / PLACES["saved_model"]), {"ids": of_ids})
+    with converters_in_this_process():
+        for name in ("onnx", "litert"):
+            write_ids(name, network, folder / PLACES[name])
+    (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES}}))
 
 
 @pytest.fixture(scope="module")
@@ -93,19 +74,18 @@ def folder(tmp_path_factory):
     For the others, the network is the one that would be converted, which saves the conversion.
     """
     folder, networks = tmp_path_factory.mktemp("exports"), {}
-    for task, (make, settings) in MODELS.items():
+    for task in QUESTIONS:
+        make, settings = FINE_TUNED[task]
         model = make()
         run = write_fine_tuned(folder / "runs" / task, model, task, **settings)
-        if task == "classification":
-            write_export(folder / task, run / "model", model, tuple(PLACES))
-        else:
-            networks[export_without_files(folder / task, run / "model")] = IdsNetwork(model, task)
-    model = random_model(seed=3, **ONE_LAYER)
+        networks[write_export(folder / task, run / "model")] = IdsNetwork(model, task)
+    write_network(networks.pop(folder / "classification"), folder / "classification")
+    model = random_model(seed=3, num_hidden_layers=1)
     pretrained = write_model(folder / "pretrained", model)
-    masks = export_without_files(folder / "fill_mask", pretrained, task="fill_mask", max_seq_length=20, top_k=3)
-    vectors = {"task": "vectors", "max_seq_length": 20, "pooling": "mean", "layer": 0}
+    masks = write_export(folder / "fill_mask", pretrained, task="fill_mask", max_seq_length=20, top_k=3)
     networks[masks] = IdsNetwork(model, "fill_mask")
-    networks[export_without_files(folder / "vectors", pretrained, **vectors)] = IdsNetwork(model.bert, "vectors", 0)
+    vectors = {"task": "vectors", "max_seq_length": 20, "pooling": "mean", "layer": 0}
+    networks[write_export(folder / "vectors", pretrained, **vectors)] = IdsNetwork(model.bert, "vectors", 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictor, "open_exported", lambda path: networks.get(path) or open_exported(path))
         yield folder
@@ -117,11 +97,11 @@ def export(folder, tmp_path):
     return shutil.copytree(folder / "classification", tmp_path / "export")
 
 
-@pytest.mark.parametrize("task", MODELS)
+@pytest.mark.parametrize("task", QUESTIONS)
 def test_an_export_answers_like_its_run(folder, task):
-    exported = open_model(folder / task)
-    assert type(exported) is CLASSES[task]
-    expected = open_model(folder / "runs" / task)(QUESTIONS[task])
+    exported, live = open_model(folder / task), open_model(folder / "runs" / task)
+    assert type(exported) is type(live)
+    expected = live(QUESTIONS[task])
     assert flat(expected) == flat(exported(QUESTIONS[task]))
     assert flat(expected) != flat(exported(QUESTIONS[task][::-1]))
 
@@ -129,25 +109,22 @@ def test_an_export_answers_like_its_run(folder, task):
 @pytest.mark.parametrize("name", ["onnx", "litert"])
 def test_every_format_gives_the_same_answers(folder, export, name):
     (export / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]}}}))
-    shutil.rmtree(export / PLACES["saved_model"])
-    expected = open_model(folder / "runs" / "classification", batch_size=2)(QUESTIONS["classification"])
-    assert flat(open_model(export, batch_size=2)(QUESTIONS["classification"])) == flat(expected)
+    questions = QUESTIONS["classification"]
+    expected = open_model(folder / "classification")(questions)
+    assert flat(open_model(export, batch_size=2)(questions)) == flat(expected)
 
 
 @pytest.mark.parametrize("name", PLACES)
 def test_threads_may_share_a_network(folder, name):
     random = np.random.default_rng(1)
-    examples = []
-    for _ in range(8):
-        ids = random.integers(1, 40, (2, 7)) * (np.arange(7) < [[7], [4]])
-        examples.append({"input_ids": ids, "input_mask": ids > 0, "segment_ids": ids * 0})
-    examples = [{key: value.astype(np.int32) for key, value in example.items()} for example in examples]
+    ids = random.integers(1, 40, (8, 2, 7), np.int32) * (np.arange(7, dtype=np.int32) < [[7], [4]])
+    examples = [{"input_ids": x, "input_mask": np.sign(x), "segment_ids": x * 0} for x in ids]
     model = open_model(folder / "runs" / "classification").model
     expected = [np.asarray(model(example)["logits"]) for example in examples]
     network = open_exported(folder / "classification", name)
 
     def ask(first):
-        return [network(examples[(first + i) % 8])["logits"] for i in range(40)]
+        return [network(examples[(first + i) % 8])["logits"] for i in range(20)]
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for first, answers in enumerate(pool.map(ask, range(8))):
@@ -157,31 +134,30 @@ def test_threads_may_share_a_network(folder, name):
 
 def test_the_saved_model_comes_first(export):
     # Breaks the formats one by one; a broken format does not matter while a preferred one exists.
-    for name in ("litert", "onnx", "saved_model"):
-        open_exported(export)
+    for name, called in (("litert", "LiteRT"), ("onnx", "ONNX Runtime")):
         path = export / PLACES[name]
-        shutil.rmtree(path) if name == "saved_model" else path.write_bytes(b"broken")
-        if name != "saved_model":
-            called = {"litert": "LiteRT", "onnx": "ONNX Runtime"}[name]
-            with pytest.raises(ValueError, match=f"^{called} cannot load {path}: .*; export the model again$"):
-                open_exported(export, name)
-    message = f"^{export / '1'} does not exist, but {export / 'export.json'} names it; "
+        path.write_bytes(b"broken")
+        open_exported(export)
+        with pytest.raises(ValueError, match=f"^{called} cannot load {path}: .*; export the model again$"):
+            open_exported(export, name)
+    (export / "1" / "saved_model.pb").write_bytes(b"broken")
+    with pytest.raises(ValueError, match=f"^{export / '1'} is not a valid SavedModel of an export: .*; export the mo"):
+        open_exported(export)
+    shutil.rmtree(export / "1")
+    message = f"^{export / '1'} does not exist, but {export / 'export.json'} names it; take the whole export$"
     with pytest.raises(FileNotFoundError, match=message):
         open_exported(export)
 
 
-def test_damaged_exports_are_refused(folder, export):
-    (export / "1" / "saved_model.pb").write_bytes(b"broken")
-    with pytest.raises(ValueError, match=f"^{export / '1'} is not a valid SavedModel of an export: .*; export the mo"):
-        open_exported(export)
-    with pytest.raises(FileNotFoundError, match="^.*pretrained is not an export: it has no export.json; give a fol"):
-        open_exported(folder / "pretrained")
-    (export / "export.json").write_text('{"formats": {"litert": {"path": "a"}}}')
+def test_folders_without_the_network_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} is not an export: it has no export.json; give a folder"):
+        open_exported(tmp_path)
+    (tmp_path / "export.json").write_text('{"formats": {"litert": {"path": "a"}}}')
     with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed: .*--format=onnx$"):
-        open_exported(export, "onnx")
-    (export / "export.json").write_text('{"formats": ["onnx"]}')
+        open_exported(tmp_path, "onnx")
+    (tmp_path / "export.json").write_text('{"formats": ["onnx"]}')
     with pytest.raises(ValueError, match='export.json does not give the "path" of each of its "formats"; take the fil'):
-        open_exported(export)
+        open_exported(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b", ""])
@@ -284,13 +260,9 @@ def test_an_export_only_does_its_own_task(folder, class_, name, options, message
         class_(folder / name, **options)
 
 
-def test_an_export_has_no_checkpoint(folder):
-    message = "^.*classification is an export, which has no checkpoint; give the run or the m"
-    with pytest.raises(ValueError, match=message):
-        open_model_files(folder / "classification")
-
-
-def test_parts_of_two_exports_are_refused(export):
+def test_parts_of_an_export_are_refused(export):
+    with pytest.raises(ValueError, match=f"^{export} is an export, which has no checkpoint; give the run or the model"):
+        open_model_files(export)
     settings = json.loads((export / "task.json").read_text())
     (export / "task.json").write_text(json.dumps(settings | {"labels": ["no", "yes"]}))
     message = f"^{export} has a head of 3 classes, but .*task.json belongs to a model with 2; th"

@@ -117,11 +117,10 @@ def test_a_text_gives_features_and_a_list_a_list(extractor):
     assert extractor([]) == []
 
 
-@pytest.mark.parametrize("pooling", ["none", "mean"])
-def test_a_strategy_computes_the_same(random, pooling):
-    expected = FeatureExtractor(random[1], [-1], pooling, max_seq_length=32)(TEXTS)
+def test_a_strategy_computes_the_same(random):
+    expected = FeatureExtractor(random[1], [-1], "mean", max_seq_length=32)(TEXTS)
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    extractor = FeatureExtractor(random[1], [-1], pooling, max_seq_length=32, batch_size=2, strategy=strategy)
+    extractor = FeatureExtractor(random[1], [-1], "mean", max_seq_length=32, batch_size=2, strategy=strategy)
     for features, other in zip(extractor(TEXTS), expected, strict=True):
         # Other batch sizes change the summation order of products; values reach 3.
         np.testing.assert_allclose(features.values, other.values, atol=5e-6)
@@ -140,7 +139,6 @@ def test_a_strategy_computes_the_same(random, pooling):
         ({"pooling": "sum"}, '^pooling is "sum", but must be one of none, cls, mean, max$'),
         ({"max_seq_length": 41}, "^max_seq_length is 41, but must be from 3 to the 40 tokens that the model takes$"),
         ({"max_seq_length": 2}, "^max_seq_length is 2, but must be from 3"),
-        ({"batch_size": 0}, "^batch_size is 0, but must be at least 1$"),
     ],
 )
 def test_mistakes_in_arguments(random, options, message):
@@ -154,8 +152,10 @@ def test_other_values_are_not_texts(extractor, text):
         extractor(["he", text])
 
 
-def test_a_list_has_a_limit(random):
-    extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2))
+def test_texts_have_limits(random):
+    extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2, max_chars=5))
+    with pytest.raises(ValueError, match="^text 1 has 6 characters, but limits.max_chars is 5; make it shorter, or"):
+        extractor(("he", "he was"))
     with pytest.raises(ValueError, match="^there are 3 texts, but limits.max_texts is 2; take the method features, wh"):
         extractor(["he"] * 3)
 

@@ -136,25 +136,6 @@ def test_a_window_is_a_plain_call_on_its_tokens(random):
     assert guess.probability == pytest.approx(np.exp(plain_call(model, ids, position=20)[0].max()), abs=1e-6)
 
 
-def test_many_texts_are_answered_in_order(by_position):
-    texts = [" ".join(["walk"] * (i % 13) + ["[MASK]"]) for i in range(100)]
-    assert [top_tokens(answer) for answer in by_position(texts)] == [[PLACES[(i % 13 + 1) % 15]] for i in range(100)]
-
-
-def test_repeated_calls_trace_once_a_length(random):
-    fill_mask = FillMask(random[1], batch_size=4)
-    assert fill_mask.network.lengths == [16, 32, 40]
-    assert fill_mask.num_traces == 0
-    for num_texts in (1, 2, 3, 4, 9):
-        fill_mask([f"[MASK] {'is ' * number} [MASK]" for number in range(num_texts)])
-    assert fill_mask.num_traces == 1
-    fill_mask(["is " * 14 + "[MASK]", "is " * 29 + "[MASK]", "is " * 30 + "[MASK]", "[MASK]"])
-    assert fill_mask.num_traces == 3
-    for num_words in range(0, 38, 5):
-        fill_mask("is " * num_words + "[MASK]" * (38 - num_words))
-    assert fill_mask.num_traces == 3
-
-
 def test_windows_are_around_each_mask(through_windows, messages):
     # Of 100 tokens: 3 is in the window from 0, 50 in the middle of a window of 38, 97 and 99 in the window from 62.
     words = ["is"] * 100

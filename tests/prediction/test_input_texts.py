@@ -82,12 +82,6 @@ def test_a_bad_line_is_an_error_in_place_of_its_text():
     assert str(tabs) == "standard input line 4 has 0 tabs, but a pair is two texts with one tab between them"
 
 
-def test_lines_are_read_one_by_one():
-    stream = io.TextIOWrapper(io.BytesIO(b"he\n" * 300))
-    next(read_texts(None, [], stream, "text", "--task=x", Limits()))
-    assert stream.buffer.tell() == 3
-
-
 def test_missing_and_empty_input(tmp_path):
     for content in (b"", b"\n \n"):
         with pytest.raises(ValueError, match="^standard input holds no text; give one text a line$"):

@@ -41,13 +41,6 @@ def test_a_checkpoint_is_named_by_its_folder_or_a_file(folder):
         assert open_model_files(path).checkpoint.prefix == prefix
 
 
-def test_config_and_vocabulary_may_be_elsewhere(folder, tmp_path, expected):
-    for name in ("bert_config.json", "vocab.txt"):
-        shutil.move(folder / name, tmp_path / f"my_{name}")
-    files = {"vocab_file": tmp_path / "my_vocab.txt", "config_file": tmp_path / "my_bert_config.json"}
-    assert answer(folder, **files) == expected
-
-
 def test_a_safetensors_folder_answers_as_the_released_checkpoint(folder, model, tmp_path, expected):
     other = tmp_path / "safetensors"
     save_safetensors(other, {name: weight.numpy() for name, weight in weights_by_name(model).items()}, model.config)
@@ -199,7 +192,7 @@ def test_a_model_that_was_trained_from_random_weights_has_the_length_of_its_trai
     folder, messages, settings, longest
 ):
     write_run(folder, **settings)
-    assert open_model_files(folder).longest == longest
+    assert open_model_files(folder).preparation.longest == longest
     told = "sequences have at most 12 tokens (as in training): the model did not learn positions 13 to 40"
     assert (told in messages) == (longest == 12)
 
@@ -207,7 +200,7 @@ def test_a_model_that_was_trained_from_random_weights_has_the_length_of_its_trai
 @pytest.mark.parametrize(("length", "longest"), [("12", 12), ("40", 40), (f"{10**30}", 40), ("1e30", 40), ("null", 40)])
 def test_the_length_may_be_in_a_tokenizer_config(folder, messages, length, longest):
     (folder / "tokenizer_config.json").write_text(f'{{"model_max_length": {length}}}')
-    assert open_model_files(folder).longest == longest
+    assert open_model_files(folder).preparation.longest == longest
     told = "sequences have at most 12 tokens (set in tokenizer_config.json): the model did not learn"
     assert any(message.startswith(told) for message in messages) == (longest == 12)
 

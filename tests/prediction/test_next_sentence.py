@@ -1,9 +1,9 @@
 """The probability that one text follows another."""
 
 import pytest
-from known_models import constant_model, ids_of, plain_call, random_model, write_model
+from known_models import ids_of, plain_call, random_model, write_model
 
-from bert_keras.prediction import NextSentence, PairAnswer
+from bert_keras.prediction import NextSentence
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,6 @@ def expected(model, first, second):
     ids = ids_of(f"[CLS] {first} [SEP] {second} [SEP]")
     num_first = len(first.split()) + 2
     return plain_call(model, ids, [0] * num_first + [1] * (len(ids) - num_first))[1]
-
-
-def test_the_probability_is_that_of_following(tmp_path):
-    next_sentence = NextSentence(write_model(tmp_path, constant_model({}, follows=0.9)))
-    answer = next_sentence(("he was hungry.", "so he ate."))
-    assert answer == PairAnswer("he was hungry.", "so he ate.", pytest.approx(0.9, abs=1e-6))
 
 
 def test_answers_are_those_of_a_plain_call_without_padding(model, next_sentence):

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder, write_fine_tuned
+from fine_tuned_models import OF_ANSWERS, word_finder, write_fine_tuned
 
-from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
-from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, find_answers
 from bert_keras.prediction import QuestionAnswerer
 
 FILLER = "a b c d e f " * 10
@@ -52,30 +50,6 @@ def test_an_answer_is_found_in_the_window_that_has_it(answerer, messages):
     assert (other.text, other.start, other.end) == ("paris", 9, 14)
     assert answerer.num_traces == 1
     assert "texts longer than 24 tokens were read through windows: 1 of 2" in messages
-
-
-@pytest.mark.parametrize("version_2_with_negative", [False, True])
-def test_answers_combine_all_windows(tmp_path, version_2_with_negative):
-    model = random_answerer(seed=6)
-    settings = {"version_2_with_negative": version_2_with_negative, "null_score_diff_threshold": -0.5}
-    answerer = open_answerer(tmp_path, model, **settings)
-    pairs = [("where is he", f"he was hungry, so he ate. {FILLER}"), ("who", "Paris"), ("a b", "she walks the walk")]
-    examples = [SquadExample(str(number), question, Passage(text)) for number, (question, text) in enumerate(pairs)]
-    features = make_features(examples, answerer.tokenizer, 24, 4, 6, is_training=False)
-    outputs = model({name: features[name].astype(np.int32) for name in ("input_ids", "input_mask", "segment_ids")})
-    logits = (np.asarray(outputs[name]) for name in ("start_logits", "end_logits"))
-    expected = find_answers(
-        examples, features, *logits, answerer.tokenizer, AnswerSettings(20, 5, version_2_with_negative, -0.5)
-    )
-    for answer, other in zip(answerer(pairs), expected, strict=True):
-        # In version 1, the original BERT writes a special word for an empty answer.
-        assert answer.text == ("" if other.best is None else other.text)
-        assert answer.is_impossible == (not answer.text)
-        assert [span.text for span in answer.n_best] == [candidate.text for candidate in other.candidates]
-        assert [span.probability for span in answer.n_best] == pytest.approx(
-            [candidate.probability for candidate in other.candidates], abs=1e-5
-        )
-        assert answer.null_odds == (other.null_odds and pytest.approx(other.null_odds, abs=1e-4))
 
 
 @pytest.mark.parametrize(("threshold", "text"), [(-60.0, ""), (-50.0, "paris is the capital")])

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from known_models import (
     ID,
-    KNOWN_PROBABILITY,
     TOKENS,
     constant_model,
     ids_of,
     plain_call,
-    positional_model,
     random_model,
     write_model,
 )
@@ -47,15 +45,6 @@ def test_a_score_is_the_sum_over_its_tokens(tmp_path):
     assert answer.perplexity == pytest.approx(2 ** (7 / 4), abs=1e-5)
 
 
-def test_each_token_is_masked_at_its_own_place(tmp_path):
-    # Position 0 is [CLS]; the model predicts a, b, c for positions 1, 2, 3.
-    folder = write_model(tmp_path, positional_model(["p", "a", "b", "c"]))
-    known, other = SentenceScorer(folder)(["a b c", "b a c"])
-    assert known.log_probability == pytest.approx(3 * math.log(KNOWN_PROBABILITY), abs=1e-4)
-    assert other.tokens[2].log_probability == pytest.approx(math.log(KNOWN_PROBABILITY), abs=1e-4)
-    assert other.log_probability < known.log_probability - 12
-
-
 def test_scores_are_those_of_plain_calls_without_padding(random):
     model, folder = random
     texts = ["paris is the capital of france .", "a", "he walk ##ed so", " ".join(TOKENS[5:19]) + " ."]
@@ -70,15 +59,22 @@ def test_scores_are_those_of_plain_calls_without_padding(random):
     assert scorer([]) == []
 
 
-def test_each_token_of_a_longer_text_has_its_own_window(random, messages):
+@pytest.mark.parametrize(
+    ("long", "num_scored", "start_by_place", "told"),
+    [
+        ("window", 60, {0: 0, 19: 0, 20: 1, 30: 11, 59: 22}, "it is read through windows"),
+        ("truncate", 38, {0: 0, 20: 0, 37: 0}, "only the first 38 are used"),
+    ],
+)
+def test_longer_texts(random, messages, long, num_scored, start_by_place, told):
     model, folder = random
     tokens = [TOKENS[5 + i * i % 14] for i in range(60)]
-    answer = SentenceScorer(folder, long="window")(" ".join(tokens))
-    assert [score.token for score in answer.tokens] == tokens
-    for place, start in ((0, 0), (19, 0), (20, 1), (30, 11), (59, 22)):
+    answer = SentenceScorer(folder, long=long)(" ".join(tokens))
+    assert [score.token for score in answer.tokens] == tokens[:num_scored]
+    for place, start in start_by_place.items():
         expected = expected_score(model, tokens[start : start + 38], place - start)
         assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
-    assert "text 1 has 60 tokens, 22 more than the 38 that the model takes; it is read through windows" in messages
+    assert f"text 1 has 60 tokens, 22 more than the 38 that the model takes; {told}" in messages
 
 
 def test_a_long_text_is_scored_in_parts(random, monkeypatch):
@@ -96,17 +92,6 @@ def test_a_long_text_is_scored_in_parts(random, monkeypatch):
     asked.clear()
     assert [len(text.tokens) for text in scorer([texts[2]] * 64)] == [1] * 64
     assert asked == [1, 2, 4, 8, 16, 32, 1]
-
-
-def test_of_a_longer_text_the_beginning_is_scored(random, messages):
-    model, folder = random
-    tokens = [TOKENS[5 + i % 14] for i in range(50)]
-    answer = SentenceScorer(folder, long="truncate")(" ".join(tokens))
-    assert [score.token for score in answer.tokens] == tokens[:38]
-    for place in (0, 20, 37):
-        expected = expected_score(model, tokens[:38], place)
-        assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
-    assert "text 1 has 50 tokens, 12 more than the 38 that the model takes; only the first 38 are used" in messages
 
 
 def test_unknown_words_are_logged(random, messages):

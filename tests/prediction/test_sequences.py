@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.prediction.tasks.pretrained import encode_with_masks, fit_pair, fit_text, surround, window_start
+from bert_keras.prediction.tasks.pretrained import encode_with_masks, fit_pair, fit_text, window_start
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##b", "[", "]", "mask", "sep"]
 
@@ -36,18 +36,6 @@ def test_the_mask_is_found_before_the_text_is_split(tokenizer, text, tokens):
     assert encode_with_masks(tokenizer, text) == [VOCAB.index(token) for token in tokens.split()]
 
 
-def test_special_tokens_surround_the_segments(tokenizer):
-    assert surround(tokenizer, [5, 6]) == ([2, 5, 6, 3], [0, 0, 0, 0])
-    assert surround(tokenizer, [5, 6], [7]) == ([2, 5, 6, 3, 7, 3], [0, 0, 0, 0, 1, 1])
-
-
-@pytest.mark.parametrize("long", ["error", "truncate", "window"])
-def test_texts_that_fit_stay_as_they_are(long, messages):
-    assert fit_text([1, 2, 3], 3, long, "text 1") == [1, 2, 3]
-    assert fit_pair([1, 2], [3], 3, long, "text 1") == ([1, 2], [3])
-    assert messages == []
-
-
 def test_long_texts_are_refused_or_cut_or_read_through_windows(messages):
     told = "line 4 has 5 tokens, 2 more than the 3 that the model takes; "
     message = f"^{told}make it shorter, or choose long=truncate or long=window$"
@@ -76,15 +64,6 @@ def test_a_window_holds_its_place_and_wastes_no_room(num_tokens, room, data):
     assert 0 <= start <= max(0, num_tokens - room)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "kept_first", "kept_second"),
-    [("abcdef", "uvwxyz", "def", "uv"), ("ab", "uvwxyz", "ab", "uvw"), ("abcdef", "u", "cdef", "u")],
-)
-def test_a_window_on_a_pair_is_around_its_boundary(first, second, kept_first, kept_second, messages):
-    assert fit_pair(first, second, 5, "window", "pair 1") == (kept_first, kept_second)
-    assert messages[0].endswith("it is read through windows")
-
-
 def truncate_as_the_original(first, second, room):
     first, second = list(first), list(second)
     while len(first) + len(second) > room:
@@ -95,8 +74,7 @@ def truncate_as_the_original(first, second, room):
 @given(st.lists(st.integers(), min_size=1, max_size=12), st.lists(st.integers(), min_size=1, max_size=12), st.data())
 def test_a_pair_is_cut_as_in_the_original(first, second, data):
     room = data.draw(st.integers(2, 24))
-    assert fit_pair(first, second, room, "truncate", "pair 1") == truncate_as_the_original(first, second, room)
-    kept_first, kept_second = fit_pair(first, second, room, "window", "pair 1")
-    assert first[len(first) - len(kept_first) :] == kept_first
-    assert second[: len(kept_second)] == kept_second
-    assert len(kept_first) + len(kept_second) == min(room, len(first) + len(second))
+    kept_first, kept_second = truncate_as_the_original(first, second, room)
+    assert fit_pair(first, second, room, "truncate", "pair 1") == (kept_first, kept_second)
+    # A window keeps as many tokens of each text, but the last ones of the first text.
+    assert fit_pair(first, second, room, "window", "pair 1") == (first[len(first) - len(kept_first) :], kept_second)

@@ -1,8 +1,6 @@
-"""Tiny models of every task, and folders of their exports, as prediction opens them."""
+"""Tiny models of every task, in Python and in a graph."""
 
 import copy
-import json
-import shutil
 from unittest import mock
 
 import numpy as np
@@ -22,13 +20,8 @@ from known_models import random_model
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.formats import converters, ids_formats
-from bert_keras.export.formats.choices import PLACES
-from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
-from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.modeling import TokenClassifierModel
 
-_FILES = ("bert_config.json", "vocab.txt", "tokenizer_config.json", "task.json")
 _LAYERS = {"num_hidden_layers": 1}
 _LABELS = {"labels": ["bad", "good", "\u00fc"]}
 # Task -> a function that makes its model, and its settings in task.json.
@@ -102,27 +95,3 @@ def saved_models_in_this_process():
         return [{name: value.numpy() for name, value in outputs.items()} for outputs in found], 0.0
 
     return mock.patch.object(saved_model_check, "run_in_new_process", run)
-
-
-def write_export(folder, model_folder, model, formats=("litert",), **settings):
-    """Writes an export of a model whose other files are in a folder.
-
-    Args:
-        settings: replace those of the task.json there, if it exists.
-    """
-    folder.mkdir(parents=True)
-    for name in _FILES:
-        if (model_folder / name).exists():
-            shutil.copyfile(model_folder / name, folder / name)
-    if settings:
-        (folder / "task.json").write_text(json.dumps(settings))
-    settings = json.loads((folder / "task.json").read_text())
-    network = IdsNetwork(model, settings["task"], settings.get("layer", -1))
-    if "saved_model" in formats:
-        write_saved_model(make_text_model(network, GraphTokenizer(folder / "vocab.txt"), settings), folder)
-    with converters_in_this_process():
-        for name in set(formats) - {"saved_model"}:
-            ids_formats.write_ids(name, network, folder / PLACES[name])
-    places = {name: {"path": PLACES[name]} for name in formats}
-    (folder / "export.json").write_text(json.dumps({"formats": places}))
-    return folder

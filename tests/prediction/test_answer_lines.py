@@ -20,7 +20,7 @@ from bert_keras.prediction import (
     TokenScore,
     Unanswered,
 )
-from bert_keras.prediction.formatting import answer_lines, readable
+from bert_keras.prediction.predictor import answer_lines
 
 PARIS, LONDON = Guess("paris", 0.5, "is paris"), Guess("london", 0.25, "is london")
 CLASSES = {f"class {number}": number / 28 for number in range(7)}
@@ -75,12 +75,7 @@ SHOWN = {
 def test_answers_for_readers(name):
     answer, shown = SHOWN[name]
     # Lines are separated by "|", which only answers to pairs contain.
-    assert readable(answer).replace("\n", "|") == shown
-
-
-def test_other_values_are_refused():
-    with pytest.raises(ValueError, match="^str is not a type of answer; give the answer of a predictor$"):
-        readable("he")
+    assert answer.readable().replace("\n", "|") == shown
 
 
 def test_json_has_all_fields_and_plain_letters(messages):
