@@ -56,8 +56,7 @@ class GraphTokenizer(tf.Module):
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def tokenize(self, texts):
         """Returns the ids of `FullTokenizer.encode`, int32 [B, (tokens)], of texts, string [B]."""
-        with tf.device(_DEVICE):
-            return self._tokenize(texts, with_offsets=False)[0]
+        return self.tokenize_with_offsets(texts)[0]
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def tokenize_with_offsets(self, texts):
@@ -66,7 +65,16 @@ class GraphTokenizer(tf.Module):
         The positions count characters of the decoded text.
         """
         with tf.device(_DEVICE):
-            return self._tokenize(texts, with_offsets=True)
+            is_plain = tf.strings.regex_full_match(texts, _PLAIN)
+
+            def mixed():
+                order = tf.concat([tf.where(is_plain)[:, 0], tf.where(~is_plain)[:, 0]], 0)
+                plain = self._tokenize_plain(tf.boolean_mask(texts, is_plain))
+                other = self._tokenize_any(tf.boolean_mask(texts, ~is_plain))
+                places = tf.math.invert_permutation(order)
+                return tuple(tf.gather(tf.concat(both, 0), places) for both in zip(plain, other, strict=True))
+
+            return tf.cond(tf.reduce_all(is_plain), lambda: self._tokenize_plain(texts), mixed)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def split_words(self, texts):
@@ -128,27 +136,12 @@ class GraphTokenizer(tf.Module):
             is_cut = (kept_a < num_a) | (kept_b < num_b)
             return input_ids, tf.cast(is_real, tf.int32), tf.cast(is_second, tf.int32), is_cut
 
-    def _tokenize(self, texts, with_offsets):
-        """Returns ids, and starts and ends if requested; plain texts take a faster path."""
-        is_plain = tf.strings.regex_full_match(texts, _PLAIN)
-
-        def mixed():
-            order = tf.concat([tf.where(is_plain)[:, 0], tf.where(~is_plain)[:, 0]], 0)
-            plain = self._tokenize_plain(tf.boolean_mask(texts, is_plain), with_offsets)
-            other = self._tokenize_any(tf.boolean_mask(texts, ~is_plain), with_offsets)
-            places = tf.math.invert_permutation(order)
-            return tuple(tf.gather(tf.concat(both, 0), places) for both in zip(plain, other, strict=True))
-
-        return tf.cond(tf.reduce_all(is_plain), lambda: self._tokenize_plain(texts, with_offsets), mixed)
-
-    def _tokenize_plain(self, texts, with_offsets):
+    def _tokenize_plain(self, texts):
         texts = tf.strings.lower(texts) if self._do_lower_case else texts
         ids, starts, ends = self._wordpiece.of_plain_text.tokenize_with_offsets(texts)
-        if not with_offsets:
-            return (ids,)
         return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
-    def _tokenize_any(self, texts, with_offsets):
+    def _tokenize_any(self, texts):
         codes, row_splits = code_points(texts)
         words, word_starts, sources = self._split(codes)
         ids, piece_splits = self._wordpiece.split_words(words)
@@ -158,8 +151,6 @@ class GraphTokenizer(tf.Module):
         def by_text(values):
             return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
-        if not with_offsets:
-            return (by_text(ids),)
         lengths = self._wordpiece.piece_lengths(ids, piece_splits, words.row_lengths())
         ends = tf.cumsum(lengths)
         starts = tf.gather(sources, ends - lengths)
