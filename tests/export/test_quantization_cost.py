@@ -63,6 +63,7 @@ class FakeSource:
         work = types.SimpleNamespace(eval_features=FEATURES, is_trimmed=True, metric="mean", evaluate=evaluate)
         self.work = work if has_metric else None
 
+    @property
     def network(self):
         weights = {"bert/embeddings/word_embeddings": np.zeros([9, 1])}
         return types.SimpleNamespace(input_names=tuple(FEATURES), weights=weights)

@@ -173,6 +173,7 @@ def test_a_model_that_is_too_short_for_its_settings(classifier):
 def test_a_vocabulary_without_masks(classifier, tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("".join(f"{token}\n" for token in TOKENS if token != "[MASK]"))
-    model = FillMaskModel(classifier.text_model.network, GraphTokenizer(vocab_file), {"max_seq_length": 16, "top_k": 1})
+    settings = {"task": "fill_mask", "max_seq_length": 16, "top_k": 1}
+    model = FillMaskModel(classifier.text_model.network, GraphTokenizer(vocab_file), settings)
     with pytest.raises(ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-trained"):
         model.answer({"text": ["a"]})

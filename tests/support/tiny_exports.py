@@ -75,11 +75,11 @@ class Both:
         return found
 
     def _inputs(self, rows):
-        names = self.text_model.inputs
-        columns = zip(*rows, strict=True) if len(names) > 1 else [rows]
+        specs = self.text_model.text_signature
+        columns = zip(*rows, strict=True) if len(specs) > 1 else [rows]
         if not rows:
-            columns = [np.zeros([0, 2][: len(shape)]) for shape in names.values()]
-        return {name: np.array(_in_bytes(column), object) for name, column in zip(names, columns, strict=True)}
+            columns = [np.zeros([0, 2][: len(spec.shape)]) for spec in specs.values()]
+        return {name: np.array(_in_bytes(column), object) for name, column in zip(specs, columns, strict=True)}
 
 
 def _in_bytes(texts):
