@@ -84,8 +84,10 @@ def is_removed(char: str) -> bool:
 
 
 def _paged(numbers):
-    rows, places = np.unique(numbers.reshape(-1, 1 << PAGE_BITS), axis=0, return_inverse=True)
-    return (places.ravel() << PAGE_BITS).astype(np.int32), rows.ravel().astype(np.int32)
+    numbers_of_pages = {}
+    pages = numbers.astype(np.int32).reshape(-1, 1 << PAGE_BITS)
+    places = [numbers_of_pages.setdefault(page.tobytes(), len(numbers_of_pages)) for page in pages]
+    return np.array(places, np.int32) << PAGE_BITS, np.frombuffer(b"".join(numbers_of_pages), np.int32)
 
 
 @functools.cache
