@@ -81,11 +81,6 @@ def test_an_empty_text_is_its_special_tokens(classifier):
     assert np.abs(probabilities[3] - probabilities[0]).max() > 1e-2
 
 
-def test_bytes_that_are_not_utf8_are_dropped(classifier):
-    probabilities = classifier.ask(b"pa\xffris is\xe2\x82", b"\xed\xa0\x80paris is", "paris is")["probabilities"]
-    assert_close(probabilities[:2], probabilities[[2, 2]])
-
-
 def test_a_long_text_is_cut_and_marked(classifier):
     answers = classifier.ask("walk " * 14, "walk " * 15, "walk " * 1000, "walk")
     assert answers["is_cut"].tolist() == [False, True, True, False]
