@@ -58,9 +58,7 @@ class TextModel(tf.Module):
         raise NotImplementedError
 
     def _pack(self, ids_a, ids_b=None):
-        """Returns the features of `GraphTokenizer.pack` as a dict of int32 [B, T], and is_cut bool [B]."""
-        *ids, is_cut = self.tokenizer.pack(ids_a, ids_b, self.max_seq_length)
-        return dict(zip(("input_ids", "input_mask", "segment_ids"), ids, strict=True)), is_cut
+        return self.tokenizer.pack(ids_a, ids_b, self.max_seq_length)
 
 
 def text_names(settings):
