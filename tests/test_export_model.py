@@ -211,7 +211,10 @@ class TestMistakes:
                 f"{NEWS} --format=onnx --check_file=DIR/eval.csv",
                 "--check_file has texts, and only a SavedModel takes text; leave it out",
             ),
-            (f"{NEWS} --check_file=DIR/none.txt", "--check_file=DIR/none.txt does not exist; give the path of a file"),
+            (
+                f"{NEWS} --eval_file=DIR/none.csv --quantize=bfloat16",
+                "--eval_file=DIR/none.csv does not exist; give the path",
+            ),
             (f"{NEWS} --format=saved_model,onnx", "--format=onnx needs tf2onnx, which is not installed: pip install"),
         ],
     )
