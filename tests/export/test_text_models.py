@@ -5,14 +5,13 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier
 from known_models import TOKENS
-from tiny_exports import FINE_TUNED, PRETRAINED, Both
+from tiny_exports import FINE_TUNED, PRETRAINED, Both, open_both
 
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.classes import ClassModel
 from bert_keras.export.graph.tokenization import GraphTokenizer
-from bert_keras.export.graph.vectors import FillMaskModel, VectorModel
+from bert_keras.export.graph.vectors import FillMaskModel
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import FeatureExtractor
 
@@ -61,11 +60,11 @@ def test_no_rows(open_task, task):
 
 
 @pytest.fixture(scope="module")
-def classifier(tokenizer):
+def classifier(tmp_path_factory, tokenizer):
     """Classes of single texts."""
-    settings = {**OF_TEXTS, "task": "classification", "labels": ["bad", "good", "\u00fc"]}
-    network = IdsNetwork(random_classifier(3, seed=1, num_hidden_layers=1), "classification")
-    return Both(None, ClassModel(network, tokenizer, settings))
+    model = random_classifier(3, seed=1, num_hidden_layers=1)
+    folder = tmp_path_factory.mktemp("run")
+    return open_both(folder, model, "classification", tokenizer, **OF_TEXTS, labels=["bad", "good", "\u00fc"])
 
 
 def assert_close(found, expected):
@@ -87,15 +86,13 @@ def test_a_long_text_is_cut_and_marked(classifier):
     assert_close(answers["probabilities"][1:3], answers["probabilities"][[0, 0]])
 
 
-def test_ties(tokenizer):
+def test_ties(tmp_path, tokenizer):
     model = random_classifier(3, num_hidden_layers=1)
     weights_by_name(model)["output_weights"].assign(np.zeros((3, 16)))
     weights_by_name(model)["output_bias"].assign([0.0, 0.0, -1e-6])
-    settings = {**OF_TEXTS, "task": "classification", "labels": ["a", "b", "c"]}
-    both = Both(None, ClassModel(IdsNetwork(model, "classification"), tokenizer, settings))
+    both = open_both(tmp_path, model, "classification", tokenizer, **OF_TEXTS, labels=["a", "b", "c"])
     assert both.ask("paris")["label"].tolist() == [b"a"]
-    labels = ClassModel(both.text_model.network, tokenizer, {**settings, "task": "multi_label"})
-    assert Both(None, labels).ask("paris")["applies"].tolist() == [[True, True, False]]
+    assert both.changed(task="multi_label").ask("paris")["applies"].tolist() == [[True, True, False]]
 
 
 def test_choices(open_task):
@@ -114,9 +111,11 @@ def test_choices(open_task):
 def test_poolings(open_task, pooling):
     both = open_task("vectors")
     live = FeatureExtractor(both.live.files.checkpoint.prefix, [-1], pooling, 16)
-    settings = {**both.text_model.settings, "pooling": pooling}
-    both = Both(live, VectorModel(both.text_model.network, both.text_model.tokenizer, settings))
-    answers = both.check("Paris is the capital of France.", "walk " * 14, "walk " * 15)
+    answers = (
+        Both(live, both.text_model)
+        .changed(pooling=pooling)
+        .check("Paris is the capital of France.", "walk " * 14, "walk " * 15)
+    )
     assert answers["is_cut"].tolist() == [False, False, True]
 
 

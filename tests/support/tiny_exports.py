@@ -16,6 +16,7 @@ from fine_tuned_models import (
     random_classifier,
     randomise,
     small_config,
+    write_fine_tuned,
 )
 from known_models import random_model
 
@@ -27,6 +28,7 @@ from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
 from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.modeling import TokenClassifierModel
+from bert_keras.prediction import open_model
 
 _FILES = ("bert_config.json", "vocab.txt", "tokenizer_config.json", "task.json")
 _LAYERS = {"num_hidden_layers": 1}
@@ -80,6 +82,12 @@ class Both:
         if not rows:
             columns = [np.zeros([0, 2][: len(spec.shape)]) for spec in specs.values()]
         return {name: np.array(_in_bytes(column), object) for name, column in zip(specs, columns, strict=True)}
+
+
+def open_both(folder, model, task, tokenizer, is_traced=False, **settings):
+    """Writes a fine-tuned model into the folder of a run, and opens it in both forms."""
+    live = open_model(write_fine_tuned(folder, model, task, **settings))
+    return Both(live, make_text_model(IdsNetwork(live.model, task), tokenizer, live.settings), is_traced)
 
 
 def _in_bytes(texts):
