@@ -69,11 +69,11 @@ def main(argv):
     open_console()
     check_flags(values)
     folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
-    check_texts = read_check_texts(values.check_file, settings) if values.check_file else None
+    texts = read_check_texts(values.check_file, settings) if values.check_file else None
     with told_with_flags(layers="layer"):  # this program takes one layer
         source = open_fine_tuned(values, folder, settings) if values.model_dir else open_pretrained(values)
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
-        written = write_export(source, folder, values.format, values.quantize, check_texts)
+        written = write_export(source, folder, values.format, values.quantize, texts)
     log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
     return written
 
@@ -103,9 +103,8 @@ def check_flags(values):
         raise ValueError("--eval_file measures the cost of --quantize; leave it out, or give --quantize")
     if values.check_file and "saved_model" not in values.format:
         raise ValueError("--check_file has texts, and only a SavedModel takes text; leave it out")
-    for flag in ("eval_file", "check_file", "vocab_file"):
-        if values[flag].value and not paths.exists(values[flag].value):
-            raise FileNotFoundError(f"--{flag}={values[flag].value} does not exist; give the path of a file")
+    if values.eval_file and not paths.exists(values.eval_file):
+        raise FileNotFoundError(f"--eval_file={values.eval_file} does not exist; give the path of a file")
     check_packages(values.format)
 
 

@@ -1,6 +1,7 @@
 """Writes an export folder: the model in each format, compared with the source model, and a model card."""
 
 import dataclasses
+import functools
 import json
 import logging
 import time
@@ -31,18 +32,22 @@ class Source:
     run: dict | None = None  # the result of `read_run`
     work: Any = None  # a prepared `Task` that measures the cost of quantization, if it has a metric
 
-    def network(self, quantize=None):
-        """Returns the IdsNetwork of the model; for "bfloat16", that of a bfloat16 copy."""
-        model, settings = self.predictor.model, self.settings
-        if quantize == "bfloat16":
-            sizes = [self.predictor.config]
-            if not isinstance(model, BertModel | PretrainingModel | SquadModel):
-                sizes.append(self.predictor.num_classes)
-            model = in_bfloat16(model, lambda: type(self.predictor.model)(*sizes))
-        if settings["task"] != "vectors":
-            return IdsNetwork(model, settings["task"])
+    @functools.cached_property
+    def network(self):
+        """The IdsNetwork of the model."""
+        return self._network_of(self.predictor.model)
+
+    def _network_of(self, model):
+        if self.settings["task"] != "vectors":
+            return IdsNetwork(model, self.settings["task"])
         has_pooler = "bert/pooler/dense/kernel" in self.predictor.files.checkpoint.names
-        return IdsNetwork(model, "vectors", settings["layer"], has_pooler)
+        return IdsNetwork(model, "vectors", self.settings["layer"], has_pooler)
+
+    def _network_in_bfloat16(self):
+        model, sizes = self.predictor.model, [self.predictor.config]
+        if not isinstance(model, BertModel | PretrainingModel | SquadModel):
+            sizes.append(self.predictor.num_classes)
+        return self._network_of(in_bfloat16(model, lambda: type(model)(*sizes)))
 
     def write_model_files(self, folder):
         """Writes the files that `prediction` needs to open a model, except its weights."""
@@ -60,7 +65,8 @@ class Source:
 
         preparation = self.predictor.files.preparation
         tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
-        text_model = make_text_model(self.network(quantize), tokenizer, self.settings)
+        network = self._network_in_bfloat16() if quantize else self.network
+        text_model = make_text_model(network, tokenizer, self.settings)
         write_saved_model(text_model, folder)
         return text_model
 
@@ -81,7 +87,7 @@ def write_export(source, folder, formats, quantize=None, check_texts=None):
             example = {name: [value] for name, value in example_texts(source.settings).items()}
             answer = {name: value.numpy() for name, value in text_model.answer(example).items()}
         else:
-            compared = write_ids(name, source.network(), path, quantize)
+            compared = write_ids(name, source.network, path, quantize)
             log.info(
                 "%s, run on random ids: the largest difference from the model is %.2g, and the distance is %.2g of "
                 "the variation of its scores",
@@ -107,7 +113,7 @@ def write_export(source, folder, formats, quantize=None, check_texts=None):
 
 def _check(source, path, text_model, quantize, texts):
     """Checks the SavedModel, logs the result and returns it."""
-    found = check_saved_model(path, text_model, source.network(), source.predictor, texts, quantize)
+    found = check_saved_model(path, text_model, source.network, source.predictor, texts, quantize)
     log.info(
         "saved_model, in a new process with only TensorFlow and tensorflow-text, loaded in %(load_seconds).1f s: the "
         "largest difference from the model is %(text).2g for %(num_texts)d texts and %(ids).2g for ids, and from the "

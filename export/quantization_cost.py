@@ -31,7 +31,7 @@ def cost_of(name, source, folder, quantize):
         if name == "saved_model":
             source.write_saved_model(plain)
         else:
-            write_ids(name, source.network(), plain / PLACES[name])
+            write_ids(name, source.network, plain / PLACES[name])
         places = [plain / PLACES[name], folder / PLACES[name]]
         sizes = [num_bytes(place) / 1e6 for place in places]
         metrics, speeds = zip(*(_measure(source, OPENERS[name](place)) for place in places), strict=True)
@@ -91,7 +91,7 @@ def _answer(call, sequences):
 
 def _measure(source, call):
     """Returns the metric of the task (None for a pre-trained model), and the rows per second."""
-    work, network = source.work, source.network()
+    work, network = source.work, source.network
     if work is None:
         num_tokens = min(_TIMED_TOKENS, source.settings["max_seq_length"])
         features = random_features(network, _TIMED_ROWS, num_tokens)

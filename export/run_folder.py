@@ -56,41 +56,38 @@ def read_run(folder, step):
 def reopen_evaluation(run, stored, files, eval_file=None):
     """Reads the evaluation data of a run, or other data in the same way, into a `Task` that it prepares.
 
-    stored is the task.json of the model, and files its ModelFiles.
+    stored is the task.json of the model, and files its ModelFiles. eval_file must exist.
     """
     program = run["program"]
     # The settings of the model override those of the run, which may have changed later.
     settings = {**run["settings"], **{name: stored[name] for name in run["settings"] if name in stored}}
-    path = eval_file or _evaluation_data(program, settings)
+    if eval_file:
+        settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
+    path = _evaluation_data(program, settings)
     if path is None:
         raise ValueError(f"the run in {run['folder']} has no evaluation data that can be read; give --eval_file")
     if path and not paths.exists(path):
-        told = f", the evaluation data of the run in {run['folder']}," if not eval_file else ""
-        raise FileNotFoundError(f"{path}{told} does not exist; give --eval_file")
-    if eval_file:
-        settings |= {"eval_file": eval_file, "eval_share": 0.0, "task_name": None, "tfds": None}
+        raise FileNotFoundError(
+            f"{path}, the evaluation data of the run in {run['folder']}, does not exist; give --eval_file"
+        )
     settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}
-    work = _open_data(program, path, settings, stored, files)
+    if program == "run_squad":
+        work = QuestionAnswering({**settings, "eval_file": path}, files)
+    else:
+        work = (TokenClassification if program == "run_ner" else Classification)(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:
         work.prepare(scratch)
     return work
 
 
-def _open_data(program, path, settings, stored, files):
-    if program == "run_squad":
-        return QuestionAnswering({**settings, "eval_file": path}, files)
-    if program == "run_ner":
-        return TokenClassification(settings, files, stored)
-    return Classification(settings, files, stored)
-
-
 def _evaluation_data(program, settings):
     """Returns the path of the evaluation data of a run; "" if a name identifies them, None if there are none."""
+    if settings["eval_file"]:
+        return settings["eval_file"]
     if program == "run_squad":
-        return settings["eval_file"] or settings["predict_file"]
+        return settings["predict_file"]
     if program == "run_ner":
-        usual = settings["data_dir"] and paths.join(settings["data_dir"], _USUAL_TAGS_FILE)
-        return settings["eval_file"] or usual
+        return settings["data_dir"] and paths.join(settings["data_dir"], _USUAL_TAGS_FILE)
     if settings["task_name"] or settings["tfds"]:
         return settings["data_dir"] or ""
-    return settings["eval_file"] or (settings["train_file"] if settings["eval_share"] else None)
+    return settings["train_file"] if settings["eval_share"] else None

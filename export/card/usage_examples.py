@@ -2,7 +2,7 @@
 
 import json
 
-from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.export.graph.text_model import text_names
 
 _OUTPUTS = {
     "label": "the most probable class",
@@ -87,8 +87,7 @@ def example_texts(settings):
     """Returns an example of each text that a model answers, a dict of JSON values; settings is its task.json."""
     if settings["task"] == "fill_mask":
         return {"text": "Paris is the [MASK] of France."}
-    second = ("text_pair",) if settings.get("is_pair") else ()
-    return {name: _TEXTS[name] for name in (*TASKS[settings["task"]].texts, *second)}
+    return {name: _TEXTS[name] for name in text_names(settings)}
 
 
 def how_to_call(settings, places, answer, network):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bert_keras.export.card.usage_examples import example_texts
+from bert_keras.export.graph.text_model import text_names
 from bert_keras.storage import paths
 
 _MASK = b" [MASK] "
@@ -27,7 +27,7 @@ def built_in_texts(settings):
         return [*texts[number:], *texts[:number]]
 
     inputs = {}
-    for number, name in enumerate(example_texts(settings)):
+    for number, name in enumerate(text_names(settings)):
         rows = moved(number)
         if name == "choices":
             rows = list(zip(*(moved(number + choice) for choice in range(_NUM_CHOICES)), strict=True))
@@ -47,7 +47,7 @@ def read_check_texts(path, settings):
     rows = [(number, line.split(b"\t")) for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         raise ValueError(f"--check_file={path} holds no text; give one text a line")
-    names = list(example_texts(settings))
+    names = text_names(settings)
     if len(names) == 1:
         return {names[0]: np.array([b"\t".join(parts) for _, parts in rows], object)}
     has_choices = "choices" in names

@@ -19,13 +19,8 @@ class ClassModel(TextModel):
         multi_label: "labels"; "probabilities", independent of each other; "applies" bool [B, C], true from 0.5.
     """
 
-    @property
-    def inputs(self):
-        return {"text": [None], "text_pair": [None]} if self.settings["is_pair"] else {"text": [None]}
-
     def _answer(self, texts):
-        ids = [self.tokenizer.tokenize(texts[name]) for name in self.inputs]
-        features, is_cut = self._pack(*ids)
+        features, is_cut = self._pack(*(self.tokenizer.tokenize(text) for text in texts.values()))
         return {**self._read_out(self.network(features)["logits"]), "is_cut": is_cut}
 
     def _read_out(self, logits):
@@ -47,8 +42,6 @@ class ChoiceModel(TextModel):
     Inputs: "text" string [B]; "choices" string [B, K], two or more. Outputs: "index" int32 [B], the best choice from 0;
     "probabilities" float32 [B, K]. "is_cut" is true if the text or any of its choices was cut.
     """
-
-    inputs = {"text": [None], "choices": [None, None]}
 
     def _answer(self, texts):
         choices = texts["choices"]

@@ -7,7 +7,6 @@ the Unicode version of this Python.
 import functools
 import sys
 import unicodedata
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,46 +19,32 @@ _NUM_CODE_POINTS = sys.maxunicode + 1
 IN_WORD, SPACE, ALONE, MARK = range(4)
 NUM_KIND_BITS = 2
 
-# Table entries >= EXPANDS map a code point to no character or to several.
+# Table entries >= EXPANDS map a code point to no character, to several, or to a combining mark.
 EXPANDS = 1 << 26
 NUM_LENGTH_BITS = 4
-# Entries >= REORDERS yield combining marks that are kept, so canonical order may have to move them.
-REORDERS = 1 << 28
 
 # Classes of characters for the final-sigma rule.
 PASSED_OVER, CASED, UNCASED = range(3)
 
 
-class PagedTable(NamedTuple):
-    """A number for each code point; equal pages are stored once.
-
-    The number of code point c is `rows[pages[c >> PAGE_BITS] + (c & (1 << PAGE_BITS) - 1)]`; all are int32.
-    """
-
-    pages: np.ndarray
-    rows: np.ndarray
-
-
 @functools.cache
-def character_map(do_lower_case: bool, strip_accents: bool, keep_marks: bool = False) -> tuple[PagedTable, np.ndarray]:
+def character_map(do_lower_case, strip_accents):
     """Returns the result of cleaning, lower-casing and decomposing each code point c: a table, and its expansions.
 
     An entry < EXPANDS: c becomes the packed character `(c << NUM_KIND_BITS) + entry`. An entry >= EXPANDS: `entry -
     EXPANDS` is `(start << NUM_LENGTH_BITS) + length`, and c becomes the packed characters `expansions[start : start +
-    length]`, int32. An entry >= REORDERS: use the map that keeps marks, and put them into canonical order.
+    length]`, int32.
 
-    The map lower-cases a capital sigma to the non-final form. With keep_marks, which needs strip_accents, dropped marks
-    stay in the result as MARK. They are needed to put the kept marks into canonical order.
+    The map lower-cases a capital sigma to the non-final form. The marks that strip_accents drops stay in the result as
+    MARK, because they are needed to put the other marks into canonical order.
     """
     numbers = np.zeros(_NUM_CODE_POINTS, np.int64)
     expansions = []
     for char in _special_characters():
         parts = [(part, _kind_of(part, char, strip_accents)) for part in _normalize(char, do_lower_case, strip_accents)]
-        parts = [(part, kind) for part, kind in parts if keep_marks or kind != MARK]
         packed = [(ord(part) << NUM_KIND_BITS) + kind for part, kind in parts]
-        if strip_accents and not keep_marks and any(unicodedata.combining(part) for part, _ in parts):
-            number = REORDERS
-        elif len(packed) == 1:
+        has_marks = strip_accents and any(kind == MARK or unicodedata.combining(part) for part, kind in parts)
+        if len(packed) == 1 and not has_marks:
             number = packed[0] - (ord(char) << NUM_KIND_BITS)
         else:
             number = EXPANDS + (len(expansions) << NUM_LENGTH_BITS) + len(packed)
@@ -81,8 +66,12 @@ def sigma_context(char: str) -> int:
 
 
 @functools.cache
-def table_of(number_of, default=0) -> PagedTable:
-    """Tabulates a function of characters; unassigned, private and surrogate code points get the default."""
+def table_of(number_of, default=0):
+    """Tabulates a function of characters; unassigned, private and surrogate code points get the default.
+
+    The table is two int32 arrays, pages and rows; equal pages are stored once. The number of code point c is
+    `rows[pages[c >> PAGE_BITS] + (c & (1 << PAGE_BITS) - 1)]`.
+    """
     numbers = np.full(_NUM_CODE_POINTS, default, np.int64)
     for char in _special_characters():
         numbers[ord(char)] = number_of(char)
@@ -95,8 +84,10 @@ def is_removed(char: str) -> bool:
 
 
 def _paged(numbers):
-    rows, places = np.unique(numbers.reshape(-1, 1 << PAGE_BITS), axis=0, return_inverse=True)
-    return PagedTable((places.ravel() << PAGE_BITS).astype(np.int32), rows.ravel().astype(np.int32))
+    numbers_of_pages = {}
+    pages = numbers.astype(np.int32).reshape(-1, 1 << PAGE_BITS)
+    places = [numbers_of_pages.setdefault(page.tobytes(), len(numbers_of_pages)) for page in pages]
+    return np.array(places, np.int32) << PAGE_BITS, np.frombuffer(b"".join(numbers_of_pages), np.int32)
 
 
 @functools.cache

@@ -23,7 +23,6 @@ class Normalizer:
         self._map = _Map(*tables.character_map(do_lower_case, strip_accents))
         self._sigma_contexts = Table(tables.table_of(tables.sigma_context, tables.UNCASED)) if do_lower_case else None
         if strip_accents:
-            self._map_with_marks = _Map(*tables.character_map(do_lower_case, strip_accents, keep_marks=True))
             self._combining_classes = Table(tables.table_of(unicodedata.combining))
             self._dropped_marks = Table(tables.table_of(is_dropped_mark))
 
@@ -32,20 +31,16 @@ class Normalizer:
 
         The sources are indices in codes that never decrease.
         """
-        entries = self._entries(self._map, codes)
-        highest = tf.reduce_max(entries)
+        entries = self._entries(codes)
 
         def one_each():
             return codes * (1 << tables.NUM_KIND_BITS) + entries, tf.range(tf.size(codes))
 
         def some_or_none_each():
-            if not self._strip_accents:
-                return self._map.expand(codes, entries)
-            return tf.cond(
-                highest < tables.REORDERS, lambda: self._map.expand(codes, entries), lambda: self._reorder(codes)
-            )
+            expanded = self._map.expand(codes, entries)
+            return self._strip_marks(*expanded) if self._strip_accents else expanded
 
-        return tf.cond(highest < tables.EXPANDS, one_each, some_or_none_each)
+        return tf.cond(tf.reduce_max(entries) < tables.EXPANDS, one_each, some_or_none_each)
 
     def behind_marks(self, codes, ends):
         """Returns ends, int32 [P], moved behind the dropped marks that follow them in codes, int32 [N]."""
@@ -60,8 +55,8 @@ class Normalizer:
 
         return tf.cond(tf.reduce_any(is_mark), move, lambda: ends)
 
-    def _entries(self, map_, codes):
-        entries = map_.look_up(codes)
+    def _entries(self, codes):
+        entries = self._map.look_up(codes)
         if self._sigma_contexts is None:
             return entries
         has_sigma = tf.reduce_any(codes == _SIGMA)
@@ -78,21 +73,26 @@ class Normalizer:
         steps = tf.where(is_final, _FINAL_SIGMA_STEP, 0)
         return tf.scatter_nd(sigmas, steps, tf.shape(codes, tf.int64))
 
-    def _reorder(self, codes):
-        """Expands with all marks, sorts marks into canonical order and drops MARKs; sources keep their order."""
-        characters, sources = self._map_with_marks.expand(codes, self._entries(self._map_with_marks, codes))
-        classes = tf.cast(self._combining_classes.look_up(without_low_bits(characters, tables.NUM_KIND_BITS)), tf.int64)
-        runs = tf.cumsum(tf.cast(classes == 0, tf.int64))
-        characters = tf.gather(characters, tf.argsort(runs * 256 + classes, stable=True))
+    def _strip_marks(self, characters, sources):
+        """Sorts marks into canonical order and drops MARKs; sources keep their order."""
+        classes = self._combining_classes.look_up(without_low_bits(characters, tables.NUM_KIND_BITS))
+
+        def in_order():
+            runs = tf.cumsum(tf.cast(classes == 0, tf.int64))
+            return tf.gather(characters, tf.argsort(runs * 256 + tf.cast(classes, tf.int64), stable=True))
+
+        is_kept = low_bits(characters, tables.NUM_KIND_BITS) != tables.MARK
+        has_kept_marks = tf.reduce_any(is_kept & (classes != 0))
+        characters = tf.cond(has_kept_marks, in_order, lambda: characters)
         index = tf.where(low_bits(characters, tables.NUM_KIND_BITS) != tables.MARK)[:, 0]
         return tf.gather(characters, index), tf.gather(sources, index)
 
 
 class Table:
-    """A `PagedTable` as constants."""
+    """The result of `table_of` as constants."""
 
     def __init__(self, table):
-        self._pages, self._rows = tf.constant(table.pages), tf.constant(table.rows)
+        self._pages, self._rows = map(tf.constant, table)
 
     def look_up(self, codes):
         """Returns the number of each code point, int32 of the shape of codes."""

@@ -24,8 +24,6 @@ class SpanModel(TextModel):
         "is_impossible": bool [B], true for no answer.
     """
 
-    inputs = {"question": [None], "context": [None]}
-
     def __init__(self, network, tokenizer, settings):
         super().__init__(network, tokenizer, settings)
         if self.max_seq_length <= settings["max_query_length"] + 3:

@@ -4,15 +4,14 @@ import types
 
 import tensorflow as tf
 
+from bert_keras.prediction.tasks.registry import TASKS
+
 
 class TextModel(tf.Module):
     """An IdsNetwork, a GraphTokenizer and the interpretation of the scores as one function of text.
 
     settings is the task.json of the model, which cuts texts to max_seq_length tokens.
     """
-
-    # Name -> shape of each text; the first axis is B.
-    inputs = {"text": [None]}
 
     def __init__(self, network, tokenizer, settings):
         super().__init__(name="text_model")
@@ -30,7 +29,10 @@ class TextModel(tf.Module):
     @property
     def text_signature(self):
         """The string `tf.TensorSpec` of each text by name."""
-        return {name: tf.TensorSpec(shape, tf.string, name) for name, shape in self.inputs.items()}
+        return {
+            name: tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name)
+            for name in text_names(self.settings)
+        }
 
     def answer(self, texts):
         """Answers a batch of texts that match `text_signature`, in a graph or eagerly. The batch may be empty.
@@ -38,7 +40,7 @@ class TextModel(tf.Module):
         The model drops bytes that are not UTF-8. An empty text becomes [CLS] [SEP]. Returns a dict of the outputs of
         the class, and "is_cut" bool [B], true if the model ignored a part of the text.
         """
-        texts = {name: tf.convert_to_tensor(texts[name], tf.string) for name in self.inputs}
+        texts = {name: tf.convert_to_tensor(texts[name], tf.string) for name in text_names(self.settings)}
         first, *others = texts
         num_rows = tf.shape(texts[first])[0]
         checks = [
@@ -56,6 +58,10 @@ class TextModel(tf.Module):
         raise NotImplementedError
 
     def _pack(self, ids_a, ids_b=None):
-        """Returns the features of `GraphTokenizer.pack` as a dict of int32 [B, T], and is_cut bool [B]."""
-        *ids, is_cut = self.tokenizer.pack(ids_a, ids_b, self.max_seq_length)
-        return dict(zip(("input_ids", "input_mask", "segment_ids"), ids, strict=True)), is_cut
+        return self.tokenizer.pack(ids_a, ids_b, self.max_seq_length)
+
+
+def text_names(settings):
+    """Returns the names of the texts of one question, from the task.json of a model."""
+    second = ("text_pair",) if settings.get("is_pair") else ()
+    return (*TASKS[settings["task"]].texts, *second)

@@ -2,7 +2,7 @@
 
 The BERT tokenizers of tensorflow-text differ from the original BERT in casing, control characters, white space and long
 words. This module therefore turns text into code points, normalises them with tables, and passes the words to the
-WordPiece of tensorflow-text. Printable ASCII text skips the tables.
+WordPiece of tensorflow-text.
 """
 
 import os
@@ -17,9 +17,9 @@ from bert_keras.export.graph.normalization import Normalizer, low_bits, without_
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
 _MAX_CHARS = WordpieceTokenizer({}).max_input_chars_per_word
+_MAX_BYTES = 4 * _MAX_CHARS
 _MAX_TOKEN_BYTES = 256  # limit of tensorflow-text's automaton, without the ##
 _DEVICE = "CPU:0"  # string operations run only here, so keep their arrays here too
-_PLAIN = r"[\t\n\r -~]*"  # text that does not need the tables
 _TEXTS = tf.TensorSpec([None], tf.string)
 
 
@@ -41,7 +41,6 @@ class GraphTokenizer(tf.Module):
             raise ValueError(f'the vocabulary file "{name}" lacks {_UNKNOWN}, the token for unknown words; add it')
         self.unk_id = vocab[_UNKNOWN]
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
-        self._do_lower_case = do_lower_case
         self.mask_id = vocab.get(_MASK)  # None if the vocabulary lacks it
         self.num_tokens = max(vocab.values()) + 1
         with tf.device(_DEVICE):
@@ -51,13 +50,20 @@ class GraphTokenizer(tf.Module):
             # A copy for readers of a SavedModel; the graph uses the automaton of the vocabulary.
             self.vocab_file = tf.saved_model.Asset(name)
             self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
-            self._wordpiece = _Wordpiece(vocab, name)
+            tokens = _matchable_tokens(vocab, name)
+            self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
+            self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
+                tokens,
+                max_bytes_per_word=_MAX_BYTES,
+                token_out_type=tf.int32,
+                unknown_token=_UNKNOWN,
+                no_pretokenization=True,
+            )
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def tokenize(self, texts):
         """Returns the ids of `FullTokenizer.encode`, int32 [B, (tokens)], of texts, string [B]."""
-        with tf.device(_DEVICE):
-            return self._tokenize(texts, with_offsets=False)[0]
+        return self.tokenize_with_offsets(texts)[0]
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def tokenize_with_offsets(self, texts):
@@ -66,7 +72,24 @@ class GraphTokenizer(tf.Module):
         The positions count characters of the decoded text.
         """
         with tf.device(_DEVICE):
-            return self._tokenize(texts, with_offsets=True)
+            codes, row_splits = code_points(texts)
+            words, word_starts, sources = self._split(codes)
+            is_long = words.row_lengths() > _MAX_CHARS
+            # A string longer than max_bytes_per_word is always unknown.
+            pieces = self._wordpiece.tokenize(tf.where(is_long, "a" * (_MAX_BYTES + 1), _encode(words)))
+            # Map texts to characters, to words, to tokens.
+            first_words = tf.searchsorted(word_starts, tf.searchsorted(sources, row_splits))
+            splits = tf.gather(pieces.row_splits, first_words)
+
+            def by_text(values):
+                return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+
+            lengths = self._lengths_of(pieces, words.row_lengths())
+            ends = tf.cumsum(lengths)
+            starts = tf.gather(sources, ends - lengths)
+            ends = self._normalizer.behind_marks(codes, tf.gather(sources, ends - 1) + 1)
+            offsets = tf.repeat(row_splits[:-1], splits[1:] - splits[:-1])
+            return by_text(pieces.flat_values), by_text(starts - offsets), by_text(ends - offsets)
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def split_words(self, texts):
@@ -101,8 +124,8 @@ class GraphTokenizer(tf.Module):
     def pack(self, ids_a, ids_b, max_seq_length):
         """Joins ids to model inputs like `encode_pair`: [CLS] A [SEP] (B [SEP]), cut and padded with 0.
 
-        ids_b is None without second texts. Returns input_ids, input_mask and segment_ids, int32 [B, T], and is_cut,
-        bool [B]. T is the length of the longest row, or 2 for an empty batch.
+        ids_b is None without second texts. Returns a dict of input_ids, input_mask and segment_ids, int32 [B, T], and
+        is_cut, bool [B]. T is the length of the longest row, or 2 for an empty batch.
         """
         if None in (self._cls_id, self._sep_id):
             raise ValueError("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
@@ -125,47 +148,12 @@ class GraphTokenizer(tf.Module):
             places = tf.range(width)
             is_real = places < lengths  # [B, T]
             is_second = is_real & (places >= num_first)
-            is_cut = (kept_a < num_a) | (kept_b < num_b)
-            return input_ids, tf.cast(is_real, tf.int32), tf.cast(is_second, tf.int32), is_cut
-
-    def _tokenize(self, texts, with_offsets):
-        """Returns ids, and starts and ends if requested; plain texts take a faster path."""
-        is_plain = tf.strings.regex_full_match(texts, _PLAIN)
-
-        def mixed():
-            order = tf.concat([tf.where(is_plain)[:, 0], tf.where(~is_plain)[:, 0]], 0)
-            plain = self._tokenize_plain(tf.boolean_mask(texts, is_plain), with_offsets)
-            other = self._tokenize_any(tf.boolean_mask(texts, ~is_plain), with_offsets)
-            places = tf.math.invert_permutation(order)
-            return tuple(tf.gather(tf.concat(both, 0), places) for both in zip(plain, other, strict=True))
-
-        return tf.cond(tf.reduce_all(is_plain), lambda: self._tokenize_plain(texts, with_offsets), mixed)
-
-    def _tokenize_plain(self, texts, with_offsets):
-        texts = tf.strings.lower(texts) if self._do_lower_case else texts
-        ids, starts, ends = self._wordpiece.of_plain_text.tokenize_with_offsets(texts)
-        if not with_offsets:
-            return (ids,)
-        return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
-
-    def _tokenize_any(self, texts, with_offsets):
-        codes, row_splits = code_points(texts)
-        words, word_starts, sources = self._split(codes)
-        ids, piece_splits = self._wordpiece.split_words(words)
-        # Map texts to characters, to words, to tokens.
-        splits = tf.gather(piece_splits, tf.searchsorted(word_starts, tf.searchsorted(sources, row_splits)))
-
-        def by_text(values):
-            return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
-
-        if not with_offsets:
-            return (by_text(ids),)
-        lengths = self._wordpiece.piece_lengths(ids, piece_splits, words.row_lengths())
-        ends = tf.cumsum(lengths)
-        starts = tf.gather(sources, ends - lengths)
-        ends = self._normalizer.behind_marks(codes, tf.gather(sources, ends - 1) + 1)
-        offsets = tf.repeat(row_splits[:-1], splits[1:] - splits[:-1])
-        return by_text(ids), by_text(starts - offsets), by_text(ends - offsets)
+            features = {
+                "input_ids": input_ids,
+                "input_mask": tf.cast(is_real, tf.int32),
+                "segment_ids": tf.cast(is_second, tf.int32),
+            }
+            return features, (kept_a < num_a) | (kept_b < num_b)
 
     def _split(self, codes):
         """Returns words [W, (characters)], the index of their first characters [W], and all characters' sources [M]."""
@@ -179,36 +167,11 @@ class GraphTokenizer(tf.Module):
         words = tf.RaggedTensor.from_row_starts(characters, starts, validate=False)
         return words, starts, tf.gather(sources, index)
 
-
-class _Wordpiece:
-    """The WordPiece of tensorflow-text, for words and for plain texts, which match _PLAIN."""
-
-    def __init__(self, vocab, vocab_name):
-        tokens = _matchable_tokens(vocab, vocab_name)
-        arguments = {"unknown_token": _UNKNOWN, "token_out_type": tf.int32}
-        self._of_words = tensorflow_text.FastWordpieceTokenizer(
-            tokens, **arguments, no_pretokenization=True, max_bytes_per_word=4 * _MAX_CHARS
-        )
-        # It rejects a vocabulary without any word of letters. The added word cannot occur in plain text.
-        self.of_plain_text = tensorflow_text.FastWordpieceTokenizer(
-            [*tokens, "é" * 128], **arguments, max_bytes_per_word=_MAX_CHARS
-        )
-        self._unknown_id = vocab[_UNKNOWN]
-        self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
-
-    def split_words(self, words):
-        """Returns the ids of words [W, (characters)], int32 [P], and the row splits of the words, int64 [W + 1]."""
-        is_long = words.row_lengths() > _MAX_CHARS
-        # A string longer than max_bytes_per_word is always unknown.
-        strings = tf.where(is_long, "a" * (4 * _MAX_CHARS + 1), _encode(words))
-        pieces = self._of_words.tokenize(strings)
-        return pieces.flat_values, pieces.row_splits
-
-    def piece_lengths(self, ids, piece_splits, word_lengths):
+    def _lengths_of(self, pieces, word_lengths):
         """Returns the number of characters of each token, int32 [P]; an unknown word is one token."""
-        lengths = tf.gather(self._lengths, ids)
-        unknown = tf.where(ids == self._unknown_id)
-        words = tf.searchsorted(piece_splits, unknown[:, 0], side="right") - 1
+        lengths = tf.gather(self._lengths, pieces.flat_values)
+        unknown = tf.where(pieces.flat_values == self.unk_id)
+        words = tf.searchsorted(pieces.row_splits, unknown[:, 0], side="right") - 1
         return tf.tensor_scatter_nd_update(lengths, unknown, tf.gather(word_lengths, words))
 
 

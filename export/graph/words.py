@@ -11,6 +11,7 @@ from bert_keras.data_prep.text.characters import is_cjk_ideograph, is_punctuatio
 from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, is_of_word
 from bert_keras.export.graph.code_point_tables import is_removed, table_of
 from bert_keras.export.graph.normalization import Table
+from bert_keras.export.graph.tokenization import cut_out
 
 # Classes of characters, one bit each.
 _REMOVED, _SPACE, _ALONE, _OF_WORD, _DIGIT, _UPPER, _INNER, _INNER_OF_NUMBERS, _APOSTROPHE, _RUN = (
@@ -28,6 +29,7 @@ _TESTS = {
     _APOSTROPHE: APOSTROPHES.__contains__,
     _RUN: RUNS.__contains__,
 }
+_SUFFIX = "|".join(sorted(SUFFIXES))
 _DOT = ord(".")
 _DEVICE = "CPU:0"  # the device of the tokenizer, which makes the code points
 
@@ -83,7 +85,8 @@ def _join(codes, bits, starts, ends):
 
     # A mark before a letter or digit. An ending before such a mark is not a suffix.
     is_inner = touches & _has(first, _INNER) & _has(tf.gather(bits, starts + 1), _OF_WORD)
-    is_ending = tf.roll(_is_ending(codes, starts, ends) & ~tf.roll(is_inner, -1, 0), -1, 0)
+    is_ending = tf.strings.regex_full_match(tf.strings.lower(cut_out(codes, starts, ends)), _SUFFIX)
+    is_ending = tf.roll(is_ending & ~tf.roll(is_inner, -1, 0), -1, 0)
     is_suffix = _has(first, _APOSTROPHE) & touches_next & is_ending
 
     of_word = _has(first, _INNER) & _has(before & next_, _OF_WORD)
@@ -101,20 +104,6 @@ def _join(codes, bits, starts, ends):
 
 def _has(bits, bit):
     return bits & bit != 0
-
-
-def _is_ending(codes, starts, ends):
-    """Returns whether each part is one of SUFFIXES in any case, bool [P]."""
-    first, second, lengths = tf.gather(codes, starts), tf.gather(codes, starts + 1), ends - starts
-    found = tf.zeros_like(starts, tf.bool)
-    for suffix in sorted(SUFFIXES):
-        is_it = (lengths == len(suffix)) & _is_letter(first, suffix[0])
-        found |= is_it if len(suffix) == 1 else is_it & _is_letter(second, suffix[1])
-    return found
-
-
-def _is_letter(codes, letter):
-    return (codes == ord(letter)) | (codes == ord(letter.upper()))
 
 
 def _is_abbreviated(goes_on, is_chained, code, lengths, is_upper):

@@ -73,9 +73,9 @@ def test_every_code_point(both, mode):
     assert_equal_words(both[mode], chars)
 
 
-def test_plain_characters_side_by_side(both):
-    plain = [chr(code) for code in range(32, 127) if not chr(code).isalnum()] + list("azAZ09\t\n\r")
-    assert_equal(both[True, None], [f"{a}{b} un{a}{b}running" for a in plain for b in plain])
+def test_ascii_characters_side_by_side(both):
+    chars = [chr(code) for code in range(32, 127) if not chr(code).isalnum()] + list("azAZ09\t\n\r")
+    assert_equal(both[True, None], [f"{a}{b} un{a}{b}running" for a in chars for b in chars])
 
 
 sigma_text = st.text(alphabet="ΣΣAas'.:\u00ad\u0345\u0301\x00 \u2028中1_ªǅ\u200b", max_size=12)
@@ -190,13 +190,16 @@ def test_packing_is_that_of_the_original(letters_vocab_file, max_seq_length):
     )
     for row in (0, 40):
         check_packed(graph.pack(ids_a[row : row + 1], ids_b[row : row + 1], max_seq_length), expected[row : row + 1])
-    assert [tuple(values.shape) for values in graph.pack(ids_a[:0], ids_b[:0], max_seq_length)] == [(0, 2)] * 3 + [(0,)]
+    features, is_cut = graph.pack(ids_a[:0], ids_b[:0], max_seq_length)
+    assert [tuple(values.shape) for values in (*features.values(), is_cut)] == [(0, 2)] * 3 + [(0,)]
 
 
 def check_packed(packed, expected):
-    input_ids, input_mask, segment_ids, is_cut = packed
+    features, is_cut = packed
+    assert list(features) == ["input_ids", "input_mask", "segment_ids"]
+    assert {values.dtype for values in features.values()} == {tf.int32}
+    input_ids, input_mask, segment_ids = features.values()
     width = max(len(ids) for ids, _, _ in expected)
-    assert {values.dtype for values in packed[:3]} == {tf.int32}
     assert input_ids.numpy().tolist() == [ids + [0] * (width - len(ids)) for ids, _, _ in expected]
     assert input_mask.numpy().tolist() == [[1] * len(ids) + [0] * (width - len(ids)) for ids, _, _ in expected]
     assert segment_ids.numpy().tolist() == [segments + [0] * (width - len(segments)) for _, segments, _ in expected]

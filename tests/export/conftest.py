@@ -3,14 +3,13 @@
 import functools
 
 import pytest
-from fine_tuned_models import write_fine_tuned
 from known_models import TOKENS, write_model
-from tiny_exports import FINE_TUNED, PRETRAINED, Both, converters_in_this_process
+from tiny_exports import FINE_TUNED, PRETRAINED, Both, converters_in_this_process, open_both
 
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model
 from bert_keras.export.graph.tokenization import GraphTokenizer
-from bert_keras.prediction import FeatureExtractor, FillMask, open_model
+from bert_keras.prediction import FeatureExtractor, FillMask
 
 
 @pytest.fixture
@@ -37,11 +36,9 @@ def open_task(tmp_path_factory, tokenizer):
     def open_(task):
         make, settings = (FINE_TUNED | PRETRAINED)[task]
         if task in FINE_TUNED:
-            predictor = open_model(write_fine_tuned(folder / task, make(), task, **settings))
-        else:
-            path = write_model(folder / "pretrained", make())
-            length = settings["max_seq_length"]
-            predictor = FillMask(path, top_k=3) if task == "fill_mask" else FeatureExtractor(path, [-1], "mean", length)
+            return open_both(folder / task, make(), task, tokenizer, **settings)
+        path, length = write_model(folder / "pretrained", make()), settings["max_seq_length"]
+        predictor = FillMask(path, top_k=3) if task == "fill_mask" else FeatureExtractor(path, [-1], "mean", length)
         network = IdsNetwork(predictor.model, task)
         return Both(predictor, make_text_model(network, tokenizer, {"task": task, **settings}))
 

@@ -16,11 +16,6 @@ CONFIG = BertConfig(
     intermediate_size=64,
     max_position_embeddings=20,
 )
-MODELS = {
-    "two_classes": ("classification", lambda: ClassifierModel(CONFIG, 2)),
-    "a_number": ("regression", lambda: ClassifierModel(CONFIG, 1)),
-    "spans": ("question_answering", lambda: SquadModel(CONFIG)),
-}
 PRECISIONS = list(LIMITS)
 
 
@@ -49,9 +44,15 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("name", "scale"), [("two_classes", 0.5), ("a_number", 0.02), ("spans", 0.5)])
-def test_wrong_outputs_fail_in_every_precision(name, scale):
-    task, make = MODELS[name]
+@pytest.mark.parametrize(
+    ("task", "make", "scale"),
+    [
+        ("classification", lambda: ClassifierModel(CONFIG, 2), 0.5),
+        ("regression", lambda: ClassifierModel(CONFIG, 1), 0.02),
+        ("question_answering", lambda: SquadModel(CONFIG), 0.5),
+    ],
+)
+def test_wrong_outputs_fail_in_every_precision(task, make, scale):
     model = make()
     network = IdsNetwork(model, task)
     unrelated = []
@@ -61,9 +62,9 @@ def test_wrong_outputs_fail_in_every_precision(name, scale):
     draw(model, 0, scale)
     right = answers_of(network)
     wrong = unrelated + [[change(answer) for answer in right] for change in WRONG.values()]
-    if name == "two_classes":
+    if task == "classification":
         wrong.append([{"logits": answer["logits"][:, ::-1]} for answer in right])
-    if name == "spans":
+    if task == "question_answering":
         wrong.append([{"start_logits": a["end_logits"], "end_logits": a["start_logits"]} for a in right])
     for answers in wrong:
         for precision in PRECISIONS:

@@ -52,34 +52,36 @@ def test_each_sequence_of_a_row_has_a_score():
     assert outputs["logits"].tolist() == [[11, 7], [5, 27], [26, 26], [27, 5], [7, 11]]
 
 
-class FakeSource:
-    """A source of "networks" that only add, with or without an evaluation of their mean."""
-
-    settings = {"max_seq_length": 4}
-    predictor = types.SimpleNamespace(model=types.SimpleNamespace(is_per_token=False))
-
-    def __init__(self, has_metric):
-        evaluate = lambda outputs: {"mean": float(outputs["logits"].mean())}  # noqa: E731
-        work = types.SimpleNamespace(eval_features=FEATURES, is_trimmed=True, metric="mean", evaluate=evaluate)
-        self.work = work if has_metric else None
-
-    def network(self):
-        weights = {"bert/embeddings/word_embeddings": np.zeros([9, 1])}
-        return types.SimpleNamespace(input_names=tuple(FEATURES), weights=weights)
-
-    def write_model_files(self, folder):
-        pass
+WORK = types.SimpleNamespace(
+    eval_features=FEATURES,
+    is_trimmed=True,
+    metric="mean",
+    evaluate=lambda outputs: {"mean": float(outputs["logits"].mean())},
+)
 
 
-@pytest.mark.parametrize("has_metric", [True, False])
-def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, has_metric):
+@pytest.mark.parametrize(
+    ("work", "end"),
+    [
+        (WORK, "mean 15.2 before, 7.6 now, on 5 evaluation examples"),
+        (None, "a pre-trained model has no metric for the loss of quality"),
+    ],
+)
+def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, work, end):
+    source = types.SimpleNamespace(
+        work=work,
+        settings={"max_seq_length": 4},
+        predictor=types.SimpleNamespace(model=types.SimpleNamespace(is_per_token=False)),
+        network=types.SimpleNamespace(
+            input_names=tuple(FEATURES), weights={"bert/embeddings/word_embeddings": np.zeros([9, 1])}
+        ),
+        write_model_files=lambda folder: None,
+    )
     (tmp_path / "model.onnx").write_bytes(bytes(300_000))
     monkeypatch.setattr(quantization_cost, "write_ids", lambda name, network, file: file.write_bytes(bytes(1_200_000)))
     halves = {True: sums, False: lambda features: {"logits": sums(features)["logits"] / 2}}
     monkeypatch.setitem(OPENERS, "onnx", lambda file: halves[file.stat().st_size > 1e6])
-    told = cost_of("onnx", FakeSource(has_metric), tmp_path, "int8")
+    told = cost_of("onnx", source, tmp_path, "int8")
     speeds = r"[\d.]+ sequences a second before, [\d.]+ now; "
-    end = "mean 15.2 before, 7.6 now, on 5 evaluation examples"
-    end = end if has_metric else "a pre-trained model has no metric for the loss of quality"
     assert re.fullmatch(f"onnx in int8: 1.2 MB before, 0.3 MB now; {speeds}{end}", told)
     assert messages == [told]

@@ -45,5 +45,3 @@ def test_data_that_are_not_there(tmp_path, program):
     message = f"^gone, the evaluation data of the run in {tmp_path}, does not exist; give --eval_file$"
     with pytest.raises(FileNotFoundError, match=message):
         reopen_evaluation(run, {}, None)
-    with pytest.raises(FileNotFoundError, match="^other does not exist; give --eval_file$"):
-        reopen_evaluation(run, {}, None, "other")

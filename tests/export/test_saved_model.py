@@ -60,7 +60,7 @@ def test_its_contents(saved, open_task, task):
     assert content.meta_info_def.tags == ["serve"]
     assert set(content.signature_def) == {"serving_default", "ids", "__saved_model_init_op"}
     of_text, of_ids = content.signature_def["serving_default"], content.signature_def["ids"]
-    assert set(of_text.inputs) == set(text_model.inputs)
+    assert set(of_text.inputs) == set(text_model.text_signature)
     assert set(of_ids.inputs) == set(text_model.network.input_names)
     assert set(of_ids.outputs) == set(text_model.network.output_names)
     for tensor in (*of_text.inputs.values(), *of_text.outputs.values(), *of_ids.inputs.values()):

@@ -5,14 +5,13 @@ import pytest
 import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier
 from known_models import TOKENS
-from tiny_exports import FINE_TUNED, PRETRAINED, Both
+from tiny_exports import FINE_TUNED, PRETRAINED, Both, open_both
 
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.graph.classes import ClassModel
 from bert_keras.export.graph.tokenization import GraphTokenizer
-from bert_keras.export.graph.vectors import FillMaskModel, VectorModel
+from bert_keras.export.graph.vectors import FillMaskModel
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import FeatureExtractor
 
@@ -61,11 +60,11 @@ def test_no_rows(open_task, task):
 
 
 @pytest.fixture(scope="module")
-def classifier(tokenizer):
+def classifier(tmp_path_factory, tokenizer):
     """Classes of single texts."""
-    settings = {**OF_TEXTS, "task": "classification", "labels": ["bad", "good", "\u00fc"]}
-    network = IdsNetwork(random_classifier(3, seed=1, num_hidden_layers=1), "classification")
-    return Both(None, ClassModel(network, tokenizer, settings))
+    model = random_classifier(3, seed=1, num_hidden_layers=1)
+    folder = tmp_path_factory.mktemp("run")
+    return open_both(folder, model, "classification", tokenizer, **OF_TEXTS, labels=["bad", "good", "\u00fc"])
 
 
 def assert_close(found, expected):
@@ -81,26 +80,19 @@ def test_an_empty_text_is_its_special_tokens(classifier):
     assert np.abs(probabilities[3] - probabilities[0]).max() > 1e-2
 
 
-def test_bytes_that_are_not_utf8_are_dropped(classifier):
-    probabilities = classifier.ask(b"pa\xffris is\xe2\x82", b"\xed\xa0\x80paris is", "paris is")["probabilities"]
-    assert_close(probabilities[:2], probabilities[[2, 2]])
-
-
 def test_a_long_text_is_cut_and_marked(classifier):
     answers = classifier.ask("walk " * 14, "walk " * 15, "walk " * 1000, "walk")
     assert answers["is_cut"].tolist() == [False, True, True, False]
     assert_close(answers["probabilities"][1:3], answers["probabilities"][[0, 0]])
 
 
-def test_ties(tokenizer):
+def test_ties(tmp_path, tokenizer):
     model = random_classifier(3, num_hidden_layers=1)
     weights_by_name(model)["output_weights"].assign(np.zeros((3, 16)))
     weights_by_name(model)["output_bias"].assign([0.0, 0.0, -1e-6])
-    settings = {**OF_TEXTS, "task": "classification", "labels": ["a", "b", "c"]}
-    both = Both(None, ClassModel(IdsNetwork(model, "classification"), tokenizer, settings))
+    both = open_both(tmp_path, model, "classification", tokenizer, **OF_TEXTS, labels=["a", "b", "c"])
     assert both.ask("paris")["label"].tolist() == [b"a"]
-    labels = ClassModel(both.text_model.network, tokenizer, {**settings, "task": "multi_label"})
-    assert Both(None, labels).ask("paris")["applies"].tolist() == [[True, True, False]]
+    assert both.changed(task="multi_label").ask("paris")["applies"].tolist() == [[True, True, False]]
 
 
 def test_choices(open_task):
@@ -119,9 +111,11 @@ def test_choices(open_task):
 def test_poolings(open_task, pooling):
     both = open_task("vectors")
     live = FeatureExtractor(both.live.files.checkpoint.prefix, [-1], pooling, 16)
-    settings = {**both.text_model.settings, "pooling": pooling}
-    both = Both(live, VectorModel(both.text_model.network, both.text_model.tokenizer, settings))
-    answers = both.check("Paris is the capital of France.", "walk " * 14, "walk " * 15)
+    answers = (
+        Both(live, both.text_model)
+        .changed(pooling=pooling)
+        .check("Paris is the capital of France.", "walk " * 14, "walk " * 15)
+    )
     assert answers["is_cut"].tolist() == [False, False, True]
 
 
@@ -173,6 +167,7 @@ def test_a_model_that_is_too_short_for_its_settings(classifier):
 def test_a_vocabulary_without_masks(classifier, tmp_path):
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_text("".join(f"{token}\n" for token in TOKENS if token != "[MASK]"))
-    model = FillMaskModel(classifier.text_model.network, GraphTokenizer(vocab_file), {"max_seq_length": 16, "top_k": 1})
+    settings = {"task": "fill_mask", "max_seq_length": 16, "top_k": 1}
+    model = FillMaskModel(classifier.text_model.network, GraphTokenizer(vocab_file), settings)
     with pytest.raises(ValueError, match=r"^the vocabulary lacks \[MASK\]; give that of a model that was pre-trained"):
         model.answer({"text": ["a"]})

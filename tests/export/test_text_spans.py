@@ -2,33 +2,23 @@
 
 import numpy as np
 import pytest
-from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder, write_fine_tuned
+from fine_tuned_models import OF_ANSWERS, random_answerer, word_finder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
 from reference_tokenizer import odd_text
-from tiny_exports import Both
-
-from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.export.graph.spans import SpanModel
-from bert_keras.prediction import QuestionAnswerer
+from tiny_exports import open_both
 
 
 @pytest.fixture(scope="module")
-def open_both(tmp_path_factory, tokenizer):
+def open_answerer(tmp_path_factory, tokenizer):
     """Opens a SquadModel in both forms."""
-
-    def open_(model):
-        folder = write_fine_tuned(tmp_path_factory.mktemp("run"), model, "question_answering", **OF_ANSWERS)
-        live = QuestionAnswerer(folder)
-        return Both(live, SpanModel(IdsNetwork(live.model, "question_answering"), tokenizer, live.settings))
-
-    return open_
+    return lambda model: open_both(tmp_path_factory.mktemp("run"), model, "question_answering", tokenizer, **OF_ANSWERS)
 
 
 @pytest.fixture(scope="module")
-def version_1(open_both):
-    return open_both(random_answerer(seed=6))
+def version_1(open_answerer):
+    return open_answerer(random_answerer(seed=6))
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +30,9 @@ def version_2(version_1):
 
 
 @pytest.fixture(scope="module")
-def word_knower(open_both):
+def word_knower(open_answerer):
     """A model that answers from "paris" to "capital", and has an answer for "no answer"."""
-    return open_both(word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1}))
+    return open_answerer(word_finder({"paris": 5, "[CLS]": 1}, {"capital": 5, "[CLS]": 1}))
 
 
 PAIRS = [
@@ -87,9 +77,9 @@ def test_answers_to_odd_texts_are_those_of_python(version_2, pairs):
     assert not version_2.check(*fitting)["is_cut"].any()
 
 
-def test_the_first_of_equal_answers_is_taken(open_both):
+def test_the_first_of_equal_answers_is_taken(open_answerer):
     low = {"[PAD]": -1}
-    both = open_both(
+    both = open_answerer(
         word_finder({"paris": 5, "the": 5, "[SEP]": 5, **low}, {"france": 6, "capital": 6, "[CLS]": 6, **low})
     )
     found = both.check(

@@ -2,26 +2,21 @@
 
 import numpy as np
 import pytest
-from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger, write_fine_tuned
+from fine_tuned_models import OF_TAGS, TAGS, randomise, small_config, word_tagger
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from known_models import TOKENS
 from reference_tokenizer import odd_text
-from tiny_exports import Both
+from tiny_exports import open_both
 
 from bert_keras.data_prep.text.words import split_words
-from bert_keras.export.formats.networks import IdsNetwork
-from bert_keras.export.graph.tags import TagModel
 from bert_keras.modeling import TokenClassifierModel, weights_by_name
 from bert_keras.modeling.tagger import FeatureBasedTagger
-from bert_keras.prediction import EntityTagger
 
 
-def open_both(folder, model, tokenizer, tagger="linear", is_traced=False):
+def open_tagger(folder, model, tokenizer, tagger="linear", is_traced=False):
     settings = OF_TAGS | {"tagger": tagger, "labels": TAGS}
-    live = EntityTagger(write_fine_tuned(folder, model, "token_classification", **settings))
-    text_model = TagModel(IdsNetwork(live.model, "token_classification"), tokenizer, live.settings)
-    return Both(live, text_model, is_traced)
+    return open_both(folder, model, "token_classification", tokenizer, is_traced, **settings)
 
 
 def check(both, *texts):
@@ -35,7 +30,7 @@ def check(both, *texts):
 @pytest.fixture(scope="module")
 def linear(tmp_path_factory, tokenizer):
     model = randomise(TokenClassifierModel(small_config(num_hidden_layers=1), len(TAGS)), seed=3)
-    return open_both(tmp_path_factory.mktemp("linear"), model, tokenizer, is_traced=True)
+    return open_tagger(tmp_path_factory.mktemp("linear"), model, tokenizer, is_traced=True)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +39,7 @@ def bilstm(tmp_path_factory, tokenizer):
     for name, weight in weights_by_name(model).items():
         # The LSTMs have 768 units, whose sums would saturate every probability at 0 or 1.
         weight.assign(weight * (0.05 if name.startswith("tagger/layer") else 1))
-    return open_both(tmp_path_factory.mktemp("bilstm"), model, tokenizer, "bilstm")
+    return open_tagger(tmp_path_factory.mktemp("bilstm"), model, tokenizer, "bilstm")
 
 
 TEXTS = [
@@ -116,7 +111,7 @@ def test_the_first_of_equal_tags_is_taken(tmp_path, tokenizer):
     model = word_tagger({"paris": "B-LOC", "he": "B-PER"})
     table = weights_by_name(model)["output_weights"]
     table.assign(table.numpy()[[1, 1, 2, 1, 2]])
-    found = open_both(tmp_path, model, tokenizer).check("he is in Paris's")
+    found = open_tagger(tmp_path, model, tokenizer).check("he is in Paris's")
     assert found["tags"].tolist() == [[b"B-PER", b"O", b"O", b"O", b"O"]]
 
 

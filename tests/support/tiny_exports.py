@@ -14,6 +14,7 @@ from fine_tuned_models import (
     random_classifier,
     randomise,
     small_config,
+    write_fine_tuned,
 )
 from known_models import random_model
 
@@ -21,6 +22,7 @@ from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.formats import converters, ids_formats
 from bert_keras.modeling import TokenClassifierModel
+from bert_keras.prediction import open_model
 
 _LAYERS = {"num_hidden_layers": 1}
 _LABELS = {"labels": ["bad", "good", "\u00fc"]}
@@ -68,11 +70,17 @@ class Both:
         return found
 
     def _inputs(self, rows):
-        names = self.text_model.inputs
-        columns = zip(*rows, strict=True) if len(names) > 1 else [rows]
+        specs = self.text_model.text_signature
+        columns = zip(*rows, strict=True) if len(specs) > 1 else [rows]
         if not rows:
-            columns = [np.zeros([0, 2][: len(shape)]) for shape in names.values()]
-        return {name: np.array(_in_bytes(column), object) for name, column in zip(names, columns, strict=True)}
+            columns = [np.zeros([0, 2][: len(spec.shape)]) for spec in specs.values()]
+        return {name: np.array(_in_bytes(column), object) for name, column in zip(specs, columns, strict=True)}
+
+
+def open_both(folder, model, task, tokenizer, is_traced=False, **settings):
+    """Writes a fine-tuned model into the folder of a run, and opens it in both forms."""
+    live = open_model(write_fine_tuned(folder, model, task, **settings))
+    return Both(live, make_text_model(IdsNetwork(live.model, task), tokenizer, live.settings), is_traced)
 
 
 def _in_bytes(texts):
