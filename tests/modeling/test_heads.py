@@ -15,7 +15,7 @@ from bert_keras.modeling import (
     read_config,
     weights_by_name,
 )
-from bert_keras.modeling.heads import ClassifierHead, SquadHead
+from bert_keras.modeling.heads import LinearHead
 
 
 def load_golden(make_model, folder, name):
@@ -72,7 +72,7 @@ def test_choices_are_scored_one_by_one():
 def test_initial_weights_do_not_follow_the_config():
     keras.utils.set_random_seed(0)
     config = make_config(hidden_size=1000, initializer_range=5.0)  # the heads ignore it
-    for head in (ClassifierHead(config, 20), SquadHead(config)):
+    for head in (LinearHead(config, 20), LinearHead(config, 2, ("cls", "squad"))):
         # 0.02, truncated at two deviations, which leaves 0.8796 of it
         assert np.std(np.asarray(head.output_weights)) == pytest.approx(0.02 * 0.8796, rel=0.05)
         np.testing.assert_array_equal(np.asarray(head.output_bias), 0)
@@ -81,7 +81,7 @@ def test_initial_weights_do_not_follow_the_config():
 def test_a_classifier_drops_a_tenth_only_in_training():
     # Without dropout in the encoder, the seed changes only the head.
     config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    head = ClassifierHead(config, 1)
+    head = LinearHead(config, 1, has_dropout=True)
     head.output_weights.assign(np.full((1, 8), 1.0))
     x = np.ones((2000, 8), np.float32)
     np.testing.assert_allclose(np.asarray(head(x)), 8.0, rtol=1e-6)
