@@ -1,9 +1,8 @@
 """Small pre-training runs for the tests of the program."""
 
-import numpy as np
+from states import assert_bit_equal, weights_in  # noqa: F401 (for the tests)
 
 import run_pretraining
-from bert_keras.modeling import open_checkpoint
 
 
 def make_files(folder, tiny_config, write_records):
@@ -32,14 +31,3 @@ def argv_of(flags, **more):
 
 def run(flags, **more):
     return run_pretraining.main(argv_of(flags, **more))
-
-
-def weights_in(output_dir):
-    checkpoint = open_checkpoint(str(output_dir))
-    return {name: checkpoint.read(name) for name in checkpoint.names}
-
-
-def assert_bit_equal(first, second):
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name], err_msg=name)

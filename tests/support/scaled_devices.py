@@ -4,46 +4,31 @@ import sys
 
 import numpy as np
 import tensorflow as tf
+from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
     AdamWeightDecay,
-    BertConfig,
     LearningRateSchedule,
     PretrainingModel,
     PretrainingTask,
-    weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.devices import create_strategy, distribute
 from bert_keras.training.evaluation_pass import Evaluator
 from bert_keras.training.step import LossScale, Trainer
 
-CONFIG = BertConfig(
-    vocab_size=40,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=12,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
+CONFIG = make_config(
+    num_hidden_layers=1, max_position_embeddings=12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
 )
 NUM_ROWS = 8
 
 
 def make_examples():
     """Makes examples whose first half, that of the first device, has no labels and so no gradient."""
-    random = np.random.default_rng(1)
-    has_labels = np.arange(NUM_ROWS)[:, None] >= NUM_ROWS // 2
-    return {
-        "input_ids": random.integers(1, 40, (NUM_ROWS, 12)).astype(np.int32),
-        "input_mask": np.ones((NUM_ROWS, 12), np.int32),
-        "segment_ids": np.zeros((NUM_ROWS, 12), np.int32),
-        "masked_lm_positions": random.integers(0, 12, (NUM_ROWS, 3)).astype(np.int32),
-        "masked_lm_ids": random.integers(1, 40, (NUM_ROWS, 3)).astype(np.int32),
-        "masked_lm_weights": np.repeat(has_labels, 3, axis=1).astype(np.float32),
-        "next_sentence_labels": np.where(has_labels, random.integers(0, 2, (NUM_ROWS, 1)), -1).astype(np.int32),
-    }
+    examples = make_features(CONFIG, NUM_ROWS, num_tokens=12)
+    examples["masked_lm_weights"][: NUM_ROWS // 2] = 0
+    examples["next_sentence_labels"][: NUM_ROWS // 2] = -1
+    return examples
 
 
 def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
@@ -51,9 +36,7 @@ def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
         with dtype_policy(policy):
             task = PretrainingTask(PretrainingModel(CONFIG))
         loss_scale = LossScale(start) if start else None
-    random = np.random.default_rng(2)
-    for name, weight in weights_by_name(task.model).items():
-        weight.assign(0.3 * random.standard_normal(weight.shape) + name.endswith("gamma"))
+    with_random_weights(task.model, seed=2)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100))
     return Trainer(task, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled)
 

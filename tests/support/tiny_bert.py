@@ -23,11 +23,11 @@ def make_model(config, seed=0):
     return with_random_weights(PretrainingModel(config), seed)
 
 
-def with_random_weights(model, seed=0):
+def with_random_weights(model, seed=0, scale=0.3):
     """Gives every weight of a model a random value, biases and gammas included. Returns the model."""
     rng = np.random.default_rng(seed)
     for name, weight in weights_by_name(model).items():
-        weight.assign(0.3 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
+        weight.assign(scale * rng.standard_normal(weight.shape) + name.endswith("gamma"))
     return model
 
 
