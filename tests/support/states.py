@@ -7,7 +7,7 @@ from bert_keras.modeling import open_checkpoint, weights_by_name
 
 def weights_of(model):
     """Returns copies of the weights of a model, a dict of arrays by name."""
-    return {name: np.array(weight) for name, weight in weights_by_name(model).items()}
+    return {name: np.asarray(weight).copy() for name, weight in weights_by_name(model).items()}
 
 
 def weights_in(path):
