@@ -1,4 +1,4 @@
-"""The output layers (heads) on top of the encoder: two for pre-training, and those for fine-tuning.
+"""The output layers (heads) on top of the encoder: the masked-LM head, and the linear layer of all other tasks.
 
 Axes: B batch, T tokens, H hidden, P predictions, V vocabulary, C classes.
 """
@@ -47,11 +47,16 @@ class MaskedLmHead(keras.layers.Layer):
 class LinearHead(keras.layers.Layer):
     """A linear layer with the original names and shapes: `output_weights` [C, H] and `output_bias` [C].
 
-    The name scopes of `scope`, a tuple of str, prefix the names of the weights.
+    The name scopes of `scope`, a tuple of str, prefix the names of the weights. Source: `get_next_sentence_output` of
+    the original run_pretraining.py, and `create_model` of run_classifier.py (with dropout) and run_squad.py.
     """
 
-    def __init__(self, config, num_classes, scope, initializer_range, name):
-        super().__init__(name=name)
+    def __init__(
+        self, config, num_classes, scope=(), initializer_range=FINE_TUNING_INITIALIZER_RANGE, has_dropout=False
+    ):
+        super().__init__(name=scope[-1] if scope else "classifier")
+        num_dropouts_below = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
+        self.dropout = Dropout(FINE_TUNING_DROPOUT if has_dropout else 0.0, num_dropouts_below)
         # add_weight would add the layer name to the names of the weights.
         with contextlib.ExitStack() as scopes:
             for part in scope:
@@ -66,43 +71,7 @@ class LinearHead(keras.layers.Layer):
                 "zeros", shape=(num_classes,), dtype=self.variable_dtype, name="output_bias"
             )
 
-    def call(self, x):
-        """Maps float [..., H] to float32 [..., C] logits."""
-        return ops.cast(ops.matmul(x, ops.transpose(self.output_weights)) + self.output_bias, "float32")
-
-
-class NextSentenceHead(LinearHead):
-    """Predicts whether the second segment follows the first (paper, section 3.1, task 2), from pooled_output.
-
-    Class 0: the second segment follows the first. Class 1: it comes from another place.
-    Source: `get_next_sentence_output` of the original run_pretraining.py.
-    """
-
-    def __init__(self, config, name="seq_relationship"):
-        super().__init__(config, 2, ("cls", name), config.initializer_range, name)
-
-
-class SquadHead(LinearHead):
-    """Scores each token as the start and as the end of an answer (paper, section 4.2), from sequence_output.
-
-    Class 0 is the start, class 1 the end. Source: `create_model` of the original run_squad.py.
-    """
-
-    def __init__(self, config, name="squad"):
-        super().__init__(config, 2, ("cls", name), FINE_TUNING_INITIALIZER_RANGE, name)
-
-
-class ClassifierHead(LinearHead):
-    """Scores classes: of a sequence from pooled_output, of each token from sequence_output (paper, sections 4.1, 5.3).
-
-    The names of the weights have no prefix, as in `create_model` of the original run_classifier.py.
-    """
-
-    def __init__(self, config, num_classes, name="classifier"):
-        super().__init__(config, num_classes, (), FINE_TUNING_INITIALIZER_RANGE, name)
-        num_dropouts_below = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
-        self.dropout = Dropout(FINE_TUNING_DROPOUT, num_dropouts_below)
-
     def call(self, x, dropout_seed=None):
         """Maps float [..., H] to float32 [..., C] logits; with a seed for `Dropout`, with dropout."""
-        return super().call(self.dropout(x, dropout_seed))
+        x = self.dropout(x, dropout_seed)
+        return ops.cast(ops.matmul(x, ops.transpose(self.output_weights)) + self.output_bias, "float32")

@@ -19,7 +19,7 @@ import keras
 from keras import ops
 
 from bert_keras.modeling.bert import BertModel
-from bert_keras.modeling.heads import ClassifierHead, MaskedLmHead, NextSentenceHead, SquadHead
+from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 _PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
@@ -33,14 +33,15 @@ class PretrainingModel(keras.Model):
         self.config = config
         self.bert = BertModel(config)
         self.masked_lm_head = MaskedLmHead(config)
-        self.next_sentence_head = NextSentenceHead(config)
+        self.next_sentence_head = LinearHead(config, 2, ("cls", "seq_relationship"), config.initializer_range)
         self.built = True
 
     def call(self, features, dropout_seed=None):
         """Scores the masked tokens, at int32 [B, P] features["masked_lm_positions"], and the order of the segments.
 
         Returns:
-            dict of "masked_lm_logits" float32 [B, P, V] and "next_sentence_logits" float32 [B, 2].
+            dict of "masked_lm_logits" float32 [B, P, V] and "next_sentence_logits" float32 [B, 2]: class 0 if the
+            second segment follows the first, class 1 if it comes from another place.
         """
         encoded = _encode(self.bert, features, dropout_seed)
         return {
@@ -52,10 +53,11 @@ class PretrainingModel(keras.Model):
 
 
 class FineTunedModel(keras.Model):
-    """Base class of the models with one head.
+    """Base class of the models with one linear head.
 
     Attributes:
-        is_per_token: bool; True: the second axis of the outputs is the token axis.
+        is_per_token: bool; True: the head takes sequence_output, and the second axis of the outputs is the token axis.
+            False: the head takes pooled_output.
     """
 
     is_per_token = False
@@ -67,21 +69,22 @@ class FineTunedModel(keras.Model):
         self.head = head
         self.built = True
 
+    def call(self, features, dropout_seed=None):
+        """Returns a dict of "logits" float32 [B, C], or [B, T, C] if the model is per token."""
+        encoded = _encode(self.bert, features, dropout_seed)
+        x = encoded["sequence_output" if self.is_per_token else "pooled_output"]
+        return {"logits": self.head(x, dropout_seed=dropout_seed)}
+
 
 class ClassifierModel(FineTunedModel):
-    """BERT with a head that gives a sequence, or a pair of sequences, one of several classes.
+    """BERT with a head that gives a sequence, or a pair of sequences, one of several classes (paper, section 4.1).
 
     With one class, the model is a regression, and the logit is the predicted number.
     Source: `create_model` of the original run_classifier.py.
     """
 
     def __init__(self, config, num_classes, name="classification"):
-        super().__init__(config, ClassifierHead(config, num_classes), name)
-
-    def call(self, features, dropout_seed=None):
-        """Returns a dict of "logits" float32 [B, C]."""
-        encoded = _encode(self.bert, features, dropout_seed)
-        return {"logits": self.head(encoded["pooled_output"], dropout_seed=dropout_seed)}
+        super().__init__(config, LinearHead(config, num_classes, has_dropout=True), name)
 
 
 class TokenClassifierModel(FineTunedModel):
@@ -93,31 +96,25 @@ class TokenClassifierModel(FineTunedModel):
     is_per_token = True
 
     def __init__(self, config, num_classes, name="token_classification"):
-        super().__init__(config, ClassifierHead(config, num_classes), name)
-
-    def call(self, features, dropout_seed=None):
-        """Returns a dict of "logits" float32 [B, T, C]."""
-        encoded = _encode(self.bert, features, dropout_seed)
-        return {"logits": self.head(encoded["sequence_output"], dropout_seed=dropout_seed)}
+        super().__init__(config, LinearHead(config, num_classes, has_dropout=True), name)
 
 
 class MultipleChoiceModel(FineTunedModel):
     """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4)."""
 
     def __init__(self, config, name="multiple_choice"):
-        super().__init__(config, ClassifierHead(config, num_classes=1), name)
+        super().__init__(config, LinearHead(config, num_classes=1, has_dropout=True), name)
 
     def call(self, features, dropout_seed=None):
         """Scores the choices; the three inputs are int32 [B, K, T] here. Returns a dict of "logits" float32 [B, K]."""
         _, num_choices, num_tokens = ops.shape(features["input_ids"])
         flat = {name: ops.reshape(features[name], (-1, num_tokens)) for name in _INPUTS}  # [B * K, T]
-        encoded = _encode(self.bert, flat, dropout_seed)
-        logits = self.head(encoded["pooled_output"], dropout_seed=dropout_seed)  # [B * K, 1]
+        logits = super().call(flat, dropout_seed)["logits"]  # [B * K, 1]
         return {"logits": ops.reshape(logits, (-1, num_choices))}
 
 
 class SquadModel(FineTunedModel):
-    """BERT with a head that finds the answer to a question in a text.
+    """BERT with a head that finds the answer to a question in a text (paper, section 4.2).
 
     Source: `create_model` of the original run_squad.py.
     """
@@ -125,7 +122,7 @@ class SquadModel(FineTunedModel):
     is_per_token = True
 
     def __init__(self, config, name="question_answering"):
-        super().__init__(config, SquadHead(config), name)
+        super().__init__(config, LinearHead(config, 2, ("cls", "squad")), name)
 
     def call(self, features, dropout_seed=None):
         """Scores each token as the start and the end of the answer.
@@ -133,7 +130,7 @@ class SquadModel(FineTunedModel):
         Returns:
             dict of "start_logits" and "end_logits", float32 [B, T].
         """
-        logits = self.head(_encode(self.bert, features, dropout_seed)["sequence_output"])  # [B, T, 2]
+        logits = super().call(features, dropout_seed)["logits"]  # [B, T, 2]
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
 

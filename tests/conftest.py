@@ -114,16 +114,9 @@ def golden_dir():
 @pytest.fixture(scope="session")
 def tiny_config():
     """A BERT of one layer and width 8 with dropout."""
-    from bert_keras.modeling import BertConfig
+    from tiny_bert import make_config
 
-    return BertConfig(
-        vocab_size=40,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-    )
+    return make_config(num_hidden_layers=1)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ import time
 import pytest
 import tensorflow as tf
 from pretraining_runs import make_files, run
-from training_runs import act_before, assert_bit_equal, weights_in
+from states import assert_bit_equal, weights_in
+from training_runs import act_before
 
 from bert_keras.training.metrics_log import MetricsFile
 

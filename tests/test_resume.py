@@ -11,7 +11,8 @@ import made_up_task
 import pytest
 import tensorflow as tf
 from pretraining_runs import argv_of, make_files, run
-from training_runs import assert_bit_equal, rows_of, stop_after, weights_in
+from states import assert_bit_equal, weights_in
+from training_runs import rows_of, stop_after
 
 import run_pretraining
 from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name

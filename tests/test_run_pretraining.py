@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from pretraining_runs import make_files, run
-from training_runs import assert_bit_equal, assert_near, rows_of, weights_in
+from states import assert_bit_equal, weights_in
+from training_runs import assert_near, rows_of
 
 import run_pretraining
 from bert_keras.modeling import BertConfig, open_checkpoint, save_checkpoint

@@ -11,7 +11,8 @@ import made_up_task
 import numpy as np
 import pytest
 from pretraining_runs import argv_of, make_files, run
-from training_runs import assert_bit_equal, rows_of, weights_in
+from states import assert_bit_equal, weights_in
+from training_runs import rows_of
 from workers import run_workers
 
 # TensorFlow needs ten seconds to start in each process, and there are many.

@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from keras import ops
 from reference_bert import ReferenceBert
+from states import weights_of
 from tiny_bert import make_config, make_features, make_model
 
 from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, weights_by_name
@@ -17,8 +18,7 @@ from bert_keras.modeling import BertConfig, BertModel, PretrainingModel, weights
 
 def reference_of(model):
     config = model.config
-    weights = {name: np.asarray(weight) for name, weight in weights_by_name(model).items()}
-    return ReferenceBert(config.num_hidden_layers, config.num_attention_heads, config.hidden_act, weights)
+    return ReferenceBert(config.num_hidden_layers, config.num_attention_heads, config.hidden_act, weights_of(model))
 
 
 def assert_equal_to_reference(model, features):
@@ -123,7 +123,7 @@ def test_released_models_have_their_parameter_counts(shapes_only, name, encoder,
 def test_a_seed_makes_the_initial_weights_reproducible():
     def build(seed):
         keras.utils.set_random_seed(seed)
-        return {name: np.asarray(weight) for name, weight in weights_by_name(PretrainingModel(config)).items()}
+        return weights_of(PretrainingModel(config))
 
     config = make_config(num_hidden_layers=1)
     first, again, other = build(1), build(1), build(2)

@@ -5,9 +5,10 @@ import re
 
 import numpy as np
 import pytest
+from states import weights_of
 from tiny_bert import make_config, make_model
 
-from bert_keras.modeling import open_checkpoint, save_checkpoint, weights_by_name
+from bert_keras.modeling import open_checkpoint, save_checkpoint
 from bert_keras.modeling.checkpoints.conversion import (
     LINEAR_HEADS,
     Contents,
@@ -24,7 +25,7 @@ HEADS = ("masked_lm", "next_sentence")
 
 @pytest.fixture(scope="module")
 def tensors():
-    return {name: np.asarray(weight) for name, weight in weights_by_name(make_model(CONFIG)).items()}
+    return weights_of(make_model(CONFIG))
 
 
 @pytest.fixture

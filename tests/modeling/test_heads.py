@@ -7,6 +7,7 @@ from reference_bert import softmax
 from tiny_bert import make_config, make_features
 
 from bert_keras.modeling import (
+    ClassificationTask,
     ClassifierModel,
     MultipleChoiceModel,
     SquadModel,
@@ -15,7 +16,7 @@ from bert_keras.modeling import (
     read_config,
     weights_by_name,
 )
-from bert_keras.modeling.heads import ClassifierHead, SquadHead
+from bert_keras.modeling.heads import LinearHead
 
 
 def load_golden(make_model, folder, name):
@@ -32,10 +33,16 @@ def test_the_classifier_equals_the_release(golden_dir):
     model, features, golden = load_golden(lambda config: ClassifierModel(config, 3), golden_dir, "classifier")
     logits = np.asarray(model(features)["logits"])
     np.testing.assert_allclose(logits, golden["logits"], rtol=0, atol=1e-5)
-    probabilities = softmax(logits)
-    np.testing.assert_allclose(probabilities, golden["probabilities"], rtol=0, atol=1e-5)
-    losses = -np.log(probabilities[np.arange(len(logits)), golden["labels"]])
-    np.testing.assert_allclose(losses, golden["per_example_loss"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(softmax(logits), golden["probabilities"], rtol=0, atol=1e-5)
+    task, features = ClassificationTask(model), features | {"label_ids": golden["labels"]}
+    numerators, denominators = task.numerators(features), task.denominators(features)
+    assert float(task.loss(numerators, denominators)) == pytest.approx(float(golden["loss"]), abs=1e-5)
+    assert float(numerators["loss"]) == pytest.approx(golden["per_example_loss"].sum(), abs=5e-5)
+    hits = golden["logits"].argmax(-1) == golden["labels"]
+    assert float(task.metrics(numerators, denominators)["accuracy"]) == pytest.approx(hits.mean())
+    # Dropout reaches the head, only in training.
+    seed = np.array([3, 4], np.int32)
+    assert abs(float(task.numerators(features, dropout_seed=seed)["loss"]) - float(numerators["loss"])) > 1e-3
 
 
 def test_question_answering_equals_the_release(golden_dir):
@@ -72,7 +79,7 @@ def test_choices_are_scored_one_by_one():
 def test_initial_weights_do_not_follow_the_config():
     keras.utils.set_random_seed(0)
     config = make_config(hidden_size=1000, initializer_range=5.0)  # the heads ignore it
-    for head in (ClassifierHead(config, 20), SquadHead(config)):
+    for head in (LinearHead(config, 20), LinearHead(config, 2, ("cls", "squad"))):
         # 0.02, truncated at two deviations, which leaves 0.8796 of it
         assert np.std(np.asarray(head.output_weights)) == pytest.approx(0.02 * 0.8796, rel=0.05)
         np.testing.assert_array_equal(np.asarray(head.output_bias), 0)
@@ -81,7 +88,7 @@ def test_initial_weights_do_not_follow_the_config():
 def test_a_classifier_drops_a_tenth_only_in_training():
     # Without dropout in the encoder, the seed changes only the head.
     config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    head = ClassifierHead(config, 1)
+    head = LinearHead(config, 1, has_dropout=True)
     head.output_weights.assign(np.full((1, 8), 1.0))
     x = np.ones((2000, 8), np.float32)
     np.testing.assert_allclose(np.asarray(head(x)), 8.0, rtol=1e-6)

@@ -92,7 +92,6 @@ class TestReading:
             ({"is_decoder": True}, " is not a BERT config: is_decoder is True, but only False is supported"),
             ({"hidden_act": "silu"}, ': hidden_act is "silu", but must be one of gelu, gelu_python, gelu_new,'),
             ({"hidden_size": 10}, ": hidden_size 10 is not a multiple of num_attention_heads 12"),
-            ({"layer_norm_eps": 0}, ": layer_norm_eps is 0, but must be a number above 0"),
         ],
     )  # fmt: skip
     def test_other_networks_are_refused(self, write, values, sentence):
@@ -103,8 +102,6 @@ class TestReading:
     def test_a_missing_file_is_refused(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"has no bert_config\.json or config\.json; put the model's"):
             read_config(tmp_path)
-        with pytest.raises(FileNotFoundError, match=r"none\.json\"; check the path, and give the file that belongs"):
-            read_config(tmp_path / "none.json")
 
 
 class TestLabels:

@@ -161,13 +161,6 @@ class TestAdamWeightDecay:
         with pytest.raises(TypeError, match="IndexedSlices"):
             AdamWeightDecay(None).update("table", zeros, slices, zeros, zeros, 0.1)
 
-    def test_rows_without_a_gradient_move_too(self):
-        optimizer = AdamWeightDecay(None)
-        value, m, v = optimizer.update("table", *map(tf.constant, (1.0, 0.0, 0.5, 0.25)), learning_rate=0.1)
-        assert float(m) == pytest.approx(0.45)
-        assert float(v) == pytest.approx(0.24975)
-        assert float(value) == pytest.approx(1 - 0.1 * (0.45 / (np.sqrt(0.24975) + 1e-6) + 0.01))
-
     def test_the_rate_of_a_weight_is_multiplied_by_its_factor(self):
         factors = {"low/kernel": 0.25, "high/kernel": 1.0, "frozen/kernel": 0.0}
         plain, scaled = AdamWeightDecay(None), AdamWeightDecay(None, rate_factor=factors.get)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from states import assert_bit_equal, weights_in, weights_of
+from tiny_bert import with_random_weights
 
 from bert_keras.modeling import (
     HEAD_PATTERNS,
@@ -23,27 +25,17 @@ from bert_keras.modeling import (
     save_checkpoint,
     save_safetensors,
     weights_by_name,
+    weights_to_load,
 )
-
-
-def contents(checkpoint):
-    return {name: checkpoint.read(name) for name in checkpoint.names}
-
-
-def assert_bit_equal(first, second):
-    assert sorted(first) == sorted(second)
-    for name, value in first.items():
-        assert (value.dtype, value.shape) == (second[name].dtype, second[name].shape), name
-        assert value.tobytes() == second[name].tobytes(), name
 
 
 def there_and_back(path, config, folder):
     """Converts original -> ours -> safetensors -> ours -> original; returns input and output."""
-    source = open_checkpoint(path)
-    middle = open_checkpoint(save_safetensors(folder / "safetensors", contents(source), config))
-    assert middle.heads == source.heads
+    before = weights_in(path)
+    middle = open_checkpoint(save_safetensors(folder / "safetensors", before, config))
+    assert middle.heads == open_checkpoint(path).heads
     assert middle.config == config
-    return contents(source), contents(open_checkpoint(save_checkpoint(folder / "back.ckpt", contents(middle))))
+    return before, weights_in(save_checkpoint(folder / "back.ckpt", weights_in(middle.prefix)))
 
 
 @pytest.mark.parametrize(
@@ -97,11 +89,7 @@ def test_models_of_any_shape_come_back_bit_by_bit(tmp_path_factory, kind, config
     make_model, architecture, heads = KINDS[kind]
     sizes = (config, num_classes) if kind in ("classifier", "token_classifier") else (config,)
     model, again = make_model(*sizes), make_model(*sizes)
-    rng = np.random.default_rng(seed)
-    for weight in model.weights:
-        weight.assign(rng.standard_normal(weight.shape))
-    weights = weights_by_name(model)
-    expected = {name: np.asarray(weight) for name, weight in weights.items()}
+    weights, expected = weights_by_name(with_random_weights(model, seed)), weights_of(model)
     config.to_json_file(folder / "bert_config.json")
     for path in (
         save_checkpoint(folder / "model.ckpt", weights),
@@ -112,13 +100,14 @@ def test_models_of_any_shape_come_back_bit_by_bit(tmp_path_factory, kind, config
         is_told = path.endswith(".safetensors") or "output_weights" not in weights
         assert checkpoint.heads == (heads if is_told else ("classifier",))
         assert checkpoint.config == config
-        assert_bit_equal(expected, contents(checkpoint))
+        assert_bit_equal(expected, weights_in(path))
         load_weights(weights_by_name(again), checkpoint)
-        assert_bit_equal(expected, {name: np.asarray(weight) for name, weight in weights_by_name(again).items()})
+        assert_bit_equal(expected, weights_of(again))
 
 
 def minilm_model(path, config):
-    model = BertModel(config)
+    with weights_to_load():
+        model = BertModel(config)
     report = load_weights(weights_by_name(model), path, ignored=HEAD_PATTERNS)
     assert str(report) == f"loaded 103 of 103 weights from {report.prefix}"
     return model
@@ -151,6 +140,6 @@ def test_real_weights_give_the_results_of_another_library_in_both_formats(shared
     config.to_json_file(tmp_path / "bert_config.json")
     again = minilm_model(tmp_path, open_checkpoint(tmp_path).config)
     assert minilm_difference(again, minilm_golden) == (outputs, layers)
-    back = open_checkpoint(save_safetensors(tmp_path / "back", weights_by_name(again), config))
-    assert_bit_equal(contents(open_checkpoint(minilm_dir)), contents(back))
-    assert back.config == config
+    back = save_safetensors(tmp_path / "back", weights_by_name(again), config)
+    assert_bit_equal(weights_in(minilm_dir), weights_in(back))
+    assert open_checkpoint(back).config == config

@@ -3,19 +3,16 @@
 import numpy as np
 import pytest
 from reference_bert import ReferenceBert, softmax
+from states import weights_of
 from tiny_bert import make_config, make_features, make_model
 
 from bert_keras.modeling import (
     ClassificationTask,
-    ClassifierModel,
     MultiLabelTask,
     PretrainingTask,
     RegressionTask,
     SquadTask,
     TokenClassificationTask,
-    load_weights,
-    read_config,
-    weights_by_name,
 )
 
 
@@ -43,8 +40,7 @@ def rows(features, which):
 
 
 def test_losses_equal_the_reference(model, task, features):
-    weights = {weight.path: np.asarray(weight) for weight in model.weights}
-    masked_lm, next_sentence = ReferenceBert(1, 2, "gelu", weights).losses(features)
+    masked_lm, next_sentence = ReferenceBert(1, 2, "gelu", weights_of(model)).losses(features)
     numerators, denominators = task.numerators(features), task.denominators(features)
     assert float(task.loss(numerators, denominators)) == pytest.approx(masked_lm + next_sentence, abs=1e-5)
     metrics = numbers(task.metrics(numerators, denominators))
@@ -244,20 +240,3 @@ def test_losses_stay_finite_where_the_network_is_sure_and_wrong():
     task = MultiLabelTask(told)
     metrics = numbers(task.metrics(task.numerators(answers), task.denominators(answers)))
     assert metrics == pytest.approx({"loss": 100.0, "accuracy": 0.0})
-
-
-def test_the_loss_of_the_classifier_is_the_release_s(golden_dir):
-    arrays = dict(np.load(golden_dir / "heads" / "classifier.npz"))
-    model = ClassifierModel(read_config(golden_dir / "heads"), 3)
-    load_weights(weights_by_name(model), golden_dir / "heads" / "classifier")
-    features = {name: arrays[name] for name in ("input_ids", "input_mask", "segment_ids")}
-    features["label_ids"] = arrays["labels"]
-    task = ClassificationTask(model)
-    numerators, denominators = task.numerators(features), task.denominators(features)
-    assert float(task.loss(numerators, denominators)) == pytest.approx(float(arrays["loss"]), abs=1e-5)
-    assert float(numerators["loss"]) == pytest.approx(arrays["per_example_loss"].sum(), abs=5e-5)
-    hits = arrays["logits"].argmax(-1) == arrays["labels"]
-    assert float(task.metrics(numerators, denominators)["accuracy"]) == pytest.approx(hits.mean())
-    # Dropout reaches the head, only in training.
-    seed = np.array([3, 4], np.int32)
-    assert abs(float(task.numerators(features, dropout_seed=seed)["loss"]) - float(numerators["loss"])) > 1e-3

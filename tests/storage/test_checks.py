@@ -59,10 +59,12 @@ def test_folder_without_permission_is_named(folder, monkeypatch):
         ("model.ckpt", "--output=model.ckpt names a file; give the folder that the files are to be put into"),
         ("vocab.txt", "--output=vocab.txt names a file; give the folder"),
         (".", "--output=. holds link.txt, other.txt, sub and more; nothing is overwritten, so give a folder that is"),
+        ("written", f"--output=written holds .unfinished-{os.getpid()}; nothing is overwritten"),
         ("vocab.txt/a", "--output=vocab.txt/a cannot be created, because .*vocab.txt is a file; give another folder"),
     ],
 )
 def test_unusable_new_folder_is_named(folder, path, message):
+    (folder / "written" / f".unfinished-{os.getpid()}").mkdir(parents=True)
     check_new_folder("sub", "output")
     check_new_folder("new/folder", "output")
     with pytest.raises(ValueError, match=message):

@@ -3,6 +3,7 @@
 import concurrent.futures
 import errno
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -137,3 +138,26 @@ def test_folder_appears_only_when_done(tmp_path, is_there):
         (folder / "last").touch()
         assert not (path / "last").exists()
     assert sorted(tmp_path.rglob("*")) == [path, path / "last"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_to_a_folder_stays_and_the_files_that_readers_find_appear_last(tmp_path, monkeypatch, is_there):
+    target = tmp_path / "target"
+    (tmp_path / "out").symlink_to(target)
+    if is_there:
+        # What a process left whose id does not exist: ids are below 2**22.
+        (target / ".unfinished-99999999").mkdir(parents=True)
+        (target / ".unfinished-99999999" / "a").touch()
+        (target / ".b.unfinished-99999999").touch()
+    inode = target.stat().st_ino if is_there else None
+    moved = []
+    rename = pathlib.Path.rename
+    monkeypatch.setattr(pathlib.Path, "rename", lambda path, to: (moved.append(path.name), rename(path, to)))
+    with writing.folder_that_appears_when_done(str(tmp_path / "out"), "output", (".index",)) as folder:
+        for name in ("a.index", "b", "c"):
+            (folder / name).touch()
+    assert sorted(os.listdir(target)) == ["a.index", "b", "c"]
+    assert sorted(os.listdir(tmp_path)) == ["out", "target"]
+    if is_there:
+        assert target.stat().st_ino == inode
+        assert moved == ["b", "c", "a.index"]

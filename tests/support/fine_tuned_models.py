@@ -21,6 +21,21 @@ OF_ANSWERS = {
 OF_TAGS = {"max_seq_length": 16, "document_context": False, "tagger": "linear", "tag_scheme": "BIO"}
 TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 
+_LAYERS = {"num_hidden_layers": 1}
+_LABELS = {"labels": ["bad", "good", "\u00fc"]}
+# Task -> a function that makes its model, and its settings in task.json.
+FINE_TUNED = {
+    "classification": (lambda: random_classifier(3, **_LAYERS), OF_TEXTS | _LABELS | {"is_pair": True}),
+    "regression": (lambda: random_classifier(1, **_LAYERS), OF_TEXTS),
+    "multi_label": (lambda: random_classifier(3, **_LAYERS), OF_TEXTS | _LABELS),
+    "multiple_choice": (lambda: random_classifier(1, **_LAYERS), {"max_seq_length": 16}),
+    "question_answering": (lambda: random_answerer(**_LAYERS), OF_ANSWERS | {"version_2_with_negative": True}),
+    "token_classification": (
+        lambda: randomise(TokenClassifierModel(small_config(**_LAYERS), len(TAGS))),
+        OF_TAGS | {"labels": TAGS},
+    ),
+}
+
 
 def write_fine_tuned(folder, model, task, **settings):
     """Writes a model with its task.json into the folder `model` of a run. Returns the run folder."""

@@ -4,8 +4,10 @@ import json
 import math
 
 import numpy as np
+import tiny_bert
+from tiny_bert import with_random_weights
 
-from bert_keras.modeling import BertConfig, PretrainingModel, save_checkpoint, weights_by_name
+from bert_keras.modeling import PretrainingModel, save_checkpoint, weights_by_name
 
 TOKENS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -22,12 +24,11 @@ def make_config(**changes):
         "vocab_size": len(TOKENS),
         "hidden_size": len(TOKENS),
         "num_hidden_layers": 1,
-        "num_attention_heads": 2,
         "intermediate_size": 8,
         "max_position_embeddings": 40,
         "hidden_act": "linear",
     }
-    return BertConfig(**(sizes | changes))
+    return tiny_bert.make_config(**(sizes | changes))
 
 
 def write_model(folder, model, tokens=TOKENS):
@@ -51,10 +52,7 @@ def random_model(seed=0, **changes):
 
 def randomise(model, seed=0):
     """Gives every weight of a model a random value, so that its answers depend on the whole text. Returns the model."""
-    rng = np.random.default_rng(seed)
-    for name, weight in weights_by_name(model).items():
-        weight.assign(0.5 * rng.standard_normal(weight.shape) + name.endswith("gamma"))
-    return model
+    return with_random_weights(model, seed, scale=0.5)
 
 
 def constant_model(probabilities, follows=0.5, **changes):

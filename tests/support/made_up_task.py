@@ -6,10 +6,12 @@ import keras
 import numpy as np
 from absl import flags
 from known_models import TOKENS, write_model
+from states import assert_bit_equal, weights_in  # noqa: F401 (for the tests)
+from tiny_bert import make_config
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse
-from bert_keras.modeling import BertConfig, ClassificationTask, ClassifierModel, PretrainingModel
+from bert_keras.modeling import ClassificationTask, ClassifierModel, PretrainingModel
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.run import finetune
 from bert_keras.training.finetuning.settings import (
@@ -94,15 +96,7 @@ class MadeUp(Task):
 def write_start(folder, num_layers=1):
     """Writes a pre-trained model of width 8, and returns its folder."""
     keras.utils.set_random_seed(5)
-    config = BertConfig(
-        vocab_size=len(TOKENS),
-        hidden_size=8,
-        num_hidden_layers=num_layers,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-        initializer_range=0.3,
-    )
+    config = make_config(vocab_size=len(TOKENS), num_hidden_layers=num_layers, initializer_range=0.3)
     return write_model(folder, PretrainingModel(config))
 
 

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-from tiny_bert import make_config, with_random_weights
+from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -25,17 +25,10 @@ NUM_ROWS = 8
 
 def make_examples():
     """Makes examples whose first half, that of the first device, has no labels and so no gradient."""
-    random = np.random.default_rng(1)
-    has_labels = np.arange(NUM_ROWS)[:, None] >= NUM_ROWS // 2
-    return {
-        "input_ids": random.integers(1, 40, (NUM_ROWS, 12)).astype(np.int32),
-        "input_mask": np.ones((NUM_ROWS, 12), np.int32),
-        "segment_ids": np.zeros((NUM_ROWS, 12), np.int32),
-        "masked_lm_positions": random.integers(0, 12, (NUM_ROWS, 3)).astype(np.int32),
-        "masked_lm_ids": random.integers(1, 40, (NUM_ROWS, 3)).astype(np.int32),
-        "masked_lm_weights": np.repeat(has_labels, 3, axis=1).astype(np.float32),
-        "next_sentence_labels": np.where(has_labels, random.integers(0, 2, (NUM_ROWS, 1)), -1).astype(np.int32),
-    }
+    examples = make_features(CONFIG, NUM_ROWS, num_tokens=12)
+    examples["masked_lm_weights"][: NUM_ROWS // 2] = 0
+    examples["next_sentence_labels"][: NUM_ROWS // 2] = -1
+    return examples
 
 
 def make_trainer(strategy, policy="float32", start=None, is_compiled=False):

@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 import tensorflow as tf
-from tiny_bert import make_config, with_random_weights
+from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import (
     AdamWeightDecay,
@@ -32,7 +32,7 @@ CONFIG = make_config(
 )
 
 
-def make_features(num_rows):
+def make_sentences(num_rows):
     """Makes sentences with a tag for each token; the parts of a batch differ in the number of scored tokens."""
     random = np.random.default_rng(0)
     mask = np.arange(24) < random.integers(3, 25, num_rows)[:, None]
@@ -46,16 +46,7 @@ def make_features(num_rows):
 
 def make_examples(num_rows):
     """Makes pre-training examples with different numbers of masked tokens."""
-    random = np.random.default_rng(1)
-    features = make_features(num_rows)
-    del features["label_ids"]
-    return {name: values.astype(np.int32) for name, values in features.items()} | {
-        "masked_lm_positions": random.integers(0, 3, (num_rows, 3)).astype(np.int32),
-        "masked_lm_ids": random.integers(1, 40, (num_rows, 3)).astype(np.int32),
-        "masked_lm_weights": (np.arange(3) < random.integers(1, 4, num_rows)[:, None]).astype(np.float32),
-        "next_sentence_labels": random.integers(0, 2, (num_rows, 1)).astype(np.int32),
-        "is_real_example": np.ones(num_rows, np.float32),
-    }
+    return make_features(CONFIG, num_rows, num_tokens=24) | {"is_real_example": np.ones(num_rows, np.float32)}
 
 
 def set_weights(model):
@@ -73,7 +64,7 @@ def train_evaluate_answer(strategy):
         tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
         pretraining = PretrainingTask(set_weights(PretrainingModel(CONFIG)))
     tagging.model.head.dropout.rate = 0.0
-    features = make_features(13)
+    features = make_sentences(13)
     trainer = make_trainer(tagging, strategy, 5e-5, num_micro_batches=2)
     pooler = {name: trainer.state[name].numpy() for name in POOLER}
     batches = training_batches(features, 8, seed=5, is_trimmed=True)
@@ -100,7 +91,7 @@ def train_packed(strategy):
         tagging = TokenClassificationTask(set_weights(TokenClassifierModel(CONFIG, 3)))
     tagging.model.head.dropout.rate = 0.0
     settings = {"train_batch_size": 8, "seed": 5, "gradient_accumulation_steps": 1}
-    batches = packed_training_batches(make_features(13), settings, strategy.num_replicas_in_sync)
+    batches = packed_training_batches(make_sentences(13), settings, strategy.num_replicas_in_sync)
     trainer = make_trainer(PackedTask(tagging), strategy, 5e-5)
     trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(2))
     step = strategy.experimental_local_results(trainer.global_step)[0]

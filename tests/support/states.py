@@ -1,6 +1,27 @@
-"""Compares the results of training: weights, and the two slots that Adam keeps for each."""
+"""Reads and compares weights and the state of training."""
 
 import numpy as np
+
+from bert_keras.modeling import open_checkpoint, weights_by_name
+
+
+def weights_of(model):
+    """Returns copies of the weights of a model, a dict of arrays by name."""
+    return {name: np.asarray(weight).copy() for name, weight in weights_by_name(model).items()}
+
+
+def weights_in(path):
+    """Returns all entries of a checkpoint, a dict of arrays by name; the path is one for `open_checkpoint`."""
+    checkpoint = open_checkpoint(path)
+    return {name: checkpoint.read(name) for name in checkpoint.names}
+
+
+def assert_bit_equal(first, second):
+    """Compares two dicts of arrays; NaN equals the same NaN."""
+    assert sorted(first) == sorted(second)
+    for name, value in first.items():
+        assert (value.dtype, value.shape) == (second[name].dtype, second[name].shape), name
+        assert value.tobytes() == second[name].tobytes(), name
 
 
 def assert_states_close(state, expected, weight_tolerance=1e-4, slot_tolerance=1e-3):

@@ -5,39 +5,16 @@ from unittest import mock
 
 import numpy as np
 import tensorflow as tf
-from fine_tuned_models import (
-    OF_ANSWERS,
-    OF_TAGS,
-    OF_TEXTS,
-    TAGS,
-    random_answerer,
-    random_classifier,
-    randomise,
-    small_config,
-    write_fine_tuned,
-)
+from fine_tuned_models import FINE_TUNED, write_fine_tuned  # noqa: F401 (for the tests)
 from known_models import random_model
 
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.formats import converters, ids_formats
-from bert_keras.modeling import TokenClassifierModel
+from bert_keras.export.formats.networks import IdsNetwork
+from bert_keras.export.formats.saved_model import make_text_model
 from bert_keras.prediction import open_model
 
-_LAYERS = {"num_hidden_layers": 1}
-_LABELS = {"labels": ["bad", "good", "\u00fc"]}
-# Task -> a function that makes its model, and its settings in task.json.
-FINE_TUNED = {
-    "classification": (lambda: random_classifier(3, **_LAYERS), OF_TEXTS | _LABELS | {"is_pair": True}),
-    "regression": (lambda: random_classifier(1, **_LAYERS), OF_TEXTS),
-    "multi_label": (lambda: random_classifier(3, **_LAYERS), OF_TEXTS | _LABELS),
-    "multiple_choice": (lambda: random_classifier(1, **_LAYERS), {"max_seq_length": 16}),
-    "question_answering": (lambda: random_answerer(**_LAYERS), OF_ANSWERS | {"version_2_with_negative": True}),
-    "token_classification": (
-        lambda: randomise(TokenClassifierModel(small_config(**_LAYERS), len(TAGS))),
-        OF_TAGS | {"labels": TAGS},
-    ),
-}
 PRETRAINED = {
     "fill_mask": (random_model, {"max_seq_length": 16, "top_k": 3}),
     "vectors": (random_model, {"max_seq_length": 16, "pooling": "mean", "layer": -1}),

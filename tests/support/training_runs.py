@@ -1,11 +1,10 @@
-"""What tests of training runs share: the weights and metrics in a run folder, and actions before a step."""
+"""What tests of training runs share: the metrics in a run folder, comparisons, and actions before a step."""
 
 import os
 import signal
 
 import numpy as np
 
-from bert_keras.modeling import open_checkpoint
 from bert_keras.storage import paths
 from bert_keras.training import loop
 from bert_keras.training.metrics_log import read_metrics
@@ -13,22 +12,10 @@ from bert_keras.training.metrics_log import read_metrics
 _steps_until_due = loop.steps_until_due
 
 
-def weights_in(folder):
-    """Returns all tensors of the newest checkpoint of a folder, by name."""
-    checkpoint = open_checkpoint(str(folder))
-    return {name: checkpoint.read(name) for name in checkpoint.names}
-
-
 def rows_of(folder):
     """Returns the rows of metrics.csv without the column that depends on the clock."""
     rows = read_metrics(paths.join(str(folder), "metrics.csv"))
     return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in rows]
-
-
-def assert_bit_equal(first, second):
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name], err_msg=name)
 
 
 def assert_near(weights, expected, atol=1e-6):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, task_of, write_start
-from training_runs import assert_bit_equal, rows_of, stop_after, weights_in
+from states import assert_bit_equal, weights_in
+from training_runs import rows_of, stop_after
 
 from bert_keras.modeling import layer_of, open_checkpoint
 from bert_keras.training.evaluation_pass import Inference

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, run, write_start
+from states import weights_in
 from tiny_bert import make_config, with_random_weights
-from training_runs import assert_near, rows_of, weights_in
+from training_runs import assert_near, rows_of
 
 from bert_keras.modeling import (
     AdamWeightDecay,

@@ -1,5 +1,6 @@
 """The training step equals the original BERT's, and avoids the silent errors of Keras."""
 
+import contextlib
 import dataclasses
 import functools
 import gc
@@ -56,6 +57,21 @@ def assert_equal(first, second, tolerance=0.0):
         np.testing.assert_allclose(value, second[name], rtol=0, atol=tolerance, err_msg=name)
 
 
+@contextlib.contextmanager
+def beside_the_kink(model):
+    """Computes the gradients of pretraining_b at step 24 on the side of a relu that the original BERT took: above zero.
+
+    The input of unit 87 in the last layer is zero at one token except for rounding (1e-7), so the slope depends on the
+    matrix kernels of the machine. The wrong slope changes the weights by up to 2e-4. The other inputs of that layer
+    are at least 5e-5 from zero.
+    """
+    bias = weights_by_name(model)["bert/encoder/layer_2/intermediate/dense/bias"]
+    shift = np.float32(1e-5) * (np.arange(bias.shape[0]) == 87)
+    bias.assign_add(shift)
+    yield
+    bias.assign_sub(shift)
+
+
 @pytest.mark.parametrize(
     ("name", "is_compiled"),
     [
@@ -83,15 +99,14 @@ def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeyp
         lambda: iterator, output_signature={key: tf.TensorSpec.from_tensor(value) for key, value in batches[0].items()}
     )
     iterator_of_dataset = iter(dataset)
-    losses = [float(trainer.train(iterator_of_dataset, tf.constant(1))["loss"]) for _ in range(30)]
+    losses = []
+    for step in range(30):
+        with beside_the_kink(task.model) if (name, step) == ("pretraining_b", 24) else contextlib.nullcontext():
+            losses.append(float(trainer.train(iterator_of_dataset, tf.constant(1))["loss"]))
     np.testing.assert_allclose(losses, golden["losses"], rtol=1e-4)
 
     trained = open_checkpoint(golden_dir / name / "trained" / "model.ckpt-30")
     assert set(trained.names) == set(trainer.state)
-    if name == "pretraining_b":
-        # In step 24 the input of a relu is 0 up to rounding: processors take different slopes and weights differ by
-        # 2e-4; tests/modeling/test_golden_pretraining.py compares them with the slope of the original BERT.
-        return
     assert_states_close(state_of(trainer), {name: trained.read(name) for name in trained.names})
 
 

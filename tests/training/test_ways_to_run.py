@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from made_up_task import MadeUp, make_features, run, write_start
-from training_runs import assert_bit_equal, assert_near, rows_of, weights_in
+from states import assert_bit_equal, weights_in
+from training_runs import assert_near, rows_of
 
 from bert_keras.modeling import (
     BertConfig,
