@@ -106,17 +106,6 @@ def unfinished_name(path):
     return paths.join(paths.parent(path), f".{paths.name(path)}.unfinished-{os.getpid()}.{threading.get_ident()}")
 
 
-def remove_left_over(folder):
-    """Removes the unfinished files and folders of processes that no longer run from a folder.
-
-    Call it only if no other machine can write to the folder: processes of other machines look as if they had ended.
-    """
-    for name in paths.list_dir(folder):
-        if is_left_over(name):
-            path = paths.join(folder, name)
-            paths.remove_dir(path) if paths.is_dir(path) else paths.remove(path)
-
-
 def is_left_over(name):
     """Returns whether a name belongs to an unfinished file or folder whose process no longer runs."""
     unfinished = _UNFINISHED.fullmatch(name)

@@ -107,14 +107,13 @@ def test_threads_that_write_the_same_file_leave_that_of_one(folder):
     assert paths.list_dir(folder) == ["notes.txt"]
 
 
-def test_what_a_dead_process_left_is_removed_and_nothing_else(tmp_path):
+def test_left_over_are_the_unfinished_names_of_dead_processes():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    (tmp_path / f".unfinished-{ended.pid}").mkdir()
-    for name in (f".a.unfinished-{ended.pid}", f".b.unfinished-{os.getpid()}", "c", f".d.unfinished-{ended.pid}.index"):
-        (tmp_path / name).write_text("x")
-    writing.remove_left_over(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == [f".b.unfinished-{os.getpid()}", "c"]
+    for name in (f".unfinished-{ended.pid}", f".a.unfinished-{ended.pid}", f".d.unfinished-{ended.pid}.index"):
+        assert writing.is_left_over(name)
+    assert not writing.is_left_over(f".b.unfinished-{os.getpid()}")
+    assert not writing.is_left_over("c")
 
 
 def test_sha256(folder):
