@@ -206,12 +206,13 @@ class _Session:
         metrics = task.evaluate(self._outputs) if is_known else self._evaluator(settings)()
         if not is_known:
             log.info("evaluation of step %d: %s", step, in_words(metrics))
-        if task.baseline:
+        baseline = task.baseline  # once: it may be a property that computes the metrics
+        if baseline:
             name = task.baseline_name and f" ({task.baseline_name})"
-            log.info("baseline%s: %s", name, in_words(task.baseline))
+            log.info("baseline%s: %s", name, in_words(baseline))
         results = task.results or {f"eval_{name}": np.float32(value) for name, value in metrics.items()}
         write_eval_results(run_dir, step, results)
-        evaluation = {"step": step, "metrics": metrics, "baseline": task.baseline, "data": data}
+        evaluation = {"step": step, "metrics": metrics, "baseline": baseline, "data": data}
         run_dir.write_text(EVALUATION_FILE, json.dumps(evaluation, indent=2) + "\n")
         task.write_evaluation(run_dir, self._outputs)
         return metrics
