@@ -1,5 +1,6 @@
 """Executes a pre-training run: reads records, builds the network, trains, evaluates."""
 
+import functools
 import logging
 import math
 
@@ -70,8 +71,8 @@ def pretrain(program, settings, defaults, console):
         evaluate = _make_evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
         step, metrics, is_whole = run_dir.latest_step(), None, True
         if settings["do_train"]:
-            hooks = Hooks(run_dir, settings, records.total_examples, console, workers, evaluate)
-            hooks.explain = lambda error: explain_failure(records, error)
+            explain = functools.partial(explain_failure, records)
+            hooks = Hooks(run_dir, settings, records.total_examples, console, workers, evaluate, explain=explain)
             trainer = make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings)
             step, metrics, is_whole = train(trainer, lambda start: _batches(settings, strategy, records, start), hooks)
         if evaluate and metrics is None and is_whole:
