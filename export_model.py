@@ -117,8 +117,8 @@ def open_fine_tuned(values, folder, settings):
             "run was not found; give its --output_dir as --model_dir, or if it is that, run its command again first"
         )
     predictor = open_model(values.model_dir)
-    work = reopen_evaluation(run, settings, predictor.files, values.eval_file) if values.quantize else None
-    return Source(name_of(folder), predictor, settings, run, work)
+    task = reopen_evaluation(run, settings, predictor.files, values.eval_file) if values.quantize else None
+    return Source(name_of(folder), predictor, settings, run, task)
 
 
 def open_pretrained(values):

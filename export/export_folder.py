@@ -30,7 +30,7 @@ class Source:
     predictor: Any  # an object of `prediction` that has loaded the model
     settings: dict  # its task.json
     run: dict | None = None  # the result of `read_run`
-    work: Any = None  # a prepared `Task` that measures the cost of quantization, if it has a metric
+    task: Any = None  # a prepared `Task` that measures the cost of quantization, if it has a metric
 
     @functools.cached_property
     def network(self):

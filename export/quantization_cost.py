@@ -39,12 +39,12 @@ def cost_of(name, source, folder, quantize):
         f"{name} in {quantize}: {sizes[0]:.1f} MB before, {sizes[1]:.1f} MB now; "
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
     )
-    if source.work is None:
+    if source.task is None:
         told += "a pre-trained model has no metric for the loss of quality"
     else:
-        num_rows = len(source.work.eval_features["input_ids"])
+        num_rows = len(source.task.eval_features["input_ids"])
         told += (
-            f"{source.work.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} evaluation examples"
+            f"{source.task.metric} {metrics[0]:.4g} before, {metrics[1]:.4g} now, on {num_rows:,} evaluation examples"
         )
     log.info("%s", told)
     return told
@@ -91,11 +91,11 @@ def _answer(call, sequences):
 
 def _measure(source, call):
     """Returns the metric of the task (None for a pre-trained model), and the rows per second."""
-    work, network = source.work, source.network
-    if work is None:
+    task, network = source.task, source.network
+    if task is None:
         num_tokens = min(_TIMED_TOKENS, source.settings["max_seq_length"])
         features = random_features(network, _TIMED_ROWS, num_tokens)
         return None, outputs_of(call, features, is_per_token=False, is_trimmed=False)[1]
-    features = {name: work.eval_features[name] for name in network.input_names}
-    outputs, speed = outputs_of(call, features, source.predictor.model.is_per_token, work.is_trimmed)
-    return work.evaluate(outputs)[work.metric], speed
+    features = {name: task.eval_features[name] for name in network.input_names}
+    outputs, speed = outputs_of(call, features, source.predictor.model.is_per_token, task.is_trimmed)
+    return task.evaluate(outputs)[task.metric], speed

@@ -72,12 +72,12 @@ def reopen_evaluation(run, stored, files, eval_file=None):
         )
     settings |= {"output_dir": run["folder"], "do_train": False, "do_eval": True, "do_predict": False}
     if program == "run_squad":
-        work = QuestionAnswering({**settings, "eval_file": path}, files)
+        task = QuestionAnswering({**settings, "eval_file": path}, files)
     else:
-        work = (TokenClassification if program == "run_ner" else Classification)(settings, files, stored)
+        task = (TokenClassification if program == "run_ner" else Classification)(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:
-        work.prepare(scratch)
-    return work
+        task.prepare(scratch)
+    return task
 
 
 def _evaluation_data(program, settings):

@@ -61,15 +61,15 @@ WORK = types.SimpleNamespace(
 
 
 @pytest.mark.parametrize(
-    ("work", "end"),
+    ("task", "end"),
     [
         (WORK, "mean 15.2 before, 7.6 now, on 5 evaluation examples"),
         (None, "a pre-trained model has no metric for the loss of quality"),
     ],
 )
-def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, work, end):
+def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, end):
     source = types.SimpleNamespace(
-        work=work,
+        task=task,
         settings={"max_seq_length": 4},
         predictor=types.SimpleNamespace(model=types.SimpleNamespace(is_per_token=False)),
         network=types.SimpleNamespace(

@@ -23,17 +23,17 @@ def test_questions(tmp_path, open_task):
     both = open_task("question_answering")
     file = write_squad(tmp_path / "dev.json", paragraphs(2, 1, with_impossible=False))
     run = run_of("run_squad", tmp_path, predict_file=str(file))
-    work = reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
+    task = reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
     # Two questions for each text. The length is that of the model, 24, and not the default.
-    assert work.eval_features["input_ids"].shape == (4, 24)
+    assert task.eval_features["input_ids"].shape == (4, 24)
 
 
 def test_tags(tmp_path, open_task):
     both = open_task("token_classification")
     (tmp_path / "dev.txt").write_text("he O\nparis B-LOC\n\nshe O\n")
     run = run_of("run_ner", tmp_path, data_dir=str(tmp_path))
-    work = reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
-    assert work.eval_features["input_ids"].shape == (2, 16)
+    task = reopen_evaluation(run, dict(both.text_model.settings), both.live.files)
+    assert task.eval_features["input_ids"].shape == (2, 16)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
