@@ -64,6 +64,7 @@ def upload(folder, store):
             paths.copy(str(path), paths.join(store, *path.relative_to(folder).parts))
 
 
+@pytest.mark.slow  # several runs; tests/training/test_loop.py stops shorter ones
 def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, store, stand_in_tpu, monkeypatch, capsys):
     """The recipe of the original BERT for a TPU, whose files are in an object store."""
     flags, metrics = whole

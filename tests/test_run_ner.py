@@ -108,6 +108,7 @@ def test_training_learns_the_tags_and_leaves_what_it_promises(run, data_dir, tmp
     assert other == metrics
 
 
+@pytest.mark.slow  # traces a recurrence
 def test_the_feature_based_tagger_leaves_the_encoder_as_it_is(run, start, tmp_path, monkeypatch):
     monkeypatch.setattr(ner, "FeatureBasedTagger", functools.partial(FeatureBasedTagger, units=12))
     metrics = run("do_train", "do_eval", tagger="bilstm", learning_rate=0.01, document_context=True)

@@ -155,6 +155,7 @@ def test_16_bits_and_recomputed_or_compiled_layers_come_near_to_32_bits(plain, t
     assert loss != metrics["loss"]
 
 
+@pytest.mark.slow  # a run; tests/training/test_packing.py packs single steps
 def test_a_packed_run_is_the_run_that_it_would_be_unpacked(plain, tmp_path, capsys):
     flags, metrics = plain
     # The records do not say how their text was cased.
@@ -281,6 +282,7 @@ def test_a_batch_that_is_too_large_to_evaluate_is_named(again, monkeypatch):
         run(again, do_train=False, eval_steps=0)
 
 
+@pytest.mark.slow  # the demo; CI also runs it as the README shows
 def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
@@ -300,6 +302,7 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
     assert "nothing to train" in capsys.readouterr().out
 
 
+@pytest.mark.slow  # a process with TensorFlow
 def test_it_runs_as_a_program_from_anywhere(tmp_path):
     command = [sys.executable, str(ROOT / "run_pretraining.py"), "--do_train"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -79,6 +79,7 @@ def test_the_model_to_use_is_complete_and_holds_no_more_than_weights(whole, star
     assert {"output_weights", "output_bias"} < names
 
 
+@pytest.mark.slow  # several runs
 def test_a_run_that_was_stopped_three_times_ends_as_if_it_had_not(whole, start, tmp_path, monkeypatch, capsys):
     folder, metrics = whole
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}
@@ -306,6 +307,7 @@ def test_several_seeds_that_were_interrupted_end_as_if_they_had_not(start, tmp_p
     assert max(float(value) for _, value, _ in rows) == pytest.approx(metrics["accuracy"], rel=1e-5)
 
 
+@pytest.mark.slow  # several runs
 def test_a_try_is_the_run_that_its_settings_alone_would_be(whole, start, tmp_path):
     folder, metrics = whole
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "do_predict": True}

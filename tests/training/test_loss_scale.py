@@ -67,6 +67,7 @@ def test_a_scale_changes_nothing_in_32_bits(tiny_config, batches):
         np.testing.assert_allclose(scaled[name], plain[name], rtol=0, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.slow  # two trainers in 16 bits
 def test_small_gradients_vanish_in_float16_without_a_scale(tiny_config, batches):
     def norm(policy, loss_scale=None):
         return train(make_trainer(tiny_config, policy, loss_scale, FaintTask), batches, 1)[0]["gradient_norm"]

@@ -92,6 +92,7 @@ def start(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow  # two runs
 def test_a_packed_run_is_the_run_that_it_would_be_unpacked(start, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("bert_keras.modeling.heads.FINE_TUNING_DROPOUT", 0.0)
     flags = {"init_checkpoint": start, "num_train_epochs": 1}

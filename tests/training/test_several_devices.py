@@ -10,6 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow  # each is a process that builds the network for one device and for several
 @pytest.mark.parametrize(
     ("script", "arguments", "last_lines"),
     [
@@ -19,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
             # 25 weights, two slots of each, and the step.
             ["as one in 76 of 76 values of the state, and without a gradient nothing moves"],
         ),
-        pytest.param(
+        (
             "several_devices.py",
             ["4", "pack", "train", "copy"],  # a graph four times as large, which takes long to build
             [
@@ -27,19 +28,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
                 "as one in 76 of 76 values of the state, and without a gradient nothing moves",
                 "masks of their own, and one of them with a loss that is not finite is seen",
             ],
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
+        (
             "scaled_devices.py",
             ["overflow"],  # builds the network in two precisions
             ["what overflows on one device is left out on both"],
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
+        (
             "scaled_devices.py",
             ["compile"],  # compiles the network for each device, and builds it again uncompiled
             ["compiled on two devices as on one without a compiler"],
-            marks=pytest.mark.slow,
         ),
     ],
     ids=["two", "four", "float16", "compiled"],

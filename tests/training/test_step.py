@@ -110,6 +110,7 @@ def test_thirty_updates_equal_the_release(golden_dir, name, is_compiled, monkeyp
     assert_states_close(state_of(trainer), {name: trained.read(name) for name in trained.names})
 
 
+@pytest.mark.slow  # XLA compiles every update
 def test_the_compiled_update_equals_the_plain_one_on_every_weight_and_slot(tiny_config, make_examples, monkeypatch):
     dataset = tf.data.Dataset.from_tensor_slices(features_of(make_examples(20))).batch(4, drop_remainder=True)
     states = []

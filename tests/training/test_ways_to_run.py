@@ -92,6 +92,7 @@ def make_rows(num_tokens):
     return features
 
 
+@pytest.mark.slow  # traces a step for each length
 def test_batches_cut_to_few_lengths_train_as_padded_ones(tiny_config, monkeypatch):
     # Batches of another length get other masks.
     monkeypatch.setattr(Dropout, "is_active", lambda self, seed: False)
