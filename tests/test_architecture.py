@@ -108,7 +108,7 @@ def test_everything_is_imported_as_a_part_of_bert_keras():
     """Importing a folder by its bare name would load it a second time."""
     pattern = re.compile(rf"^\s*(from|import) ({'|'.join(FLOORS)})\b", re.MULTILINE)
     files = [path for name in ("benchmarks", "tests") for path in (ROOT / name).rglob("*.py")]
-    for path in [*files, *sources(), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+    for path in [*files, *sources(), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
         assert not pattern.search(path.read_text(encoding="utf-8")), path
 
 

@@ -306,7 +306,7 @@ class TestServing:
             signatures["ids"](input_ids=ids[:, :4], input_mask=ids[:, :4], segment_ids=ids[:1, :4])
 
     def test_the_requests_of_the_docs(self, signatures):
-        calls = list(serving_calls(ROOT / "docs" / "export.md"))
+        calls = list(serving_calls(ROOT / "docs" / "guides" / "export.md"))
         assert [set(request) for request, _ in calls] == [{"instances"}, {"inputs"}]
         for request, response in calls:
             found = serve(signatures, request)

@@ -260,7 +260,7 @@ def test_the_program_reads_and_writes_utf_8_on_every_system(folder, standard_inp
 def test_the_python_of_the_page_runs(fine_tuned, tmp_path, monkeypatch, capsys):
     for name, run in (("reviews_model", "classification"), ("squad_model", "answers"), ("ner_model", "tags")):
         (tmp_path / name).symlink_to(fine_tuned / run)
-    page = pathlib.Path(__file__).parents[1] / "docs" / "predict.md"
+    page = pathlib.Path(__file__).parents[1] / "docs" / "guides" / "predict.md"
     of_stream, block = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "million_reviews.txt").write_text("He was hungry.\nA film to see twice.\n")

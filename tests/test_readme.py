@@ -40,18 +40,18 @@ PROGRAMS = {
     "data_prep/create_pretraining_data_beam.py": (create_pretraining_data_beam, "create_pretraining_data.md"),
 }
 PAGES_WITH_PYTHON = (
-    "checkpoints",
-    "create_pretraining_data",
-    "evaluation",
-    "extract_features",
-    "predict",
-    "tokenization",
+    "guides/checkpoints",
+    "guides/create_pretraining_data",
+    "guides/evaluation",
+    "guides/extract_features",
+    "guides/predict",
+    "explanation/tokenization",
 )
 
 
 def commands():
     """Return every `python program --flags` of a code block, with continuation lines joined."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = path.read_text(encoding="utf-8")
         for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
@@ -98,7 +98,7 @@ def test_python_of_the_pages_runs(page, files, monkeypatch, capsys):
 
 
 def test_links_lead_somewhere():
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\(([^)#]+)\)", text):
             if "://" not in target:
@@ -108,6 +108,6 @@ def test_links_lead_somewhere():
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_flag_is_explained(program):
     module, page = PROGRAMS[program]
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / page).read_text(encoding="utf-8")
     for name in module.define_flags():
         assert f"`--{name}`" in text, name

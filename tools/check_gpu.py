@@ -82,7 +82,7 @@ def main(argv):
     devices = [device.name for device in tf.config.list_logical_devices(values.device.upper())]
     if not devices:
         raise ValueError(
-            "TensorFlow finds no GPU, so there is nothing to check; docs/gpu.md says what it needs. "
+            "TensorFlow finds no GPU, so there is nothing to check; docs/guides/gpu.md says what it needs. "
             "--device=cpu tries this program out"
         )
     num_failed = compare(devices)

@@ -8,7 +8,7 @@ regardless of the scale of the numbers.
 import numpy as np
 
 # Maximum distance of an export. LIMITS[None] applies to each number, because only rounding may differ. The others apply
-# to the root mean square: single numbers may be far off in 8 or 16 bits. Measured distances: docs/export.md.
+# to the root mean square: single numbers may be far off in 8 or 16 bits. Measured distances: docs/guides/export.md.
 LIMITS = {None: 1e-3, "bfloat16": 0.5, "int8": 0.7}
 # Maximum float32 rounding error, relative to the largest number. Rounding alone would determine the distance of an
 # output that hardly varies.

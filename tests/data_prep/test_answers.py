@@ -264,7 +264,7 @@ def test_offsets_are_those_of_the_text(odd_tokenizer):
 
 @pytest.mark.slow
 def test_how_often_the_two_texts_differ_on_real_data(shared_dir):
-    """Reproduces the numbers of docs/squad.md."""
+    """Reproduces the numbers of docs/guides/squad.md."""
     tokenizer = FullTokenizer(shared_dir("data/vocab/uncased.txt"))
     found = {}
     for file in ("dev_v2_normans.json", "train_v2_10_articles.json"):

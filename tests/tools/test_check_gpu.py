@@ -29,7 +29,7 @@ def test_without_a_gpu_the_error_is_one_line(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert "\npackages: tensorflow 2." in out
     assert err == (
-        "check_gpu.py: TensorFlow finds no GPU, so there is nothing to check; docs/gpu.md says what it needs. "
+        "check_gpu.py: TensorFlow finds no GPU, so there is nothing to check; docs/guides/gpu.md says what it needs. "
         "--device=cpu tries this program out\n"
     )
 

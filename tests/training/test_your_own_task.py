@@ -1,4 +1,4 @@
-"""The example of docs/your_own_task.md works as it is."""
+"""The example of docs/guides/your_own_task.md works as it is."""
 
 import pathlib
 import re
@@ -7,11 +7,11 @@ from known_models import make_config, write_model
 
 from bert_keras.modeling import PretrainingModel
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides" / "your_own_task.md"
 
 
 def test_the_program_in_the_docs_trains_evaluates_and_predicts(tmp_path):
-    [program] = re.findall(r"```python\n(.*?)```", (DOCS / "your_own_task.md").read_text(encoding="utf-8"), re.DOTALL)
+    [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names = {"__name__": "run_reviews"}
     exec(compile(program, "run_reviews.py", "exec"), names)
     start = write_model(tmp_path / "start", PretrainingModel(make_config(num_hidden_layers=1)))

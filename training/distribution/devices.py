@@ -27,7 +27,7 @@ def create_strategy(kind="auto", use_tpu=False, tpu_name=None, tpu_zone=None, gc
         if not workers:
             raise ValueError(
                 "--strategy=multi_worker needs the environment variable TF_CONFIG, which names all workers and which "
-                "of them this process is; docs/distributed.md has an example"
+                "of them this process is; docs/guides/distributed.md has an example"
             )
         return _multi_worker(tuple(workers), task)
     gpus = tf.config.list_logical_devices("GPU")
@@ -67,7 +67,7 @@ def workers_of_tf_config():
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
             f"the environment variable TF_CONFIG cannot be read ({error}); correct it, or give --strategy=one or "
-            "mirrored, which do not read it; docs/distributed.md has an example"
+            "mirrored, which do not read it; docs/guides/distributed.md has an example"
         ) from error
     if not cluster:
         return [], None

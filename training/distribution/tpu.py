@@ -55,7 +55,7 @@ def connect(target, zone=None, project=None, num_cores=None):
         reason = str(error).strip().split("\n")[0]
         # Without this package TensorFlow's message is only about kernels that are not registered.
         if target == LOCAL and not _is_installed("tensorflow-tpu"):
-            reason = "the package tensorflow-tpu is not installed; docs/tpu.md has the commands"
+            reason = "the package tensorflow-tpu is not installed; docs/guides/tpu.md has the commands"
         raise ValueError(
             f"--use_tpu: no TPU could be reached as {target!r} ({reason}); run on the machine of a TPU, or leave "
             "--use_tpu out to use the CPU or GPU"

@@ -1,4 +1,7 @@
-"""The interface of a fine-tuning task, which `training.finetuning.run.finetune` executes; see docs/your_own_task.md."""
+"""The interface of a fine-tuning task, which `training.finetuning.run.finetune` executes.
+
+docs/guides/your_own_task.md shows how to write one.
+"""
 
 
 class Task:

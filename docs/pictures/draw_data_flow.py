@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws docs/data_flow.png: two sentences on their way from text to an answer.
+"""Draws docs/pictures/data_flow.png: two sentences on their way from text to an answer.
 
-    python docs/draw_data_flow.py
+    python docs/pictures/draw_data_flow.py
 
 The numbers are real: the released uncased vocabulary, the masking with random.Random(10), and a tiny model trained for
 91 steps on this one example.
