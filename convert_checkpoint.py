@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Converts TensorFlow checkpoints (of the original BERT or a run) to safetensors and back, and extends vocabularies.
+"""Downloads released models, converts TensorFlow checkpoints to safetensors and back, and extends vocabularies.
 
+    python convert_checkpoint.py --list
+    python convert_checkpoint.py --download=uncased_L-12_H-768_A-12
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=converted --format=safetensors
     python convert_checkpoint.py --input=converted --output=back --format=tensorflow
     python convert_checkpoint.py --input=uncased_L-12_H-768_A-12 --output=medical --format=tensorflow \\
@@ -22,13 +24,17 @@ start_tensorflow()
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.model_list import print_models
+from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
-from bert_keras.export.converted_task import choose_labels, read_task, write_task
+from bert_keras.export.converted_task import choose_labels, find_input, read_task, write_task, write_vocabulary
 from bert_keras.modeling import open_checkpoint, read_config
 from bert_keras.modeling.checkpoints import conversion
 from bert_keras.modeling.checkpoints.copy_check import check_copy, run_network
-from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, find_preparation, preparation_text
+from bert_keras.modeling.checkpoints.downloads import download_model
+from bert_keras.modeling.released import released_models
+from bert_keras.prediction.loading.model_files import find_preparation
 from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.storage import paths
 from bert_keras.storage.checks import check_new_folder
@@ -46,10 +52,10 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string(
-        "input", None, "Checkpoint of any format, or a run: its prefix, one of its files, its folder.", **define
-    )
-    flags.DEFINE_string("output", None, "Folder to write; new or empty.", **define)
+    flags.DEFINE_bool("list", False, "List the released models, and do nothing else.", **define)
+    flags.DEFINE_string("download", None, "Name of a released model to download to --output.", **define)
+    flags.DEFINE_string("input", None, "Checkpoint or run: its folder, prefix or file; or hf://owner/name.", **define)
+    flags.DEFINE_string("output", None, "Folder to write; new or empty. Default for --download: the name.", **define)
     flags.DEFINE_enum("format", None, FORMATS, "Format to write.", **define)
     flags.DEFINE_enum("head", None, HEAD_CHOICES, "The one head to keep; none: the encoder alone.", **define)
     flags.DEFINE_list("labels", None, "Names of the classes of the head, separated by commas.", **define)
@@ -62,14 +68,19 @@ def define_flags():
 
 
 def main(argv):
-    """Runs the program on its name and flags; returns the largest difference between the outputs before and after."""
+    """Runs the program with its name and flags.
+
+    Returns the largest difference between the outputs before and after a conversion, or the folder of a download.
+    """
     values = define_flags()
     parse(values, argv, __doc__)
-    open_console()
+    console = open_console()
+    if values.list or values.download is not None:
+        return _get_model(values, console)
     require(values, ("input", "output", "format"))
     check_new_folder(values.output, "output", file_endings=(".ckpt", ".index", ".safetensors"))
     conversion.check_labels(values.labels)
-    checkpoint = open_checkpoint(_find_input(values.input, values.keep_optimizer))
+    checkpoint = open_checkpoint(find_input(values.input, values.keep_optimizer))
     settings = read_task(checkpoint)
     contents = _select(checkpoint, settings, values)
     vocab_file = values.vocab_file or checkpoint.vocab_file
@@ -93,7 +104,7 @@ def main(argv):
         if vocab_file is None:
             log.warning("no vocab.txt next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
-            _write_vocabulary(folder, vocab_file, tokens, preparation)
+            write_vocabulary(folder, vocab_file, tokens, preparation)
         if settings and TASKS[settings["task"]].head in contents.heads:
             write_task(folder, settings, contents.labels)
         elif values.format == "tensorflow":
@@ -103,19 +114,15 @@ def main(argv):
     return difference
 
 
-def _find_input(path, keep_optimizer):
-    """Returns the path of the checkpoint; for a fine-tuning run, that of its model."""
-    model = paths.join(path, "model")
-    if not paths.is_file(paths.join(model, TASK_FILE)):
-        return path
-    if keep_optimizer:
-        raise ValueError(
-            f"--keep_optimizer: {path} is a run of fine-tuning, whose model in {model} has only weights; leave the "
-            f"flag out, or give one of the checkpoints {paths.join(path, 'model.ckpt-<step>')} as --input, with "
-            f"--bert_config_file={paths.join(model, 'bert_config.json')}"
-        )
-    log.info("%s is a run of fine-tuning: converting its model in %s", path, model)
-    return model
+def _get_model(values, console):
+    """Lists the released models, or downloads one."""
+    action = "list" if values.list else "download"
+    if others := given_flags(values) - {action} - ({"output"} if values.download else set()):
+        raise ValueError(f"--{action} goes without --{min(others)}; convert in a second command")
+    if values.list:
+        return print_models(console, released_models())
+    with progress_on(console) as progress:
+        return download_model(values.download, values.output, progress)
 
 
 def _select(checkpoint, settings, values):
@@ -129,14 +136,6 @@ def _select(checkpoint, settings, values):
     elif values.labels:
         raise ValueError("--labels: no head with named classes is written; leave the flag out")
     return contents
-
-
-def _write_vocabulary(folder, vocab_file, tokens, preparation):
-    if tokens is None:
-        paths.copy(vocab_file, folder / "vocab.txt")
-    else:
-        (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
-    (folder / TOKENIZER_FILE).write_text(preparation_text(preparation), encoding="utf-8")
 
 
 def run_program():

@@ -48,6 +48,7 @@ PROGRAMS = [
     "tools/check_tpu.py",
 ]
 
+HF = ["huggingface_hub>=2.4,<3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Python reads Zstandard itself from 3.14 on.
@@ -66,6 +67,8 @@ EXTRAS = {
     # Needs protobuf below 7, so the tests' environment does not have it.
     "beam": ["apache-beam>=2.77,<3"],
     "zstd": ZSTD,
+    # For models by their names on Hugging Face (hf://owner/name).
+    "hf": HF,
     "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
@@ -77,6 +80,7 @@ EXTRAS = {
         # A test compares the scores of entities with it.
         "seqeval>=1.2,<2",
         "tensorboard>=2.21,<2.22",
+        *HF,
         *ONNX,
         *LITERT,
         *ZSTD,
@@ -106,6 +110,8 @@ setup(
         "importlib-resources>=6.5,<8",
         "absl-py>=2.3,<3",
         "numpy>=2,<3",
+        # For downloads of released models; tensorflow-datasets brings it.
+        "requests>=2.32,<3",
         "rich>=14,<16",
         "safetensors>=0.6,<1",
         "scikit-learn>=1.9,<2",

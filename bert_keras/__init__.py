@@ -18,6 +18,8 @@ _NAMES = {
         *("TokenClassifierModel", "load_weights", "open_checkpoint", "read_config", "save_checkpoint"),
         *("save_safetensors", "weights_by_name"),
     ),
+    "modeling.checkpoints.downloads": ("download_model",),
+    "modeling.released": ("released_models",),
     "data_prep.text.tokenization": ("FullTokenizer",),
     "prediction": (
         *("ChoicePicker", "EntityTagger", "FeatureExtractor", "FillMask", "Limits", "NextSentence"),
@@ -56,6 +58,8 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
         save_safetensors,
         weights_by_name,
     )
+    from bert_keras.modeling.checkpoints.downloads import download_model
+    from bert_keras.modeling.released import released_models
     from bert_keras.prediction import (
         ChoicePicker,
         EntityTagger,

@@ -1,11 +1,31 @@
-"""The task of a converted fine-tuned model: its class names and its task.json."""
+"""A fine-tuned model that is converted: its place, class names, task.json and vocabulary."""
 
 import json
+import logging
 
+from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.config import read_json_object
-from bert_keras.prediction.loading.model_files import TASK_FILE
+from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS
 from bert_keras.storage import paths
+
+log = logging.getLogger("bert_keras")
+
+
+def find_input(path, keep_optimizer):
+    """Returns the path of the checkpoint to convert; for a fine-tuning run, that of its model."""
+    path = local_model(path)
+    model = paths.join(path, "model")
+    if not paths.is_file(paths.join(model, TASK_FILE)):
+        return path
+    if keep_optimizer:
+        raise ValueError(
+            f"--keep_optimizer: {path} is a run of fine-tuning, whose model in {model} has only weights; leave the "
+            f"flag out, or give one of the checkpoints {paths.join(path, 'model.ckpt-<step>')} as --input, with "
+            f"--bert_config_file={paths.join(model, 'bert_config.json')}"
+        )
+    log.info("%s is a run of fine-tuning: converting its model in %s", path, model)
+    return model
 
 
 def read_task(checkpoint):
@@ -49,3 +69,12 @@ def write_task(folder, settings, labels):
     settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
     text = json.dumps(settings, indent=2, ensure_ascii=False)
     (folder / TASK_FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def write_vocabulary(folder, vocab_file, tokens, preparation):
+    """Writes the vocabulary of a converted model, with the given tokens if not None, and how to prepare text."""
+    if tokens is None:
+        paths.copy(vocab_file, folder / "vocab.txt")
+    else:
+        (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    (folder / TOKENIZER_FILE).write_text(preparation_text(preparation), encoding="utf-8")

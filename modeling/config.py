@@ -6,6 +6,7 @@ import json
 import logging
 import os
 
+from bert_keras.modeling.released import find_released, released_models
 from bert_keras.storage import json_files, text_files, writing
 
 log = logging.getLogger("bert_keras")
@@ -30,36 +31,6 @@ TYPE_VOCAB_SIZE_OF_SILENT_FILES = 16
 
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _POSITIVE_NUMBERS = ("initializer_range", "layer_norm_eps")
-
-_VOCAB_SIZES = {
-    "uncased": 30522,
-    "cased": 28996,
-    "wwm_uncased": 30522,
-    "wwm_cased": 28996,
-    "multilingual": 105879,
-    "multi_cased": 119547,
-    "chinese": 21128,
-}
-_BASE = (12, 768)
-_LARGE = (24, 1024)
-# Layers and hidden size of every released model. The head size is 64, and the intermediate size 4 * hidden_size.
-_RELEASED_SIZES = {
-    "uncased": [(layers, width) for layers in (2, 4, 6, 8, 10, 12) for width in (128, 256, 512, 768)] + [_LARGE],
-    "cased": [_BASE, _LARGE],
-    "wwm_uncased": [_LARGE],
-    "wwm_cased": [_LARGE],
-    "multilingual": [_BASE],
-    "multi_cased": [_BASE],
-    "chinese": [_BASE],
-}
-_ALIASES = {
-    "tiny": (2, 128),
-    "mini": (4, 256),
-    "small": (4, 512),
-    "medium": (8, 512),
-    "base": _BASE,
-    "large": _LARGE,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,16 +159,15 @@ class BertConfig:
         Raises:
             ValueError: the name is not one of `released_names()`.
         """
-        models = _released_models()
-        if name not in models:
-            raise ValueError(f'no released model is called "{name}"; {_suggestion(name, models)}')
-        vocab_size, layers, width = models[name]
+        model = find_released(name)
+        if model is None:
+            raise ValueError(f'no released model is called "{name}"; {_suggestion(name, released_names())}')
         return cls(
-            vocab_size=vocab_size,
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=width // 64,
-            intermediate_size=4 * width,
+            vocab_size=model.vocab_size,
+            hidden_size=model.hidden_size,
+            num_hidden_layers=model.num_hidden_layers,
+            num_attention_heads=model.num_attention_heads,
+            intermediate_size=4 * model.hidden_size,
         )
 
     def to_dict(self):
@@ -233,16 +203,8 @@ def read_json_object(json_file):
 
 def released_names():
     """Returns the names for `BertConfig.from_name`, a list of str, aliases first."""
-    return list(_released_models())
-
-
-def _released_models():
-    """Returns a dict of name to (vocabulary size, layers, hidden size)."""
-    models = {alias: (_VOCAB_SIZES["uncased"], *size) for alias, size in _ALIASES.items()}
-    for family, sizes in _RELEASED_SIZES.items():
-        for layers, width in sizes:
-            models[f"{family}_L-{layers}_H-{width}_A-{width // 64}"] = (_VOCAB_SIZES[family], layers, width)
-    return models
+    models = released_models()
+    return [*(model.alias for model in models if model.alias), *(model.name for model in models)]
 
 
 def _suggestion(word, known):

@@ -28,7 +28,7 @@ def open_model(path, batch_size=16, **options):
     """Loads a fine-tuned model or an export for any task.
 
     Args:
-        path: a run folder, its folder `model`, or the folder of an export.
+        path: a run folder, its folder `model`, the folder of an export, or `hf://owner/name`.
         batch_size: maximum number of sequences in a batch.
         options: `limits`; for an export for fill_mask also the other arguments of `FillMask`.
 

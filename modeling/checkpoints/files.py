@@ -4,11 +4,16 @@ import logging
 import re
 
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
+from bert_keras.modeling.released import find_released, released_models
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-_RELEASED_CHECKPOINTS = "https://github.com/google-research/bert#pre-trained-models"
+RELEASED_PREFIX = "bert_model.ckpt"
+_LAYOUT = (
+    "a model is a folder with bert_config.json, vocab.txt and bert_model.ckpt.*, or with config.json, vocab.txt and "
+    "model.safetensors; convert_checkpoint.py --list shows models to download"
+)
 PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".pkl")
 
 _STATE_LINE = re.compile(r'^model_checkpoint_path: "(.*)"$', re.MULTILINE)
@@ -84,12 +89,44 @@ def pickle_refusal(path):
     )
 
 
+def not_found(path, sought):
+    """Makes the error for a checkpoint that does not exist; for a released model, it says how to get the model.
+
+    `sought` names the checkpoint and the files that would show it.
+    """
+    path = path.rstrip("/")
+    for folder in (path, paths.parent(path)):
+        names = (folder, paths.name(folder))
+        model = find_released(names[1]) or next(
+            (model for model in released_models() if _is_called(model, names)), None
+        )
+        if model and not paths.is_dir(folder):
+            return FileNotFoundError(_how_to_get(model, folder))
+    return FileNotFoundError(f"there is no checkpoint {sought}; {contents_of(paths.parent(path))}")
+
+
+def _is_called(model, names):
+    """Returns whether one of some names is the model's name on Hugging Face, with or without its owner."""
+    return bool({model.hugging_face, model.hugging_face.partition("/")[2]} & set(names))
+
+
+def _how_to_get(model, folder):
+    output = "" if folder == model.name else f" --output={folder}"
+    unzip = "unzip" if model.has_folder else f"unzip -d {model.name}"
+    return (
+        f"there is no folder {folder}; to download this released model ({model.readable_size}), run: python "
+        f"convert_checkpoint.py --download={model.name}{output} (or download {model.address} and {unzip} it; or give "
+        f"hf://{model.hugging_face}); the folder then holds bert_config.json, vocab.txt, {RELEASED_PREFIX}.index and "
+        f"{RELEASED_PREFIX}.data-00000-of-00001"
+    )
+
+
 def contents_of(folder):
     """Returns the contents of a folder as the end of an error message."""
     if not paths.is_dir(folder):
-        return f"there is no folder {folder}; released checkpoints can be downloaded from {_RELEASED_CHECKPOINTS}"
+        return f"there is no folder {folder}; {_LAYOUT}"
     if prefixes := _prefixes(folder):
         return f"the checkpoints in {folder} are {', '.join(prefixes)}"
     names = paths.list_dir(folder)
     shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-    return f"{folder} holds {shown}" if names else f"{folder} is empty"
+    return f"{folder} holds {shown}; {_LAYOUT}" if names else f"{folder} is empty; {_LAYOUT}"

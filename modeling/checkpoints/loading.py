@@ -3,10 +3,10 @@
 import dataclasses
 import fnmatch
 import glob
-import os
 import re
 
-from bert_keras.modeling.checkpoints.files import PICKLE_ENDINGS, contents_of, find_in_folder, pickle_refusal
+from bert_keras.modeling.checkpoints.files import PICKLE_ENDINGS, find_in_folder, not_found, pickle_refusal
+from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.hugging_face_config import (
     HUGGING_FACE_FILE,
     RELEASED_FILE,
@@ -124,8 +124,8 @@ def open_checkpoint(path):
 
     Args:
         path: a TensorFlow checkpoint (its prefix or one of its files), a safetensors file or the index of its shards,
-            or a folder with one of these. If a folder holds several checkpoints, TensorFlow's file `checkpoint` in the
-            folder must name one.
+            a folder with one of these, or the name of a model on Hugging Face (`hf://owner/name`). If a folder holds
+            several checkpoints, TensorFlow's file `checkpoint` in the folder must name one.
 
     Returns:
         Checkpoint.
@@ -134,20 +134,20 @@ def open_checkpoint(path):
         FileNotFoundError: the checkpoint or a part of it does not exist.
         ValueError: a folder holds several checkpoints, or a file is damaged or a pickle.
     """
-    path = os.fspath(path)
+    path = local_model(path)
     # TensorFlow's in-memory file system reports a prefix of a file name as a folder.
     if not paths.is_file(f"{path}.index") and paths.is_dir(path):
         path = find_in_folder(path)
     if path.endswith((".safetensors", INDEX_ENDING)):
         if not paths.is_file(path):
-            raise FileNotFoundError(f"there is no checkpoint {path}; {contents_of(paths.parent(path))}")
+            raise not_found(path, path)
         return Checkpoint(path, SafetensorsReader(path))
     prefix = _FILE_SUFFIX.sub("", path)
     folder = paths.parent(prefix)
     if not paths.is_file(f"{prefix}.index"):
         if path.endswith(PICKLE_ENDINGS) and paths.is_file(path):
             raise pickle_refusal(path)
-        raise FileNotFoundError(f"there is no checkpoint {prefix} (no {prefix}.index); {contents_of(folder)}")
+        raise not_found(prefix, f"{prefix} (no {prefix}.index)")
     if not fnmatch.filter(paths.list_dir(folder), f"{glob.escape(paths.name(prefix))}{DATA_FILES}"):
         raise FileNotFoundError(
             f"{prefix}.index exists, but {prefix}.data-00000-of-00001 does not; copy both files{others_of(prefix)}"

@@ -9,8 +9,10 @@ import pathlib
 from bert_keras.data_prep.text.tokenization import FullTokenizer, load_vocab
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 from bert_keras.modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
+from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object, released_names
+from bert_keras.modeling.released import find_released
 from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
@@ -56,7 +58,7 @@ class ModelFiles:
 
 def is_export(path):
     """Returns whether a path is the folder of an export."""
-    return paths.is_file(paths.join(path, EXPORT_FILE))
+    return paths.is_file(paths.join(local_model(path), EXPORT_FILE))
 
 
 def open_files(path, vocab_file=None, config_file=None, do_lower_case=None):
@@ -156,7 +158,7 @@ def find_task(path):
     """Reads the task of a fine-tuned model.
 
     Args:
-        path: a run folder, or the folder `model` in it; local or remote.
+        path: a run folder, or the folder `model` in it; local or remote; or `hf://owner/name`.
 
     Returns:
         str, the path of the model's folder, and a dict with "task" and its settings.
@@ -164,9 +166,11 @@ def find_task(path):
     folder = os.fspath(_model_of_run(path))
     file = paths.join(folder, TASK_FILE)
     if not paths.is_file(file):
+        found = f"neither {TASK_FILE} nor model/{TASK_FILE} is there" if paths.is_dir(folder) else "it does not exist"
+        is_released = find_released(paths.name(folder.rstrip("/"))) is not None
+        hint = "; a released model is not fine-tuned: give it as --init_checkpoint" if is_released else ""
         raise FileNotFoundError(
-            f"there is no fine-tuned model in {path}: neither {TASK_FILE} nor model/{TASK_FILE} is there; give the "
-            "--output_dir of a run that has trained"
+            f"there is no fine-tuned model in {path}: {found}; give the --output_dir of a run that has trained{hint}"
         )
     values = read_json_object(file)
     if not isinstance(values.get("task"), str):
@@ -205,7 +209,8 @@ def settings_of_run(folder):
 
 
 def _model_of_run(path):
-    """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path."""
+    """Returns the folder `model` if the path is the run folder of a fine-tuning, else the path; never `hf://`."""
+    path = local_model(path)
     folder = paths.join(path, "model")
     return folder if paths.is_file(paths.join(folder, TASK_FILE)) else path
 

@@ -1,0 +1,86 @@
+"""Downloads released models into folders that all programs take."""
+
+import difflib
+import logging
+import os
+
+from bert_keras.modeling.checkpoints.files import RELEASED_PREFIX
+from bert_keras.modeling.checkpoints.hugging_face_config import RELEASED_FILE, read_config
+from bert_keras.modeling.checkpoints.loading import open_checkpoint
+from bert_keras.modeling.checkpoints.vocabulary import check_vocabulary
+from bert_keras.modeling.config import BertConfig, released_names
+from bert_keras.modeling.released import find_released
+from bert_keras.storage import paths
+from bert_keras.storage.checks import check_new_folder
+from bert_keras.storage.download import download, unpack
+from bert_keras.storage.writing import folder_that_appears_when_done
+
+log = logging.getLogger("bert_keras")
+
+_FILES = (RELEASED_FILE, "vocab.txt", f"{RELEASED_PREFIX}.index", f"{RELEASED_PREFIX}.data-00000-of-00001")
+_WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+
+
+def download_model(name, folder=None, progress=None):
+    """Downloads a released model, and continues a download that was interrupted.
+
+    The zip file is downloaded next to the folder, and removed in the end. If you have put it there already, with the
+    name of the folder and the ending .zip, it is unpacked and kept.
+
+    Args:
+        name: a name or an alias of `released_models()`, such as "uncased_L-12_H-768_A-12" or "tiny".
+        folder: path of the folder to write; new or empty. None: the model's name, in the working directory.
+        progress: see `storage.download.download`.
+
+    Returns:
+        str, the path of the folder.
+
+    Raises:
+        ValueError: the name is unknown, the folder is not empty, or the downloaded file is damaged.
+        OSError: the download failed or the disk is full; see `storage.download.download`.
+    """
+    model = find_released(name)
+    if model is None:
+        close = difflib.get_close_matches(name, released_names(), n=1)
+        hint = f'did you mean "{close[0]}"? ' if close else ""
+        raise ValueError(
+            f'no released model is called "{name}"; {hint}(convert_checkpoint.py --list shows all names; '
+            "hf://owner/name is the form of a model on Hugging Face, which needs no download)"
+        )
+    folder = os.path.normpath(folder or model.name)
+    check_new_folder(folder, "output", file_endings=(".zip", ".ckpt"))
+    zip_file = f"{folder}.zip"
+    is_users = os.path.exists(zip_file)
+    if is_users:
+        log.info("%s is here already: unpacking it", zip_file)
+    else:
+        log.info("downloading %s to %s", model.address, zip_file)
+        paths.make_dirs(paths.parent(zip_file))
+        download(model.address, zip_file, progress)
+    try:
+        with folder_that_appears_when_done(folder, "output", last=(".index",)) as unfinished:
+            unpack(zip_file, unfinished)
+            _check_files(unfinished, zip_file, model)
+    except ValueError:
+        if not is_users:
+            paths.remove(zip_file)
+        raise
+    if not is_users:
+        paths.remove(zip_file)
+    log.info("%s holds %s", folder, ", ".join(paths.list_dir(folder)))
+    return folder
+
+
+def _check_files(folder, zip_file, model):
+    """Raises ValueError if the unpacked files are not those of a released model."""
+    if missing := [name for name in _FILES if not paths.is_file(folder / name)]:
+        raise ValueError(f"{zip_file} has no {' and no '.join(missing)}, so it is not the released model {model.name}")
+    config, released = read_config(folder / RELEASED_FILE), BertConfig.from_name(model.name)
+    for field in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"):
+        found, needed = getattr(config, field), getattr(released, field)
+        if found != needed:
+            raise ValueError(f"{zip_file} is not the released model {model.name}: {field} is {found}, not {needed}")
+    check_vocabulary(folder / "vocab.txt", config, model.do_lower_case)
+    shape = open_checkpoint(folder / RELEASED_PREFIX).shape(_WORD_EMBEDDINGS)
+    if shape != (config.vocab_size, config.hidden_size):
+        raise ValueError(f"{zip_file} is not the released model {model.name}: {_WORD_EMBEDDINGS} is {list(shape)}")
