@@ -94,10 +94,10 @@ def _full_size(folder, family, size, vocab_size, hugging_face, advice, alias=Non
 
 _MINIATURES = {
     (2, 128): ("tiny", "To try things out."),
-    (4, 256): ("mini", "Quick; much less accurate."),
+    (4, 256): ("mini", "Quick, less accurate."),
     (4, 512): ("small", "Fast on a CPU."),
     (8, 512): ("medium", "Between small and base."),
-    (12, 768): (None, "Base, trained like the small ones."),
+    (12, 768): (None, "Base of 2020, for comparisons."),
 }
 _MODELS = (
     _full_size("2018_10_18", "uncased", "base", 30522, "uncased", "Start here for English.", "base", True),
@@ -106,7 +106,7 @@ _MODELS = (
     _full_size("2018_10_18", "cased", "large", 28996, "cased", "The paper's; prefer wwm_cased."),
     _full_size(
         *("2019_05_30", "wwm_uncased", "large", 30522, "uncased-whole-word-masking"),
-        "The most accurate; needs a GPU.",
+        "Most accurate; slow on a CPU.",
         do_lower_case=True,
     ),
     _full_size(

@@ -22,7 +22,7 @@ STATE_ENDING = ".part.json"
 _NUM_TRIES = 5
 _SECONDS_BEFORE_TRY = 1.0  # doubled after each failure
 _TIMEOUTS = (15, 60)  # seconds to connect, and between two reads
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16  # a broken connection loses at most so many bytes
 
 
 class _RetryError(Exception):

@@ -75,12 +75,20 @@ def _check_files(folder, zip_file, model):
     """Raises ValueError if the unpacked files are not those of a released model."""
     if missing := [name for name in _FILES if not paths.is_file(folder / name)]:
         raise ValueError(f"{zip_file} has no {' and no '.join(missing)}, so it is not the released model {model.name}")
+    try:
+        _check_contents(folder, model)
+    except (ValueError, OSError) as error:
+        reason = str(error).replace(f"{folder}{os.sep}", "")
+        raise ValueError(f"{zip_file} is not the released model {model.name}: {reason}") from error
+
+
+def _check_contents(folder, model):
     config, released = read_config(folder / RELEASED_FILE), BertConfig.from_name(model.name)
     for field in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"):
         found, needed = getattr(config, field), getattr(released, field)
         if found != needed:
-            raise ValueError(f"{zip_file} is not the released model {model.name}: {field} is {found}, not {needed}")
+            raise ValueError(f"{field} in {RELEASED_FILE} is {found}, not {needed}")
     check_vocabulary(folder / "vocab.txt", config, model.do_lower_case)
     shape = open_checkpoint(folder / RELEASED_PREFIX).shape(_WORD_EMBEDDINGS)
     if shape != (config.vocab_size, config.hidden_size):
-        raise ValueError(f"{zip_file} is not the released model {model.name}: {_WORD_EMBEDDINGS} is {list(shape)}")
+        raise ValueError(f"{_WORD_EMBEDDINGS} in {RELEASED_PREFIX} is {list(shape)}")

@@ -49,6 +49,7 @@ def _download(name):
         raise ValueError(f"{name} is not the name of a model; give hf://owner/name or hf://owner/name@revision")
     try:
         import huggingface_hub as hub
+        import huggingface_hub.errors
     except ImportError:
         raise ValueError(f"{name} needs a package: pip install 'bert-keras[hf]' (or huggingface_hub)") from None
     repository, revision = match.groups()
