@@ -118,7 +118,7 @@ def open_fine_tuned(values, folder, settings):
         )
     predictor = open_model(values.model_dir)
     task = reopen_evaluation(run, settings, predictor.files, values.eval_file) if values.quantize else None
-    return Source(name_of(folder), predictor, settings, run, task)
+    return Source(name_of(values.model_dir), predictor, settings, run, task)
 
 
 def open_pretrained(values):

@@ -6,6 +6,7 @@ import statistics
 import unicodedata
 
 from bert_keras.export.card.usage_examples import how_to_call
+from bert_keras.modeling.checkpoints.hub import SCHEME
 from bert_keras.prediction.tasks.registry import TASKS
 
 _SETTINGS = (
@@ -130,8 +131,9 @@ def _making(source, versions):
     yield "## How it was made"
     if source.run:
         settings = {name: source.run["settings"].get(name) for name in _SETTINGS}
-        if settings["init_checkpoint"]:
-            settings["init_checkpoint"] = os.path.basename(os.path.normpath(settings["init_checkpoint"]))
+        start = settings["init_checkpoint"]
+        if start and not start.startswith(SCHEME):
+            settings["init_checkpoint"] = os.path.basename(os.path.normpath(start))
         shown = [f"{name} {_listed(value)}" for name, value in settings.items() if value is not None]
         yield f"`{source.run['program']}.py`, step {source.settings['step']}: {', '.join(shown)}."
     yield ", ".join(f"{name} {version}" for name, version in versions.items()) + "."

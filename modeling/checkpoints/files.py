@@ -1,6 +1,7 @@
 """Finds the checkpoint in a folder, or explains why there is none."""
 
 import logging
+import os
 import re
 
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
@@ -111,7 +112,8 @@ def _is_called(model, names):
 
 
 def _how_to_get(model, folder):
-    output = "" if folder == model.name else f" --output={folder}"
+    is_default = paths.is_remote(folder) or os.path.abspath(folder) == os.path.abspath(model.name)
+    output = "" if is_default else f" --output={folder}"
     unzip = "unzip" if model.has_folder else f"unzip -d {model.name}"
     return (
         f"there is no folder {folder}; to download this released model ({model.readable_size}), run: python "

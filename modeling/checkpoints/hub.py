@@ -50,25 +50,35 @@ def _download(name):
     try:
         import huggingface_hub as hub
         import huggingface_hub.errors
+        import huggingface_hub.utils
     except ImportError:
         raise ValueError(f"{name} needs a package: pip install 'bert-keras[hf]' (or huggingface_hub)") from None
     repository, revision = match.groups()
-    folder = _fetch(hub, name, repository, revision, _SMALL_FILES)
+    folder = _fetch(hub, name, repository, revision, _SMALL_FILES, is_quiet=True)
     commit = os.path.basename(folder)
     if not paths.is_file(paths.join(folder, HUGGING_FACE_FILE)):
         raise FileNotFoundError(f"{name} has no {HUGGING_FACE_FILE}, so it is not a model of the Hugging Face layout")
     read_config(folder)  # refuses models that are not a BERT before their weights are downloaded
-    folder = _fetch(hub, name, repository, commit, (*_SMALL_FILES, *_WEIGHTS))
-    if not any(file.endswith(".safetensors") for file in paths.list_dir(folder)):
+    folder = _fetch(hub, name, repository, commit, (*_SMALL_FILES, *_WEIGHTS), is_quiet=_has_weights(folder))
+    if not _has_weights(folder):
         raise FileNotFoundError(_without_weights(name, repository))
     log.info("%s is commit %s, in %s", name, commit, folder)
     return folder
 
 
-def _fetch(hub, name, repository, revision, patterns):
-    """Downloads files to the cache and returns their folder."""
+def _has_weights(folder):
+    return any(file.endswith(".safetensors") for file in paths.list_dir(folder))
+
+
+def _fetch(hub, name, repository, revision, patterns, is_quiet):
+    """Downloads files to the cache, unless they are there, and returns their folder. `is_quiet`: without a bar."""
+
+    class Bar(hub.utils.tqdm):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **(options | {"disable": is_quiet or options.get("disable")}))
+
     try:
-        return hub.snapshot_download(repository, revision=revision, allow_patterns=list(patterns))
+        return hub.snapshot_download(repository, revision=revision, allow_patterns=list(patterns), tqdm_class=Bar)
     except hub.errors.GatedRepoError as error:
         reason = f"its owner must permit it: ask at https://huggingface.co/{repository}, then run: hf auth login"
         raise OSError(f"{name} cannot be downloaded: {reason}") from error

@@ -45,6 +45,11 @@ def test_a_released_config_may_be_named_and_globs_may_be_listed(monkeypatch, tmp
     assert settings["bert_config_file"] == str(tmp_path / "other.json")
 
 
+def test_a_name_on_hugging_face_stays_as_it_is():
+    values = parsed("--bert_config_file=hf://owner/name@v1")
+    assert settings_of(values, ("bert_config_file",))["bert_config_file"] == "hf://owner/name@v1"
+
+
 def test_the_number_of_cores_is_known_only_where_it_was_given():
     assert settings_of(parsed(), ())["num_tpu_cores"] is None
     assert settings_of(parsed("--num_tpu_cores=8"), ())["num_tpu_cores"] == 8
