@@ -66,8 +66,11 @@ def download(address, file, progress=None):
                 time.sleep(_SECONDS_BEFORE_TRY * 2 ** (number - 1))
         _check_md5(part, state, address)
         writing.publish(part, file)
-        paths.remove(f"{file}{STATE_ENDING}")
+        _forget(file)
     finally:
+        if os.path.exists(part) and not os.path.getsize(part):
+            paths.remove(part)
+            _forget(file)
         if lock is not None:
             lock.close()
 
@@ -151,6 +154,7 @@ def _read_state(file):
 
 
 def _forget(file):
+    """Removes the state, so that the next request asks for the whole file."""
     paths.remove(f"{file}{STATE_ENDING}")
 
 
@@ -179,7 +183,7 @@ def _check_md5(part, state, address):
         found = hashlib.file_digest(file, "md5").hexdigest()
     if found != state["md5"]:
         paths.remove(part)
-        paths.remove(f"{part.removesuffix(PART_ENDING)}{STATE_ENDING}")
+        _forget(part.removesuffix(PART_ENDING))
         raise ValueError(
             f"{address} arrived damaged: its MD5 is {found}, and the server announced {state['md5']}; the file was "
             "removed, so run the same command again"

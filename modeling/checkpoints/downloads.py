@@ -47,7 +47,7 @@ def download_model(name, folder=None, progress=None):
             f'no released model is called "{name}"; {hint}(convert_checkpoint.py --list shows all names; '
             "hf://owner/name is the form of a model on Hugging Face, which needs no download)"
         )
-    folder = os.path.normpath(folder or model.name)
+    folder = os.fspath(folder or model.name).rstrip("/")
     check_new_folder(folder, "output", file_endings=(".zip", ".ckpt"))
     zip_file = f"{folder}.zip"
     is_users = os.path.exists(zip_file)
