@@ -66,13 +66,11 @@ EXTRAS = {
     # Needs protobuf below 7, so the tests' environment does not have it.
     "beam": ["apache-beam>=2.77,<3"],
     "zstd": ZSTD,
-    "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
         "pytest-xdist>=3.8,<4",
         "hypothesis>=6.155,<7",
         "jax>=0.10,<0.11",
-        "matplotlib>=3.10,<4",
         "ruff>=0.17,<0.18",
         # A test compares the scores of entities with it.
         "seqeval>=1.2,<2",
@@ -111,6 +109,7 @@ setup(
         "scikit-learn>=1.9,<2",
         "scipy>=1.17,<2",
         "h5py>=3.14,<4",
+        "matplotlib>=3.10,<4",
     ],
     extras_require=EXTRAS,
 )

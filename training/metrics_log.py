@@ -105,11 +105,8 @@ def _whole_rows(path):
 
 
 def draw_learning_curves(run_dir):
-    """Plots every metric of metrics.csv over the steps in learning_curves.png, if matplotlib is installed."""
+    """Plots every metric of metrics.csv over the steps in learning_curves.png."""
     if not run_dir.is_writable:
-        return
-    if importlib.util.find_spec("matplotlib") is None:
-        log.info("no picture of the learning curves: pip install 'matplotlib>=3.10,<4' adds it")
         return
     from matplotlib.figure import Figure
 
