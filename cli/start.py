@@ -89,8 +89,8 @@ def _has_nvidia_gpu():
 def _import_tensorflow():
     """Imports TensorFlow, the first time without garbage collection, and exempts its 700,000 objects from later ones.
 
-    Collection would take a third of the import time and nearly all of the time of the program's exit. TensorFlow imports
-    Keras, and Keras would import matplotlib, which takes another tenth, for functions that no program calls.
+    Collection would take a third of the import time and nearly all of the time of the program's exit. Keras, which
+    TensorFlow imports, does not find matplotlib: its import would take a tenth more, and programs draw without Keras.
     """
     is_first, is_collecting = "tensorflow" not in sys.modules, gc.isenabled()
     hides_matplotlib = is_first and sys.modules.setdefault("matplotlib") is None
