@@ -13,6 +13,7 @@ PACKAGES = [
     "data_prep.corpus",
     "data_prep.pretraining",
     "data_prep.records",
+    "data_prep.sample",
     "data_prep.tasks",
     "data_prep.text",
     "evaluation",
@@ -91,7 +92,7 @@ setup(
     python_requires=">=3.11",
     packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
     package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name.replace(".", "/") for name in PACKAGES},
-    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep": ["sample/*.txt"]},
+    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"]},
     include_package_data=False,
     scripts=PROGRAMS,
     install_requires=[
