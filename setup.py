@@ -13,6 +13,7 @@ PACKAGES = [
     "data_prep.corpus",
     "data_prep.pretraining",
     "data_prep.records",
+    "data_prep.sample",
     "data_prep.tasks",
     "data_prep.text",
     "evaluation",
@@ -69,13 +70,11 @@ EXTRAS = {
     "zstd": ZSTD,
     # For models by their names on Hugging Face (hf://owner/name).
     "hf": HF,
-    "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
         "pytest-xdist>=3.8,<4",
         "hypothesis>=6.155,<7",
         "jax>=0.10,<0.11",
-        "matplotlib>=3.10,<4",
         "ruff>=0.17,<0.18",
         # A test compares the scores of entities with it.
         "seqeval>=1.2,<2",
@@ -97,7 +96,7 @@ setup(
     python_requires=">=3.11",
     packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
     package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name.replace(".", "/") for name in PACKAGES},
-    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep": ["sample/*.txt"]},
+    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"]},
     include_package_data=False,
     scripts=PROGRAMS,
     install_requires=[
@@ -117,6 +116,7 @@ setup(
         "scikit-learn>=1.9,<2",
         "scipy>=1.17,<2",
         "h5py>=3.14,<4",
+        "matplotlib>=3.10,<4",
     ],
     extras_require=EXTRAS,
 )

@@ -1,15 +1,11 @@
 """Creates the content of report files: tables of predictions for programs, and a picture of the confusion matrix."""
 
-import importlib.util
 import io
-import logging
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from bert_keras.evaluation.tables import tab_separated
-
-log = logging.getLogger("bert_keras")
 
 # With more classes, the numbers in the cells would be too small to read.
 _MOST_NUMBERED_CLASSES = 30
@@ -52,13 +48,10 @@ def errors_table(ids, sources, texts, labels, predictions, confidences, by="conf
 
 
 def confusion_picture(label_ids, predicted_ids, labels):
-    """Draws the confusion matrix as bytes of a PNG; None, with a log line, if matplotlib is not installed.
+    """Draws the confusion matrix as bytes of a PNG.
 
     The shade is the share of the gold class, which makes rare classes visible.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        log.info("the confusion matrix is not drawn; to draw it: pip install 'matplotlib>=3.10,<4'")
-        return None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -2,7 +2,7 @@
 
 A packed row of a batch holds several sequences. They do not see each other, and each begins at position 0.
 
-Axes: B batch, T tokens, H hidden, S sequences of a packed row.
+Axes: B batch, T tokens, H hidden, N heads, S sequences of a packed row.
 """
 
 import keras
@@ -96,6 +96,20 @@ class BertModel(keras.Model):
             "embedding_output": embedded,
             "all_encoder_layers": layer_outputs,
         }
+
+    def attention_probabilities(self, input_ids, input_mask=None, segment_ids=None):
+        """Computes the share of each token (last axis) in each token's attention, for analyses and pictures.
+
+        The arguments are those of a call. Returns a list of L float [B, N, T, T], for each layer and head; the last
+        axis sums to 1.
+        """
+        outputs = self(input_ids, input_mask, segment_ids)
+        inputs = [outputs["embedding_output"], *outputs["all_encoder_layers"][:-1]]
+        mask_scores = padding_scores(ops.ones_like(input_ids) if input_mask is None else input_mask)
+        return [
+            layer.self_attention.probabilities(ops.reshape(hidden, (-1, self.config.hidden_size)), mask_scores)
+            for layer, hidden in zip(self.encoder_layers, inputs, strict=True)
+        ]
 
     def _run(self, layer, hidden, mask_scores, dropout_seed):
         if not self.is_recomputed or dropout_seed is None:

@@ -92,27 +92,35 @@ class SelfAttention(keras.layers.Layer):
         `padding_scores` or `other_sequence_scores` make the mask scores, float [B, 1, 1, T] or [B, 1, T, T], which are
         added to the attention scores.
         """
-        heads = (-1, ops.shape(mask_scores)[-1], self.num_heads, self.head_size)
-        query = ops.reshape(self.query(hidden), heads)  # [B, T, N, D]
-        key = ops.reshape(self.key(hidden), heads)  # [B, T, N, D]
-        value = ops.reshape(self.value(hidden), heads)  # [B, T, N, D]
+        query, key, value = (self._heads(layer(hidden), mask_scores) for layer in (self.query, self.key, self.value))
         mask_scores = ops.cast(mask_scores, self.compute_dtype)
         if keras.backend.backend() == "jax" and not self.dropout.is_active(dropout_seed):
             # One operation: a GPU that supports it never holds all scores at once. cuDNN needs them as [B, 1, T, T].
-            num_tokens = heads[1]
+            num_tokens = ops.shape(mask_scores)[-1]
             rows = ops.broadcast_to(mask_scores, (*ops.shape(mask_scores)[:2], num_tokens, num_tokens))
             context = ops.dot_product_attention(query, key, value, bias=rows)  # [B, T, N, D]
         else:
             context = self._attend(query, key, value, mask_scores, dropout_seed)  # [B, T, N, D]
         return ops.reshape(context, ops.shape(hidden))  # [B * T, H]
 
-    def _attend(self, query, key, value, mask_scores, dropout_seed):
+    def probabilities(self, hidden, mask_scores):
+        """Maps float [B * T, H] to float [B, N, T, T]: the weight of each value in a token's average, by head."""
+        query, key = (self._heads(layer(hidden), mask_scores) for layer in (self.query, self.key))  # [B, T, N, D]
+        return self._probabilities(query, key, ops.cast(mask_scores, self.compute_dtype))
+
+    def _heads(self, x, mask_scores):
+        return ops.reshape(x, (-1, ops.shape(mask_scores)[-1], self.num_heads, self.head_size))  # [B, T, N, D]
+
+    def _probabilities(self, query, key, mask_scores):
         query = ops.transpose(query, (0, 2, 1, 3))  # [B, N, T, D]
         key = ops.transpose(key, (0, 2, 3, 1))  # [B, N, D, T]
         # In compute_dtype, because TensorFlow fuses these three operations.
         scores = ops.matmul(query, key) / math.sqrt(self.head_size) + mask_scores  # [B, N, T, T]
         # The softmax is in float32 for every compute_dtype.
-        probabilities = ops.cast(ops.softmax(ops.cast(scores, "float32")), self.compute_dtype)
+        return ops.cast(ops.softmax(ops.cast(scores, "float32")), self.compute_dtype)
+
+    def _attend(self, query, key, value, mask_scores, dropout_seed):
+        probabilities = self._probabilities(query, key, mask_scores)  # [B, N, T, T]
         value = ops.transpose(value, (0, 2, 1, 3))  # [B, N, T, D]
         context = ops.matmul(self.dropout(probabilities, dropout_seed), value)  # [B, N, T, D]
         return ops.transpose(context, (0, 2, 1, 3))

@@ -105,11 +105,8 @@ def _whole_rows(path):
 
 
 def draw_learning_curves(run_dir):
-    """Plots every metric of metrics.csv over the steps in learning_curves.png, if matplotlib is installed."""
+    """Plots every metric of metrics.csv over the steps in learning_curves.png."""
     if not run_dir.is_writable:
-        return
-    if importlib.util.find_spec("matplotlib") is None:
-        log.info("no picture of the learning curves: pip install 'matplotlib>=3.10,<4' adds it")
         return
     from matplotlib.figure import Figure
 
@@ -117,17 +114,20 @@ def draw_learning_curves(run_dir):
     names = [name for name in rows[0] if name not in ("step", "split", "examples_per_second")] if rows else []
     names = [name for name in names if any(row[name] for row in rows)]
     num_plot_rows = (len(names) + 1) // 2
-    figure = Figure(figsize=(10, 2.6 * num_plot_rows), layout="constrained")
+    figure = Figure(figsize=(6.4, 0.5 + 1.9 * num_plot_rows), layout="constrained")
     for place, name in enumerate(names, 1):
         axes = figure.add_subplot(num_plot_rows, 2, place)
-        for split, style in (("train", "-"), ("eval", "o-")):
+        for split, style, colour in (("train", "-", "#2563eb"), ("eval", "o-", "#ea580c")):
             points = [(int(row["step"]), float(row[name])) for row in rows if row["split"] == split and row[name]]
             if points:
-                axes.plot(*zip(*points, strict=True), style, label=split, markersize=4, linewidth=1)
-        axes.set_title(name.replace("_", " "))
-        axes.set_xlabel("step")
-        axes.grid(alpha=0.3)
-        axes.legend()
+                axes.plot(*zip(*points, strict=True), style, color=colour, label=split, markersize=4, linewidth=1.4)
+        axes.set_title(name.replace("_", " "), fontsize=11, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    figure.supxlabel("step", fontsize=10)
+    lines = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
+    if lines:
+        figure.legend(lines.values(), lines, loc="outside upper right", ncols=2, frameon=False)
     picture = io.BytesIO()
-    figure.savefig(picture, dpi=120, format="png")
+    figure.savefig(picture, dpi=200, format="png")
     run_dir.write_text(CURVES_FILE, picture.getvalue())

@@ -1,15 +1,24 @@
-"""The sample text: its format, its vocabulary and the numbers in its README."""
+"""The sample data: their format, the vocabulary, and the numbers in their README."""
 
+import collections
+import csv
+import json
 import pathlib
 import re
 
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
 from tiny_data import SPECIAL_TOKENS
 
+from bert_keras.data_prep.sample import make_samples
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data_prep" / "sample"
 TEXTS = ("documents.txt", "held_out.txt")
+LABELLED = ("entities.txt", "entities_dev.txt", "questions.json", "questions_dev.json")
 
 
 VOCAB = (SAMPLE / "vocab.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -75,3 +84,64 @@ def test_snippet_of_the_readme_makes_the_vocabulary(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(snippet, "README.md", "exec"), {})
     assert (folder / "vocab.txt").read_bytes() == (SAMPLE / "vocab.txt").read_bytes()
+
+
+def test_the_program_makes_the_committed_files():
+    made = make_samples.make_samples()
+    assert set(made) == {"messages.csv", *LABELLED}
+    for name, text in made.items():
+        assert text == (SAMPLE / name).read_text(encoding="utf-8"), f"{name}: run make_samples.py again"
+
+
+def read_messages():
+    with open(SAMPLE / "messages.csv", encoding="utf-8", newline="") as file:
+        return [(row["text"], row["label"]) for row in csv.DictReader(file)]
+
+
+def test_messages_differ_and_have_six_classes_of_unequal_size():
+    messages = read_messages()
+    assert len({text.lower() for text, _ in messages}) == len(messages) == 600
+    assert len(set(collections.Counter(label for _, label in messages).values())) == 6
+    assert not [text for text, _ in messages if re.search(r"[{}|()]", text) or not text.isascii()]
+
+
+def test_counting_words_classifies_held_out_messages_well_but_far_from_perfectly():
+    texts, labels = zip(*read_messages(), strict=True)
+    model = make_pipeline(CountVectorizer(), LogisticRegression(max_iter=2000))
+    scores = cross_val_score(model, texts, labels, cv=KFold(n_splits=5, shuffle=True, random_state=0))
+    assert 0.65 < scores.mean() < 0.9
+    assert f"{100 * scores.mean():.0f} %" in README
+
+
+def names_of(file):
+    """Returns the entities of a file, each a tuple of words and the type."""
+    names, lines = [], (SAMPLE / file).read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        word, _, tag = line.partition(" ")
+        if tag.startswith("B-"):
+            names.append([tag[2:], word])
+        elif tag.startswith("I-"):
+            assert names[-1][0] == tag[2:], line
+            names[-1].append(word)
+    return names
+
+
+def test_most_names_of_the_held_out_sentences_are_new():
+    known = {tuple(name) for name in names_of("entities.txt")}
+    held_out = [tuple(name) for name in names_of("entities_dev.txt")]
+    assert {name[0] for name in held_out} == {"PER", "LOC", "ORG", "DATE", "ORDER"}
+    assert sum(name in known for name in held_out) < 0.3 * len(held_out)
+
+
+@pytest.mark.parametrize("name", ["questions.json", "questions_dev.json"])
+def test_the_answers_of_the_questions_are_in_their_notices(name):
+    articles = json.loads((SAMPLE / name).read_text(encoding="utf-8"))["data"]
+    questions = [
+        (paragraph["context"], qa) for a in articles for paragraph in a["paragraphs"] for qa in paragraph["qas"]
+    ]
+    assert len({qa["id"] for _, qa in questions}) == len(questions)
+    for context, qa in questions:
+        assert qa["is_impossible"] == (not qa["answers"])
+        for answer in qa["answers"]:
+            assert context[answer["answer_start"] :].startswith(answer["text"])
+    assert 0.2 < sum(qa["is_impossible"] for _, qa in questions) / len(questions) < 0.45

@@ -30,6 +30,9 @@ def assert_equal_to_reference(model, features):
     np.testing.assert_allclose(np.stack(encoded["all_encoder_layers"]), np.stack(layers), atol=1e-5)
     np.testing.assert_array_equal(encoded["sequence_output"], encoded["all_encoder_layers"][-1])
     np.testing.assert_allclose(encoded["pooled_output"], pooled, atol=1e-5)
+    for i, probabilities in enumerate(model.bert.attention_probabilities(*inputs)):
+        expected = reference.probabilities([embedded, *layers][i], inputs[1], f"bert/encoder/layer_{i}/attention")
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
     scores = model(features)
     np.testing.assert_allclose(
         ops.log_softmax(scores["masked_lm_logits"]),

@@ -51,16 +51,25 @@ class ReferenceBert:
                 summed[b, t] += segments[segment_ids[b, t]]
         return self.layer_norm(summed, "bert/embeddings")
 
+    def probabilities(self, hidden, input_mask, scope):
+        """Returns the attention probabilities [B, N, T, T] of a layer."""
+        query, key = (self.dense(hidden, f"{scope}/self/{name}") for name in ("query", "key"))
+        size = hidden.shape[-1] // self.num_attention_heads
+        probabilities = np.zeros((len(hidden), self.num_attention_heads, hidden.shape[1], hidden.shape[1]))
+        for b, head in np.ndindex(*probabilities.shape[:2]):
+            columns = slice(head * size, (head + 1) * size)
+            scores = query[b, :, columns] @ key[b, :, columns].T / math.sqrt(size)
+            probabilities[b, head] = softmax(scores + (1.0 - input_mask[b]) * -10000.0)
+        return probabilities
+
     def attend(self, hidden, input_mask, scope):
-        query, key, value = (self.dense(hidden, f"{scope}/self/{name}") for name in ("query", "key", "value"))
+        value = self.dense(hidden, f"{scope}/self/value")
+        probabilities = self.probabilities(hidden, input_mask, scope)
         size = hidden.shape[-1] // self.num_attention_heads
         context = np.zeros_like(hidden)
-        for b in range(len(hidden)):
-            for head in range(self.num_attention_heads):
-                columns = slice(head * size, (head + 1) * size)
-                scores = query[b, :, columns] @ key[b, :, columns].T / math.sqrt(size)
-                scores = scores + (1.0 - input_mask[b]) * -10000.0
-                context[b, :, columns] = softmax(scores) @ value[b, :, columns]
+        for b, head in np.ndindex(*probabilities.shape[:2]):
+            columns = slice(head * size, (head + 1) * size)
+            context[b, :, columns] = probabilities[b, head] @ value[b, :, columns]
         return self.layer_norm(self.dense(context, f"{scope}/output/dense") + hidden, f"{scope}/output")
 
     def encode(self, input_ids, input_mask, segment_ids):

@@ -68,18 +68,13 @@ def test_scalars_reach_tensorboard(run_dir):
         assert (event.step, float(tf.make_ndarray(event.tensor_proto))) == (3, value)
 
 
-def test_the_curves_are_drawn_unless_matplotlib_is_missing(run_dir, real_pictures, monkeypatch, messages):
+def test_the_curves_are_drawn(run_dir, real_pictures):
     write_some(run_dir)
     draw_learning_curves(RunDir(run_dir.path, "run_pretraining", is_writable=False))
     assert not os.path.exists(run_dir.file(CURVES_FILE))
     draw_learning_curves(run_dir)
     with open(run_dir.file(CURVES_FILE), "rb") as file:
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
-    os.remove(run_dir.file(CURVES_FILE))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    draw_learning_curves(run_dir)
-    assert not os.path.exists(run_dir.file(CURVES_FILE))
-    assert "pip install 'matplotlib>=3.10,<4'" in "\n".join(messages)
 
 
 def test_in_an_object_store_rows_are_copied_when_they_must_not_be_lost(monkeypatch):

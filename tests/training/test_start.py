@@ -113,3 +113,23 @@ def test_nothing_of_tensorflow_is_searched_for_garbage(tmp_path, monkeypatch):
 def test_ctrl_c_while_tensorflow_is_imported_is_one_line(tmp_path):
     ended = run_with("raise KeyboardInterrupt\n", tmp_path)
     assert (ended.returncode, ended.stderr.strip().splitlines()) == (130, ["-c: interrupted"])
+
+
+IMPORTS_MATPLOTLIB = "try:\n    import matplotlib.pyplot\nexcept ImportError:\n    pass\n"
+
+
+@pytest.mark.parametrize("is_real", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_keras_does_not_import_matplotlib_but_the_program_can(tmp_path, is_real):
+    program = (
+        "import sys; assert 'matplotlib' not in sys.modules\n"
+        "import keras; assert 'matplotlib' not in sys.modules\n"
+        "import matplotlib.figure; print('matplotlib.figure' in sys.modules)\n"
+    )
+    if is_real:
+        program = f"from cli.start import start_tensorflow; start_tensorflow()\n{program}"
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    else:
+        (tmp_path / "keras.py").write_text("")
+        done = run_with(IMPORTS_MATPLOTLIB, tmp_path, program)
+    assert done.stdout == "True\n", done.stderr

@@ -20,7 +20,7 @@ def write_evaluation(run_dir, data, answers):
     - eval_errors.tsv: wrong predictions with their place in the file, the most confident first; for regression all
       inexact predictions, the largest difference first.
     - class_report.txt: not for regression.
-    - confusion_matrix.tsv, and confusion_matrix.png if matplotlib is installed: for one label per example.
+    - confusion_matrix.tsv, confusion_matrix.png: for one label per example.
 
     `answers` are those of `Classification.answers`.
     """
@@ -56,9 +56,7 @@ def write_evaluation(run_dir, data, answers):
         report = class_report(label_ids, predicted_ids, data.labels)
         run_dir.write_text("class_report.txt", report)
         run_dir.write_text("confusion_matrix.tsv", confusion_matrix_table(label_ids, predicted_ids, data.labels))
-        picture = confusion_picture(label_ids, predicted_ids, data.labels)
-        if picture is not None:
-            run_dir.write_text("confusion_matrix.png", picture)
+        run_dir.write_text("confusion_matrix.png", confusion_picture(label_ids, predicted_ids, data.labels))
         log.info("%s", report.rstrip())
 
 

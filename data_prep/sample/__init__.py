@@ -1,0 +1,1 @@
+"""Sample data to try the programs with, all of it written or made for this project."""
