@@ -27,8 +27,6 @@ from bert_keras.cli.flags import PRECISIONS, parse, run_main
 
 _MB, _GB = 2**20, 2**30
 _SIZES = ["uncased_L-2_H-128_A-2", "uncased_L-4_H-256_A-4", "uncased_L-12_H-768_A-12", "uncased_L-24_H-1024_A-16"]
-# The first step also traces the graph.
-_NUM_STEPS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +98,7 @@ def define_flags():
         "batch_tokens", ["1024", "2048", "4096"], "Tokens of the batches to measure, about.", flag_values=values
     )
     flags.DEFINE_list("memory_gb", ["8", "12", "16", "24"], "Memory to fill, in GB.", flag_values=values)
+    flags.DEFINE_integer("num_steps", 2, "Steps of a measurement; from 2 up, also times a step.", 1, flag_values=values)
     flags.DEFINE_enum("device", "cpu", DEVICES, "Where to compute.", flag_values=values)
     flags.DEFINE_string("measure", None, "For the processes of this program: one step, as JSON.", flag_values=values)
     return values
@@ -123,7 +122,7 @@ def main(argv):
     tokens = [int(text) for text in values.batch_tokens]
     for setting in settings_of(values):
         sizes = batch_sizes(setting.num_tokens, tokens, setting.num_parts)
-        results = {size: measure_in_process(setting, size, values.device) for size in sizes}
+        results = {size: measure_in_process(setting, size, values.num_steps, values.device) for size in sizes}
         print(row(setting, results, memory), flush=True)
 
 
@@ -146,12 +145,12 @@ def row(setting, results, memory):
     largest = [line.largest_batch(number * _GB, setting.num_parts) for number in memory]
     cells = [setting.bert_config_file, setting.num_tokens, setting.name, ", ".join(map(str, results))]
     cells += [f"{line.fixed / _GB:.2f}", f"{line.growth / _MB:.1f}", "" if error is None else f"{error:.1%}"]
-    return "| " + " | ".join(map(str, [*cells, f"{seconds:.2f}", *largest])) + " |"
+    return "| " + " | ".join(map(str, [*cells, "" if seconds is None else f"{seconds:.2f}", *largest])) + " |"
 
 
-def measure_in_process(setting, batch_size, device):
+def measure_in_process(setting, batch_size, num_steps, device):
     """Returns the result of `measure` in a new process. Raises ValueError with its errors if it fails."""
-    arguments = {**dataclasses.asdict(setting), "batch_size": batch_size, "device": device}
+    arguments = {**dataclasses.asdict(setting), "batch_size": batch_size, "num_steps": num_steps, "device": device}
     command = [sys.executable, __file__, f"--measure={json.dumps(arguments)}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -160,11 +159,11 @@ def measure_in_process(setting, batch_size, device):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def measure(batch_size, device="cpu", num_steps=_NUM_STEPS, **setting):
-    """Takes training steps; returns a dict of `peak`, bytes, and `seconds`, the median of a step after the first.
+def measure(batch_size, num_steps, device="cpu", **setting):
+    """Takes training steps; returns a dict of `peak`, bytes, and `seconds`, the median of the steps after the first.
 
-    On a CPU, seconds are those of the processor over all cores, because other programs may be running. On a GPU they
-    are those of the clock.
+    The first step also traces the graph. Without others, `seconds` is None. On a CPU, seconds are those of the
+    processor over all cores, because other programs may be running. On a GPU they are those of the clock.
     """
     from bert_keras.cli.start import start_tensorflow
 
@@ -177,7 +176,7 @@ def measure(batch_size, device="cpu", num_steps=_NUM_STEPS, **setting):
         started = clock()
         step()
         times.append(clock() - started)
-    return {"peak": peak_memory(device), "seconds": statistics.median(times[1:])}
+    return {"peak": peak_memory(device), "seconds": statistics.median(times[1:]) if num_steps > 1 else None}
 
 
 def make_step(setting, batch_size):
