@@ -76,13 +76,23 @@ class Network:
             for start in range(0, len(indices), self.batch_size):
                 batch = indices[start : start + self.batch_size]
                 asked = [questions[index] for index in batch]
-                if self._strategy is None:
-                    columns = self._compile(length)(_pad(asked, length, len(asked)))
-                else:
-                    columns = self._on_devices(asked, length)
-                columns = [column.numpy() for column in columns]
+                columns = self._run(asked, length)
                 for number, index in enumerate(batch):
                     yield index, tuple(rows[number] for rows in columns)
+
+    def _run(self, questions, length):
+        """Returns the tensors of `read_out` for a batch as arrays."""
+        try:
+            if self._strategy is None:
+                columns = self._compile(length)(_pad(questions, length, len(questions)))
+            else:
+                columns = self._on_devices(questions, length)
+            return [column.numpy() for column in columns]
+        except tf.errors.ResourceExhaustedError as error:
+            raise ValueError(
+                f"the device's memory does not hold {len(questions)} sequences of {length} tokens; "
+                f"give a lower {name_of('batch_size')} than {self.batch_size}"
+            ) from error
 
     def _on_devices(self, questions, length):
         """Answers a batch on all devices; there may be more rows than questions."""

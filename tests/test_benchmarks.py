@@ -1,5 +1,6 @@
 """Benchmarks record facts of the machine, and keep the texts of two runs apart."""
 
+import json
 import platform
 import sys
 import types
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import machine, tokenization
+from benchmarks import machine, memory, tokenization
 
 
 def test_the_processor_is_named_or_else_the_kind_of_machine(tmp_path, monkeypatch):
@@ -146,3 +147,64 @@ def test_repeated_text_has_the_requested_size():
     assert 10_000 <= tokenization.num_bytes(repeated) < 10_013
     assert set(repeated) == set(lines)
     assert [len(chunk) for chunk in tokenization.in_chunks(["four"] * 7, size=15)] == [3, 3, 1]
+
+
+def test_the_largest_batch_comes_from_a_line_through_the_measurements():
+    gb = 2**30
+    line, error = memory.fit({4: 3 * gb, 8: 4.5 * gb, 16: 6 * gb})
+    assert (line.fixed, line.growth) == (2 * gb, gb / 4)
+    assert error == pytest.approx((4.5 - 4) / 4.5)
+    assert memory.fit({16: 6 * gb, 4: 3 * gb}) == (line, None)
+    assert [line.largest_batch(number * gb) for number in (1, 2, 2.25, 8, 8.2)] == [0, 0, 1, 24, 24]
+    assert line.largest_batch(8.2 * gb, multiple_of=16) == 16
+    with pytest.raises(ValueError, match="the memory did not grow from batch 4 to 16: .* give more --batch_tokens"):
+        memory.fit({4: 3 * gb, 16: 3 * gb})
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "num_parts", "expected"),
+    [(128, 1, [8, 16, 32]), (512, 1, [2, 4, 8]), (4096, 1, [1, 2]), (128, 4, [8, 16, 32]), (512, 4, [4, 8])],
+)
+def test_batches_have_about_the_same_number_of_tokens_at_every_length(num_tokens, num_parts, expected):
+    # Each part of a batch has at least one example, and a line needs two batches.
+    assert memory.batch_sizes(num_tokens, [1024, 2048, 4096], num_parts) == expected
+
+
+def test_the_table_of_memory_has_a_row_for_each_setting():
+    values = memory.define_flags()
+    values(["memory.py", "--bert_config_file=a,b", "--num_tokens=64", "--recompute=false,true", "--precision=bfloat16"])
+    first, *others = memory.settings_of(values)
+    assert first == memory.Setting("a", 64, "bfloat16")
+    assert [setting.name for setting in (first, *others)] == ["bfloat16", "bfloat16, recompute"] * 2
+    gb = 2**30
+    results = {8: {"peak": 3 * gb, "seconds": None}, 16: {"peak": 4 * gb, "seconds": None}}
+    setting = memory.Setting("a", 64, num_parts=8)
+    assert (
+        memory.row(setting, results, [4, 7]) == "| a | 64 | float32, 8 parts | 8, 16 | 2.00 | 128.0 |  |  | 16 | 40 |"
+    )
+    results[12] = {"peak": 3.5 * gb, "seconds": None}
+    results[16]["seconds"] = 1.234
+    assert "| float32 | 8, 16, 12 | 2.00 | 128.0 | 0.0% | 1.23 | 16 |" in memory.row(
+        first.__class__("a", 64), results, [4]
+    )
+
+
+def test_memory_of_a_gpu_is_that_of_its_tensors(monkeypatch):
+    asked = []
+    monkeypatch.setattr(tf.config.experimental, "get_memory_info", lambda name: asked.append(name) or {"peak": 123})
+    assert memory.peak_memory("gpu") == 123
+    assert asked == ["GPU:0"]
+
+
+def test_memory_is_that_of_a_new_process_with_real_steps(tmp_path):
+    config = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config |= {"intermediate_size": 64, "max_position_embeddings": 512}
+    path = tmp_path / "bert_config.json"
+    path.write_text(json.dumps(config))
+    setting = memory.Setting(str(path), 512, recompute=True, num_parts=2)
+    small, large = (memory.measure_in_process(setting, size, num_steps=2, device="cpu") for size in (2, 48))
+    # The attention scores of a part of the batch take 48 / 2 * 2 * 512 * 512 * 4 bytes = 48 MB, several times.
+    assert 200 * 2**20 < small["peak"] < large["peak"] - 48 * 2**20
+    assert small["seconds"] > 0
+    with pytest.raises(ValueError, match="a batch of 2 with .* was not measured: .*nowhere.json"):
+        memory.measure_in_process(memory.Setting("nowhere.json", 8), 2, num_steps=1, device="cpu")

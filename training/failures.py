@@ -32,6 +32,18 @@ def explain_errors(explain, run_dir):
 
 
 @contextlib.contextmanager
+def explain_large_model():
+    """Explains that the device's memory does not hold the model and its optimizer."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise ValueError(
+            "the device's memory does not hold the model's weights and the two values that Adam keeps for each of them"
+            "; give a smaller model or a device with more memory; in fine-tuning, --freeze_layers needs less"
+        ) from error
+
+
+@contextlib.contextmanager
 def explain_out_of_memory(flag):
     """Names the flag to lower if the device's memory does not hold a batch of an evaluation or a prediction."""
     try:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedule
 from bert_keras.training.distribution.workers import Workers
-from bert_keras.training.failures import explain_errors, not_finite
+from bert_keras.training.failures import explain_errors, explain_large_model, not_finite
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from bert_keras.training.report import Report
 from bert_keras.training.run_dir import RunDir
@@ -66,6 +66,7 @@ class Hooks:
     eval_metric_names: tuple = ()
 
 
+@explain_large_model()
 def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
     """Returns a `training.step.Trainer` with the optimizer and the schedule of the original BERT."""
     schedule = LearningRateSchedule(

@@ -52,3 +52,13 @@ def test_answers_are_those_of_the_original_in_any_batch_size_with_one_trace_a_le
 )
 def test_lengths_are_few_and_end_with_the_longest(longest, lengths):
     assert lengths_up_to(longest) == lengths
+
+
+def test_a_batch_that_is_larger_than_the_memory_is_explained():
+    def fail(features):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM")
+
+    network = Network(fail, read_out, LENGTHS, batch_size=8)
+    message = "^the device's memory does not hold 3 sequences of 16 tokens; give a lower batch_size than 8$"
+    with pytest.raises(ValueError, match=message):
+        network.answer([Question([1, 2], [0, 0])] * 3)

@@ -212,6 +212,16 @@ def test_failures_of_a_step_are_explained(run, trainer, error, message):
         run(trainer, 8, 2, iterations_per_loop=1, explain=lambda error: ValueError("file number two"))
 
 
+def test_a_model_that_is_larger_than_the_memory_is_explained(monkeypatch):
+    def fail(*arguments):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM")
+
+    monkeypatch.setattr(loop, "Trainer", fail)
+    settings = dict.fromkeys(("learning_rate", "num_train_steps", "num_warmup_steps", "gradient_accumulation_steps"), 1)
+    with pytest.raises(ValueError, match="^the device's memory does not hold the model's weights .* --freeze_layers"):
+        loop.make_trainer(None, tf.distribute.get_strategy(), settings | {"smooth_learning_rate": False, "seed": 1})
+
+
 def test_of_several_workers_all_stop_where_one_is_asked_to_and_take_as_many_steps_at_once(run, recorder):
     answers = iter([[3, 3, 0, 0], [3, 8, 0, 0], [3, 9, 1, 0]])
     asked = []

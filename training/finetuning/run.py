@@ -19,7 +19,7 @@ from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Inference, length_step, write_eval_results
-from bert_keras.training.failures import explain_out_of_memory
+from bert_keras.training.failures import explain_large_model, explain_out_of_memory
 from bert_keras.training.finetuning.data import (
     EVALUATION_FILE,
     describe_evaluation_data,
@@ -217,6 +217,7 @@ class _Session:
         task.write_evaluation(run_dir, self._outputs)
         return metrics
 
+    @explain_large_model()
     def _build(self, settings):
         with self._strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
             self._network = self._task.make_network(self._files.config)
