@@ -8,6 +8,7 @@ text.
 """
 
 import dataclasses
+import importlib.util
 import logging
 import os
 import sys
@@ -54,6 +55,8 @@ def main(argv: list[str]) -> dict:
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("input_file", "vocab_file"))
+    if importlib.util.find_spec("tensorflow_text") is None:
+        raise ValueError("tensorflow-text is not installed: pip install tensorflow-text (on Windows, use WSL2)")
     input_files = find_text_files(values.input_file)
     check_output_file(values.vocab_file, "--vocab_file", {"--input_file": input_files})
     if paths.exists(values.vocab_file):

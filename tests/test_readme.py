@@ -44,6 +44,7 @@ PAGES_WITH_PYTHON = (
     "guides/create_pretraining_data",
     "guides/evaluation",
     "guides/extract_features",
+    "guides/migrating",
     "guides/predict",
     "explanation/tokenization",
 )

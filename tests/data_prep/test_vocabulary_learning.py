@@ -144,6 +144,13 @@ def test_output_that_cannot_be_written_is_refused_before_reading(arguments, tmp_
         main([*arguments[:2], f"--vocab_file={tmp_path}/text.txt"])
 
 
+def test_a_system_without_tensorflow_text_is_told_before_reading(arguments, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("bert_keras.data_prep.build_vocab.count_words", lambda *_: pytest.fail("text was read"))
+    with pytest.raises(ValueError, match="tensorflow-text is not installed: pip install tensorflow-text"):
+        main(arguments)
+
+
 def test_flags_and_defaults():
     assert define_flags().flag_values_dict() == {
         "input_file": None,
