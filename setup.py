@@ -66,6 +66,14 @@ EXTRAS = {
     # Needs protobuf below 7, so the tests' environment does not have it.
     "beam": ["apache-beam>=2.77,<3"],
     "zstd": ZSTD,
+    # For the documentation site, see mkdocs.yml.
+    "docs": [
+        "mkdocs>=1.6.1,<1.7",
+        "mkdocs-material>=9.8,<10",
+        "mkdocstrings>=1,<2",
+        "mkdocstrings-python>=2,<3",
+        "nbconvert>=7.17,<8",
+    ],
     "plots": ["matplotlib>=3.10,<4"],
     "test": [
         "pytest>=9,<10",
