@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Command line: learns a WordPiece vocabulary from text files.
+"""Learns a WordPiece vocabulary from text files.
 
     python data_prep/build_vocab.py --input_file='texts/*.txt' --vocab_file=vocab.txt --vocab_size=30522
 

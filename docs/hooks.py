@@ -88,7 +88,8 @@ def on_files(files, config):
 
 
 def on_page_content(html, page, config, files):
-    """Removes the dash that mkdocstrings puts before a returned value without a type."""
+    """Keeps names in one line, and removes the dash that mkdocstrings puts before a returned value without a type."""
+    html = re.sub(r"<code>(-?-\w[^<\s]{,40}|\w[\w.]{,40})</code>", r'<code class="name">\1</code>', html)
     return re.sub(r'(<li class="doc-section-item field-body">\s*)–', r"\1", html)
 
 
@@ -175,7 +176,8 @@ def rewrite_links(markdown, page):
         path, mark, anchor = target.partition("#")
         place = place_in_site(posixpath.normpath(posixpath.join(posixpath.dirname(source), path)))
         if place is None:
-            return match["text"] or ""
+            text = match["text"] or ""
+            return f"`{text}`" if "/" in text and " " not in text and "`" not in text else text
         place = posixpath.relpath(place, posixpath.dirname(page) or ".")
         start, end = (number - match.start() for number in match.span("target" if match["target"] else "source"))
         return f"{match[0][:start]}{place}{mark}{anchor}{match[0][end:]}"
