@@ -25,6 +25,7 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.model_list import print_models
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.text.vocabulary import extend_vocabulary
@@ -57,13 +58,11 @@ def define_flags():
     flags.DEFINE_string("input", None, "Checkpoint or run: its folder, prefix or file; or hf://owner/name.", **define)
     flags.DEFINE_string("output", None, "Folder to write; new or empty. Default for --download: the name.", **define)
     flags.DEFINE_enum("format", None, FORMATS, "Format to write.", **define)
-    flags.DEFINE_enum("head", None, HEAD_CHOICES, "The one head to keep; none: the encoder alone.", **define)
+    flags.DEFINE_enum("head", None, HEAD_CHOICES, "The only head to keep. none: keep only the encoder.", **define)
     flags.DEFINE_list("labels", None, "Names of the classes of the head, separated by commas.", **define)
-    flags.DEFINE_bool("keep_optimizer", False, "Keep Adam's slots and the step as well.", **define)
+    flags.DEFINE_bool("keep_optimizer", False, "Also keep Adam's moments and the step.", **define)
     flags.DEFINE_string("extend_vocab", None, "File of words to add to the vocabulary, one a line.", **define)
-    flags.DEFINE_string("bert_config_file", None, "The config, if it is not next to the checkpoint.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary, if it is not next to the checkpoint.", **define)
-    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts, if the files are wrong about it.", **define)
+    define_model_flags(values)
     return values
 
 

@@ -29,6 +29,18 @@ _FLAGS_OF_TASKS = {
     **dict.fromkeys(("word_column", "tag_column"), "ner"),
     "xnli_language": "xnli",
 }
+_FILES = {
+    "data_file": "Correct answers, in the file of the dataset. For ner: only if the predictions file lacks them.",
+    "predictions_file": "Required. The predictions.",
+    "na_prob_file": "SQuAD 2.0: odds of no answer (null_odds.json); adds the best thresholds to the scores.",
+    "output_file": "Also write the scores to this file.",
+}
+_WORD_COLUMN = (
+    "NER: column of the words, from 0, or from the end as -2. If not given: the first that does not number the words."
+)
+_TAG_COLUMN = (
+    "NER: column of the correct tags. If not given: the last, or the one before it if there is no --data_file."
+)
 # The flags of the official SQuAD 2.0 script.
 _OFFICIAL_FLAGS = {
     **dict.fromkeys(("-o", "--out-file"), "--output_file"),
@@ -42,20 +54,24 @@ def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
     tasks = f"squad, ner, {', '.join(GLUE_TASKS)}"
-    flags.DEFINE_string("task", None, f"Task of the predictions: {tasks}.", **define)
-    flags.DEFINE_string("data_file", None, "The correct answers, in the original format of the dataset.", **define)
-    flags.DEFINE_string("predictions_file", None, "The predictions.", **define)
-    flags.DEFINE_string("na_prob_file", None, "SQuAD 2.0: null_odds.json, to find the best thresholds.", **define)
+    flags.DEFINE_string("task", None, f"Required. Task of the predictions: {tasks}.", **define)
+    for name, meaning in _FILES.items():
+        flags.DEFINE_string(name, None, meaning, **define)
     flags.DEFINE_float("na_prob_thresh", 1.0, "SQuAD 2.0: above this value, an answer counts as empty.", **define)
-    flags.DEFINE_bool("version_2_with_negative", None, "Score as SQuAD 2.0; default: detected from the data.", **define)
-    flags.DEFINE_enum("answer_language", None, LANGUAGES, "SQuAD: compare texts by the rules of MLQA.", **define)
-    flags.DEFINE_integer("word_column", None, "NER: column of the words, from 0; default: the first.", **define)
-    flags.DEFINE_integer(
-        "tag_column", None, "NER: column of the correct tags; default: the last, or the one before it.", **define
+    flags.DEFINE_bool(
+        "version_2_with_negative", None, "Score as SQuAD 2.0, or as 1.1. If not given: decided from the data.", **define
     )
-    flags.DEFINE_string("xnli_language", "zh", "XNLI: the language to score.", **define)
-    flags.DEFINE_bool("json", False, "Write the metrics as one JSON object.", **define)
-    flags.DEFINE_string("output_file", None, "Also write the metrics to this file.", **define)
+    flags.DEFINE_enum(
+        "answer_language",
+        None,
+        LANGUAGES,
+        "SQuAD: compare answers by the rules of MLQA for this language. If not given: by the rules of SQuAD.",
+        **define,
+    )
+    flags.DEFINE_integer("word_column", None, _WORD_COLUMN, **define)
+    flags.DEFINE_integer("tag_column", None, _TAG_COLUMN, **define)
+    flags.DEFINE_string("xnli_language", "zh", "XNLI: language to score.", **define)
+    flags.DEFINE_bool("json", False, "Write the scores as one JSON object.", **define)
     return values
 
 

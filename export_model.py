@@ -21,6 +21,7 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.export_folder import Source, write_export
 from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES, check_formats, check_packages
@@ -45,20 +46,17 @@ def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
-    flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
-    flags.DEFINE_enum("task", None, list(_OF_TASK), "The task of a pre-trained model.", **define)
-    flags.DEFINE_string("export_dir", None, "Folder to write; new or empty.", **define)
+    define_model_flags(values, "A pre-trained model: a checkpoint, its folder, or the folder of a run.")
+    flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)
+    flags.DEFINE_string("export_dir", None, "Required. Local folder to write; new or empty.", **define)
     flags.DEFINE_list("format", ["saved_model"], f"One or more of {', '.join(FORMATS)}.", **define)
-    flags.DEFINE_enum("quantize", None, QUANTIZE_CHOICES, "Smaller numbers for the weights.", **define)
-    flags.DEFINE_string("eval_file", None, "Data to measure the cost of --quantize; not given: the run's.", **define)
-    flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with; not given: built-in texts.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
-    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one next to the checkpoint.", **define)
-    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
-    flags.DEFINE_integer("max_seq_length", None, "Tokens of a text; not given: the maximum of the model.", 5, **define)
-    flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)
-    flags.DEFINE_enum("pooling", "mean", [*POOLINGS[1:]], "How to make a vector.", **define)  # all but "none"
-    flags.DEFINE_string("layer", "-1", 'The layer of the vectors: -1 for the last, or "embeddings".', **define)
+    flags.DEFINE_enum("quantize", None, QUANTIZE_CHOICES, "Store the weights in 16 or 8 bits.", **define)
+    flags.DEFINE_string("eval_file", None, "Data to measure --quantize on. If not given: as in the run.", **define)
+    flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with. If not given: built in.", **define)
+    flags.DEFINE_integer("max_seq_length", None, "Maximum tokens in a text. If not given: as many as fit.", 5, **define)
+    flags.DEFINE_integer("top_k", 5, "fill_mask: number of guesses for each mask.", lower_bound=1, **define)
+    flags.DEFINE_enum("pooling", "mean", [*POOLINGS[1:]], "vectors: how tokens become one.", **define)  # all but "none"
+    flags.DEFINE_string("layer", "-1", "vectors: 0 for the first layer, -1 for the last, or embeddings.", **define)
     return values
 
 

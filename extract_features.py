@@ -19,6 +19,7 @@ from absl import flags
 from bert_keras import prediction
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import STRATEGIES, given_flags, parse, require, run_main
+from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.progress import Progress, ProgressBar
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.prediction.arguments import POOLINGS, Limits, check_backend, parse_layers, told_with_flags
@@ -36,27 +37,30 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string("input_file", None, 'Text file: a text a line, or two with " ||| " between them.', **define)
-    flags.DEFINE_string("output_file", None, "The file to write.", **define)
     flags.DEFINE_string(
-        "layers", "-1,-2,-3,-4", "Layers, with commas: 0 the first block, -1 the last, or embeddings.", **define
+        "input_file", None, 'Required. Text file: a text a line, or two with " ||| " between.', **define
     )
-    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one next to the checkpoint.", **define)
-    flags.DEFINE_integer("max_seq_length", 128, "Maximum tokens of a text; the rest is cut off.", **define)
-    flags.DEFINE_string("init_checkpoint", None, "The model: folder of a checkpoint or run, or a checkpoint.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
-    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
-    flags.DEFINE_integer("batch_size", 32, "Texts in a batch.", lower_bound=1, **define)
-    flags.DEFINE_bool("use_tpu", False, "Compute on a TPU rather than on the CPU or GPU.", **define)
-    flags.DEFINE_string("master", None, "Name or grpc address of the TPU.", **define)
-    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores; checked if given.", lower_bound=1, **define)
-    flags.DEFINE_bool(
-        "use_one_hot_embeddings", False, "Taken and not needed: a gather gives the same values.", **define
+    flags.DEFINE_string("output_file", None, "Required. File to write; an existing file is replaced.", **define)
+    flags.DEFINE_string(
+        "layers", "-1,-2,-3,-4", "Layers: 0 is the first, -1 the last, embeddings the input of the first.", **define
     )
-    flags.DEFINE_enum("output_format", None, FORMATS, "Not given: by the ending of --output_file.", **define)
-    flags.DEFINE_enum("strategy", "auto", _STRATEGIES, "Devices to compute on; auto: all that are found.", **define)
-    flags.DEFINE_integer("max_chars", Limits().max_chars, "Characters of a text, at most.", lower_bound=1, **define)
-    flags.DEFINE_enum("pooling", "none", POOLINGS, "One vector a text and layer, instead of one a token.", **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens in a line; the rest is cut off.", **define)
+    define_model_flags(values, "Required. The model: the folder of a checkpoint or of a run, or the checkpoint itself.")
+    flags.DEFINE_integer("batch_size", 32, "Number of lines in a batch.", lower_bound=1, **define)
+    flags.DEFINE_bool("use_tpu", False, "Use a TPU instead of the CPU or GPU.", **define)
+    flags.DEFINE_string("master", None, "Name or grpc:// address of the TPU.", **define)
+    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores; compared with the TPU if given.", 1, **define)
+    flags.DEFINE_bool("use_one_hot_embeddings", False, "Has no effect; accepted as in the original BERT.", **define)
+    flags.DEFINE_enum("output_format", None, FORMATS, "If not given: by the ending of --output_file.", **define)
+    flags.DEFINE_enum("strategy", "auto", _STRATEGIES, "Devices; mirrored: all GPUs; auto: all devices.", **define)
+    flags.DEFINE_integer("max_chars", Limits().max_chars, "Maximum number of characters in a text.", 1, **define)
+    flags.DEFINE_enum(
+        "pooling",
+        "none",
+        POOLINGS,
+        "One vector a text: of [CLS], the mean or the maximum over the tokens. none: one vector a token.",
+        **define,
+    )
     return values
 
 

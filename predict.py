@@ -26,6 +26,7 @@ from absl import flags
 from bert_keras import prediction
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, Limits, check_backend, told_with_flags
@@ -36,10 +37,15 @@ from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS, PRETRAINED_TA
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
 _OF_FILL_MASK = _OF_PRETRAINED[-2:]
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
+_INPUTS = {
+    "input_file": "Text file with one text or pair a line, or a table (.csv, .tsv, .jsonl).",
+    "text_column": "Column of the texts in a table. If not given: as in training, else found by its name.",
+    "text_pair_column": "Column of the second texts in a table.",
+}
 _LIMITS = {
-    "max_chars": "Characters of a text, at most.",
-    "max_sequences": "Sequences of a text (windows, choices, tokens to score), at most.",
-    "max_masks": "[MASK]s of a text, at most.",
+    "max_chars": "Maximum number of characters in a text.",
+    "max_sequences": "Maximum number of sequences that a text needs: windows, choices, or tokens to score.",
+    "max_masks": "Maximum number of [MASK]s in a text.",
 }
 
 
@@ -47,24 +53,18 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run; or an export.", **define)
-    flags.DEFINE_enum(
-        "task", None, [*PRETRAINED_TASKS, *FINE_TUNED_TASKS], "The task; a fine-tuned model stores its own.", **define
-    )
-    flags.DEFINE_string("init_checkpoint", None, "A pre-trained model: folder of a checkpoint or run.", **define)
-    flags.DEFINE_string("vocab_file", None, "The vocabulary; not given: vocab.txt next to the checkpoint.", **define)
-    flags.DEFINE_string("bert_config_file", None, "The config; not given: the one next to the checkpoint.", **define)
-    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
-    flags.DEFINE_string("input_file", None, "Text file, one text or pair a line; or a table.", **define)
-    flags.DEFINE_string("text_column", None, "Column of the texts in a table; not given: as in training.", **define)
-    flags.DEFINE_string("text_pair_column", None, "Column of the second texts in a table.", **define)
-    flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table.", **define)
-    flags.DEFINE_enum("has_header", None, HEADERS, "Header line of a table; not given: auto.", **define)
+    flags.DEFINE_string("model_dir", None, "A fine-tuned model, the --output_dir of its run; or an export.", **define)
+    flags.DEFINE_enum("task", None, [*PRETRAINED_TASKS, *FINE_TUNED_TASKS], "Task of a pre-trained model.", **define)
+    define_model_flags(values, "A pre-trained model: a checkpoint, its folder, or the folder of a run.")
+    for name, meaning in _INPUTS.items():
+        flags.DEFINE_string(name, None, meaning, **define)
+    flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table, separated by commas.", **define)
+    flags.DEFINE_enum("has_header", None, HEADERS, "Whether a table has a header. If not given: auto.", **define)
     flags.DEFINE_bool("json", False, "Write each answer as a line of JSON.", **define)
     flags.DEFINE_enum("on_error", "stop", ON_ERROR, "Stop at a text without an answer, or report it.", **define)
-    flags.DEFINE_integer("top_k", 5, "Guesses for each mask.", lower_bound=1, **define)
-    flags.DEFINE_enum("long", "error", LONG_CHOICES, "What to do with texts too long for the model.", **define)
-    flags.DEFINE_integer("batch_size", 16, "Sequences in a batch.", lower_bound=1, **define)
+    flags.DEFINE_integer("top_k", 5, "fill_mask: number of guesses for each mask.", lower_bound=1, **define)
+    flags.DEFINE_enum("long", "error", LONG_CHOICES, "What to do with texts that are too long.", **define)
+    flags.DEFINE_integer("batch_size", 16, "Maximum number of sequences in a batch.", lower_bound=1, **define)
     for name, meaning in _LIMITS.items():
         flags.DEFINE_integer(name, getattr(Limits(), name), meaning, lower_bound=1, **define)
     return values

@@ -36,44 +36,65 @@ from bert_keras.training.finetuning.settings import (
 PROGRAM = "run_classifier"
 
 _PATHS = ("data_dir", "train_file", "eval_file", "predict_file")
+_COLUMNS = {
+    "text_column": "Column of the text: its name, or its number from 0. If not given: found by its name.",
+    "text_pair_column": "Column of the second text of a pair. If not given: found by its name.",
+    "label_column": "Column of the label. If not given: found by its name.",
+    "id_column": "Column of the id, for the prediction tables. If not given: the row number from 0.",
+}
+_METRIC = (
+    "Metric that selects the best model: accuracy, f1 (of the second of two labels), f1_macro or matthews; for "
+    "numbers spearman or pearson; for several labels f1_micro, f1_macro or accuracy. If not given: the first metric of "
+    "the task; for your own data accuracy, spearman or f1_micro."
+)
 
 
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string("task_name", None, "A known task, such as mrpc, xnli, swag; with --data_dir.", **define)
-    flags.DEFINE_string("data_dir", None, "Folder with the files of the task, as distributed.", **define)
+    flags.DEFINE_string("task_name", None, "A known task, such as mrpc, xnli or swag; needs --data_dir.", **define)
+    flags.DEFINE_string(
+        "data_dir", None, "Folder with the files of --task_name, as distributed; for --tfds, its data folder.", **define
+    )
     define_fine_tuning_flags(values)
     define_evaluation_flags(values)
 
     flags.DEFINE_string("train_file", None, "Your own data to train on: .csv, .tsv, .txt (tabs) or .jsonl.", **define)
     flags.DEFINE_string("eval_file", None, "Your own data to evaluate on.", **define)
-    flags.DEFINE_string("predict_file", None, "Your own data to predict.", **define)
-    flags.DEFINE_float("eval_share", 0.0, "Share of --train_file to evaluate on, not trained on.", 0.0, 1.0, **define)
-    flags.DEFINE_string("tfds", None, "A data set of TensorFlow Datasets, such as glue/mrpc.", **define)
-    flags.DEFINE_string("tfds_eval_split", "validation", "Its split to evaluate on.", **define)
-    flags.DEFINE_string("tfds_predict_split", "test", "Its split to predict.", **define)
-    flags.DEFINE_enum("kind", "single_label", KINDS, "Type of the labels in your data.", **define)
-    flags.DEFINE_string("text_column", None, "Column of the text; not given: found by its name.", **define)
-    flags.DEFINE_string("text_pair_column", None, "Column of the second text.", **define)
-    flags.DEFINE_string("label_column", None, "Column of the label; not given: found by its name.", **define)
-    flags.DEFINE_string("id_column", None, "Column of the id, for the tables of predictions.", **define)
+    flags.DEFINE_string("predict_file", None, "Your own data to predict; it needs no labels.", **define)
+    flags.DEFINE_float(
+        "eval_share", 0.0, "Share of --train_file to hold out for evaluation, such as 0.2.", 0.0, 1.0, **define
+    )
+    flags.DEFINE_string("tfds", None, "A dataset of TensorFlow Datasets, such as glue/mrpc.", **define)
+    flags.DEFINE_string("tfds_eval_split", "validation", "Split of --tfds to evaluate on.", **define)
+    flags.DEFINE_string("tfds_predict_split", "test", "Split of --tfds to predict.", **define)
+    flags.DEFINE_enum("kind", "single_label", KINDS, "Kind of labels in your own data.", **define)
+    for name, meaning in _COLUMNS.items():
+        flags.DEFINE_string(name, None, meaning, **define)
     flags.DEFINE_enum(
         "has_header",
         "auto",
         HEADERS,
-        "Whether the first row of a table names its columns; auto: guessed.",
+        "Whether the first row of a .csv or .tsv file names the columns. auto: decided from its content.",
         **define,
     )
-    flags.DEFINE_string("label_separator", None, "Separator of several labels in a cell.", **define)
-    flags.DEFINE_list("choice_columns", [], "Columns of the choices, for --kind=multiple_choice.", **define)
+    flags.DEFINE_string("label_separator", None, "Text between the labels in a cell, for --kind=multi_label.", **define)
+    flags.DEFINE_list(
+        "choice_columns", [], "Columns of the choices, separated by commas, for --kind=multiple_choice.", **define
+    )
     flags.DEFINE_bool("skip_bad_rows", False, "Leave out rows that cannot be read, and count them.", **define)
     flags.DEFINE_string("xnli_language", "zh", "Language of XNLI.", **define)
-    flags.DEFINE_string("metric", None, "Metric that selects the model; not given: the task's first.", **define)
-    flags.DEFINE_string("class_weights", None, "balanced, or a weight for each label in order.", **define)
+    flags.DEFINE_string("metric", None, _METRIC, **define)
+    flags.DEFINE_string(
+        "class_weights", None, "Weights of the classes in training: balanced, or a number for each label.", **define
+    )
     flags.DEFINE_integer(
-        "doc_stride", None, "Split long texts into windows, this many tokens apart; not given: cut.", 1, **define
+        "doc_stride",
+        None,
+        "Split a long text into windows; the number of tokens from one start to the next. If not given: cut it.",
+        lower_bound=1,
+        **define,
     )
     return values
 

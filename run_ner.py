@@ -38,20 +38,31 @@ def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_string("data_dir", None, "Folder with train.txt, dev.txt and test.txt.", **define)
-    flags.DEFINE_string("train_file", None, "Sentences to train on: CoNLL columns, or JSON lines (.jsonl).", **define)
+    flags.DEFINE_string(
+        "train_file", None, "Sentences to train on: columns as in CoNLL, or JSON lines (.jsonl, .json).", **define
+    )
     flags.DEFINE_string("eval_file", None, "Sentences to evaluate on.", **define)
-    flags.DEFINE_string("predict_file", None, "Sentences to tag, with or without tags.", **define)
+    flags.DEFINE_string("predict_file", None, "Sentences to tag; they need no tags.", **define)
     define_fine_tuning_flags(values)
     define_evaluation_flags(values)
     flags.DEFINE_integer(
-        "word_column", None, "Column of the words, from 0; not given: the first that does not count words.", **define
+        "word_column",
+        None,
+        "Column of the words, from 0, or from the end as -2. If not given: the first that does not number the words.",
+        **define,
     )
     flags.DEFINE_integer(
-        "tag_column", None, "Column of the tags, from 0, or from the end as -2; not given: the last.", **define
+        "tag_column", None, "Column of the tags, from 0, or from the end as -2. If not given: the last.", **define
     )
-    flags.DEFINE_bool("document_context", False, "Show each sentence with its neighbours in the document.", **define)
+    flags.DEFINE_bool(
+        "document_context", False, "Show the model each sentence with its neighbours in the document.", **define
+    )
     flags.DEFINE_enum(
-        "tagger", "linear", TAGGERS, "A layer trained with the encoder, or LSTMs on the frozen encoder.", **define
+        "tagger",
+        "linear",
+        TAGGERS,
+        "Head of the model: linear, trained with the encoder, or bilstm, LSTMs on an encoder that does not change.",
+        **define,
     )
     return values
 

@@ -33,25 +33,41 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string("bert_config_file", None, "The architecture: a bert_config.json, or a released name.", **define)
-    flags.DEFINE_string("input_file", None, "Records to train on: paths and globs, separated by commas.", **define)
-    flags.DEFINE_string("init_checkpoint", None, "Checkpoint whose weights training starts from.", **define)
-    flags.DEFINE_integer("max_seq_length", 128, "Length of the records' sequences.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_predictions_per_seq", 20, "Masked tokens of a record.", lower_bound=1, **define)
+    flags.DEFINE_string(
+        "bert_config_file", None, "Required. Config of the model: a file, or the name of a released model.", **define
+    )
+    flags.DEFINE_string("input_file", None, "Records to train on: paths and patterns, separated by commas.", **define)
+    flags.DEFINE_string("init_checkpoint", None, "Checkpoint with the weights that training starts from.", **define)
+    flags.DEFINE_integer(
+        "max_seq_length", 128, "Number of tokens in a record; the program refuses other records.", 1, **define
+    )
+    flags.DEFINE_integer(
+        "max_predictions_per_seq", 20, "Masked tokens in a record; the program refuses other records.", 1, **define
+    )
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
-    flags.DEFINE_integer("train_batch_size", 32, "Examples of an update, over all devices.", lower_bound=1, **define)
-    flags.DEFINE_integer("eval_batch_size", 8, "Examples of an evaluation batch.", lower_bound=1, **define)
-    flags.DEFINE_float("learning_rate", 5e-5, "The highest learning rate.", **define)
+    flags.DEFINE_integer("train_batch_size", 32, "Examples in one update, over all devices.", lower_bound=1, **define)
+    flags.DEFINE_integer("eval_batch_size", 8, "Examples in a batch of evaluation.", lower_bound=1, **define)
+    flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.", **define)
     flags.DEFINE_integer("num_train_steps", 100000, "Step at which training ends.", lower_bound=1, **define)
-    flags.DEFINE_integer("num_warmup_steps", 10000, "Steps with a rising learning rate.", lower_bound=0, **define)
-    flags.DEFINE_integer("max_eval_steps", 100, "Batches of an evaluation, at most.", lower_bound=1, **define)
+    flags.DEFINE_integer("num_warmup_steps", 10000, "Steps in which the learning rate rises.", lower_bound=0, **define)
+    flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
     define_run_flags(values)
 
-    flags.DEFINE_string("eval_file", None, "Records to evaluate on, none of them trained on.", **define)
-    flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: none.", lower_bound=0, **define)
-    flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; copied to output_dir.", **define)
-    flags.DEFINE_bool("allow_partial_checkpoint", False, "Accept an init_checkpoint that lacks weights.", **define)
-    flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", **define)
+    flags.DEFINE_string("eval_file", None, "Records to evaluate on, instead of those of --input_file.", **define)
+    flags.DEFINE_integer(
+        "eval_steps",
+        0,
+        "Number of steps between evaluations during training. 0: one evaluation at the end.",
+        lower_bound=0,
+        **define,
+    )
+    flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; it is copied to --output_dir.", **define)
+    flags.DEFINE_bool(
+        "allow_partial_checkpoint", False, "Accept an --init_checkpoint that lacks weights of the model.", **define
+    )
+    flags.DEFINE_bool(
+        "pack", False, "Train on rows that hold several examples each: less padding if examples are short.", **define
+    )
     return values
 
 

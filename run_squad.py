@@ -39,26 +39,49 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.", **define)
-    flags.DEFINE_string("eval_file", None, "SQuAD's JSON with answers, to evaluate on.", **define)
-    flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer; evaluated on if it has answers.", **define)
-    flags.DEFINE_integer("doc_stride", 128, "Tokens from a window of a text to the next.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_query_length", 64, "Maximum tokens of a question.", lower_bound=1, **define)
-    flags.DEFINE_integer("n_best_size", 20, "Answers to write for each question, at most.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_answer_length", 30, "Maximum tokens of an answer.", lower_bound=1, **define)
-    flags.DEFINE_enum(
-        "answer_language", None, LANGUAGES, "Compare answers by the rules of MLQA; not given: as SQuAD does.", **define
+    flags.DEFINE_string("train_file", None, "Questions to train on, in SQuAD's JSON format.", **define)
+    flags.DEFINE_string("eval_file", None, "Questions with answers to evaluate on.", **define)
+    flags.DEFINE_string(
+        "predict_file",
+        None,
+        "Questions to answer. Without --eval_file, the program also evaluates on them if all have answers.",
+        **define,
     )
-    flags.DEFINE_bool("verbose_logging", False, "Log answers whose text is not found in their words.", **define)
-    flags.DEFINE_bool("version_2_with_negative", False, "SQuAD 2.0: a text may not hold the answer.", **define)
+    flags.DEFINE_integer(
+        "doc_stride", 128, "Number of tokens from the start of a window to the start of the next.", 1, **define
+    )
+    flags.DEFINE_integer("max_query_length", 64, "Maximum tokens of a question; the rest is cut off.", 1, **define)
+    flags.DEFINE_integer(
+        "n_best_size",
+        20,
+        "Number of answers to write for each question, and of starts and ends to consider in each window.",
+        lower_bound=1,
+        **define,
+    )
+    flags.DEFINE_integer("max_answer_length", 30, "Maximum number of tokens in an answer.", lower_bound=1, **define)
+    flags.DEFINE_enum(
+        "answer_language",
+        None,
+        LANGUAGES,
+        "Compare answers by the rules of MLQA for this language. If not given: by the rules of SQuAD.",
+        **define,
+    )
+    flags.DEFINE_bool("verbose_logging", False, "Log each answer whose text is not found in its words.", **define)
+    flags.DEFINE_bool(
+        "version_2_with_negative", False, "The data is SQuAD 2.0: a text may not contain the answer.", **define
+    )
     flags.DEFINE_float(
-        "null_score_diff_threshold", 0.0, "Odds above which the answer is empty; not given: the best found.", **define
+        "null_score_diff_threshold",
+        0.0,
+        "SQuAD 2.0: odds of no answer above which the answer is empty. If not given, prediction uses the threshold "
+        "that the evaluation found.",
+        **define,
     )
     flags.DEFINE_enum(
         "answer_text",
         "release",
         ANSWER_TEXTS,
-        "Text of an answer: as in the original BERT, or cut from the context.",
+        "Text of an answer: release, as in the original BERT, or offsets, the exact characters of the context.",
         **define,
     )
     define_fine_tuning_flags(values, max_seq_length=384)

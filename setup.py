@@ -70,6 +70,14 @@ EXTRAS = {
     "zstd": ZSTD,
     # For models by their names on Hugging Face (hf://owner/name).
     "hf": HF,
+    # For the documentation site, see mkdocs.yml.
+    "docs": [
+        "mkdocs>=1.6.1,<1.7",
+        "mkdocs-material>=9.8,<10",
+        "mkdocstrings>=1,<2",
+        "mkdocstrings-python>=2,<3",
+        "nbconvert>=7.17,<8",
+    ],
     "test": [
         "pytest>=9,<10",
         "pytest-xdist>=3.8,<4",

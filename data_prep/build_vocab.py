@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Command line: learns a WordPiece vocabulary from text files.
+"""Learns a WordPiece vocabulary from text files.
 
     python data_prep/build_vocab.py --input_file='texts/*.txt' --vocab_file=vocab.txt --vocab_size=30522
 
@@ -38,14 +38,18 @@ def define_flags() -> flags.FlagValues:
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_string(
-        "input_file", None, "Text files: names and patterns, separated by commas; local or remote.", **define
+        "input_file", None, "Required. Text files: paths and patterns, separated by commas; local or remote.", **define
     )
-    flags.DEFINE_string("vocab_file", None, "The vocabulary to write, one token a line; must not exist.", **define)
-    flags.DEFINE_integer("vocab_size", 30522, "Number of tokens in the vocabulary.", **define)
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case and strip accents.", **define)
-    flags.DEFINE_integer("num_unused", 994, "Number of [unusedN], for words that you add.", lower_bound=0, **define)
-    flags.DEFINE_integer("alphabet_size", 1000, "Most characters that become tokens.", lower_bound=1, **define)
-    flags.DEFINE_integer("num_workers", 1, "Number of processes; does not change the vocabulary.", 1, **define)
+    flags.DEFINE_string("vocab_file", None, "Required. Vocabulary to write; it must not exist.", **define)
+    flags.DEFINE_integer("vocab_size", 30522, "Number of word pieces in the vocabulary.", **define)
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case texts and strip accents.", **define)
+    flags.DEFINE_integer(
+        "num_unused", 994, "Number of [unusedN] tokens, for words that you add.", lower_bound=0, **define
+    )
+    flags.DEFINE_integer(
+        "alphabet_size", 1000, "Number of frequent characters that become tokens.", lower_bound=1, **define
+    )
+    flags.DEFINE_integer("num_workers", 1, "Number of processes. The vocabulary does not depend on it.", 1, **define)
     flags.DEFINE_bool("strict_utf8", False, "Refuse text that is not UTF-8 instead of dropping bytes.", **define)
     return values
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Command line: converts text files to TFRecord files of masked-LM and next-sentence examples.
+"""Converts text files to TFRecord files of masked-LM and next-sentence examples.
 
     python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
         --output_file=train.tfrecord

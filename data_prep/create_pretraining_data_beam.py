@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Command line: create_pretraining_data.py on the machines of an Apache Beam runner, for text of any size.
+"""Runs create_pretraining_data.py on the machines of an Apache Beam runner, for text of any size.
 
     python data_prep/create_pretraining_data_beam.py --input_file='/shared/*.txt' --vocab_file=/shared/vocab.txt \\
         --output_file=/shared/train.tfrecord.gz --num_shards=1000 -- --runner=FlinkRunner --flink_master=host:8081

@@ -82,7 +82,7 @@ class AdamWeightDecay:
 
     Args:
         learning_rate: LearningRateSchedule; `update` does not use it, the training step does.
-        weight_decay_rate, beta_1, beta_2, epsilon: the numbers of the formula.
+        weight_decay_rate: float; `beta_1`, `beta_2` and `epsilon` are the other numbers of the formula.
         exclude_from_weight_decay: regular expressions; a weight has no decay if one of them is found in its name.
         rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
             as in the original BERT.

@@ -60,16 +60,18 @@ LIMITS = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 1e-1, "float16": 2e-2}
 def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_enum("device", "gpu", ["gpu", "cpu"], "Device to check; cpu: to try this program out.", **define)
+    flags.DEFINE_enum(
+        "device", "gpu", ["gpu", "cpu"], "Device to check. cpu tests this program without a GPU.", **define
+    )
     flags.DEFINE_string(
         "bert_config_file",
         "uncased_L-12_H-768_A-12",
-        "Model to time: a bert_config.json, or a released name.",
+        "Model to time: a bert_config.json, or the name of a released model.",
         **define,
     )
-    flags.DEFINE_integer("train_batch_size", 32, "Examples of a step that is timed.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_seq_length", 128, "Tokens of an example that is timed.", lower_bound=16, **define)
-    flags.DEFINE_integer("num_steps", 20, "Steps that are timed in each precision; 0: none.", lower_bound=0, **define)
+    flags.DEFINE_integer("train_batch_size", 32, "Number of examples in a timed step.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Number of tokens in a timed example.", lower_bound=16, **define)
+    flags.DEFINE_integer("num_steps", 20, "Steps to time in each precision. 0: no timing.", lower_bound=0, **define)
     return values
 
 

@@ -28,7 +28,7 @@ import tensorflow as tf
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import PRECISIONS, parse, run_main
+from bert_keras.cli.flags import ACCUMULATION, PRECISIONS, RECOMPUTE, parse, run_main
 from bert_keras.modeling import (
     ClassificationTask,
     ClassifierModel,
@@ -75,20 +75,22 @@ _MAX_PROPOSALS = 3
 def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
-    flags.DEFINE_enum("task", "pretraining", list(TASKS), "The task to train.", **define)
-    flags.DEFINE_string("bert_config_file", None, "The architecture: a bert_config.json, or a released name.", **define)
-    flags.DEFINE_string("init_checkpoint", None, "A model whose config to use.", **define)
-    flags.DEFINE_integer("max_seq_length", 128, "Tokens of a sequence.", lower_bound=1, **define)
-    flags.DEFINE_integer("max_predictions_per_seq", 20, "Pre-training: masked tokens.", lower_bound=1, **define)
-    flags.DEFINE_integer("num_labels", 2, "Classes, tags or choices of the task.", lower_bound=1, **define)
-    flags.DEFINE_integer("train_batch_size", 32, "Examples of an update, over all cores.", lower_bound=1, **define)
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
+    flags.DEFINE_enum("task", "pretraining", list(TASKS), "Task to train.", **define)
+    flags.DEFINE_string("bert_config_file", None, "Config: a file, or the name of a released model.", **define)
+    flags.DEFINE_string(
+        "init_checkpoint", None, "Model whose config is used if you do not give --bert_config_file.", **define
     )
-    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores.", lower_bound=1, **define)
+    flags.DEFINE_integer("max_seq_length", 128, "Number of tokens in a sequence.", lower_bound=1, **define)
+    flags.DEFINE_integer(
+        "max_predictions_per_seq", 20, "Pre-training: masked tokens in an example.", lower_bound=1, **define
+    )
+    flags.DEFINE_integer("num_labels", 2, "Number of classes, tags or choices.", lower_bound=1, **define)
+    flags.DEFINE_integer("train_batch_size", 32, "Examples in one update, over all cores.", lower_bound=1, **define)
+    flags.DEFINE_integer("gradient_accumulation_steps", 1, ACCUMULATION, lower_bound=1, **define)
+    flags.DEFINE_integer("num_tpu_cores", 8, "Number of TPU cores that share the batch.", lower_bound=1, **define)
     precisions = [name for name in PRECISIONS if name != "float16"]
-    flags.DEFINE_enum("precision", "float32", precisions, "Number format of products.", **define)
-    flags.DEFINE_bool("recompute", False, "Compute the layers again for the gradients: less memory.", **define)
+    flags.DEFINE_enum("precision", "float32", precisions, "Number format of matrix products, as in the run.", **define)
+    flags.DEFINE_bool("recompute", False, RECOMPUTE, **define)
     flags.DEFINE_bool(
         "pack", False, "Rows hold several examples each; --train_batch_size is then the number of rows.", **define
     )

@@ -5,7 +5,7 @@ import os
 
 from absl import flags
 
-from bert_keras.cli.flags import define_device_flags
+from bert_keras.cli.flags import ACCUMULATION, define_device_flags
 from bert_keras.modeling.config import released_names
 from bert_keras.storage.paths import is_file, is_remote, join
 from bert_keras.training.distribution.tpu import check_computing, check_paths
@@ -32,16 +32,30 @@ FREE_SETTINGS = frozenset(
 def define_run_flags(flag_values):
     """Defines the flags that pre-training and fine-tuning share."""
     define = {"flag_values": flag_values}
-    flags.DEFINE_string("output_dir", None, "Folder of the run.", **define)
-    flags.DEFINE_string("run_config", None, "A run_config.json; the other flags override it.", **define)
-    flags.DEFINE_bool("do_train", False, "Train.", **define)
-    flags.DEFINE_integer("seed", 12345, "Seed of new weights, example order and dropout.", 0, 2**31 - 1, **define)
-    flags.DEFINE_integer("log_steps", 10, "Steps between rows of metrics.csv.", lower_bound=1, **define)
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps", 1, "Parts to split each batch into, to save memory.", lower_bound=1, **define
+    flags.DEFINE_string(
+        "output_dir", None, "Required. Folder for the model, its checkpoints and the reports.", **define
     )
-    flags.DEFINE_bool("smooth_learning_rate", False, "Decay the learning rate from the end of the warm-up.", **define)
-    flags.DEFINE_bool("deterministic", False, "Only use operations that give the same bits every time.", **define)
+    flags.DEFINE_string(
+        "run_config", None, "A run_config.json of an earlier run. Flags on the command line override it.", **define
+    )
+    flags.DEFINE_bool("do_train", False, "Train the model, or resume training.", **define)
+    flags.DEFINE_integer(
+        "seed", 12345, "Seed of new weights, the order of examples, and dropout.", 0, 2**31 - 1, **define
+    )
+    flags.DEFINE_integer("log_steps", 10, "Number of steps between rows of metrics.csv.", lower_bound=1, **define)
+    flags.DEFINE_integer("gradient_accumulation_steps", 1, ACCUMULATION, lower_bound=1, **define)
+    flags.DEFINE_bool(
+        "smooth_learning_rate",
+        False,
+        "Decay the learning rate from its maximum at the end of the warm-up, without the jump of the original BERT.",
+        **define,
+    )
+    flags.DEFINE_bool(
+        "deterministic",
+        False,
+        "Use only operations that give the same bits every time, even if they are slower.",
+        **define,
+    )
     define_device_flags(flag_values)
 
 

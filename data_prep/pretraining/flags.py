@@ -9,25 +9,25 @@ from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, Pretraini
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
 
 _FILES = {
-    "input_file": "Text files, may be compressed: names and patterns, separated by commas.",
-    "output_file": "TFRecord files to write, separated by commas; examples go to them in turn.",
-    "vocab_file": "The WordPiece vocabulary, one token a line.",
-    "work_dir": "Local folder for unfinished work; if not given, that of the first output.",
+    "input_file": "Required. Text files, also compressed: paths and patterns, separated by commas.",
+    "output_file": "Required. TFRecord files to write, separated by commas; examples go to them in turn.",
+    "vocab_file": "Required. WordPiece vocabulary, one token a line.",
+    "work_dir": "Local folder for unfinished work. If not given: the folder of the first output.",
 }
 # The flags of `PretrainingDataSettings`, which has their types and defaults.
 _SETTINGS = {
-    "do_whole_word_mask": "Mask words with all their tokens.",
-    "max_seq_length": "Length of every example, in tokens.",
-    "max_predictions_per_seq": "The most masked tokens in an example; about max_seq_length * masked_lm_prob.",
+    "do_whole_word_mask": "Mask all word pieces of a word together.",
+    "max_seq_length": "Number of tokens in each example, with its three special tokens.",
+    "max_predictions_per_seq": "Maximum masked tokens in an example; about max_seq_length * masked_lm_prob.",
     "random_seed": "Seed of all random choices.",
-    "dupe_factor": "Number of times to use the text, each time with other masks.",
+    "dupe_factor": "Number of times that the text is used, each time with other masks.",
     "masked_lm_prob": "Share of the tokens to mask.",
     "short_seq_prob": "Probability that a document is cut into shorter examples.",
     "strict_utf8": "Refuse text that is not UTF-8 instead of dropping bytes.",
-    "masked_spans": "Mask spans of words: ngram: up to 3 words, as ALBERT; geometric: up to 10, as SpanBERT.",
-    "dynamic_masking": "Write examples without masks; training masks them.",
-    "sentence_task": "sentence_order: detect exchanged segments, as ALBERT; none: whole sentences without a task, as "
-    "RoBERTa.",
+    "masked_spans": "Mask spans of words: ngram, up to 3 words as in ALBERT, or geometric, up to 10 as in SpanBERT.",
+    "dynamic_masking": "Write examples without masks. Training draws new masks in each epoch.",
+    "sentence_task": "Second task: next_sentence, sentence_order (exchanged segments, as in ALBERT), or none (whole "
+    "sentences, as in RoBERTa).",
 }
 _CHOICES = {"masked_spans": list(SPAN_LENGTHS), "sentence_task": list(SENTENCE_TASKS)}
 
@@ -44,10 +44,10 @@ def define_flags() -> flags.FlagValues:
     flags.DEFINE_bool(
         "do_lower_case",
         True,
-        "Lower-case and strip accents. If not given, tokenizer_config.json next to the vocabulary decides.",
+        "Lower-case texts and strip accents. If not given: as in tokenizer_config.json next to the vocabulary.",
         **define,
     )
-    flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them; if not given, as --do_lower_case.", **define)
+    flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them. If not given: as --do_lower_case.", **define)
     kinds = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
     for name, meaning in _SETTINGS.items():
         default = getattr(PretrainingDataSettings(), name)
@@ -56,13 +56,20 @@ def define_flags() -> flags.FlagValues:
         else:
             kinds[type(default)](name, default, meaning, **define)
     flags.DEFINE_integer(
-        "num_workers", 1, "Number of processes. 1 keeps the original order; all others give the same files.", **define
+        "num_workers",
+        1,
+        "Number of processes. 1 gives the order of the original BERT; all others give the same files.",
+        **define,
     )
     flags.DEFINE_integer(
-        "num_shards", 1, "Record files to write; with more than 1, NAME-00000-of-00010.tfrecord and so on.", **define
+        "num_shards", 1, "Number of files to write. With more than 1: NAME-00000-of-00010.tfrecord and so on.", **define
     )
     flags.DEFINE_enum(
-        "compression", "none", ("none", "gzip"), "gzip: compressed records, as for a name in .gz.", **define
+        "compression",
+        "none",
+        ("none", "gzip"),
+        "gzip writes compressed files, as a name that ends in .gz does.",
+        **define,
     )
     return values
 

@@ -72,7 +72,9 @@ class FeatureExtractor(LoadedModel):
             "max" over all tokens including [CLS] and [SEP].
         max_seq_length: maximum number of tokens, [CLS] and [SEP] included; None: the maximum of the model.
         batch_size: maximum number of texts in a batch.
-        vocab_file, config_file, do_lower_case: see `prediction.loading.model_files.open_model_files`.
+        vocab_file: the vocabulary; None: vocab.txt next to the checkpoint.
+        config_file: the config; None: the one next to the checkpoint.
+        do_lower_case: whether to lower-case texts; None: as in the training of the model.
         strategy: a `tf.distribute.Strategy` for several devices; None: the default device.
         limits: Limits of the input; None: the defaults.
 
@@ -250,7 +252,8 @@ class Vectorizer(FineTunedPredictor):
 
     Args:
         path: the folder of an export for vectors.
-        batch_size, limits: see `FineTunedPredictor`.
+        batch_size: maximum number of texts in a batch.
+        limits: Limits of the input; None: the defaults.
     """
 
     def _encode(self, text, source):

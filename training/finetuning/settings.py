@@ -10,6 +10,7 @@ import math
 from absl import flags
 
 from bert_keras.cli.flags import require
+from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings import define_run_flags, settings_of, take_run_config, take_settings_of_run
@@ -22,38 +23,60 @@ _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
 def define_fine_tuning_flags(flag_values, max_seq_length=128):
     """Defines the flags for the model, for training and for the run."""
     define = {"flag_values": flag_values}
-    flags.DEFINE_string("init_checkpoint", None, "The model to start from: its folder, or a checkpoint.", **define)
-    flags.DEFINE_string("bert_config_file", None, "Its config; not given: the one in its folder.", **define)
-    flags.DEFINE_string("vocab_file", None, "Its vocabulary; not given: the one in its folder.", **define)
-    flags.DEFINE_bool("do_lower_case", None, "Lower-case texts; not given: as the model was trained.", **define)
+    define_model_flags(
+        flag_values,
+        "Model to start from: its folder, or a checkpoint. Without it, training starts from random weights and needs "
+        "--bert_config_file and --vocab_file. Without --do_train: the fine-tuned model, if --output_dir has none.",
+    )
     flags.DEFINE_integer(
-        "max_seq_length", max_seq_length, "Tokens of a sequence, with [CLS] and [SEP].", lower_bound=4, **define
+        "max_seq_length",
+        max_seq_length,
+        "Maximum number of tokens in a sequence, with [CLS] and [SEP].",
+        lower_bound=4,
+        **define,
     )
-    flags.DEFINE_bool("do_predict", False, "Write predictions.", **define)
-    _define_numbers("train_batch_size", "32", int, 1, "Examples of an update; several are tried in turn.", flag_values)
-    flags.DEFINE_integer("predict_batch_size", 8, "Sequences that are predicted together.", lower_bound=1, **define)
-    _define_numbers(
-        "learning_rate", "5e-5", float, 0, "The highest learning rate; several are tried.", flag_values, is_open=True
+    flags.DEFINE_bool("do_predict", False, "Write predictions for --predict_file, or the test data.", **define)
+    numbers = {"flag_values": flag_values, "lower_bound": 0, "is_open": True}
+    _define_numbers("train_batch_size", "32", int, "Number of examples in one update", flag_values, 1)
+    flags.DEFINE_integer(
+        "predict_batch_size", 8, "Number of sequences in a batch of prediction.", lower_bound=1, **define
     )
-    _define_numbers(
-        "num_train_epochs", "3.0", float, 0, "Training epochs; several are tried.", flag_values, is_open=True
+    _define_numbers("learning_rate", "5e-5", float, "Highest learning rate", **numbers)
+    _define_numbers("num_train_epochs", "3.0", float, "Number of training epochs", **numbers)
+    flags.DEFINE_float(
+        "warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.", 0.0, 1.0, **define
     )
-    flags.DEFINE_float("warmup_proportion", 0.1, "Share of the steps with a rising learning rate.", 0.0, 1.0, **define)
     define_run_flags(flag_values)
 
-    flags.DEFINE_integer("num_seeds", 1, "Runs with seeds from --seed on; the best is kept.", lower_bound=1, **define)
-    flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations in training; 0: at the end.", 0, **define)
     flags.DEFINE_integer(
-        "early_stopping", 0, "Evaluations without a better score after which training ends; 0: never.", 0, **define
+        "num_seeds", 1, "Number of runs, with seeds from --seed on. The best run is kept.", lower_bound=1, **define
     )
     flags.DEFINE_integer(
-        "freeze_layers", None, "Freeze the embeddings and this many of the first layers.", lower_bound=0, **define
+        "eval_steps",
+        0,
+        "Number of steps between evaluations during training; the best weights are kept. 0: one evaluation at the end.",
+        0,
+        **define,
+    )
+    flags.DEFINE_integer(
+        "early_stopping",
+        0,
+        "Stop training after this number of evaluations without a better score. 0: never.",
+        0,
+        **define,
+    )
+    flags.DEFINE_integer(
+        "freeze_layers",
+        None,
+        "Do not train the embeddings and this number of first layers. 0: only the embeddings.",
+        lower_bound=0,
+        **define,
     )
     flags.DEFINE_float(
-        "layer_decay", 1.0, "Factor of the learning rate from a layer to the one below.", 0.0, 1.0, **define
+        "layer_decay", 1.0, "Factor of the learning rate from a layer to the one below it.", 0.0, 1.0, **define
     )
     flags.DEFINE_bool(
-        "new_head", False, "Start the head from random numbers, also if the checkpoint has one.", **define
+        "new_head", False, "Start the head from random weights, even if the checkpoint has one.", **define
     )
 
 
@@ -61,11 +84,14 @@ def define_evaluation_flags(flag_values):
     """Defines the flags of programs that evaluate on separate data and can pack rows."""
     define = {"flag_values": flag_values}
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
-    flags.DEFINE_integer("eval_batch_size", 8, "Sequences that are evaluated together.", lower_bound=1, **define)
-    flags.DEFINE_bool("pack", False, "Train on rows that hold several examples each.", **define)
+    flags.DEFINE_integer("eval_batch_size", 8, "Number of sequences in a batch of evaluation.", lower_bound=1, **define)
+    flags.DEFINE_bool(
+        "pack", False, "Train on rows that hold several examples each: less padding, more examples a second.", **define
+    )
 
 
-def _define_numbers(name, default, kind, lower_bound, help_text, flag_values, is_open=False):
+def _define_numbers(name, default, kind, meaning, flag_values, lower_bound, is_open=False):
+    help_text = f"{meaning}. With several values, separated by commas, the program tries each and keeps the best."
     flags.DEFINE(
         NumbersParser(kind, lower_bound, is_open), name, default, help_text, flag_values, flags.CsvListSerializer(",")
     )

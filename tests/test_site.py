@@ -1,0 +1,142 @@
+"""The pages of the documentation: links, navigation and the reference of the flags. `mkdocs build` checks the rest."""
+
+import importlib
+import pathlib
+import re
+
+import pytest
+
+import bert_keras
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def load_hooks():
+    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+hooks = load_hooks()
+PAGES = [*(ROOT / name for name in hooks.OUTSIDE), *sorted((ROOT / "docs").rglob("*.md"))]
+PROGRAMS = sorted(path.stem for path in (ROOT / "docs" / "reference" / "programs").glob("*.md"))
+
+
+def prose(path):
+    """Return the text of a page without its code."""
+    text = re.sub(r"^ *(```+).*?^ *\1", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*\[[^`\n]*`", "", text)
+
+
+def anchors(path):
+    """Return the anchors of a page: those of its headings, and the names of the flags of a program."""
+    headings = re.findall(r"^#+ +(.+)$", prose(path), re.MULTILINE)
+    # A heading may contain links.
+    headings = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    found = {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    if path.parent.name == "programs":
+        found.update(hooks.load_program(path.stem).define_flags())
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = page.parent / name if name else page
+        assert path.exists(), f"{page.name} links to {target}"
+        if anchor and path.suffix == ".md":
+            assert anchor in anchors(path), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation_once():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    names = re.findall(r"(\S+\.md)$", navigation, re.MULTILINE)
+    pages = {str(path.relative_to(ROOT / "docs")) for path in PAGES if path.is_relative_to(ROOT / "docs")}
+    notebooks = {f"tutorials/{path.stem}.md" for path in (ROOT / "examples").glob("*.ipynb")}
+    assert sorted(names) == sorted(pages | notebooks | set(hooks.OUTSIDE.values()))
+
+
+def test_every_program_has_a_page():
+    folders = (ROOT, ROOT / "data_prep", ROOT / "tools")
+    programs = {path.stem for folder in folders for path in folder.glob("*.py")} - {"setup", "__init__"}
+    assert set(PROGRAMS) == programs
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_reference_explains_every_flag(name):
+    program = hooks.load_program(name)
+    values, page = program.define_flags(), hooks.program_page(program)
+    for flag in values:
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `--{flag}`{{#{flag}}} ")]
+        meaning = re.sub(r"^<.*?>: ", "", values[flag].help)
+        assert re.fullmatch(r"[A-Z\w].+\.", meaning), f"--{flag}: {meaning}"
+        assert meaning.replace("|", "\\|") in row.replace("`", "")
+    assert set(hooks.ORIGINAL.get(name, "").split()) <= set(values)
+
+
+def test_the_table_of_flags():
+    page = hooks.program_page(hooks.load_program("run_squad"))
+    assert "| `--max_seq_length`{#max_seq_length} † | integer | `384` |" in page
+    assert "| `--learning_rate`{#learning_rate} † | numbers | `5e-05` |" in page
+    assert "| `--answer_text`{#answer_text} | `release`, `offsets` | `release` | Text of an answer" in page
+    assert "## This program" in page
+    assert "## Devices" in page
+
+
+def test_the_reference_has_every_public_name():
+    names = set()
+    for page in ("api", "network"):
+        text = (ROOT / "docs" / "reference" / f"{page}.md").read_text(encoding="utf-8")
+        for module, name in re.findall(r"^::: (\S+)\.(\w+)$", text, re.MULTILINE):
+            thing = getattr(importlib.import_module(module), name)
+            assert thing.__doc__, name
+            if name in bert_keras.__all__:
+                assert thing is getattr(bert_keras, name)
+                names.add(name)
+    assert names == set(bert_keras.__all__)
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "expected"),
+    [
+        ("index.md", "[a](docs/guides/gpu.md#memory)", "[a](guides/gpu.md#memory)"),
+        ("index.md", '<img src="docs/pictures/a.png">', '<img src="pictures/a.png">'),
+        ("index.md", "[a](examples/paper.ipynb)", "[a](tutorials/paper.md)"),
+        (
+            "contributing.md",
+            "[a](README.md), [b](#c), [d](https://e.org)",
+            "[a](index.md), [b](#c), [d](https://e.org)",
+        ),
+        ("guides/gpu.md", "[the loop](../../training/loop.py)", "the loop"),
+        (
+            "guides/gpu.md",
+            "[a](../../CHANGELOG.md) and `[b](../../c.py)`",
+            "[a](../changelog.md) and `[b](../../c.py)`",
+        ),
+        ("guides/gpu.md", "![a](../pictures/a.png)", "![a](../pictures/a.png)"),
+        ("guides/gpu.md", "```\n[a](b.py)\n```\n", "```\n[a](b.py)\n```\n"),
+        ("explanation/model.md", "[draws](../pictures/draw.py)", "draws"),
+    ],
+)
+def test_links_are_those_of_the_site(page, text, expected):
+    assert hooks.rewrite_links(text, page) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a\n  - b\n    c\n- d", "- a\n    - b\n        c\n- d"),
+        ("1. a\n   b\n\n   c\n\nd", "1. a\n    b\n\n    c\n\nd"),
+        ("a:\n- b", "a:\n\n- b"),
+        ("- a\n\n  ```\n  - b\n    c\n  ```\n\nd", "- a\n\n    ```\n    - b\n      c\n    ```\n\nd"),
+        ("```\n- a\n  - b\n```", "```\n- a\n  - b\n```"),
+        ("text\n    code", "text\n    code"),
+        ("- a\n- b\n  c - d", "- a\n- b\n    c - d"),
+    ],
+)
+def test_lists_are_indented_for_the_site(text, expected):
+    assert hooks.indent_lists(text) == expected
