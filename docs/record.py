@@ -42,8 +42,8 @@ import time
 
 from blocks import ROOT, blocks_in, pages, scripts_of, words_of
 
-sys.path.append(str(ROOT / "benchmarks"))
-from machine import processor_name  # noqa: E402
+sys.path.append(str(ROOT))
+from benchmarks.machine import processor_name  # noqa: E402
 
 WIDTH = 120
 # Name of a file or folder in the pages -> the same data below the data folder.
@@ -76,7 +76,9 @@ class Step:
         mentioned = re.findall(r"""["']([^"'\n]+)["']""", text) if kind == "python" else words_of(text)
         names = {name for word in mentioned for part in word.split(",") for name in (part, part.split("/")[0])}
         self.needed = [step for step in earlier if step.made & (names | made)]
-        parts = [kind, text, *(step.key for step in self.needed)]
+        # The same command may be wrapped differently on another page.
+        words = [text] if kind == "python" else text.replace("\\\n", " ").split()
+        parts = [kind, *words, *(step.key for step in self.needed)]
         self.key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     def with_needed(self):
