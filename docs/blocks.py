@@ -140,7 +140,7 @@ def words_of(script):
         words = shlex.split(script, comments=True)
     except ValueError:
         words = script.split()
-    return [part for word in words for part in {word, word.partition("=")[2]} if part]
+    return [part for word in words for part in (word, word.partition("=")[2]) if part]
 
 
 def _marks_above(text):

@@ -53,6 +53,7 @@ DATA = {
     "conll2003": "conll2003",
     "dev-v2.0.json": "squad/dev_v2_normans.json",
     "glue": "glue",
+    "MRPC": "glue/MRPC",
     "texts": "corpus",
     "vocab.txt": "vocab/uncased.txt",
 }
@@ -74,7 +75,7 @@ class Step:
     def __init__(self, text, kind, made, earlier):
         self.text, self.kind, self.made = text, kind, made
         mentioned = re.findall(r"""["']([^"'\n]+)["']""", text) if kind == "python" else words_of(text)
-        names = {name for word in mentioned for part in word.split(",") for name in (part, part.split("/")[0])}
+        names = {name for word in mentioned for part in re.split("[,;]", word) for name in (part, part.split("/")[0])}
         self.needed = [step for step in earlier if step.made & (names | made)]
         # The same command may be wrapped differently on another page.
         words = [text] if kind == "python" else text.replace("\\\n", " ").split()
@@ -225,15 +226,16 @@ def rewritten(text, page, blocks, outputs):
         # Without the lines before it, the mark is the last one before the block.
         head, mark, rest = text[:start].rpartition("<!-- recorded")
         body, _, rest = rest.partition("-->")
-        rules = [line for line in body.splitlines() if line.strip() and not line.startswith("run:")]
-        text = f"{head}{mark}{chr(10).join([*(rules or ['']), f'run: {machine}'])}\n-->{rest}{text[start:]}"
+        rules = [line for line in body.strip().splitlines() if not line.startswith("run:")]
+        text = f"{head}{mark}{chr(10).join(['', *rules, f'run: {machine}'])}\n-->{rest}{text[start:]}"
     return text
 
 
 def _made_by(script):
     """Returns the names of the files and folders that a command writes."""
     words = words_of(script)
-    made = {match[1].split("/")[0] for word in words if (match := _WRITTEN.fullmatch(word))}
+    values = [match[1] for word in words if (match := _WRITTEN.fullmatch(word))]
+    made = {name.split("/")[0] for value in values for name in value.split(",")}
     if any(word.endswith("build_vocab.py") for word in words):
         made |= {word.partition("=")[2] for word in words if word.startswith("--vocab_file=")}
     for program, folder in _DEMOS.items():

@@ -12,15 +12,13 @@ import textwrap
 import warnings
 
 import pytest
-from blocks import PYTHON, blocks_in, blocks_of, logical_lines, pages, scripts_of
+from blocks import blocks_in, blocks_of, logical_lines, pages, scripts_of
 from packaging.requirements import Requirement
-from page_files import write_files
 from record import Recorder, rewritten, run_script, selected_lines, steps_of
-from tiny_exports import converters_in_this_process, saved_models_in_this_process
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Shell programs that the tests run, and those whose arguments they only check.
-RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip")
+RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip", "wait")
 CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 # Training in the pages takes long; these flags come last and shorten it.
 SHORT = {"train_batch_size": 4, "num_train_epochs": 1}
@@ -78,6 +76,9 @@ def without_assignments(part):
 @pytest.mark.slow  # trains and exports a model for each command
 @pytest.mark.parametrize("page", [page for page in pages() if any(map(is_run, blocks_of(page)))])
 def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    from page_files import write_files  # the quick tests do not need TensorFlow
+    from tiny_exports import converters_in_this_process, saved_models_in_this_process
+
     monkeypatch.chdir(tmp_path)
     blocks = [block for block in blocks_of(page) if is_run(block)]
     for path in ROOT.iterdir():
@@ -209,7 +210,7 @@ python train.py --use_tpu
 ```
 # A comment, and a line in two parts.
 cat made.txt \\
-  --output_dir=made.txt
+  made.txt
 cat missing.txt
 echo one; echo two >&2; python -c "print('x' * 60, 'y' * 70)"
 ```
@@ -232,7 +233,7 @@ def test_blocks_have_marks_lines_and_text():
     assert scripts_of(third.text)[1] == "cat missing.txt"
     assert (fourth.kind, fourth.text, fourth.indent) == ("output", "old\n", "   ")
     assert fourth.marks["recorded"].split() == ["line", "^b", "..."]
-    assert PYTHON and blocks_in("```py\nx\n```\n", "a page")[0].kind == "python"
+    assert blocks_in("```py\nx\n```\n", "a page")[0].kind == "python"
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,11 @@ def _folder(**makers):
 def _pairs(header, labels, columns=2):
     """Returns a maker of a GLUE file: id, other columns, two texts, label."""
     others = ["-"] * (columns - 2)
-    return _rows(
-        header, lambda n, text, _: [n, *others, text, text[::-1], *labels[n % len(labels) : n % len(labels) + 1]]
-    )
+
+    def make_row(number, text, _):
+        return [number, *others, text, text[::-1], *([labels[number % len(labels)]] if labels else [])]
+
+    return _rows(header, make_row)
 
 
 def _named_pairs(labels):
