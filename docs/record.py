@@ -234,6 +234,8 @@ def rewritten(text, page, blocks, outputs):
 def _made_by(script):
     """Returns the names of the files and folders that a command writes."""
     words = words_of(script)
+    if "--do_predict" in words and "--do_train" not in words:
+        return set()  # it adds files to the folder of a run
     values = [match[1] for word in words if (match := _WRITTEN.fullmatch(word))]
     made = {name.split("/")[0] for value in values for name in value.split(",")}
     if any(word.endswith("build_vocab.py") for word in words):
