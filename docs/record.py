@@ -203,7 +203,8 @@ def run_script(text, kind, folder):
         def read(stream, name):
             for line in stream:
                 with lock:
-                    lines.append((name, line.rstrip("\n")))
+                    # Paths on the page are relative to its folder.
+                    lines.append((name, line.rstrip("\n").replace(f"{folder}/", "")))
 
         threads = [threading.Thread(target=read, args=(getattr(process, name), name)) for name in ("stdout", "stderr")]
         for thread in threads:

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip", "wait")
 CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 # Training in the pages takes long; these flags come last and shorten it.
-SHORT = {"train_batch_size": 4, "num_train_epochs": 1}
+SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "num_seeds": 1}
 SHORTENED = {
     "run_classifier.py": SHORT,
     "run_ner.py": SHORT,
@@ -56,7 +56,7 @@ def test_every_block_is_run_or_recorded_or_marked(page):
         assert all(reason for mark, reason in block.marks.items() if mark not in ("recorded", "first")), block.place
         if block.kind == "output":
             advice = "a test could not tell what this block is; docs/blocks.py lists the marks"
-            assert {"recorded", "not recorded", "shows"} & set(block.marks), f"{block.place}: {advice}"
+            assert {"recorded", "not recorded", "shows", "needs"} & set(block.marks), f"{block.place}: {advice}"
         elif block.kind == "python":
             compile(block.text, block.place, "exec")
         elif is_run(block) and block.kind == "commands":
@@ -139,9 +139,19 @@ def run_program(program, arguments, folder):
         changes = changes if "--do_train" in arguments else {}
     elif any(argument.startswith("--num_workers") for argument in arguments):
         changes = {"num_workers": 2}
+    # The last step of a run that the test has shortened.
+    arguments = [re.sub(r"(\w+)/model\.ckpt-\d+$", newest_checkpoint, argument) for argument in arguments]
     arguments = [*arguments, *(f"--{name}={value}" for name, value in changes.items())]
     with data_of_tensorflow_datasets() if "--tfds" in str(arguments) else contextlib.nullcontext():
         assert module_of(program, folder).main([program, *arguments]) != 1
+
+
+def newest_checkpoint(match):
+    """Returns the newest checkpoint in the folder of a match, if the named one is not there."""
+    folder = pathlib.Path(match[1])
+    if (folder / "checkpoint").exists() and not list(folder.glob(f"{match[0].split('/')[1]}.*")):
+        return match[1]
+    return match[0]
 
 
 def module_of(program, folder):

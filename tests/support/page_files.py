@@ -10,7 +10,7 @@ from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import small_config, write_model
 from tiny_classes import CLASS_OF, FILLERS, texts, write_mrpc, write_rows
 
-from bert_keras.modeling import ClassifierModel, PretrainingModel
+from bert_keras.modeling import ClassifierModel, PretrainingModel, save_checkpoint, weights_by_name
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # As many entries as the released uncased vocabulary, so that configs with the names of released models fit.
@@ -99,6 +99,14 @@ def _mnli(path):
         _pairs(f"{header}\tgold_label" if labels else header, labels, 9)(path / f"{name}.tsv")
 
 
+def _xnli(path):
+    genres = ("contradiction", "entailment", "neutral")
+    _rows("a\tb\tlabel", lambda n, text, _: [text, text, genres[n % 3]])(path / "multinli" / "multinli.train.de.tsv")
+    for name in ("dev", "test"):
+        make = _rows("language\tlabel\t-\t-\t-\t-\ta\tb", lambda n, text, _: ["de", genres[n % 3], *"----", text, text])
+        make(path / f"xnli.{name}.tsv")
+
+
 def _sts_b(path):
     header = "\t".join(["index", *"bcdefg", "sentence1", "sentence2"])
     for name, labels in {"train": "0123", "dev": "0123", "test": ""}.items():
@@ -140,12 +148,14 @@ def _run_of(task, **changes):
     return make
 
 
-def _checkpoint_of_mrpc(path):
-    """Writes the checkpoint of a classifier as google-research/bert names it."""
-    from bert_keras.modeling import save_checkpoint, weights_by_name
+def _checkpoint(name, make_model):
+    """Returns a maker of a folder with only the weights of a model, as runs of google-research/bert name them."""
 
-    path.mkdir()
-    save_checkpoint(path / "model.ckpt-343", weights_by_name(ClassifierModel(_config(), 2)))
+    def make(path):
+        path.mkdir()
+        save_checkpoint(path / name, weights_by_name(make_model(_config())))
+
+    return make
 
 
 def _tiny_config(path):
@@ -183,6 +193,7 @@ _GLUE = _folder(
     },
 )
 _BBC = _rows("ArticleId,Text,Category", lambda n, text, label: [n, text, label], ",")
+_LABELLED = _rows("text,label", lambda n, text, label: [text, label], ",")
 _NEWS = _run_of("classification", is_pair=False)
 _CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
 # Name in the pages -> a function that writes a tiny file or folder of this kind.
@@ -206,6 +217,15 @@ FILES = {
     "questions.json": _squad(True, has_answers=False),
     "sentences.txt": _text("He was hungry.\nSo he ate.\n"),
     "reviews.csv": _rows("review,label", lambda n, text, label: [text, label], ","),
+    "train.csv": _LABELLED,
+    "small.csv": _LABELLED,
+    "bbc_train.csv": _BBC,
+    "bbc_eval.csv": _BBC,
+    "mrpc_output": _checkpoint("model.ckpt-343", lambda config: ClassifierModel(config, 2)),
+    "domain.txt": _text(SENTENCES),
+    "pairs.csv": _rows("sentence1,sentence2,score", lambda n, text, label: [text, text, n / 10], ","),
+    "cmrc_train.json": _squad(False),
+    "cmrc_dev.json": _squad(False),
     "data": _folder(
         glue=_GLUE,
         conll2003=_CONLL,
@@ -226,7 +246,17 @@ FILES_OF_PAGES = {
         "prices.csv": _rows("description,price", lambda n, text, label: [text, n / 10], ","),
         "tickets.csv": _rows("text,label", lambda n, text, label: [text, f"{label};x" if n % 2 else label], ","),
         "quiz.csv": _rows(_QUIZ, lambda n, text, label: [text, *"abcd", n % 4], ","),
-        "mrpc_output": _checkpoint_of_mrpc,
+    },
+    "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
+    "docs/guides/languages.md": {
+        "xnli": _xnli,
+        "mnli": _run_of("classification", labels=["contradiction", "entailment", "neutral"]),
+    },
+    "docs/guides/long_documents.md": {"squad_model": _run_of("question_answering")},
+    "docs/guides/migrating.md": {
+        "news": _NEWS,
+        "old_run": _checkpoint("model.ckpt-400000", PretrainingModel),
+        "records": _folder(a__tfrecord=_records),
     },
     "docs/guides/ner.md": {
         "NER-de-train.tsv": _germeval,
