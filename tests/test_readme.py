@@ -1,13 +1,10 @@
 """The programs accept the commands of the README and the docs."""
 
 import pathlib
-import re
 import shlex
-import shutil
 
 import pytest
-from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
-from known_models import random_model, write_model
+from blocks import blocks_of, logical_lines, pages
 
 import check_tpu
 import convert_checkpoint
@@ -39,27 +36,17 @@ PROGRAMS = {
     "data_prep/create_pretraining_data.py": (create_pretraining_data, "create_pretraining_data.md"),
     "data_prep/create_pretraining_data_beam.py": (create_pretraining_data_beam, "create_pretraining_data.md"),
 }
-PAGES_WITH_PYTHON = (
-    "guides/checkpoints",
-    "guides/create_pretraining_data",
-    "guides/evaluation",
-    "guides/extract_features",
-    "guides/migrating",
-    "guides/predict",
-    "explanation/tokenization",
-)
 
 
 def commands():
-    """Return every `python program --flags` of a code block, with continuation lines joined."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        text = path.read_text(encoding="utf-8")
-        for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            for line in block.replace("\\\n", " ").splitlines():
+    """Return every `python program --flags` of the pages, also of blocks that no test runs."""
+    for page in pages():
+        for block in blocks_of(page):
+            for line in logical_lines(block.text) if block.kind == "commands" else ():
                 for part in line.split("&&"):
-                    words = shlex.split(part) if part.strip().startswith("python ") else []
+                    words = shlex.split(part, comments=True) if part.strip().startswith("python ") else []
                     if len(words) > 1 and words[1] in PROGRAMS:
-                        yield pytest.param(words[1:], id=f"{path.name}: {' '.join(words[1:3])}")
+                        yield pytest.param(words[1:], id=f"{page.split('/')[-1]}: {' '.join(words[1:3])}")
 
 
 @pytest.mark.parametrize("words", list(commands()))
@@ -74,28 +61,6 @@ def test_the_readme_has_the_two_commands_of_a_new_user():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert "pip install -e . && python run_pretraining.py" in lines
     assert "pip install -e '.[test]' && pytest" in lines
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """Tiny models of random weights that replace the released models and the runs of other pages."""
-    folder = tmp_path_factory.mktemp("files")
-    model = write_model(folder / "uncased_L-12_H-768_A-12", random_model())
-    write_fine_tuned(folder / "news", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS)
-    shutil.copy(model / "vocab.txt", folder)
-    (folder / "text.txt").write_text("He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n")
-    return folder
-
-
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in PAGES_WITH_PYTHON)])
-def test_python_of_the_pages_runs(page, files, monkeypatch, capsys):
-    monkeypatch.chdir(files)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, page, "exec"), {})
-    if page == "README.md":
-        assert "loaded 46 of 46 weights" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

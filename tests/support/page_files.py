@@ -1,0 +1,278 @@
+"""Tiny models and data under the names that the pages use."""
+
+import json
+import pathlib
+import re
+import string
+
+import tiny_squad
+from fine_tuned_models import FINE_TUNED, write_fine_tuned
+from known_models import small_config, write_model
+from tiny_classes import CLASS_OF, FILLERS, texts, write_mrpc, write_rows
+
+from bert_keras.modeling import ClassifierModel, PretrainingModel, save_checkpoint, weights_by_name
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# As many entries as the released uncased vocabulary, so that configs with the names of released models fit.
+VOCAB_SIZE = 30_522
+_WORDS = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *CLASS_OF, *FILLERS, *"0123456789", *string.ascii_lowercase),
+    *(f"##{letter}" for letter in string.ascii_lowercase + string.digits),
+    *(set(string.punctuation) - {"\\"}),
+    *("paris", "is", "capital", "of", "france", "he", "she", "hungry", "ate", "london"),
+]
+VOCABULARY = [*_WORDS, *(f"[unused{number}]" for number in range(VOCAB_SIZE - len(_WORDS)))]
+SENTENCES = "He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n\nThe film was good.\nThey left.\n"
+RELEASED = re.compile(r"((un)?cased|multi_cased|chinese)_L-12\S*|bert-base-\S+|minilm|mrpc_output", re.I)
+
+
+def write_files(page, text, folder):
+    """Writes every file or folder that a text names and that the tests know, for a page."""
+    known = {**FILES, **FILES_OF_PAGES.get(page, {})}
+    for name, make in known.items():
+        if re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
+            make(folder / name)
+    for name in sorted({match[0].split("/")[0] for match in RELEASED.finditer(text)}):
+        if name != "mrpc_output":
+            write_released(folder / name)
+
+
+def write_released(folder):
+    """Writes a model in the format of a released one."""
+    write_model(folder, PretrainingModel(_config()), VOCABULARY)
+
+
+def _config():
+    # The tagger with LSTMs reads four layers.
+    changes = {"vocab_size": VOCAB_SIZE, "max_position_embeddings": 512, "num_hidden_layers": 4}
+    return small_config(**changes)
+
+
+def _text(content):
+    def make(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+
+    return make
+
+
+def _rows(header, make_row, separator="\t", num_rows=40):
+    def make(path):
+        rows = [make_row(number, *pair) for number, pair in enumerate(texts(num_rows, len(path.name)))]
+        write_rows(path, header, rows, separator)
+
+    return make
+
+
+def _folder(**makers):
+    def make(path):
+        for name, make_file in makers.items():
+            make_file(path / name.replace("__", "."))
+
+    return make
+
+
+def _pairs(header, labels, columns=2):
+    """Returns a maker of a GLUE file: id, other columns, two texts, label."""
+    others = ["-"] * (columns - 2)
+
+    def make_row(number, text, _):
+        return [number, *others, text, text[::-1], *([labels[number % len(labels)]] if labels else [])]
+
+    return _rows(header, make_row)
+
+
+def _named_pairs(labels):
+    header = "index\tsentence1\tsentence2"
+    return _folder(
+        train__tsv=_pairs(f"{header}\tlabel", labels),
+        dev__tsv=_pairs(f"{header}\tlabel", labels),
+        test__tsv=_pairs(header, []),
+    )
+
+
+def _mnli(path):
+    genres = ("contradiction", "entailment", "neutral")
+    header = "\t".join(["index", *"bcdefgh", "sentence1", "sentence2"])
+    files = {"train": genres, **{f"dev_{part}": genres for part in ("matched", "mismatched")}}
+    for name, labels in {**files, "test_matched": (), "test_mismatched": ()}.items():
+        _pairs(f"{header}\tgold_label" if labels else header, labels, 9)(path / f"{name}.tsv")
+
+
+def _xnli(path):
+    genres = ("contradiction", "entailment", "neutral")
+    _rows("a\tb\tlabel", lambda n, text, _: [text, text, genres[n % 3]])(path / "multinli" / "multinli.train.de.tsv")
+    for name in ("dev", "test"):
+        make = _rows("language\tlabel\t-\t-\t-\t-\ta\tb", lambda n, text, _: ["de", genres[n % 3], *"----", text, text])
+        make(path / f"xnli.{name}.tsv")
+
+
+def _sts_b(path):
+    header = "\t".join(["index", *"bcdefg", "sentence1", "sentence2"])
+    for name, labels in {"train": "0123", "dev": "0123", "test": ""}.items():
+        _pairs(f"{header}\tscore" if labels else header, labels, 8)(path / f"{name}.tsv")
+
+
+def _tagged(num_columns):
+    """Returns a maker of a file of tagged words in columns; the last column has the tag."""
+    middle = ["x"] * (num_columns - 2)
+    words = [("Peter", "B-PER"), ("Blackburn", "I-PER"), ("flew", "O"), ("to", "O"), ("London", "B-LOC"), (".", "O")]
+    sentence = "".join(" ".join([word, *middle, tag]) + "\n" for word, tag in words)
+    return _text("-DOCSTART- " + "x " * (num_columns - 2) + "O\n\n" + f"{sentence}\n" * 16)
+
+
+def _germeval(path):
+    words = [("1", "Peter", "B-PER", "O"), ("2", "flog", "O", "O"), ("3", "los", "O", "O")]
+    sentence = "# source\n" + "".join("\t".join(row) + "\n" for row in words)
+    _text(f"{sentence}\n" * 16)(path)
+
+
+def _squad(with_impossible, has_answers=True):
+    def make(path):
+        made = tiny_squad.paragraphs(8, len(path.name), with_impossible)
+        if not with_impossible:
+            made = [{**paragraph, "qas": [qa for qa in paragraph["qas"] if qa["answers"]]} for paragraph in made]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tiny_squad.write_squad(path, made if has_answers else tiny_squad.without_answers(made))
+
+    return make
+
+
+def _run_of(task, **changes):
+    """Returns a maker of a run folder of a fine-tuned model."""
+
+    def make(path):
+        make_model, settings = FINE_TUNED[task]
+        write_fine_tuned(path, make_model(), task, **{**settings, **changes})
+
+    return make
+
+
+def _checkpoint(name, make_model):
+    """Returns a maker of a folder with only the weights of a model, as runs of google-research/bert name them."""
+
+    def make(path):
+        path.mkdir()
+        save_checkpoint(path / name, weights_by_name(make_model(_config())))
+
+    return make
+
+
+def _tiny_config(path):
+    _config().to_json_file(path)
+
+
+def _records(path):
+    """Writes pre-training examples of 128 tokens."""
+    from bert_keras import FullTokenizer
+    from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
+
+    vocab = path.with_name("vocab_of_records.txt")
+    _text("".join(f"{token}\n" for token in VOCABULARY))(vocab)
+    source = path.with_name(f"text_of_{path.name}.txt")
+    _text(SENTENCES)(source)
+    build_pretraining_data([str(source)], [str(path)], FullTokenizer(str(vocab)), PretrainingDataSettings())
+
+
+_GLUE = _folder(
+    MRPC=write_mrpc,
+    RTE=_named_pairs(["entailment", "not_entailment"]),
+    MNLI=_mnli,
+    AX=_folder(diagnostic__tsv=_pairs("index\tsentence1\tsentence2", [])),
+    CoLA=_folder(
+        train__tsv=_rows(None, lambda n, text, label: ["a", n % 2, "", text]),
+        dev__tsv=_rows(None, lambda n, text, label: ["a", n % 2, "", text]),
+        test__tsv=_rows("index\tsentence", lambda n, text, label: [n, text]),
+    ),
+    **{"STS-B": _sts_b},
+    **{
+        "SST-2": _folder(
+            train__tsv=_rows("sentence\tlabel", lambda n, text, label: [text, n % 2]),
+            dev__tsv=_rows("sentence\tlabel", lambda n, text, label: [text, n % 2]),
+        )
+    },
+)
+_BBC = _rows("ArticleId,Text,Category", lambda n, text, label: [n, text, label], ",")
+_LABELLED = _rows("text,label", lambda n, text, label: [text, label], ",")
+_NEWS = _run_of("classification", is_pair=False)
+_CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
+# Name in the pages -> a function that writes a tiny file or folder of this kind.
+FILES = {
+    "vocab.txt": _text("".join(f"{token}\n" for token in VOCABULARY)),
+    "bert_config.json": _tiny_config,
+    "text.txt": _text(SENTENCES),
+    "texts.txt": _text("He was hungry.\nSo he ate.\n"),
+    "texts": _folder(a__txt=_text(SENTENCES), b__txt=_text(SENTENCES)),
+    "text": _folder(a__txt=_text(SENTENCES)),
+    "words.txt": _text("cardio\n"),
+    "bbc.csv": _BBC,
+    "bbc_news.csv": _BBC,
+    "glue": _GLUE,
+    "MRPC": write_mrpc,
+    "conll2003": _CONLL,
+    "train-v1.1.json": _squad(False),
+    "dev-v1.1.json": _squad(False),
+    "train-v2.0.json": _squad(True),
+    "dev-v2.0.json": _squad(True),
+    "questions.json": _squad(True, has_answers=False),
+    "sentences.txt": _text("He was hungry.\nSo he ate.\n"),
+    "reviews.csv": _rows("review,label", lambda n, text, label: [text, label], ","),
+    "train.csv": _LABELLED,
+    "small.csv": _LABELLED,
+    "bbc_train.csv": _BBC,
+    "bbc_eval.csv": _BBC,
+    "mrpc_output": _checkpoint("model.ckpt-343", lambda config: ClassifierModel(config, 2)),
+    "domain.txt": _text(SENTENCES),
+    "pairs.csv": _rows("sentence1,sentence2,score", lambda n, text, label: [text, text, n / 10], ","),
+    "cmrc_train.json": _squad(False),
+    "cmrc_dev.json": _squad(False),
+    "data": _folder(
+        glue=_GLUE,
+        conll2003=_CONLL,
+        bbc=_folder(bbc_news_train__csv=_BBC),
+        squad=_folder(train_v2_10_articles__json=_squad(True), dev_v2_normans__json=_squad(True)),
+    ),
+}
+_QUIZ = "question,a,b,c,d,right"
+_REVIEWS = _rows(None, lambda n, text, label: ["good" if label == "pos" else "bad", text])
+FILES_OF_PAGES = {
+    "README.md": {"held_out.tfrecord": _records},
+    "docs/guides/classification.md": {
+        "new.csv": _rows("ArticleId,Text", lambda n, text, label: [n, text], ","),
+        **{
+            name: _rows("nr\tquestion\tanswer\tis_right", lambda n, text, label: [n, text, text, label])
+            for name in ("train.tsv", "dev.tsv")
+        },
+        "prices.csv": _rows("description,price", lambda n, text, label: [text, n / 10], ","),
+        "tickets.csv": _rows("text,label", lambda n, text, label: [text, f"{label};x" if n % 2 else label], ","),
+        "quiz.csv": _rows(_QUIZ, lambda n, text, label: [text, *"abcd", n % 4], ","),
+    },
+    "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
+    "docs/guides/languages.md": {
+        "xnli": _xnli,
+        "mnli": _run_of("classification", labels=["contradiction", "entailment", "neutral"]),
+    },
+    "docs/guides/long_documents.md": {"squad_model": _run_of("question_answering")},
+    "docs/guides/migrating.md": {
+        "news": _NEWS,
+        "old_run": _checkpoint("model.ckpt-400000", PretrainingModel),
+        "records": _folder(a__tfrecord=_records),
+    },
+    "docs/guides/ner.md": {
+        "NER-de-train.tsv": _germeval,
+        "NER-de-dev.tsv": _germeval,
+        "new.jsonl": _text(json.dumps({"words": ["Peter", "flew"]}) + "\n"),
+    },
+    "docs/guides/predict.md": {
+        "reviews_model": _NEWS,
+        "pairs_model": _run_of("classification"),
+        "squad_model": _run_of("question_answering"),
+        "ner_model": _run_of("token_classification"),
+        "new.csv": _rows("review", lambda n, text, label: [text], ","),
+        "new.tsv": _rows("question1\tquestion2", lambda n, text, label: [text, text]),
+        "million_reviews.txt": _text("A film to see twice.\n" * 40),
+    },
+    "docs/guides/pretraining.md": {"train.txt": _text(SENTENCES), "held_out.txt": _text(SENTENCES)},
+    "docs/guides/distributed.md": {"train.tfrecord": _records, "held_out.tfrecord": _records},
+    "docs/guides/your_own_task.md": {"train.txt": _REVIEWS, "dev.txt": _REVIEWS, "new.txt": _REVIEWS},
+}

@@ -1,0 +1,319 @@
+"""The blocks of the pages: each is run by a test, recorded by a script, or marked with the reason why not."""
+
+import ast
+import contextlib
+import importlib
+import importlib.util
+import pathlib
+import re
+import shlex
+import socket
+import textwrap
+import warnings
+
+import pytest
+from blocks import blocks_in, blocks_of, logical_lines, pages, scripts_of
+from packaging.requirements import Requirement
+from record import Recorder, rewritten, run_script, selected_lines, steps_of
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Shell programs that the tests run, and those whose arguments they only check.
+RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip", "wait")
+CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
+# Training in the pages takes long; these flags come last and shorten it.
+SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "num_seeds": 1}
+SHORTENED = {
+    "run_classifier.py": SHORT,
+    "run_ner.py": SHORT,
+    "run_reviews.py": SHORT,
+    "run_squad.py": SHORT,
+    "run_pretraining.py": {
+        "train_batch_size": 4,
+        "num_train_steps": 2,
+        "num_warmup_steps": 1,
+        "eval_steps": 0,
+        "save_checkpoints_steps": 2,
+        "max_eval_steps": 1,
+    },
+    "data_prep/build_vocab.py": {"num_workers": 1},
+}
+
+
+def with_blocks(*kinds):
+    return [page for page in pages() if any(block.kind in kinds for block in blocks_of(page))]
+
+
+def is_run(block):
+    """Returns whether a test has to run a block, or write it into a file."""
+    return block.kind in ("commands", "python", "file") and "needs" not in block.marks
+
+
+@pytest.mark.parametrize("page", with_blocks("commands", "python", "file", "output"))
+def test_every_block_is_run_or_recorded_or_marked(page):
+    blocks = blocks_of(page)
+    steps_of(blocks)
+    for block in blocks:
+        assert all(reason for mark, reason in block.marks.items() if mark not in ("recorded", "first")), block.place
+        if block.kind == "output":
+            advice = "a test could not tell what this block is; docs/blocks.py lists the marks"
+            assert {"recorded", "not recorded", "shows", "needs"} & set(block.marks), f"{block.place}: {advice}"
+        elif block.kind == "python":
+            compile(block.text, block.place, "exec")
+        elif is_run(block) and block.kind == "commands":
+            for line in logical_lines(block.text):
+                for part in line.split("&&"):
+                    words = without_assignments(part)
+                    assert words[0] in RUN + CHECKED, f"{block.place}: no test runs {words[0]}; mark what it needs"
+
+
+def without_assignments(part):
+    words = shlex.split(part, comments=True)
+    while re.match(r"[A-Z_]+=", words[0]):
+        words = words[1:]
+    return words
+
+
+@pytest.mark.slow  # trains and exports a model for each command
+@pytest.mark.parametrize("page", [page for page in pages() if any(map(is_run, blocks_of(page)))])
+def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    from page_files import write_files  # the quick tests do not need TensorFlow
+    from tiny_exports import converters_in_this_process, saved_models_in_this_process
+
+    monkeypatch.chdir(tmp_path)
+    blocks = [block for block in blocks_of(page) if is_run(block)]
+    for path in ROOT.iterdir():
+        if path.suffix == ".py" or path.name in ("bert_keras", "data_prep", "docs", "tools"):
+            (tmp_path / path.name).symlink_to(path)
+    write_files(page, "\n".join(block.text for block in blocks), tmp_path)
+    names = {"__name__": "__main__"}
+    with converters_in_this_process(), saved_models_in_this_process():
+        for block in blocks:
+            with telling(block.place):
+                if block.kind == "file":
+                    (tmp_path / block.marks["file"]).write_text(block.text, encoding="utf-8")
+                elif block.kind == "python":
+                    exec(compile(block.text, block.place, "exec"), names)
+                else:
+                    for script in scripts_of(block.text):
+                        run(script, pathlib.Path.cwd(), monkeypatch)
+            capsys.readouterr()
+
+
+@contextlib.contextmanager
+def telling(place):
+    """Adds the place of a block to an error."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(place)
+        raise
+
+
+def run(script, folder, monkeypatch):
+    """Runs a part of a block of commands: programs of the project in this process, others in a shell."""
+    parts = [part.strip() for part in script.split("&&")]
+    if re.search(r"[|<>&$]", script.replace("&&", "")):
+        run_in_shell(script, folder)
+        return
+    for part in parts:
+        words = shlex.split(part, comments=True)
+        if words[0] == "cd":
+            monkeypatch.chdir(words[1])
+        elif words[0] in CHECKED:
+            check(words)
+        elif words[0] == "python" and words[1].endswith(".py"):
+            run_program(words[1], words[2:], folder)
+        else:
+            run_in_shell(part, folder)
+
+
+def run_program(program, arguments, folder):
+    """Runs a program in this process, with flags that shorten it."""
+    if not arguments and (ROOT / program).exists():
+        return  # a demo, which .ci/run runs, and whose output page_files.py replaces
+    if program.startswith("docs/"):
+        run_in_shell(shlex.join(["python", program, *arguments]), folder)
+        return
+    changes = SHORTENED.get(program, {})
+    if program.startswith("run_"):
+        changes = changes if "--do_train" in arguments else {}
+    elif any(argument.startswith("--num_workers") for argument in arguments):
+        changes = {"num_workers": 2}
+    # The last step of a run that the test has shortened.
+    arguments = [re.sub(r"(\w+)/model\.ckpt-\d+$", newest_checkpoint, argument) for argument in arguments]
+    arguments = [*arguments, *(f"--{name}={value}" for name, value in changes.items())]
+    with data_of_tensorflow_datasets() if "--tfds" in str(arguments) else contextlib.nullcontext():
+        assert module_of(program, folder).main([program, *arguments]) != 1
+
+
+def newest_checkpoint(match):
+    """Returns the newest checkpoint in the folder of a match, if the named one is not there."""
+    folder = pathlib.Path(match[1])
+    if (folder / "checkpoint").exists() and not list(folder.glob(f"{match[0].split('/')[1]}.*")):
+        return match[1]
+    return match[0]
+
+
+def module_of(program, folder):
+    """Imports a program of the project, or one that a page shows."""
+    if (ROOT / program).exists():
+        folder_name, _, name = program.removesuffix(".py").rpartition("/")
+        return importlib.import_module(f"bert_keras.{folder_name}.{name}" if folder_name == "data_prep" else name)
+    spec = importlib.util.spec_from_file_location(pathlib.Path(program).stem, folder / program)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def data_of_tensorflow_datasets():
+    """Replaces downloads by made-up examples."""
+    tfds = pytest.importorskip("tensorflow_datasets")
+    with warnings.catch_warnings(), tfds.testing.mock_data(num_examples=8):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def run_in_shell(script, folder):
+    """Runs a command as the recorder does, with less training and with free ports."""
+    for name, value in SHORTENED["run_pretraining.py"].items():
+        script = re.sub(rf"--{name}=\S+?(?=['\s]|$)", f"--{name}={value}", script)
+    for port in sorted(set(re.findall(r"127\.0\.0\.1:(\d+)", script))):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            script = script.replace(port, str(taken.getsockname()[1]))
+    result = run_script(script, "shell", folder)
+    assert result["status"] == 0, "\n".join(line for _, line in result["lines"])
+
+
+def check(words):
+    """Checks the arguments of a program that tests do not run."""
+    arguments = [word for word in words[1:] if not word.startswith("-")]
+    if words[0] == "pip":
+        extras = set()
+        for argument in arguments[1:]:
+            if argument.startswith("."):
+                extras |= set(re.findall(r"[\w-]+", argument.partition("[")[2]))
+            elif "=" not in argument or argument[0].isalpha() and not argument.startswith("editable_mode"):
+                Requirement(argument)
+        assert extras <= extras_of_setup()
+    elif words[0] == "pytest":
+        assert [name for name in arguments if "/" in name and not (ROOT / name).exists()] == []
+    elif words[0] == ".ci/run":
+        assert (ROOT / words[0]).exists()
+
+
+def extras_of_setup():
+    """Returns the names of the extras in setup.py."""
+    for node in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "EXTRAS":
+            return {key.value for key in node.value.keys}
+    raise AssertionError("setup.py has no EXTRAS")
+
+
+PAGE = """
+<!-- needs: a TPU -->
+```
+python train.py --use_tpu
+```
+<!-- first: python -c "open('made.txt', 'w').write('a\\nb\\n')" --output_file=made.txt -->
+```
+# A comment, and a line in two parts.
+cat made.txt \\
+  made.txt
+cat missing.txt
+echo one; echo two >&2; python -c "print('x' * 60, 'y' * 70)"
+```
+
+<!-- recorded
+line ^b
+...
+-->
+   ```text
+   old
+   ```
+"""
+
+
+def test_blocks_have_marks_lines_and_text():
+    first, second, third, fourth = blocks_in(PAGE, "a page")
+    assert first.marks == {"needs": "a TPU"}
+    assert (first.kind, first.line, first.place) == ("commands", 3, "a page line 3")
+    assert (second.kind, second.marks) == ("commands", {"first": ""})
+    assert scripts_of(third.text)[1] == "cat missing.txt"
+    assert (fourth.kind, fourth.text, fourth.indent) == ("output", "old\n", "   ")
+    assert fourth.marks["recorded"].split() == ["line", "^b", "..."]
+    assert blocks_in("```py\nx\n```\n", "a page")[0].kind == "python"
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts"),
+    [
+        ("a 'b\nc'\nd", ["a 'b\nc'", "d"]),
+        ("a  # why\n\n# only\nb", ["a  # why", "b"]),
+        ("export A=1\nb", ["export A=1\nb"]),
+        ("a &\nb", ["a &\nb"]),
+    ],
+)
+def test_a_block_of_commands_is_cut_into_scripts(text, scripts):
+    assert scripts_of(text) == scripts
+
+
+LINES = [("stderr", "step 1"), ("stdout", "x"), ("stderr", "step 2"), ("stdout", "y " * 70 + "z"), ("stderr", "end")]
+
+
+@pytest.mark.parametrize(
+    ("mark", "lines"),
+    [
+        ("", ["step 1", "x", "step 2", ("y " * 60).strip(), "    " + "y " * 10 + "z", "end"]),
+        ("stdout\nline z$", [("y " * 60).strip(), "    " + "y " * 10 + "z"]),
+        ("line ^step\n...\nline ^end", ["step 1", "...", "end"]),
+        ("from x\nto step", ["x", "step 2"]),
+        ("without step\nwithout z\nfrom x\nto the end\nrun: before", ["x", "end"]),
+    ],
+)
+def test_a_mark_selects_lines(mark, lines):
+    assert selected_lines({"lines": LINES}, mark) == lines
+
+
+def test_a_mark_that_fits_no_line_is_an_error():
+    with pytest.raises(ValueError, match="no line after line 1 of the output fits `line step 1`"):
+        selected_lines({"lines": LINES}, "line step\nline step 1")
+
+
+def test_the_recorder_runs_what_an_output_needs_and_keeps_it(tmp_path, capsys):
+    """The command that fails is not needed."""
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace("echo one", "cat made.txt; echo one").replace("missing", "not_there"), "utf-8")
+    Recorder(tmp_path / "work", None).record(str(page))
+    assert "   ```text\n   b\n   ...\n   ```\n" in page.read_text(encoding="utf-8")
+    assert re.search(r"<!-- recorded\nline \^b\n\.\.\.\nrun: 20.* s on .*TensorFlow", page.read_text(encoding="utf-8"))
+    assert capsys.readouterr().out.count("page: ") == 2
+    # Another selection of the same output needs no run.
+    again = page.read_text(encoding="utf-8").replace("line ^b\n...", "stdout\nline x")
+    page.write_text(again, "utf-8")
+    Recorder(tmp_path / "work", None).record(str(page))
+    text = page.read_text(encoding="utf-8")
+    assert textwrap.indent(f"{'x' * 60}\n    {'y' * 70}\n", "   ") in text
+    assert text.count("run: ") == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_a_command_that_fails_leaves_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace("echo one", "exit 3"), "utf-8")
+    before = page.read_text(encoding="utf-8")
+    with pytest.raises(RuntimeError, match="exit status 3 of\nexit 3"):
+        Recorder(tmp_path / "work", None).record(str(page))
+    assert page.read_text(encoding="utf-8") == before
+
+
+def test_an_output_without_a_command_is_an_error():
+    with pytest.raises(ValueError, match="a page line 2: no command before the block has this output"):
+        steps_of(blocks_in("<!-- recorded -->\n```text\n```\n", "a page"))
+
+
+def test_other_text_of_a_page_does_not_change():
+    blocks = blocks_in(PAGE, "a page")
+    text = rewritten(PAGE, "a page", blocks, {blocks[-1].line: ("new", "today")})
+    assert text == PAGE.replace("   old", "   new").replace("...\n-->", "...\nrun: today\n-->")
