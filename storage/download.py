@@ -59,8 +59,7 @@ def download(address, file, progress=None):
             except _RetryError as error:
                 if number == _NUM_TRIES:
                     raise ConnectionError(
-                        f"{address} could not be downloaded ({error}); {_kept(part)}, and the same command continues "
-                        "from there"
+                        f"{address} could not be downloaded ({error}); {_what_remains(part)}"
                     ) from error.__cause__
                 log.warning("%s: %s; trying again (%d of %d)", address, error, number, _NUM_TRIES - 1)
                 time.sleep(_SECONDS_BEFORE_TRY * 2 ** (number - 1))
@@ -190,8 +189,11 @@ def _check_md5(part, state, address):
         )
 
 
-def _kept(part):
-    return f"{os.path.getsize(part):,} bytes are in {part}"
+def _what_remains(part):
+    size = os.path.getsize(part) if os.path.exists(part) else 0
+    if not size:
+        return "check the connection, and run the same command again"
+    return f"{size:,} bytes are in {part}, and the same command continues from there"
 
 
 def _reason(error):

@@ -94,8 +94,8 @@ def test_a_terminal_gets_a_bar(run, server, monkeypatch):
     ("flags", "message"),
     [
         (
-            ["--download=base2"],
-            'no released model is called "base2"; did you mean "base"? (convert_checkpoint.py --list',
+            ["--download=nanno"],
+            'no released model is called "nanno"; did you mean "nano"? (convert_checkpoint.py --list',
         ),
         (["--download="], 'no released model is called ""; (convert_checkpoint.py --list shows all names'),
         (["--download=nano", "--format=safetensors"], "--download goes without --format; convert in a second command"),

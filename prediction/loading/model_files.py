@@ -23,6 +23,8 @@ TOKENIZER_FILE = "tokenizer_config.json"
 TASK_FILE = "task.json"
 EXPORT_FILE = "export.json"
 
+# Classes of other libraries that say nothing about how text is split.
+_ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
 
@@ -235,6 +237,14 @@ def _read_tokenizer_config(path):
     for name in ("do_lower_case", "strip_accents"):
         if not isinstance(values.get(name), bool | None):
             raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")
+    kind = values.get("tokenizer_class")
+    if isinstance(kind, str) and "BertTokenizer" not in kind and kind not in _ANY_TOKENIZER:
+        log.warning(
+            "%s: tokenizer_class is %s, but text is split as by BertTokenizer: give text that is split as in the "
+            "model's training, or expect wrong answers",
+            path,
+            kind,
+        )
     if values.get("tokenize_chinese_chars") is False:
         log.warning("%s: tokenize_chinese_chars is false, which is ignored: each Chinese character is a word", path)
     return values

@@ -1,6 +1,22 @@
 """The sentences of a model card."""
 
+import types
+
+import pytest
+
+from bert_keras.export.card import model_card
 from bert_keras.export.card.model_card import spread
+
+
+@pytest.mark.parametrize(
+    ("start", "shown"),
+    [("/home/user/uncased_L-2_H-128_A-2/", "uncased_L-2_H-128_A-2"), ("hf://owner/name@v1", "hf://owner/name@v1")],
+)
+def test_the_start_of_the_training_is_a_name_without_folders(start, shown):
+    run = {"settings": {"init_checkpoint": start}, "program": "run_classifier"}
+    source = types.SimpleNamespace(run=run, settings={"step": 3})
+    _, line, _ = model_card._making(source, {"Keras": "3"})
+    assert line == f"`run_classifier.py`, step 3: init_checkpoint {shown}."
 
 
 def test_the_spread_over_seeds_is_of_the_combination_with_the_best_median():

@@ -99,9 +99,9 @@ def test_every_name_is_known_once():
     assert len(names) == len(set(names))
     miniatures = [name for name in names if re.fullmatch(r"uncased_L-\d+_H-(128|256|512|768)_A-\d+", name)]
     assert len(miniatures) == 24
-    # 6 aliases, 24 miniatures, and: uncased and cased Large, cased Base, two of whole-word masking,
-    # two multilingual, Chinese
-    assert len(names) == 6 + 24 + 8
+    # 6 aliases, 24 miniatures, and: uncased Base of 2018, uncased and cased Large, cased Base, two of whole-word
+    # masking, two multilingual, Chinese
+    assert len(names) == 6 + 24 + 9
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,16 @@ def test_the_table_is_that_of_the_original_repository():
     )
 
 
+def test_the_page_has_the_table():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "guides" / "models.md").read_text(encoding="utf-8")
+    rows = [
+        f"| [{model.name}]({model.address}) | {model.readable_size} | {model.num_parameters / 1e6:.1f} M | "
+        f"{'uncased' if model.do_lower_case else 'cased'} | `{model.hugging_face}` | {model.advice} |"
+        for model in released_models()
+    ]
+    assert [line for line in page.splitlines() if line.startswith("| [")] == rows
+
+
 @pytest.mark.parametrize("prefix", [f"{NAME}/", "", "other/"])
 def test_a_download_is_a_folder_that_answers(server, files, prefix, messages):
     server.data, server.md5 = zip_of(files, prefix), None

@@ -179,6 +179,16 @@ def test_joined_chinese_characters_are_warned_of(folder, messages):
 
 
 @pytest.mark.parametrize(
+    "kind", ["BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast", "BertJapaneseTokenizer"]
+)
+def test_another_way_to_split_text_is_warned_of(folder, messages, kind):
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+    open_model_files(folder)
+    is_warned = any("tokenizer_class is BertJapaneseTokenizer, but text is split" in message for message in messages)
+    assert is_warned == (kind == "BertJapaneseTokenizer")
+
+
+@pytest.mark.parametrize(
     ("settings", "longest"),
     [
         ({"max_seq_length": 12, "init_checkpoint": None}, 12),
