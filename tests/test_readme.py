@@ -44,6 +44,8 @@ PAGES_WITH_PYTHON = (
     "guides/create_pretraining_data",
     "guides/evaluation",
     "guides/extract_features",
+    "guides/languages",
+    "guides/long_documents",
     "guides/predict",
     "explanation/tokenization",
 )
