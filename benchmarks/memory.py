@@ -91,6 +91,7 @@ def define_flags():
         "bert_config_file", _SIZES, "Sizes: released names, or bert_config.json files.", flag_values=values
     )
     flags.DEFINE_list("num_tokens", ["64", "128", "256", "384", "512"], "Lengths of the sequences.", flag_values=values)
+    flags.DEFINE_list("computed_tokens", [], "Lengths to compute from those that are measured.", flag_values=values)
     flags.DEFINE_list("precision", ["float32"], "Precisions of the products.", flag_values=values)
     flags.DEFINE_list("recompute", ["false"], "Whether to compute the layers again: false, true.", flag_values=values)
     flags.DEFINE_list("gradient_accumulation_steps", ["1"], "Numbers of parts of a batch.", flag_values=values)
@@ -120,30 +121,52 @@ def main(argv):
     print(" | ".join(f"{number} GB" for number in memory), "|")
     print("| --- | ---: | --- | --- |" + " ---: |" * (4 + len(memory)))
     tokens = [int(text) for text in values.batch_tokens]
-    for setting in settings_of(values):
-        sizes = batch_sizes(setting.num_tokens, tokens, setting.num_parts)
-        results = {size: measure_in_process(setting, size, values.num_steps, values.device) for size in sizes}
-        print(row(setting, results, memory), flush=True)
+    for group in groups_of(values):
+        lines = {}
+        for setting in group:
+            sizes = batch_sizes(setting.num_tokens, tokens, setting.num_parts)
+            results = {size: measure_in_process(setting, size, values.num_steps, values.device) for size in sizes}
+            lines[setting.num_tokens], error = fit({size: result["peak"] for size, result in results.items()})
+            cells = [", ".join(map(str, results)), error, results[max(results)]["seconds"]]
+            print(row(setting, lines[setting.num_tokens], *cells, memory), flush=True)
+        for num_tokens in map(int, values.computed_tokens):
+            setting = dataclasses.replace(group[0], num_tokens=num_tokens)
+            print(row(setting, line_at(num_tokens, lines), "computed", None, None, memory), flush=True)
 
 
-def settings_of(values):
-    """Returns a list of Settings: all combinations of the flags."""
+def groups_of(values):
+    """Returns lists of Settings, one list for each combination of the flags except the length."""
     return [
-        Setting(name, int(num_tokens), precision, recompute == "true", int(num_parts))
+        [
+            Setting(name, int(num_tokens), precision, recompute == "true", int(num_parts))
+            for num_tokens in values.num_tokens
+        ]
         for name in values.bert_config_file
-        for num_tokens in values.num_tokens
         for precision in values.precision
         for recompute in values.recompute
         for num_parts in values.gradient_accumulation_steps
     ]
 
 
-def row(setting, results, memory):
-    """Returns a row of the table, from {batch size: result of `measure`}."""
-    line, error = fit({size: result["peak"] for size, result in results.items()})
-    seconds = results[max(results)]["seconds"]
+def line_at(num_tokens, lines):
+    """Returns the Line of a length that was not measured, from {length: Line} of at least two lengths.
+
+    An example of T tokens needs a T + b T^2 bytes: layers are linear in T, and attention scores grow with its square.
+    The shortest and the longest length give a and b. `fixed` is the mean of the measured values.
+    """
+    shortest, longest = min(lines), max(lines)
+    if shortest == longest:
+        raise ValueError("--computed_tokens needs two measured lengths; give --num_tokens=128,512")
+    of_token = {length: lines[length].growth / length for length in (shortest, longest)}
+    b = (of_token[longest] - of_token[shortest]) / (longest - shortest)
+    growth = num_tokens * (of_token[shortest] + b * (num_tokens - shortest))
+    return Line(statistics.mean(line.fixed for line in lines.values()), growth)
+
+
+def row(setting, line, batches, error, seconds, memory):
+    """Returns a row of the table for a Line; the error of the line and the seconds of a step may be None."""
     largest = [line.largest_batch(number * _GB, setting.num_parts) for number in memory]
-    cells = [setting.bert_config_file, setting.num_tokens, setting.name, ", ".join(map(str, results))]
+    cells = [setting.bert_config_file, setting.num_tokens, setting.name, batches]
     cells += [f"{line.fixed / _GB:.2f}", f"{line.growth / _MB:.1f}", "" if error is None else f"{error:.1%}"]
     return "| " + " | ".join(map(str, [*cells, "" if seconds is None else f"{seconds:.2f}", *largest])) + " |"
 

@@ -170,23 +170,28 @@ def test_batches_have_about_the_same_number_of_tokens_at_every_length(num_tokens
     assert memory.batch_sizes(num_tokens, [1024, 2048, 4096], num_parts) == expected
 
 
-def test_the_table_of_memory_has_a_row_for_each_setting():
-    values = memory.define_flags()
-    values(["memory.py", "--bert_config_file=a,b", "--num_tokens=64", "--recompute=false,true", "--precision=bfloat16"])
-    first, *others = memory.settings_of(values)
-    assert first == memory.Setting("a", 64, "bfloat16")
-    assert [setting.name for setting in (first, *others)] == ["bfloat16", "bfloat16, recompute"] * 2
-    gb = 2**30
-    results = {8: {"peak": 3 * gb, "seconds": None}, 16: {"peak": 4 * gb, "seconds": None}}
-    setting = memory.Setting("a", 64, num_parts=8)
-    assert (
-        memory.row(setting, results, [4, 7]) == "| a | 64 | float32, 8 parts | 8, 16 | 2.00 | 128.0 |  |  | 16 | 40 |"
-    )
-    results[12] = {"peak": 3.5 * gb, "seconds": None}
-    results[16]["seconds"] = 1.234
-    assert "| float32 | 8, 16, 12 | 2.00 | 128.0 | 0.0% | 1.23 | 16 |" in memory.row(
-        first.__class__("a", 64), results, [4]
-    )
+def test_the_table_of_memory_has_a_row_for_each_setting_and_length(monkeypatch, capsys):
+    gb, mb = 2**30, 2**20
+
+    def of_step(setting, batch_size, num_steps, device):
+        assert (num_steps, device) == (1, "cpu")
+        of_example = setting.num_tokens * (1 + setting.num_tokens / 64) * mb / (2 if setting.recompute else 1)
+        return {"peak": gb + batch_size * of_example, "seconds": None}
+
+    monkeypatch.setattr(memory, "measure_in_process", of_step)
+    flags = ["--bert_config_file=a", "--num_tokens=64,256", "--computed_tokens=128", "--recompute=false,true"]
+    flags += ["--batch_tokens=256,512,1024", "--memory_gb=2,17", "--num_steps=1", "--gradient_accumulation_steps=2"]
+    memory.main(["memory.py", *flags])
+    assert capsys.readouterr().out.splitlines()[-6:] == [
+        "| a | 64 | float32, 2 parts | 4, 8, 16 | 1.00 | 128.0 | 0.0% |  | 8 | 128 |",
+        "| a | 256 | float32, 2 parts | 2, 4 | 1.00 | 1280.0 |  |  | 0 | 12 |",
+        "| a | 128 | float32, 2 parts | computed | 1.00 | 384.0 |  |  | 2 | 42 |",
+        "| a | 64 | float32, recompute, 2 parts | 4, 8, 16 | 1.00 | 64.0 | 0.0% |  | 16 | 256 |",
+        "| a | 256 | float32, recompute, 2 parts | 2, 4 | 1.00 | 640.0 |  |  | 0 | 24 |",
+        "| a | 128 | float32, recompute, 2 parts | computed | 1.00 | 192.0 |  |  | 4 | 84 |",
+    ]
+    with pytest.raises(ValueError, match="--computed_tokens needs two measured lengths; give --num_tokens=128,512"):
+        memory.line_at(64, {128: memory.Line(1, 1)})
 
 
 def test_memory_of_a_gpu_is_that_of_its_tensors(monkeypatch):
