@@ -103,7 +103,7 @@ def test_the_shares_of_replacements_are_those_of_records(tmp_path):
     assert f"{total:,} chosen tokens of {num_examples:,} examples" in shown
     for kind, share in (("[MASK]", 0.8), ("random token", 0.1), ("unchanged", 0.1)):
         assert counts[kind] / total == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / total))
-        assert shown[shown.index(kind, -12) + 1] == f"{100 * counts[kind] / total:.1f} %"
+        assert shown[shown.index(f"share of {kind}") + 1] == f"{100 * counts[kind] / total:.1f} %"
 
 
 def test_the_mask_of_a_packed_row_has_a_block_for_each_example():
