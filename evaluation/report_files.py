@@ -56,8 +56,9 @@ def confusion_picture(label_ids, predicted_ids, labels):
     from matplotlib.figure import Figure
 
     counts = confusion_matrix(label_ids, predicted_ids, labels=range(len(labels)))
-    side = min(3 + 0.5 * len(labels), _MOST_INCHES)
-    figure = Figure(figsize=(side + 1, side), layout="constrained")
+    side = min(2.5 + 0.4 * len(labels), _MOST_INCHES)
+    # Small pictures have two dots for each pixel of a page.
+    figure = Figure(figsize=(side + 1, side), dpi=200 if len(labels) <= 12 else 100, layout="constrained")
     _draw_confusions(figure, counts, [label if len(label) <= 24 else label[:23] + "\u2026" for label in labels])
     file = io.BytesIO()
     # Without metadata, the same numbers give the same bytes with every version of matplotlib.

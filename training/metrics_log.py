@@ -112,7 +112,9 @@ def draw_learning_curves(run_dir):
 
     rows = read_metrics(run_dir.file(METRICS_FILE))
     names = [name for name in rows[0] if name not in ("step", "split", "examples_per_second")] if rows else []
-    names = [name for name in names if any(row[name] for row in rows)]
+    names = sorted(
+        (name for name in names if any(row[name] for row in rows)), key=("learning_rate", "gradient_norm").count
+    )
     num_plot_rows = (len(names) + 1) // 2
     figure = Figure(figsize=(6.4, 0.5 + 1.9 * num_plot_rows), layout="constrained")
     for place, name in enumerate(names, 1):

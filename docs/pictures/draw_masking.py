@@ -79,10 +79,10 @@ def draw_tokens(canvas, top, instance):
 def draw_shares(canvas, top, counts):
     total = sum(counts.values())
     canvas.write(MARGIN, top, f"{total:,} chosen tokens of {len(instances()):,} examples", 15, weight="bold")
-    left, full = 150, 360
+    left, full = 186, 350
     for row, (kind, (color, share)) in enumerate(KINDS.items()):
         y, observed = top + 20 + 34 * row, counts[kind] / total
-        canvas.write(left - 10, y + 12.5, kind, 13.5, align="right")
+        canvas.write(left - 10, y + 12.5, f"share of {kind}", 13.5, align="right")
         canvas.box(left, y, full * observed, 24, color)
         canvas.line((left + full * share, y - 3), (left + full * share, y + 27), color=INK, width=1.6)
         canvas.write(left + full * max(observed, share) + 10, y + 12.5, f"{observed:.1%}".replace("%", " %"), 13.5)

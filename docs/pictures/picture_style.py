@@ -1,7 +1,7 @@
 """Draws boxes, tokens, arrows and text in one style, in units of the page: pixels from the upper left corner.
 
-Each `draw_NAME.py` in this folder has a function `figures()`, which returns a dict of figure by the name of its PNG.
-`draw.py` saves them.
+Each `draw_NAME.py` in this folder has a function `figures()`, which returns figures, or bytes of a PNG, by the name of
+the file. `draw.py` saves them.
 """
 
 import io
@@ -95,10 +95,13 @@ def plot_style():
 
 
 def png(figure):
-    """Returns the figure as bytes of a PNG of at most 256 colours, which has a third of the usual size."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=UNITS_PER_INCH * DOTS_PER_UNIT)
-    file.seek(0)
+    """Returns a figure, or the bytes of a PNG, as a PNG of at most 256 colours, which has a third of the usual size."""
+    if isinstance(figure, bytes):
+        file = io.BytesIO(figure)
+    else:
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=UNITS_PER_INCH * DOTS_PER_UNIT)
+        file.seek(0)
     picture = Image.open(file).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     file = io.BytesIO()
     picture.save(file, format="png", optimize=True)
