@@ -66,11 +66,10 @@ def run_demo(program_file, main):
     log.info("It is the same as this command:\n%s", _command([program_file, *arguments]))
     metrics = main([program_file, *arguments])
     if metrics is not None:
-        for report in demo.reports:
-            if os.path.exists(path := os.path.join(demo.output_dir, report)):
-                log.info("see also %s", path)
+        reports = [os.path.join(demo.output_dir, report) for report in demo.reports]
+        log.info("Look at %s", ", ".join(filter(os.path.exists, reports)))
         predict = os.path.join(os.path.dirname(program_file), "predict.py")
-        log.info("Now try the model on a text of your own:\n%s", _command([predict, *demo.predict]))
+        log.info("Now try the model on your own text:\n%s", _command([predict, *demo.predict]))
     return metrics
 
 
