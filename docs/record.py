@@ -40,7 +40,7 @@ import textwrap
 import threading
 import time
 
-from blocks import ROOT, blocks_in, pages, scripts_of, words_of
+from blocks import ROOT, blocks_in, pages, scripts_of
 
 sys.path.append(str(ROOT))
 from benchmarks.machine import processor_name  # noqa: E402
@@ -58,7 +58,7 @@ DATA = {
     "vocab.txt": "vocab/uncased.txt",
 }
 # Flags whose value a command writes.
-_WRITTEN = re.compile(r"--(?:output_dir|output_file|output|export_dir|work_dir|predictions)=(.+)")
+_WRITTEN = re.compile(r"""--(?:output_dir|output_file|output|export_dir|work_dir)=([^\s'"]+)""")
 # What the demos write, which take no flags.
 _DEMOS = {"run_pretraining.py": "bert_demo", "run_classifier.py": "classifier_demo"}
 
@@ -74,8 +74,7 @@ class Step:
 
     def __init__(self, text, kind, made, earlier):
         self.text, self.kind, self.made = text, kind, made
-        mentioned = re.findall(r"""["']([^"'\n]+)["']""", text) if kind == "python" else words_of(text)
-        names = {name for word in mentioned for part in re.split("[,;]", word) for name in (part, part.split("/")[0])}
+        names = {name for part in _parts_of(text) for name in (part, part.split("/")[0])}
         self.needed = [step for step in earlier if step.made & (names | made)]
         # The same command may be wrapped differently on another page.
         words = [text] if kind == "python" else text.replace("\\\n", " ").split()
@@ -218,13 +217,15 @@ def run_script(text, kind, folder):
 def rewritten(text, page, blocks, outputs):
     """Returns the text of a page with other outputs: a dict of the line of a block to its output and machine."""
     now = blocks_in(text, page)
+    if [block.text for block in now] != [block.text for block in blocks]:
+        raise ValueError("its blocks changed while the commands ran; record it again")
     for old, block in reversed(list(zip(blocks, now, strict=True))):
         if old.line not in outputs:
             continue
         output, machine = outputs[old.line]
         start, end = block.span
         text = text[:start] + textwrap.indent(f"{output}\n", block.indent) + text[end:]
-        # Without the lines before it, the mark is the last one before the block.
+        # The mark is the last one before the block.
         head, mark, rest = text[:start].rpartition("<!-- recorded")
         body, _, rest = rest.partition("-->")
         rules = [line for line in body.strip().splitlines() if not line.startswith("run:")]
@@ -232,19 +233,22 @@ def rewritten(text, page, blocks, outputs):
     return text
 
 
+def _parts_of(text):
+    """Returns the words of a command or of Python code, and the values of flags."""
+    return re.split(r"""[\s,;='"]+""", text)
+
+
 def _made_by(script):
     """Returns the names of the files and folders that a command writes."""
-    words = words_of(script)
-    if "--do_predict" in words and "--do_train" not in words:
+    if "--do_predict" in script and "--do_train" not in script:
         return set()  # it adds files to the folder of a run
-    values = [match[1] for word in words if (match := _WRITTEN.fullmatch(word))]
-    made = {name.split("/")[0] for value in values for name in value.split(",")}
-    if any(word.endswith("build_vocab.py") for word in words):
-        made |= {word.partition("=")[2] for word in words if word.startswith("--vocab_file=")}
-    for program, folder in _DEMOS.items():
-        if words[-1] == program:
-            made.add(folder)
-    return made | {words[-1]} if words[0] == "cp" else made
+    made = {name.split("/")[0] for value in _WRITTEN.findall(script) for name in value.split(",")}
+    words = script.split()
+    if "build_vocab.py" in script:
+        made |= set(re.findall(r"--vocab_file=(\S+)", script))
+    if words[0] == "cp":
+        made.add(words[-1])
+    return made | {folder for program, folder in _DEMOS.items() if words[-1] == program}
 
 
 def _copy(names, source, target):

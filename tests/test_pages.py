@@ -14,7 +14,7 @@ import warnings
 import pytest
 from blocks import blocks_in, blocks_of, logical_lines, pages, scripts_of
 from packaging.requirements import Requirement
-from record import Recorder, rewritten, run_script, selected_lines, steps_of
+from record import Recorder, main, rewritten, run_script, selected_lines, steps_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Shell programs that the tests run, and those whose arguments they only check.
@@ -308,6 +308,20 @@ def test_a_command_that_fails_leaves_the_page(tmp_path):
     with pytest.raises(RuntimeError, match="exit status 3 of\nexit 3"):
         Recorder(tmp_path / "work", None).record(str(page))
     assert page.read_text(encoding="utf-8") == before
+
+
+def test_a_page_that_changes_in_the_meantime_is_not_rewritten():
+    blocks = blocks_in(PAGE, "a page")
+    with pytest.raises(ValueError, match="its blocks changed while the commands ran"):
+        rewritten(PAGE.replace("echo one", "echo two"), "a page", blocks, {})
+
+
+def test_the_recorder_names_a_page_that_it_cannot_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["record.py", f"--work_dir={tmp_path}", "missing.md", "docs/explanation/log.md"])
+    assert main() == 1
+    out, err = capsys.readouterr()
+    assert "missing.md: not recorded: [Errno 2] No such file or directory" in err
+    assert out == "docs/explanation/log.md: 0 outputs\n"
 
 
 def test_an_output_without_a_command_is_an_error():
