@@ -59,6 +59,7 @@ DATA = {
 }
 # Flags whose value a command writes.
 _WRITTEN = re.compile(r"""--(?:output_dir|output_file|output|export_dir|work_dir)=([^\s'"]+)""")
+_RULES = ("of", "stdout", "without", "line", "from", "to", "...", "run:")
 # Programs that set up a machine; the recorder does not run them.
 _SET_UP = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 # A program without flags is a demo, which writes this folder.
@@ -90,32 +91,46 @@ class Step:
 
 
 def steps_of(blocks):
-    """Returns the steps of a page, each with the line of its block, and the step of each recorded block by its line."""
+    """Returns the steps of a page in order, and the step of each recorded block by the line of the block."""
     steps, recorded = [], {}
     for block in blocks:
-        earlier = [step for _, step in steps]
         if block.kind == "file":
-            steps.append((block.line, Step(block.text, "file", {block.marks["file"]}, [])))
+            steps.append(Step(block.text, "file", {block.marks["file"]}, []))
         elif block.kind == "python":
-            steps.append((block.line, Step(block.text, "python", set(), earlier)))
+            steps.append(Step(block.text, "python", set(), steps))
         elif block.kind == "commands":
             for script in scripts_of(block.text):
                 script = " && ".join(part for part in script.split(" && ") if first_word(part) not in _SET_UP)
-                if not script:
-                    continue
-                steps.append((block.line, Step(script, "shell", _made_by(script), [step for _, step in steps])))
+                if script:
+                    steps.append(Step(script, "shell", _made_by(script), steps))
         elif "recorded" in block.marks:
-            wanted = re.search(r"^of (.+)$", block.marks["recorded"], re.M)
-            fitting = [s for s in earlier if s.kind != "file" and (not wanted or wanted[1] in s.text)]
+            rules = rules_of(block)
+            wanted = next((rule[3:] for rule in rules if rule.startswith("of ")), "")
+            fitting = [step for step in steps if step.kind != "file" and wanted in step.text]
             if not fitting:
                 raise ValueError(f"{block.place}: no command before the block has this output")
             recorded[block.line] = fitting[-1]
     return steps, recorded
 
 
-def selected_lines(run, mark):
-    """Returns the lines of a run that a mark selects, wrapped to the width of the page."""
-    rules = [line.strip() for line in mark.splitlines() if line.strip()]
+def rules_of(block):
+    """Returns the lines of the mark of a recorded block; raises ValueError for one that is not a rule."""
+    rules = [line.strip() for line in block.marks["recorded"].splitlines() if line.strip()]
+    for rule in rules:
+        if rule not in ("stdout", "...") and rule.partition(" ")[0] not in (
+            "of",
+            "without",
+            "line",
+            "from",
+            "to",
+            "run:",
+        ):
+            raise ValueError(f"{block.place}: `{rule}` in the mark is not a rule; docs/record.py lists the rules")
+    return rules
+
+
+def selected_lines(run, rules):
+    """Returns the lines of a run that the rules of a mark select, wrapped to the width of the page."""
     unwanted = [rule[8:] for rule in rules if rule.startswith("without ")]
     lines = [line for stream, line in run["lines"] if stream == "stdout" or "stdout" not in rules]
     lines = [line.rstrip() for line in lines if not any(re.search(pattern, line) for pattern in unwanted)]
@@ -153,7 +168,7 @@ class Recorder:
         for block in blocks:
             if block.line in recorded:
                 run = runs[recorded[block.line]]
-                outputs[block.line] = "\n".join(selected_lines(run, block.marks["recorded"])), run["machine"]
+                outputs[block.line] = "\n".join(selected_lines(run, rules_of(block))), run["machine"]
         # The text may have changed while the commands ran.
         path.write_text(rewritten(path.read_text(encoding="utf-8"), page, blocks, outputs), encoding="utf-8")
         return len(outputs)

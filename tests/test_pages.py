@@ -277,12 +277,12 @@ LINES = [("stderr", "step 1"), ("stdout", "x"), ("stderr", "step 2"), ("stdout",
     ],
 )
 def test_a_mark_selects_lines(mark, lines):
-    assert selected_lines({"lines": LINES}, mark) == lines
+    assert selected_lines({"lines": LINES}, mark.splitlines()) == lines
 
 
 def test_a_mark_that_fits_no_line_is_an_error():
     with pytest.raises(ValueError, match="no line after line 1 of the output fits `line step 1`"):
-        selected_lines({"lines": LINES}, "line step\nline step 1")
+        selected_lines({"lines": LINES}, ["line step", "line step 1"])
 
 
 def test_the_recorder_runs_what_an_output_needs_and_keeps_it(tmp_path, capsys):
@@ -329,15 +329,20 @@ def test_the_recorder_names_a_page_that_it_cannot_record(tmp_path, monkeypatch, 
 
 def test_the_recorder_does_not_set_up_a_machine():
     steps, recorded = steps_of(blocks_in(PAGE.replace("of echo one\n", ""), "a page"))
-    assert [step.text for _, step in steps][-1] == "echo set up && echo three"
+    assert steps[-1].text == "echo set up && echo three"
     assert [step.text for step in recorded.values()] == ["echo set up && echo three"]
 
 
 def test_a_demo_makes_a_folder_that_later_commands_use():
     page = "```\npip install -e . && python run_x.py\npython predict.py --model_dir=bert_demo/model x\n```\n"
-    (_, demo), (_, predict) = steps_of(blocks_in(page, "a page"))[0]
+    demo, predict = steps_of(blocks_in(page, "a page"))[0]
     assert (demo.text, demo.made) == ("python run_x.py", {"bert_demo"})
     assert predict.with_needed() == [demo, predict]
+
+
+def test_a_line_of_a_mark_that_is_not_a_rule_is_an_error():
+    with pytest.raises(ValueError, match="a page line 21: `lines x` in the mark is not a rule"):
+        steps_of(blocks_in(PAGE.replace("line ^b", "lines x"), "a page"))
 
 
 def test_an_output_without_a_command_is_an_error():
