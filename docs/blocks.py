@@ -134,15 +134,6 @@ def first_word(text):
     return ""
 
 
-def words_of(script):
-    """Returns the words of a command, and for `--flag=value` also the value."""
-    try:
-        words = shlex.split(script, comments=True)
-    except ValueError:
-        words = script.split()
-    return [part for word in words for part in (word, word.partition("=")[2]) if part]
-
-
 def _marks_above(text):
     """Returns the marks in the comments that end a text."""
     marks = {}

