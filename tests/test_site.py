@@ -106,6 +106,7 @@ def test_the_reference_has_every_public_name():
         ("index.md", "[a](docs/guides/gpu.md#memory)", "[a](guides/gpu.md#memory)"),
         ("index.md", '<img src="docs/pictures/a.png">', '<img src="pictures/a.png">'),
         ("index.md", "[a](examples/paper.ipynb)", "[a](tutorials/paper.md)"),
+        ("index.md", "[a](examples/README.md)", "[a](tutorials/index.md)"),
         (
             "contributing.md",
             "[a](README.md), [b](#c), [d](https://e.org)",
