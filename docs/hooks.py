@@ -161,8 +161,8 @@ def render_notebook(path):
 
     resources = {"unique_key": path.stem, "output_files_dir": f"{path.stem}_files"}
     body, resources = nbconvert.MarkdownExporter().from_filename(str(path), resources)
-    # Commands in a notebook end their lines as a terminal does.
-    return {f"{path.stem}.md": re.sub(r"\r+\n", "\n", body), **resources["outputs"]}
+    # Commands in a notebook print as on a terminal: colours, and carriage returns at the ends of lines.
+    return {f"{path.stem}.md": re.sub(r"\x1b\[[0-9;]*m|\r+(?=\n)", "", body), **resources["outputs"]}
 
 
 def rewrite_links(markdown, page):
