@@ -161,13 +161,15 @@ def render_notebook(path):
 
     resources = {"unique_key": path.stem, "output_files_dir": f"{path.stem}_files"}
     body, resources = nbconvert.MarkdownExporter().from_filename(str(path), resources)
-    return {f"{path.stem}.md": body, **resources["outputs"]}
+    # Commands in a notebook print as on a terminal: colours, and carriage returns at the ends of lines.
+    return {f"{path.stem}.md": re.sub(r"\x1b\[[0-9;]*m|\r+(?=\n)", "", body), **resources["outputs"]}
 
 
 def rewrite_links(markdown, page):
     """Makes the links of a page lead to the site's pages; a link to another file of the repository becomes its text."""
-    outside = {target: source for source, target in OUTSIDE.items()}
-    source = outside.get(page, f"docs/{page}")
+    sources = {target: source for source, target in OUTSIDE.items()}
+    sources |= {f"tutorials/{path.stem}.md": f"examples/{path.name}" for path in (ROOT / "examples").glob("*.ipynb")}
+    source = sources.get(page, f"docs/{page}")
 
     def rewrite(match):
         target = match["target"] or match["source"]
@@ -177,7 +179,7 @@ def rewrite_links(markdown, page):
         place = place_in_site(posixpath.normpath(posixpath.join(posixpath.dirname(source), path)))
         if place is None:
             text = match["text"] or ""
-            return f"`{text}`" if "/" in text and " " not in text and "`" not in text else text
+            return f"`{text}`" if re.fullmatch(r"[\w./-]*(/|\.py)[\w.-]*", text) else text
         place = posixpath.relpath(place, posixpath.dirname(page) or ".")
         start, end = (number - match.start() for number in match.span("target" if match["target"] else "source"))
         return f"{match[0][:start]}{place}{mark}{anchor}{match[0][end:]}"
@@ -189,11 +191,12 @@ def place_in_site(path):
     """Returns the page of the site for a file of the repository, or None."""
     if path in OUTSIDE:
         return OUTSIDE[path]
-    if path.startswith("examples/") and path.endswith(".ipynb"):
-        return f"tutorials/{pathlib.PurePosixPath(path).stem}.md"
+    if path in ("examples", "examples/README.md"):
+        return "tutorials/index.md"
+    if path.startswith("examples/") and not path.endswith(".py"):
+        return path.replace("examples/", "tutorials/", 1).removesuffix(".ipynb") + ".md" * path.endswith(".ipynb")
     if path.startswith("docs/") and not path.endswith(".py"):
         return path.removeprefix("docs/")
-    # Pictures of a rendered notebook have no file.
     return None
 
 

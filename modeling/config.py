@@ -38,6 +38,7 @@ class BertConfig:
     """The sizes and other hyperparameters of a BERT.
 
     Field names, defaults and the JSON form are those of `BertConfig` in the original modeling.py. Differences:
+
     - `type_vocab_size` is 2 by default, as in every released model. The original default is 16, and a JSON file
       without this key is still read as 16.
     - Unknown keys, wrong types and impossible sizes are errors here instead of failing later.

@@ -40,8 +40,8 @@ class PretrainingModel(keras.Model):
         """Scores the masked tokens, at int32 [B, P] features["masked_lm_positions"], and the order of the segments.
 
         Returns:
-            dict of "masked_lm_logits" float32 [B, P, V] and "next_sentence_logits" float32 [B, 2]: class 0 if the
-            second segment follows the first, class 1 if it comes from another place.
+            dict of "masked_lm_logits" float32 [B, P, V] and "next_sentence_logits" float32 [B, 2]. Class 0
+            means that the second segment follows the first, class 1 that it comes from another place.
         """
         encoded = _encode(self.bert, features, dropout_seed)
         return {

@@ -78,6 +78,11 @@ def test_the_reference_explains_every_flag(name):
     assert set(hooks.ORIGINAL.get(name, "").split()) <= set(values)
 
 
+def test_no_guide_repeats_the_flags():
+    for path in (ROOT / "docs" / "guides").glob("*.md"):
+        assert "| flag | default |" not in path.read_text(encoding="utf-8"), path
+
+
 def test_the_table_of_flags():
     page = hooks.program_page(hooks.load_program("run_squad"))
     assert "| `--max_seq_length`{#max_seq_length} † | integer | `384` |" in page
@@ -106,6 +111,7 @@ def test_the_reference_has_every_public_name():
         ("index.md", "[a](docs/guides/gpu.md#memory)", "[a](guides/gpu.md#memory)"),
         ("index.md", '<img src="docs/pictures/a.png">', '<img src="pictures/a.png">'),
         ("index.md", "[a](examples/paper.ipynb)", "[a](tutorials/paper.md)"),
+        ("index.md", "[a](examples/README.md)", "[a](tutorials/index.md)"),
         (
             "contributing.md",
             "[a](README.md), [b](#c), [d](https://e.org)",

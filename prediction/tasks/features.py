@@ -79,8 +79,7 @@ class FeatureExtractor(LoadedModel):
         limits: Limits of the input; None: the defaults.
 
     Attributes:
-        layers: tuple of the layers.
-        files, config, tokenizer, model: see `prediction.predictor.LoadedModel`.
+        layers: tuple of the layers. For the others, see `LoadedModel`.
 
     Raises:
         FileNotFoundError: a part of the model is missing.

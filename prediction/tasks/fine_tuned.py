@@ -15,15 +15,12 @@ log = logging.getLogger("bert_keras")
 
 
 class FineTunedPredictor(Predictor):
-    """A fine-tuned model, loaded for prediction.
+    """A fine-tuned model, loaded for prediction. It has the attributes of `LoadedModel`.
 
     Args:
         path: a run folder, its folder `model`, or the folder of an export.
         batch_size: maximum number of sequences in a batch.
         limits: Limits of the input; None: the defaults.
-
-    Attributes:
-        settings, files, config, tokenizer, model: see `prediction.predictor.LoadedModel`.
 
     Raises:
         FileNotFoundError: a part of the model is missing.

@@ -32,7 +32,7 @@ _HEADS = {
 
 
 class PretrainedPredictor(Predictor):
-    """A pre-trained model, loaded for one task.
+    """A pre-trained model, loaded for one task. It has the attributes of `LoadedModel`.
 
     Args:
         path: a checkpoint (its folder, its prefix, one of its files, or a run folder); or the folder of an export for
@@ -44,9 +44,6 @@ class PretrainedPredictor(Predictor):
         do_lower_case: whether to lower-case text; None: the setting in the model's folder, or else a guess from the
             vocabulary. The log reports the choice.
         limits: Limits of the input; None: the defaults.
-
-    Attributes:
-        files, config, tokenizer, model: see `prediction.predictor.LoadedModel`.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
