@@ -91,7 +91,7 @@ def define_flags():
         "bert_config_file", _SIZES, "Sizes: released names, or bert_config.json files.", flag_values=values
     )
     flags.DEFINE_list("num_tokens", ["64", "128", "256", "384", "512"], "Lengths of the sequences.", flag_values=values)
-    flags.DEFINE_list("computed_tokens", [], "Lengths to compute from those that are measured.", flag_values=values)
+    flags.DEFINE_list("computed_tokens", [], "Lengths to compute from the measured ones.", flag_values=values)
     flags.DEFINE_list("precision", ["float32"], "Precisions of the products.", flag_values=values)
     flags.DEFINE_list("recompute", ["false"], "Whether to compute the layers again: false, true.", flag_values=values)
     flags.DEFINE_list("gradient_accumulation_steps", ["1"], "Numbers of parts of a batch.", flag_values=values)
