@@ -73,7 +73,8 @@ def test_pages_show_every_picture_with_an_alternative_text():
     assert files <= set(shown)
     for file in files:
         assert file.stat().st_size < 250_000, file
-        assert Image.open(file).width >= 1000, file
+        with Image.open(file) as image:
+            assert image.width >= 1000, file
 
 
 def test_a_name_without_a_script_is_an_error():
