@@ -243,3 +243,11 @@ def test_the_demo_trains_on_the_sample_messages_and_shows_the_command_that_it_is
     assert capsys.readouterr().out.count("nothing to train") == 2
     predict.main(shlex.split(prediction)[1:])
     assert re.search(r"^  0\.\d+  delivery$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_the_demo_leaves_a_file_of_the_name_of_its_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert_demo").write_text("mine")
+    assert run_main(run_classifier.main, ["run_classifier.py"]) == 1
+    assert "bert_demo is a file, but the demo needs a folder of this name; rename the file" in capsys.readouterr().err
+    assert (tmp_path / "bert_demo").read_text() == "mine"

@@ -56,6 +56,8 @@ def run_demo(program_file, main):
         program_file: path of the program; its name determines the demo.
         main: the program's `main(argv)`.
     """
+    if os.path.isfile(_DEMO_DIR):
+        raise ValueError(f"{_DEMO_DIR} is a file, but the demo needs a folder of this name; rename the file")
     open_console()
     program_file = _shown(program_file)
     demo = _DEMOS[os.path.basename(program_file)]
