@@ -29,8 +29,10 @@ RELEASED = re.compile(r"\b\w+_L-(?:12|24)_[\w-]+|\bbert-base-[\w-]+|\bminilm\b")
 def write_files(page, text, folder):
     """Writes every file or folder that a text names and that the tests know, for a page."""
     known = {**FILES, **FILES_OF_PAGES.get(page, {})}
+    # build_vocab.py does not overwrite a file.
+    built = re.findall(r"build_vocab\.py(?:[^\n]|\\\n)*--vocab_file=(\S+)", text)
     for name, make in known.items():
-        if re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
+        if name not in built and re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
             make(folder / name)
     for name in sorted({match[0] for match in RELEASED.finditer(text)}):
         write_released(folder / name)
@@ -193,6 +195,7 @@ _GLUE = _folder(
 )
 _BBC = _rows("ArticleId,Text,Category", lambda n, text, label: [n, text, label], ",")
 _LABELLED = _rows("text,label", lambda n, text, label: [text, label], ",")
+_SENTENCES_WITH_LABELS = _rows("sentence\tlabel", lambda n, text, label: [text, n % 2])
 _NEWS = _run_of("classification", is_pair=False)
 _CONLL = _folder(train__txt=_tagged(4), dev__txt=_tagged(4), test__txt=_tagged(4))
 # Name in the pages -> a function that writes a tiny file or folder of this kind.
@@ -248,6 +251,7 @@ FILES_OF_PAGES = {
         "quiz.csv": _rows(_QUIZ, lambda n, text, label: [text, *"abcd", n % 4], ","),
     },
     "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
+    "docs/guides/hyperparameters.md": {"sst_train.tsv": _SENTENCES_WITH_LABELS, "dev.tsv": _SENTENCES_WITH_LABELS},
     "docs/guides/languages.md": {
         "xnli": _xnli,
         "mnli": _run_of("classification", labels=["contradiction", "entailment", "neutral"]),
