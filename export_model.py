@@ -46,7 +46,7 @@ def define_flags():
     values = flags.FlagValues()
     define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
-    define_model_flags(values, "A pre-trained model: a checkpoint, its folder, or the folder of a run.")
+    define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
     flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)
     flags.DEFINE_string("export_dir", None, "Required. Local folder to write; new or empty.", **define)
     flags.DEFINE_list("format", ["saved_model"], f"One or more of {', '.join(FORMATS)}.", **define)

@@ -45,7 +45,7 @@ def define_flags():
         "layers", "-1,-2,-3,-4", "Layers: 0 is the first, -1 the last, embeddings the input of the first.", **define
     )
     flags.DEFINE_integer("max_seq_length", 128, "Maximum number of tokens in a line; the rest is cut off.", **define)
-    define_model_flags(values, "Required. The model: the folder of a checkpoint or of a run, or the checkpoint itself.")
+    define_model_flags(values, "Required. The model: checkpoint, its folder, folder of a run, or hf://owner/name.")
     flags.DEFINE_integer("batch_size", 32, "Number of lines in a batch.", lower_bound=1, **define)
     flags.DEFINE_bool("use_tpu", False, "Use a TPU instead of the CPU or GPU.", **define)
     flags.DEFINE_string("master", None, "Name or grpc:// address of the TPU.", **define)

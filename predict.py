@@ -55,7 +55,7 @@ def define_flags():
     define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model, the --output_dir of its run; or an export.", **define)
     flags.DEFINE_enum("task", None, [*PRETRAINED_TASKS, *FINE_TUNED_TASKS], "Task of a pre-trained model.", **define)
-    define_model_flags(values, "A pre-trained model: a checkpoint, its folder, or the folder of a run.")
+    define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
     for name, meaning in _INPUTS.items():
         flags.DEFINE_string(name, None, meaning, **define)
     flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table, separated by commas.", **define)

@@ -37,7 +37,12 @@ def define_flags():
         "bert_config_file", None, "Required. Config of the model: a file, or the name of a released model.", **define
     )
     flags.DEFINE_string("input_file", None, "Records to train on: paths and patterns, separated by commas.", **define)
-    flags.DEFINE_string("init_checkpoint", None, "Checkpoint with the weights that training starts from.", **define)
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "Weights to start from: checkpoint, its folder, or hf://owner/name.",
+        **define,
+    )
     flags.DEFINE_integer(
         "max_seq_length", 128, "Number of tokens in a record; the program refuses other records.", 1, **define
     )

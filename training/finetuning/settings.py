@@ -25,8 +25,9 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
     define = {"flag_values": flag_values}
     define_model_flags(
         flag_values,
-        "Model to start from: its folder, or a checkpoint. Without it, training starts from random weights and needs "
-        "--bert_config_file and --vocab_file. Without --do_train: the fine-tuned model, if --output_dir has none.",
+        "Model to start from: its folder, a checkpoint, or hf://owner/name. Without it, training starts from random "
+        "weights and needs --bert_config_file and --vocab_file. Without --do_train: the fine-tuned model, if "
+        "--output_dir has none.",
     )
     flags.DEFINE_integer(
         "max_seq_length",
