@@ -7,8 +7,8 @@
         --train_file=reviews.csv --eval_share=0.2
 
 The data are a GLUE task, XNLI or SWAG by name, your own files (CSV, TSV, JSON lines), or a dataset of TensorFlow
-Datasets. To resume an interrupted run, run the same command again. The flags of the original BERT keep their names,
-defaults and meaning.
+Datasets. Without any flag, the program runs a demo: it trains a tiny BERT on sample messages in a minute. To resume
+an interrupted run, run the same command again. The flags of the original BERT keep their names, defaults and meaning.
 """
 
 import sys
@@ -23,6 +23,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, run_main
 from bert_keras.data_prep.tasks.columns import HEADERS
 from bert_keras.data_prep.tasks.examples import KINDS
+from bert_keras.training.demo import run_demo
 from bert_keras.training.distribution.devices import strategy_of
 from bert_keras.training.finetuning.classification import Classification
 from bert_keras.training.finetuning.classification_settings import TASK_NAMES, complete_settings
@@ -80,6 +81,8 @@ def define_flags():
 
 def main(argv):
     """Runs the program, and returns the metrics of the last evaluation or None."""
+    if len(argv) == 1:
+        return run_demo(argv[0], main)
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()

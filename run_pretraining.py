@@ -19,8 +19,8 @@ start_tensorflow()
 from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
-from bert_keras.training.demo import prepare_demo
+from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.training.demo import run_demo
 from bert_keras.training.pretraining import pretrain
 from bert_keras.training.settings import define_run_flags, settings_of, take_run_config
 
@@ -57,17 +57,15 @@ def define_flags():
 
 def main(argv):
     """Runs the program, and returns the metrics of the last evaluation or None."""
+    if len(argv) == 1:
+        return run_demo(argv[0], main)
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     console = open_console()
-    is_demo = not given_flags(flag_values)
     if flag_values.run_config:
         take_run_config(flag_values, flag_values.run_config, PROGRAM)
-    if not is_demo:
-        require(flag_values, ("bert_config_file", "input_file", "output_dir"))
+    require(flag_values, ("bert_config_file", "input_file", "output_dir"))
     settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
-    if is_demo:
-        settings |= prepare_demo()
     defaults = {name: flag_values[name].default for name in flag_values}
     return pretrain(PROGRAM, settings, defaults, console)
 

@@ -71,7 +71,7 @@ def test_the_program_takes_the_command(words):
 
 def test_the_readme_has_the_two_commands_of_a_new_user():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert "pip install -e . && python run_pretraining.py" in lines
+    assert "pip install -e . && python run_classifier.py" in lines
     assert "pip install -e '.[test]' && pytest" in lines
 
 
@@ -81,6 +81,9 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     model = write_model(folder / "uncased_L-12_H-768_A-12", random_model())
     write_fine_tuned(folder / "news", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS)
+    write_fine_tuned(
+        folder / "bert_demo/messages", random_classifier(2), "classification", labels=["no", "yes"], **OF_TEXTS
+    )
     shutil.copy(model / "vocab.txt", folder)
     (folder / "text.txt").write_text("He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n")
     return folder
@@ -94,6 +97,8 @@ def test_python_of_the_pages_runs(page, files, monkeypatch, capsys):
     for block in blocks:
         exec(compile(block, page, "exec"), {})
     if page == "README.md":
+        assert capsys.readouterr().out in ("no\n", "yes\n")
+    if page == "docs/guides/checkpoints.md":
         assert "loaded 46 of 46 weights" in capsys.readouterr().out
 
 

@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import re
+import shlex
 import shutil
 import zipfile
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from tiny_classes import FILLERS, results_in, run, table_in, texts, write_mrpc, write_rows, write_start, write_texts
 
+import predict
 import run_classifier
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import open_checkpoint
@@ -224,3 +227,27 @@ def test_a_mistake_is_one_line_and_nothing_is_written(files, tmp_path, capsys):
     assert run_main(run_classifier.main, argv) == 1
     assert capsys.readouterr().err == 'run_classifier.py: dev.csv line 3: label "zzz" is not one of neg, pos\n'
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow  # the demo; CI also runs it as the README shows
+def test_the_demo_trains_on_the_sample_messages_and_shows_the_command_that_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    metrics = run_classifier.main(["run_classifier.py"])
+    assert 0.6 < metrics["accuracy"] < 1, "the baseline is 0.26"
+    output = capsys.readouterr().out
+    (command,) = re.findall(r"the same as this command:\n(.*--output_dir=\S+)\n", output.replace("\\\n", " "))
+    (prediction,) = re.findall(r"Now try the model .*:\n(.*)\n", output)
+    # Neither the command nor a second run trains anything.
+    assert run_classifier.main(shlex.split(command)[1:]) == metrics
+    assert run_classifier.main(["run_classifier.py"]) == metrics
+    assert capsys.readouterr().out.count("nothing to train") == 2
+    predict.main(shlex.split(prediction)[1:])
+    assert re.search(r"^  0\.\d+  delivery$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_the_demo_leaves_a_file_of_the_name_of_its_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert_demo").write_text("mine")
+    assert run_main(run_classifier.main, ["run_classifier.py"]) == 1
+    assert "bert_demo is a file, but the demo needs a folder of this name; rename the file" in capsys.readouterr().err
+    assert (tmp_path / "bert_demo").read_text() == "mine"

@@ -7,6 +7,8 @@ import json
 import math
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -288,18 +290,21 @@ def test_the_demo_goes_from_text_to_an_evaluated_model(tmp_path, monkeypatch, ca
 
     monkeypatch.setattr(demo, "_DATA_SETTINGS", dataclasses.replace(demo._DATA_SETTINGS, dupe_factor=1))
     shortened = {"num_train_steps": 30, "num_warmup_steps": 3, "max_eval_steps": 1}
-    monkeypatch.setattr(run_pretraining, "prepare_demo", lambda: demo.prepare_demo() | shortened)
+    monkeypatch.setattr(demo, "_PRETRAINING", demo._PRETRAINING | shortened)
     metrics = run_pretraining.main(["run_pretraining.py"])
     model = tmp_path / "bert_demo" / "model"
     assert {"bert_config.json", "vocab.txt", "checkpoint", "eval_results.txt"} <= set(os.listdir(model))
     num_tokens = len((model / "vocab.txt").read_text().splitlines())
     assert metrics["masked_lm_loss"] < math.log(num_tokens), "not better than any token"
-    assert "No flags were given, so this is a demo" in capsys.readouterr().out
-    # A second run does not build or train anything.
+    output = capsys.readouterr().out
+    assert "No flags were given, so this is a demo" in output
+    (command,) = re.findall(r"the same as this command:\n(.*--num_warmup_steps=3.*)\n", output.replace("\\\n", " "))
+    # Neither a second run nor the command builds or trains anything.
     records = (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns
     assert run_pretraining.main(["run_pretraining.py"]) == metrics
     assert (tmp_path / "bert_demo" / "train.tfrecord").stat().st_mtime_ns == records
-    assert "nothing to train" in capsys.readouterr().out
+    assert run_pretraining.main(shlex.split(command)[1:]) == metrics
+    assert capsys.readouterr().out.count("nothing to train") == 2
 
 
 @pytest.mark.slow  # a process with TensorFlow

@@ -1,11 +1,13 @@
-"""The demo: settings that train and evaluate a tiny model on the sample text in about two minutes."""
+"""The demos: each runs a program with flags that train a tiny model on the sample data in about two minutes."""
 
 import dataclasses
 import logging
 import os
 import pathlib
+import shlex
 
-from bert_keras import data_prep
+from bert_keras.cli.console import open_console
+from bert_keras.data_prep import sample
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.records.writing import read_metadata
@@ -15,11 +17,10 @@ from bert_keras.modeling.config import BertConfig
 log = logging.getLogger("bert_keras")
 
 _DEMO_DIR = "bert_demo"
-_SAMPLE = pathlib.Path(data_prep.__file__).parent / "sample"
+_SAMPLE = pathlib.Path(sample.__file__).parent
+_LINE_WIDTH = 110
 _DATA_SETTINGS = PretrainingDataSettings(max_seq_length=64, max_predictions_per_seq=10, dupe_factor=20)
-_TRAINING_SETTINGS = {
-    "do_train": True,
-    "do_eval": True,
+_PRETRAINING = {
     "train_batch_size": 32,
     "eval_batch_size": 32,
     "learning_rate": 1e-3,
@@ -28,37 +29,117 @@ _TRAINING_SETTINGS = {
     "eval_steps": 250,
     "save_checkpoints_steps": 500,
 }
+_CLASSIFICATION = {
+    "eval_share": 0.2,
+    "max_seq_length": 64,
+    "train_batch_size": 16,
+    "learning_rate": 3e-4,
+    "num_train_epochs": 15,
+}
 
 
-def prepare_demo():
-    """Builds the records of the demo from the sample text, and returns its settings by flag name."""
-    log.info(
-        "No flags were given, so this is a demo: it builds examples from a sample text, pre-trains a tiny BERT on them "
-        "for about two minutes, and evaluates it on documents that it did not train on. All of it goes into %s/.",
-        _DEMO_DIR,
-    )
-    folder = pathlib.Path(_DEMO_DIR).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+@dataclasses.dataclass(frozen=True)
+class _Demo:
+    """`prepare` returns flag values by name; `predict` holds the arguments of predict.py for the finished model."""
+
+    purpose: str
+    prepare: object
+    output_dir: str
+    reports: tuple
+    predict: tuple
+
+
+def run_demo(program_file, main):
+    """Runs a program that was started without flags on sample data, and returns the metrics of `main`.
+
+    Args:
+        program_file: path of the program; its name determines the demo.
+        main: the program's `main(argv)`.
+    """
+    if os.path.isfile(_DEMO_DIR):
+        raise ValueError(f"{_DEMO_DIR} is a file, but the demo needs a folder of this name; rename the file")
+    open_console()
+    program_file = _shown(program_file)
+    demo = _DEMOS[os.path.basename(program_file)]
+    log.info("No flags were given, so this is a demo: it %s. All of it goes into %s/.", demo.purpose, _DEMO_DIR)
+    os.makedirs(_DEMO_DIR, exist_ok=True)
+    values = {**demo.prepare(), "output_dir": demo.output_dir}
+    arguments = ["--do_train", "--do_eval", *(f"--{name}={value}" for name, value in values.items())]
+    log.info("It is the same as this command:\n%s", _command([program_file, *arguments]))
+    metrics = main([program_file, *arguments])
+    if metrics is not None:
+        reports = [os.path.join(demo.output_dir, report) for report in demo.reports]
+        log.info("Look at %s", ", ".join(filter(os.path.exists, reports)))
+        predict = os.path.join(os.path.dirname(program_file), "predict.py")
+        log.info("Now try the model on your own text:\n%s", _command([predict, *demo.predict]))
+    return metrics
+
+
+def _prepare_pretraining():
+    """Builds the records from the sample text."""
     vocab_file = str(_SAMPLE / "vocab.txt")
     tokenizer = FullTokenizer(vocab_file)
     records = {"input_file": ("documents.txt", "train.tfrecord"), "eval_file": ("held_out.txt", "held_out.tfrecord")}
-    settings = {}
+    values = {"bert_config_file": os.path.join(_DEMO_DIR, "bert_config.json"), "vocab_file": _shown(vocab_file)}
     for flag, (text, record_file) in records.items():
-        settings[flag] = path = str(folder / record_file)
+        values[flag] = path = os.path.join(_DEMO_DIR, record_file)
         # A record file gets its final name when it is complete, so one with the same settings is reused.
         built = read_metadata(path) if os.path.exists(path) else None
         if built and dataclasses.asdict(_DATA_SETTINGS).items() <= built["settings"].items():
             log.info("%s exists already", path)
         else:
             build_pretraining_data([str(_SAMPLE / text)], [path], tokenizer, _DATA_SETTINGS, vocab_file)
-    settings["bert_config_file"] = str(folder / "bert_config.json")
     config = dataclasses.replace(BertConfig.from_name("tiny"), vocab_size=len(tokenizer.vocab))
-    config.to_json_file(settings["bert_config_file"])
-    return {
-        **settings,
-        **_TRAINING_SETTINGS,
-        "vocab_file": vocab_file,
-        "output_dir": str(folder / "model"),
-        "max_seq_length": _DATA_SETTINGS.max_seq_length,
-        "max_predictions_per_seq": _DATA_SETTINGS.max_predictions_per_seq,
-    }
+    config.to_json_file(values["bert_config_file"])
+    lengths = {name: getattr(_DATA_SETTINGS, name) for name in ("max_seq_length", "max_predictions_per_seq")}
+    return {**values, **lengths, **_PRETRAINING}
+
+
+def _prepare_classification():
+    files = {"train_file": "messages.csv", "bert_config_file": "tiny_config.json", "vocab_file": "labelled_vocab.txt"}
+    return {name: _shown(str(_SAMPLE / file)) for name, file in files.items()} | _CLASSIFICATION
+
+
+_DEMOS = {
+    "run_pretraining.py": _Demo(
+        "builds examples from a sample text, pre-trains a tiny BERT on them for about two minutes, and evaluates it on "
+        "documents that it did not train on",
+        _prepare_pretraining,
+        os.path.join(_DEMO_DIR, "model"),
+        ("learning_curves.png",),
+        (
+            "--task=fill_mask",
+            f"--init_checkpoint={_DEMO_DIR}/model",
+            "The water of the [MASK] flows to the sea.",
+        ),
+    ),
+    "run_classifier.py": _Demo(
+        "trains a tiny BERT, from random weights, on 480 made-up messages to a shop's customer service, and evaluates "
+        "it on 120 others",
+        _prepare_classification,
+        os.path.join(_DEMO_DIR, "messages"),
+        ("confusion_matrix.png", "eval_errors.tsv", "learning_curves.png"),
+        (f"--model_dir={_DEMO_DIR}/messages", "my parcel never arrived"),
+    ),
+}
+
+
+def _shown(path):
+    """Returns the path as a user in the current folder would write it."""
+    path = pathlib.Path(path).absolute()
+    return str(path.relative_to(pathlib.Path.cwd()) if path.is_relative_to(pathlib.Path.cwd()) else path)
+
+
+def _command(arguments):
+    """Returns the arguments of Python as a command that fits into lines."""
+    lines = ["  python"]
+    for argument in map(_quoted, arguments):
+        if len(lines[-1]) + len(argument) > _LINE_WIDTH:
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {argument}"
+    return "\n".join(lines)
+
+
+def _quoted(argument):
+    return f'"{argument}"' if " " in argument and not set('"$`\\') & set(argument) else shlex.quote(argument)

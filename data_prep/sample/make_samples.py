@@ -1,8 +1,8 @@
 """Makes the labelled sample data from phrases.txt: messages, entities and questions. All of it is made up.
 
-    python data_prep/sample/make_samples.py FOLDER
+    python data_prep/sample/make_samples.py
 
-The files depend only on phrases.txt and this program.
+It writes the files into its own folder. They depend only on phrases.txt and this program.
 """
 
 import collections
@@ -12,13 +12,12 @@ import json
 import pathlib
 import random
 import re
-import sys
 
 _PHRASES = pathlib.Path(__file__).with_name("phrases.txt")
 _NUM_MESSAGES = {"delivery": 150, "return": 120, "payment": 105, "product": 90, "account": 75, "feedback": 60}
 # For training and for evaluation.
 _NUM_SENTENCES = {"": 300, "_dev": 100}
-_NUM_NOTICES = {"": 64, "_dev": 20}
+_NUM_NOTICES = {"": 54, "_dev": 16}
 _NOTICES = ("notice_order", "notice_shop", "notice_event", "notice_product")
 _ENTITIES = ("PER", "LOC", "ORG", "DATE", "ORDER")
 # Sections whose names are divided between training and evaluation.
@@ -230,4 +229,4 @@ def make_samples():
 
 if __name__ == "__main__":
     for name, text in make_samples().items():
-        pathlib.Path(sys.argv[1], name).write_text(text, encoding="utf-8", newline="\n")
+        _PHRASES.with_name(name).write_text(text, encoding="utf-8", newline="\n")

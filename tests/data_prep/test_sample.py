@@ -145,3 +145,10 @@ def test_the_answers_of_the_questions_are_in_their_notices(name):
         for answer in qa["answers"]:
             assert context[answer["answer_start"] :].startswith(answer["text"])
     assert 0.2 < sum(qa["is_impossible"] for _, qa in questions) / len(questions) < 0.45
+
+
+def test_the_config_fits_the_vocabulary_which_spells_every_message():
+    num_tokens = len((SAMPLE / "labelled_vocab.txt").read_text(encoding="utf-8").splitlines())
+    assert json.loads((SAMPLE / "tiny_config.json").read_text(encoding="utf-8"))["vocab_size"] == num_tokens
+    tokenizer = FullTokenizer(SAMPLE / "labelled_vocab.txt")
+    assert "[UNK]" not in [token for text, _ in read_messages() for token in tokenizer.tokenize(text)]
