@@ -56,7 +56,7 @@ def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
 
 @pytest.mark.slow
 def test_the_pictures_of_a_run_come_from_a_run(real_pictures):
-    flags = ["--do_train", "--do_eval", "--eval_share=0.95", "--num_train_steps=1", "--max_seq_length=8"]
+    flags = ["--do_train", "--do_eval", "--eval_share=0.95", "--num_train_epochs=2", "--max_seq_length=8"]
     for name, picture in module("run").figures(flags).items():
         assert Image.open(io.BytesIO(picture_style.png(picture))).width >= 1000, name
 
