@@ -12,6 +12,7 @@ between the two checks the line. Prints a table in Markdown. 1 GB is 2^30 bytes.
 import dataclasses
 import json
 import pathlib
+import re
 import resource
 import statistics
 import subprocess
@@ -237,8 +238,10 @@ def peak_memory(device):
         import tensorflow as tf
 
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-    # Linux counts in units of 1,024 bytes, macOS in bytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():  # on Linux, ru_maxrss begins with the memory of the parent process
+        return int(re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
 
 
 if __name__ == "__main__":

@@ -201,15 +201,18 @@ def test_memory_of_a_gpu_is_that_of_its_tensors(monkeypatch):
     assert asked == ["GPU:0"]
 
 
+@pytest.mark.slow  # three processes with TensorFlow
 def test_memory_is_that_of_a_new_process_with_real_steps(tmp_path):
     config = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     config |= {"intermediate_size": 64, "max_position_embeddings": 512}
     path = tmp_path / "bert_config.json"
     path.write_text(json.dumps(config))
     setting = memory.Setting(str(path), 512, recompute=True, num_parts=2)
+    large_parent = np.ones(2**28)  # 2 GB, which a new process must not count
     small, large = (memory.measure_in_process(setting, size, num_steps=2, device="cpu") for size in (2, 48))
     # The attention scores of a part of the batch take 48 / 2 * 2 * 512 * 512 * 4 bytes = 48 MB, several times.
     assert 200 * 2**20 < small["peak"] < large["peak"] - 48 * 2**20
+    assert small["peak"] < large_parent.nbytes
     assert small["seconds"] > 0
     with pytest.raises(ValueError, match="a batch of 2 with .* was not measured: .*nowhere.json"):
         memory.measure_in_process(memory.Setting("nowhere.json", 8), 2, num_steps=1, device="cpu")

@@ -55,8 +55,9 @@ def test_the_tpu_of_this_machine_needs_no_connection_and_is_initialised_once(fak
 def test_without_a_tpu_the_package_that_is_missing_is_named():
     with pytest.raises(
         ValueError,
-        match=r"^--use_tpu: no TPU could be reached as 'local' \(the package tensorflow-tpu is not installed; docs/tpu"
-        r"\.md has the commands\); run on the machine of a TPU, or leave --use_tpu out to use the CPU or GPU$",
+        match=r"^--use_tpu: no TPU could be reached as 'local' \(the package tensorflow-tpu is not installed; "
+        r"docs/guides/tpu\.md has the commands\); run on the machine of a TPU, or leave --use_tpu out to use the CPU "
+        r"or GPU$",
     ):
         connect("local")
 
