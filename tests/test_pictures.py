@@ -20,8 +20,10 @@ from bert_keras.modeling import BertConfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-# Scripts that load the weights of a package, need half a gigabyte, or train.
-SLOW = ("architecture", "attention", "run")
+# Scripts that load the weights of a package, or need half a gigabyte.
+SLOW = ("architecture", "attention")
+# Scripts whose pictures a training writes. It ends with other numbers on another processor.
+TRAINING = ("demo", "run")
 
 
 def module(name):
@@ -44,7 +46,11 @@ def pixels(picture):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in draw.SCRIPTS if name != "run"],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in draw.SCRIPTS
+        if name not in TRAINING
+    ],
 )
 def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
     for picture, figure in module(name).figures().items():
@@ -52,6 +58,15 @@ def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
         assert drawn.shape == kept.shape, f"run python docs/pictures/draw.py {name}"
         # Another version of a font library moves single pixels; another number changes several of these squares.
         assert np.abs(drawn - kept).mean() < 0.5, f"run python docs/pictures/draw.py {name}"
+
+
+@pytest.mark.slow
+def test_the_picture_of_the_demo_comes_from_the_demo(real_pictures):
+    pictures = module("demo").figures()
+    for name, picture in pictures.items():
+        drawn, kept = pixels(picture), pixels((PICTURES / f"{name}.png").read_bytes())
+        assert drawn.shape == kept.shape, "run python docs/pictures/draw.py demo"
+    assert list(pictures) == ["demo_confusions"]
 
 
 @pytest.mark.slow

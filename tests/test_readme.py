@@ -45,6 +45,7 @@ def commands():
             for line in logical_lines(block.text) if block.kind == "commands" else ():
                 for part in line.split("&&"):
                     words = shlex.split(part, comments=True) if part.strip().startswith("python ") else []
+                    words = words[: words.index("|")] if "|" in words else words
                     if len(words) > 1 and words[1] in PROGRAMS:
                         yield pytest.param(words[1:], id=f"{page.split('/')[-1]}: {' '.join(words[1:3])}")
 

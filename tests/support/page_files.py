@@ -278,5 +278,6 @@ FILES_OF_PAGES = {
     },
     "docs/guides/pretraining.md": {"train.txt": _text(SENTENCES), "held_out.txt": _text(SENTENCES)},
     "docs/guides/distributed.md": {"train.tfrecord": _records, "held_out.tfrecord": _records},
+    "docs/tutorials/first_steps.md": {"bert_demo/messages/eval_errors.tsv": _text("id\tlabel\tprediction\n")},
     "docs/guides/your_own_task.md": {"train.txt": _REVIEWS, "dev.txt": _REVIEWS, "new.txt": _REVIEWS},
 }
