@@ -135,6 +135,7 @@ class Trainer:
                 lambda index, totals: (index + 1, tf.nest.map_structure(tf.add, totals, of_micro_batch(index))),
                 (tf.constant(1), totals),
                 maximum_iterations=self.num_micro_batches - 1,
+                parallel_iterations=1,  # or several micro-batches would be in memory at the same time
             )
         gradients, numerators = self.sum_over_replicas(totals)
         if self._loss_scale:
