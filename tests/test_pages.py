@@ -160,6 +160,8 @@ def run_program(program, arguments, folder):
         changes = changes if "--do_train" in arguments else {}
     elif any(argument.startswith("--num_workers") for argument in arguments):
         changes = {"num_workers": 2}
+    # A search tries two learning rates.
+    arguments = [re.sub(r"^(--learning_rate=[^,]+,[^,]+),.*", r"\1", argument) for argument in arguments]
     # The last step of a run that the test has shortened.
     arguments = [re.sub(r"(\w+)/model\.ckpt-\d+$", newest_checkpoint, argument) for argument in arguments]
     arguments = [*arguments, *(f"--{name}={value}" for name, value in changes.items())]
