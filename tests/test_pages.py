@@ -133,7 +133,7 @@ def telling(place):
 def run(script, folder, monkeypatch):
     """Runs a part of a block of commands: programs of the project in this process, others in a shell."""
     parts = [part.strip() for part in script.split("&&")]
-    if re.search(r"[|<>&$]", script.replace("&&", "")):
+    if re.search(r"[|<>&$]", re.sub(r"'[^']*'|&&", "", script)):
         run_in_shell(script, folder)
         return
     for part in parts:
