@@ -24,6 +24,8 @@ _WORDS = [
 VOCABULARY = [*_WORDS, *(f"[unused{number}]" for number in range(VOCAB_SIZE - len(_WORDS)))]
 SENTENCES = "He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n\nThe film was good.\nThey left.\n"
 RELEASED = re.compile(r"\b\w+_L-(?:12|24)_[\w-]+|\bbert-base-[\w-]+|\bminilm\b")
+# The tagger with LSTMs and, by default, the program for vectors read four layers.
+FOUR_LAYERS = ("docs/guides/extract_features.md", "docs/guides/ner.md")
 
 
 def write_files(page, text, folder):
@@ -35,17 +37,16 @@ def write_files(page, text, folder):
         if name not in built and re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
             make(folder / name)
     for name in sorted({match[0] for match in RELEASED.finditer(text)}):
-        write_released(folder / name)
+        write_released(folder / name, 4 if page in FOUR_LAYERS else 1)
 
 
-def write_released(folder):
+def write_released(folder, num_layers=1):
     """Writes a model in the format of a released one."""
-    write_model(folder, PretrainingModel(_config()), VOCABULARY)
+    write_model(folder, PretrainingModel(_config(num_layers)), VOCABULARY)
 
 
-def _config():
-    # The tagger with LSTMs reads four layers.
-    changes = {"vocab_size": VOCAB_SIZE, "max_position_embeddings": 512, "num_hidden_layers": 4}
+def _config(num_layers=1):
+    changes = {"vocab_size": VOCAB_SIZE, "max_position_embeddings": 512, "num_hidden_layers": num_layers}
     return small_config(**changes)
 
 
