@@ -20,8 +20,8 @@ from bert_keras.modeling import BertConfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-# Scripts that load the weights of a package, or need half a gigabyte.
-SLOW = ("architecture", "attention")
+# Scripts that load the weights of a package, need half a gigabyte, or draw many pictures.
+SLOW = ("architecture", "attention", "packing", "paper")
 # Scripts whose pictures a training writes. It ends with other numbers on another processor.
 TRAINING = ("demo", "run")
 

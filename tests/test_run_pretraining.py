@@ -141,13 +141,10 @@ def test_the_seed_and_a_smooth_rate_change_the_run(trained, files):
     assert rows[0]["loss"] != rows_of(trained[0]["output_dir"])[0]["loss"]
 
 
+@pytest.mark.slow  # two runs; tests/training/test_fine_tuning.py has a shorter one in 16 bits
 @pytest.mark.parametrize(
     "ways",
-    [
-        {"precision": "bfloat16", "recompute": True},
-        # XLA needs long to compile training and evaluation.
-        pytest.param({"precision": "float16", "jit": True}, marks=pytest.mark.slow),
-    ],
+    [{"precision": "bfloat16", "recompute": True}, {"precision": "float16", "jit": True}],
     ids=["bfloat16", "float16"],
 )
 def test_16_bits_and_recomputed_or_compiled_layers_come_near_to_32_bits(plain, tmp_path, ways):
