@@ -24,8 +24,8 @@ _WORDS = [
 VOCABULARY = [*_WORDS, *(f"[unused{number}]" for number in range(VOCAB_SIZE - len(_WORDS)))]
 SENTENCES = "He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n\nThe film was good.\nThey left.\n"
 RELEASED = re.compile(r"\b\w+_L-(?:12|24)_[\w-]+|\bbert-base-[\w-]+|\bminilm\b")
-# The tagger with LSTMs and, by default, the program for vectors read four layers.
-FOUR_LAYERS = ("docs/guides/extract_features.md", "docs/guides/ner.md")
+# The tagger with LSTMs and, by default, the program for vectors read four layers; first steps freezes two.
+NUM_LAYERS = {"docs/guides/extract_features.md": 4, "docs/guides/ner.md": 4, "docs/tutorials/first_steps.md": 2}
 
 
 def write_files(page, text, folder):
@@ -37,7 +37,7 @@ def write_files(page, text, folder):
         if name not in built and re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w-])", text):
             make(folder / name)
     for name in sorted({match[0] for match in RELEASED.finditer(text)}):
-        write_released(folder / name, 4 if page in FOUR_LAYERS else 1)
+        write_released(folder / name, NUM_LAYERS.get(page, 1))
 
 
 def write_released(folder, num_layers=1):
