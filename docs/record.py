@@ -59,7 +59,9 @@ DATA = {
 }
 # Flags whose value a command writes.
 _WRITTEN = re.compile(r"""--(?:output_dir|output_file|output|export_dir|work_dir)=([^\s'"]+)""")
-_RULES = ("of", "stdout", "without", "line", "from", "to", "...", "run:")
+# Rules of a mark without a text, and the first words of the others.
+_WHOLE_RULES = ("stdout", "...")
+_RULES = ("of", "without", "line", "from", "to", "run:")
 # Programs that set up a machine; the recorder does not run them.
 _SET_UP = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 # A program without flags is a demo, which writes this folder.
@@ -117,14 +119,7 @@ def rules_of(block):
     """Returns the lines of the mark of a recorded block; raises ValueError for one that is not a rule."""
     rules = [line.strip() for line in block.marks["recorded"].splitlines() if line.strip()]
     for rule in rules:
-        if rule not in ("stdout", "...") and rule.partition(" ")[0] not in (
-            "of",
-            "without",
-            "line",
-            "from",
-            "to",
-            "run:",
-        ):
+        if rule not in _WHOLE_RULES and rule.partition(" ")[0] not in _RULES:
             raise ValueError(f"{block.place}: `{rule}` in the mark is not a rule; docs/record.py lists the rules")
     return rules
 
