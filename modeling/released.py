@@ -68,6 +68,11 @@ def find_released(name):
     return next((model for model in _MODELS if name in (model.name, model.alias)), None)
 
 
+def find_on_hugging_face(name):
+    """Returns the ReleasedModel of a name on Hugging Face, with or without its owner; None for another name."""
+    return next((model for model in _MODELS if name in (model.hugging_face, model.hugging_face.split("/")[1])), None)
+
+
 def _miniature(layers, width):
     name = f"uncased_L-{layers}_H-{width}_A-{width // 64}"
     alias, advice = _MINIATURES.get((layers, width), (None, "To study depth and width."))

@@ -5,7 +5,7 @@ import os
 import re
 
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
-from bert_keras.modeling.released import find_released, released_models
+from bert_keras.modeling.released import find_on_hugging_face, find_released
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -97,18 +97,11 @@ def not_found(path, sought):
     """
     path = path.rstrip("/")
     for folder in (path, paths.parent(path)):
-        names = (folder, paths.name(folder))
-        model = find_released(names[1]) or next(
-            (model for model in released_models() if _is_called(model, names)), None
-        )
+        name = paths.name(folder)
+        model = find_released(name) or find_on_hugging_face(folder) or find_on_hugging_face(name)
         if model and not paths.is_dir(folder):
             return FileNotFoundError(_how_to_get(model, folder))
     return FileNotFoundError(f"there is no checkpoint {sought}; {contents_of(paths.parent(path))}")
-
-
-def _is_called(model, names):
-    """Returns whether one of some names is the model's name on Hugging Face, with or without its owner."""
-    return bool({model.hugging_face, model.hugging_face.partition("/")[2]} & set(names))
 
 
 def _how_to_get(model, folder):

@@ -7,7 +7,7 @@ import re
 
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, RELEASED_FILE, read_config
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING
-from bert_keras.modeling.released import released_models
+from bert_keras.modeling.released import find_on_hugging_face
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -98,7 +98,7 @@ def _fetch(hub, name, repository, revision, patterns, is_quiet):
 
 
 def _without_weights(name, repository):
-    model = next((model for model in released_models() if model.hugging_face == repository), None)
+    model = find_on_hugging_face(repository)
     other = f"or download the original: convert_checkpoint.py --download={model.name}; " if model else ""
     return (
         f"{name} has no model.safetensors, and other formats are not downloaded, because opening pytorch_model.bin can "
