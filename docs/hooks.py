@@ -26,28 +26,6 @@ GROUPS = {
     "bert_keras.training.settings": "The run",
     "bert_keras.cli.flags": "Devices",
 }
-_MODEL = "bert_config_file init_checkpoint "
-_TRAINING = (
-    "output_dir do_train train_batch_size learning_rate iterations_per_loop save_checkpoints_steps use_tpu tpu_name "
-    "tpu_zone gcp_project master num_tpu_cores max_seq_length " + _MODEL
-)
-_FINE_TUNING = "vocab_file do_lower_case do_predict predict_batch_size num_train_epochs warmup_proportion " + _TRAINING
-_DATA = (
-    "input_file output_file vocab_file do_lower_case do_whole_word_mask max_seq_length max_predictions_per_seq "
-    "random_seed dupe_factor masked_lm_prob short_seq_prob"
-)
-# The flags that google-research/bert has, too.
-ORIGINAL = {
-    "create_pretraining_data": _DATA,
-    "create_pretraining_data_beam": _DATA,
-    "extract_features": "input_file output_file layers max_seq_length vocab_file do_lower_case batch_size use_tpu "
-    "master num_tpu_cores use_one_hot_embeddings " + _MODEL,
-    "run_classifier": "task_name data_dir do_eval eval_batch_size " + _FINE_TUNING,
-    "run_pretraining": "input_file do_eval eval_batch_size num_train_steps num_warmup_steps max_eval_steps "
-    "max_predictions_per_seq " + _TRAINING,
-    "run_squad": "train_file predict_file doc_stride max_query_length n_best_size max_answer_length verbose_logging "
-    "version_2_with_negative null_score_diff_threshold " + _FINE_TUNING,
-}
 _TYPES = {
     "bool": "true or false",
     "int": "integer",
@@ -119,7 +97,7 @@ def load_program(name):
 def program_page(program):
     """Returns Markdown: what a program says about itself, and a table of its flags for each group."""
     values = program.define_flags()
-    originals = set(ORIGINAL.get(program.__name__.rpartition(".")[-1], "").split())
+    originals = original_flags(program.__name__.rpartition(".")[-1])
     groups = {title: [] for title in GROUPS.values()}
     for module, flags in values.flags_by_module_dict().items():
         groups[GROUPS.get(module, GROUPS[""])] += [flag for flag in flags if flag.name in values]
@@ -133,6 +111,13 @@ def program_page(program):
         table = "\n".join(["| flag | value | default | meaning |", "| --- | --- | --- | --- |", *rows])
         parts.append(f'<div class="flags" markdown>\n\n{table}\n\n</div>')
     return "\n\n".join(parts) + "\n"
+
+
+def original_flags(name):
+    """Returns the names of the flags that google-research/bert has, too, from the table of the page on migrating."""
+    page = (ROOT / "docs" / "guides" / "migrating.md").read_text(encoding="utf-8")
+    row = re.search(rf"^\| `(?:data_prep/)?{name.removesuffix('_beam')}\.py` \|(.*,.*)$", page, re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", row[1])) if row else set()
 
 
 def mark_flags(text):

@@ -75,7 +75,7 @@ def test_the_reference_explains_every_flag(name):
         meaning = re.sub(r"^<.*?>: ", "", values[flag].help)
         assert re.fullmatch(r"[A-Z\w].+\.", meaning), f"--{flag}: {meaning}"
         assert meaning.replace("|", "\\|") in row.replace("`", "")
-    assert set(hooks.ORIGINAL.get(name, "").split()) <= set(values)
+    assert hooks.original_flags(name) <= set(values)
 
 
 def test_no_guide_repeats_the_flags():
