@@ -87,7 +87,7 @@ def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, 
             (tmp_path / path.name).symlink_to(path)
     write_files(page, "\n".join(block.text for block in blocks), tmp_path)
     names = {"__name__": "__main__"}
-    with converters_in_this_process(), saved_models_in_this_process(), graphs_as_they_are():
+    with converters_in_this_process(), saved_models_in_this_process(), without_graphs():
         for block in blocks:
             with telling(block.place):
                 if block.kind == "file":
@@ -107,15 +107,17 @@ def is_used(block, later):
 
 
 @contextlib.contextmanager
-def graphs_as_they_are():
-    """Turns off TensorFlow's rewriting of graphs, which costs more than it saves in a few steps of a tiny model."""
+def without_graphs():
+    """Runs each `tf.function` as Python: to trace a graph takes longer than a few steps of a tiny model."""
     import tensorflow as tf
 
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    tf.config.run_functions_eagerly(True)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Even though the .*this option does not apply to tf.data functions")
+            yield
     finally:
-        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+        tf.config.run_functions_eagerly(False)
 
 
 @contextlib.contextmanager
