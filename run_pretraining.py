@@ -22,7 +22,7 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.training.demo import run_demo
 from bert_keras.training.pretraining import pretrain
-from bert_keras.training.settings import define_run_flags, settings_of, take_run_config
+from bert_keras.training.settings import NumberParser, define_run_flags, settings_of, take_run_config
 
 PROGRAM = "run_pretraining"
 
@@ -58,6 +58,9 @@ def define_flags():
     flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
     define_run_flags(values)
 
+    for name, loss in (("masked_lm_loss_weight", "masked LM"), ("next_sentence_loss_weight", "the sentence task")):
+        meaning = f"Factor of the loss of {loss} in the sum of both. 0: train without this loss."
+        flags.DEFINE(NumberParser(0), name, 1.0, meaning, **define)
     flags.DEFINE_string("eval_file", None, "Records to evaluate on, instead of those of --input_file.", **define)
     flags.DEFINE_integer(
         "eval_steps",

@@ -9,13 +9,17 @@ Gradients must be dense. TensorFlow returns the gradient of a gather as slices, 
 Source: the original optimization.py.
 """
 
+import math
 import re
 
 from keras import ops
 
+# The shapes of a learning rate after its warm-up.
+SCHEDULES = ("linear", "constant", "cosine")
+
 
 class LearningRateSchedule:
-    """Linear warm-up, then linear decay to zero (paper, appendix A.2).
+    """Linear warm-up, then linear decay to zero (paper, appendix A.2), no decay, or half a cosine to zero.
 
     With rate r, N training steps and W warm-up steps, at step s (the first is 0):
 
@@ -27,26 +31,37 @@ class LearningRateSchedule:
 
         otherwise:  r * (N - min(s, N)) / (N - W)
 
+    The other shapes have no such drop. The shape "constant" keeps r after the warm-up. The shape "cosine" computes
+    (Loshchilov and Hutter 2017, "SGDR", without restarts):
+
+        otherwise:  r * (1 + cos(pi * (min(s, N) - W) / (N - W))) / 2
+
     Source: `create_optimizer` of the original.
 
     Args:
         learning_rate: r, above 0.
         num_train_steps: N, at least 1.
         num_warmup_steps: W; 0 for none.
-        smooth: bool; True: decay without the drop.
+        smooth: bool; True: linear decay without the drop.
+        shape: "linear", as in the original BERT, "constant" or "cosine".
     """
 
-    def __init__(self, learning_rate, num_train_steps, num_warmup_steps=0, smooth=False):
+    def __init__(self, learning_rate, num_train_steps, num_warmup_steps=0, smooth=False, shape="linear"):
         if not learning_rate > 0:
             raise ValueError(f"learning_rate is {learning_rate}, but must be above 0")
         if num_train_steps < 1:
             raise ValueError(f"num_train_steps is {num_train_steps}, but must be at least 1")
         if num_warmup_steps < 0:
             raise ValueError(f"num_warmup_steps is {num_warmup_steps}, but must be at least 0")
+        if shape not in SCHEDULES:
+            raise ValueError(f"shape is {shape!r}, but must be one of {', '.join(SCHEDULES)}")
+        if smooth and shape != "linear":
+            raise ValueError(f"smooth is for the shape linear, but the shape is {shape}, which has no drop")
         self.learning_rate = float(learning_rate)
         self.num_train_steps = int(num_train_steps)
         self.num_warmup_steps = int(num_warmup_steps)
         self.smooth = smooth
+        self.shape = shape
 
     def __call__(self, step):
         """Returns the rate at a step: a float for a Python number, float32 for a tensor."""
@@ -63,8 +78,14 @@ class LearningRateSchedule:
         return self.learning_rate * (step / self.num_warmup_steps)
 
     def _decay(self, step):
-        if self.smooth and self.num_warmup_steps < self.num_train_steps:
-            return self.learning_rate * ((self.num_train_steps - step) / (self.num_train_steps - self.num_warmup_steps))
+        if self.shape == "constant":
+            return self.learning_rate + 0.0 * step  # a tensor for a tensor
+        if (self.smooth or self.shape == "cosine") and self.num_warmup_steps < self.num_train_steps:
+            left = (self.num_train_steps - step) / (self.num_train_steps - self.num_warmup_steps)
+            if self.shape == "linear":
+                return self.learning_rate * left
+            cos = math.cos if isinstance(step, (int, float)) else ops.cos
+            return self.learning_rate * (0.5 - 0.5 * cos(math.pi * left))
         return self.learning_rate * (1.0 - step / self.num_train_steps)
 
 
@@ -141,14 +162,17 @@ def clip_by_global_norm(gradients, clip_norm):
 
     Args:
         gradients: list of dense float tensors; None for a weight without a gradient.
-        clip_norm: the largest norm, above 0.
+        clip_norm: the largest norm; 0: do not clip.
 
     Returns:
-        The list of clipped gradients, and the norm before clipping. If the norm is not finite, every gradient is NaN.
+        The list of clipped gradients, and the norm before clipping. If the norm is not finite, every clipped gradient
+        is NaN.
     """
     # The reshape makes TensorFlow's slices dense; the squares of slices are not the squares of their sum.
     flat = [ops.cast(ops.reshape(g, (-1,)), "float32") for g in gradients if g is not None]
     squares = [ops.sum(ops.square(g)) for g in flat]
     norm = ops.sqrt(sum(squares[1:], squares[0]))
+    if not clip_norm:
+        return gradients, norm
     scale = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm) + (norm - norm)
     return [g if g is None else g * ops.cast(scale, g.dtype) for g in gradients], norm

@@ -24,10 +24,17 @@ class Task:
 
     Args:
         model: one of the models of `modeling.models`, or any function with the same arguments and results.
+
+    Attributes:
+        label_smoothing: e, from 0 to below 1, for tasks with classes (Szegedy et al. 2016, "Rethinking the Inception
+            Architecture"). The loss of an example is that of the label times 1 - e, plus e times the mean loss of all
+            classes. Other metrics do not change. Masked LM has none: the released models were trained without it, and
+            users read the probabilities of the tokens.
     """
 
     metric_names = ("loss", "accuracy")
     label_names = ("label_ids",)
+    label_smoothing = 0.0
 
     def __init__(self, model):
         self.model = model
@@ -76,22 +83,30 @@ class PretrainingTask(Task):
             int32 [B, 1] "next_sentence_labels", -1 for an example without this task.
         has_sentence_task: False if no example has a label of the sentence task. The loss then does not depend on the
             pooler and the head of that task, so training does not change their weights.
+        masked_lm_loss_weight, next_sentence_loss_weight: factors of the two losses in the sum, each 0 or more. A loss
+            with the factor 0 is left out, so training does not change weights that only this loss depends on.
     """
 
     metric_names = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
     label_names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels")
 
-    def __init__(self, model, has_sentence_task=True):
+    def __init__(self, model, has_sentence_task=True, masked_lm_loss_weight=1.0, next_sentence_loss_weight=1.0):
         super().__init__(model)
-        self.has_sentence_task = has_sentence_task
+        self._loss_weights = masked_lm_loss_weight, next_sentence_loss_weight if has_sentence_task else 0.0
+        if not any(self._loss_weights):
+            raise ValueError(
+                "no loss has a weight above 0; give one to the masked LM, or to a sentence task with labels"
+            )
 
     def loss(self, numerators, denominators):
-        """Returns the loss to minimise, see `Task.loss`: the sum of the mean losses of the two tasks."""
+        """Returns the loss to minimise, see `Task.loss`: the weighted sum of the mean losses of the two tasks."""
         masked_lm = numerators["masked_lm_loss"] / (denominators["masked_lm_loss"] + MASKED_LM_EPSILON)
-        if not self.has_sentence_task:
-            return masked_lm
         # The maximum avoids a division by 0 for a batch of padding rows.
-        return masked_lm + numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
+        sentence = numerators["next_sentence_loss"] / ops.maximum(denominators["next_sentence_loss"], 1.0)
+        losses = [
+            weight * loss for weight, loss in zip(self._loss_weights, (masked_lm, sentence), strict=True) if weight
+        ]
+        return sum(losses[1:], losses[0])
 
     def _weights(self, features):
         is_masked = ops.cast(features["masked_lm_weights"], "float32")
@@ -132,7 +147,7 @@ class ClassificationTask(Task):
         return weights
 
     def _values(self, outputs, features):
-        losses, hits = _losses_and_hits(outputs["logits"], features["label_ids"])  # [B]
+        losses, hits = _losses_and_hits(outputs["logits"], features["label_ids"], self.label_smoothing)  # [B]
         return {"loss": losses, "accuracy": hits}
 
 
@@ -161,8 +176,10 @@ class MultiLabelTask(Task):
 
     def _values(self, outputs, features):
         logits, labels = outputs["logits"], features["label_values"]  # [B, C]
-        losses = ops.binary_crossentropy(labels, logits, from_logits=True)
         hits = ops.cast(ops.equal(logits > 0, labels > 0.5), "float32")
+        if self.label_smoothing:
+            labels = (1.0 - self.label_smoothing) * labels + 0.5 * self.label_smoothing
+        losses = ops.binary_crossentropy(labels, logits, from_logits=True)
         return {"loss": ops.mean(losses, axis=-1), "accuracy": ops.mean(hits, axis=-1)}  # [B]
 
 
@@ -177,14 +194,16 @@ class TokenClassificationTask(Task):
         return dict.fromkeys(self.metric_names, ops.cast(features["label_ids"] >= 0, "float32"))  # [B, T]
 
     def _values(self, outputs, features):
-        losses, hits = _losses_and_hits(outputs["logits"], ops.maximum(features["label_ids"], 0))  # [B, T]
+        labels = ops.maximum(features["label_ids"], 0)
+        losses, hits = _losses_and_hits(outputs["logits"], labels, self.label_smoothing)  # [B, T]
         return {"loss": losses, "accuracy": hits}
 
 
 class SquadTask(Task):
     """The start and the end of an answer (paper, section 4.2).
 
-    The loss is the mean of the two cross-entropies over all T positions, including padding and question.
+    The loss is the mean of the two cross-entropies over all T positions, including padding and question. Label
+    smoothing spreads over all positions except padding.
     Source: `model_fn_builder` of the original run_squad.py.
 
     Args:
@@ -195,14 +214,23 @@ class SquadTask(Task):
     label_names = ("start_positions", "end_positions")
 
     def _values(self, outputs, features):
-        start_losses, start_hits = _losses_and_hits(outputs["start_logits"], features["start_positions"])  # [B]
-        end_losses, end_hits = _losses_and_hits(outputs["end_logits"], features["end_positions"])
+        smoothing = self.label_smoothing, features["input_mask"] if self.label_smoothing else None
+        starts, ends = features["start_positions"], features["end_positions"]
+        start_losses, start_hits = _losses_and_hits(outputs["start_logits"], starts, *smoothing)  # [B]
+        end_losses, end_hits = _losses_and_hits(outputs["end_logits"], ends, *smoothing)
         return {"loss": (start_losses + end_losses) / 2.0, "start_accuracy": start_hits, "end_accuracy": end_hits}
 
 
-def _losses_and_hits(logits, labels):
-    """Returns the negative log-likelihood of each label, and 1.0 if it has the highest logit, else 0.0; float32."""
+def _losses_and_hits(logits, labels, label_smoothing=0.0, classes=None):
+    """Returns the negative log-likelihood of each label, and 1.0 if it has the highest logit, else 0.0; float32.
+
+    Smoothing spreads a share of each label over the classes [..., C] that are 1; None: all classes.
+    """
     losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    if label_smoothing:
+        shares = ops.ones_like(logits) if classes is None else ops.cast(classes, logits.dtype)
+        mean = ops.sum(shares * logits, axis=-1) / ops.sum(shares, axis=-1)
+        losses = (1.0 - label_smoothing) * losses + label_smoothing * (ops.logsumexp(logits, axis=-1) - mean)
     best = _argmax(logits)
     return losses, ops.cast(ops.equal(best, ops.cast(labels, best.dtype)), "float32")
 

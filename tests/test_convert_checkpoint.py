@@ -316,21 +316,27 @@ def test_words_are_added_to_a_model(model_dir, tmp_path, said):
     np.testing.assert_allclose(logits[1][..., kept], logits[0][..., kept], rtol=1e-5, atol=1e-5)
 
 
-def test_adam_starts_from_zero_for_added_words(golden_dir, tmp_path):
+def test_adam_starts_from_zero_for_added_words_and_trained_weights_from_their_mean(golden_dir, tmp_path):
     source = golden_dir / "pretraining_a"
+    before = open_checkpoint(source / "trained")
+    state = {name: before.read(name) for name in before.names}
+    # As a run with --ema_decay saves them.
+    state[f"{TABLE}/unaveraged"] = state[TABLE] + np.float32(0.5)
+    save_checkpoint(tmp_path / "averaged" / "model.ckpt-30", state)
     num_tokens = read_json(source / "bert_config.json")["vocab_size"]
     (tmp_path / "vocab.txt").write_text("\n".join(["[UNK]", "[unused1]", *(f"w{i}" for i in range(2, num_tokens))]))
     (tmp_path / "words.txt").write_text("one\ntwo")
     flags = {"bert_config_file": source / "bert_config.json", "vocab_file": tmp_path / "vocab.txt"}
     flags |= {"keep_optimizer": True, "extend_vocab": tmp_path / "words.txt"}
-    convert(source / "trained", tmp_path / "out", "tensorflow", **flags)
-    before, after = open_checkpoint(source / "trained"), open_checkpoint(tmp_path / "out")
+    convert(tmp_path / "averaged", tmp_path / "out", "tensorflow", **flags)
+    after = open_checkpoint(tmp_path / "out")
     for name in (f"{TABLE}/adam_m", f"{TABLE}/adam_v", f"{OUTPUT_BIAS}/adam_v"):
         old, new = before.read(name), after.read(name)
         assert len(new) == num_tokens + 1
         assert not new[[1, num_tokens]].any()
         np.testing.assert_array_equal(new[2:num_tokens], old[2:])
     np.testing.assert_array_equal(after.read(TABLE)[num_tokens], before.read(TABLE)[0])
+    np.testing.assert_array_equal(after.read(f"{TABLE}/unaveraged")[num_tokens], before.read(TABLE)[0] + 0.5)
     assert after.read("global_step") == 30
 
 

@@ -18,6 +18,7 @@ from bert_keras.training.failures import explain_errors, explain_large_model, no
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
 from bert_keras.training.report import Report
 from bert_keras.training.run_dir import RunDir
+from bert_keras.training.settings import TUNING_DEFAULTS
 from bert_keras.training.step import LossScale, Trainer
 
 log = logging.getLogger("bert_keras")
@@ -68,29 +69,46 @@ class Hooks:
 
 @explain_large_model()
 def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
-    """Returns a `training.step.Trainer` with the optimizer and the schedule of the original BERT."""
+    """Returns a `training.step.Trainer` with the optimizer and the schedule of the settings.
+
+    Settings of `TUNING_DEFAULTS` may be missing. Their defaults are those of the original BERT.
+    """
+    settings = TUNING_DEFAULTS | settings
     schedule = LearningRateSchedule(
         settings["learning_rate"],
         settings["num_train_steps"],
         settings["num_warmup_steps"],
         settings["smooth_learning_rate"],
+        settings["learning_rate_schedule"],
+    )
+    optimizer = AdamWeightDecay(
+        schedule,
+        weight_decay_rate=settings["weight_decay_rate"],
+        beta_1=settings["adam_beta_1"],
+        beta_2=settings["adam_beta_2"],
+        epsilon=settings["adam_epsilon"],
+        rate_factor=rate_factor,
     )
     with strategy.scope():
         loss_scale = LossScale() if settings.get("precision") == "float16" else None
     return Trainer(
         task,
-        AdamWeightDecay(schedule, rate_factor=rate_factor),
+        optimizer,
         strategy,
         settings["seed"],
         settings["gradient_accumulation_steps"],
         is_trained,
         loss_scale,
         settings.get("jit", False),
+        settings["clip_norm"],
+        settings["ema_decay"],
     )
 
 
 def train(trainer, make_batches, hooks, clock=time.monotonic):
     """Trains in a run folder, or resumes there, to the last step, or until a signal or `hooks.judge` ends training.
+
+    If the trainer averages weights, evaluations see the averages, and the model has them at the end.
 
     Args:
         trainer: a `training.step.Trainer`.
@@ -110,13 +128,14 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
     run_dir, settings, last_step = hooks.run_dir, hooks.settings, hooks.settings["num_train_steps"]
     step, is_evaluation_owed = _resume(trainer, hooks)
     if step >= last_step and not is_evaluation_owed:
+        trainer.swap_averages()
         return step, None, True
     with _open_report(trainer, hooks, step) as report:
         iterator = iter(make_batches(step))
         steps_per_call, metrics, is_over, stop = 1, None, False, None
         with _stop_requests() as stop_requests:
             if is_evaluation_owed:
-                metrics, is_over, stop = _evaluate(step, hooks, report, stop_requests)
+                metrics, is_over, stop = _evaluate(step, trainer, hooks, report, stop_requests)
             while step < last_step and not is_over and not stop:
                 asked, num_steps = [*stop_requests], 0
                 if not asked:
@@ -137,20 +156,21 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                     report.row(step)
                 # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
                 if is_due(settings, step, settings["save_checkpoints_steps"]):
-                    run_dir.save(step, trainer.state)
+                    run_dir.save(step, trainer.state, settings["keep_checkpoint_max"])
                 if hooks.evaluate is not None and is_due(settings, step, settings["eval_steps"]):
-                    metrics, is_over, stop = _evaluate(step, hooks, report, stop_requests)
+                    metrics, is_over, stop = _evaluate(step, trainer, hooks, report, stop_requests)
                 steps_per_call = max(
                     1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9)))
                 )
             if (stop or is_over) and step != run_dir.latest_step():
-                run_dir.save(step, trainer.state)
+                run_dir.save(step, trainer.state, settings["keep_checkpoint_max"])
             if stop:
                 log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
                 # The signal may have reached only another worker so far, and may still reach this one.
                 stop_requests.append(stop)
     if "SIGINT" in stop_requests:
         raise KeyboardInterrupt
+    trainer.swap_averages()
     is_whole = not stop and (is_over or step == last_step)
     return step, metrics if is_whole else None, is_whole
 
@@ -194,7 +214,7 @@ def _resume(trainer, hooks):
     elif is_evaluation_owed:
         log.info("nothing to train: step %d of %d is reached, but its evaluation is missing", step, num_steps)
     else:
-        # A fine-tuning run cannot be extended: its number of epochs determines its schedule.
+        # A fine-tuning run cannot be extended: its epochs or --max_steps determine its schedule.
         remedy = "" if "num_train_epochs" in settings else "; give a higher --num_train_steps to continue"
         log.info("nothing to train: step %d of %d is reached%s", step, num_steps, remedy)
         return step, False
@@ -224,18 +244,21 @@ def _open_report(trainer, hooks, step):
     )
 
 
-def _evaluate(step, hooks, report, stop_requests):
+def _evaluate(step, trainer, hooks, report, stop_requests):
     """Returns the metrics, whether to end training, and the name of the signal that ended the evaluation or None."""
 
     def check_stop():
         if asked := _agree(hooks.workers, stop_requests, 0)[0]:
             raise _StopRequestedError(asked)
 
+    trainer.swap_averages()
     try:
         metrics = hooks.evaluate(check_stop)
+        is_over = hooks.judge(step, metrics)
     except _StopRequestedError as request:
         return None, False, str(request)
-    is_over = hooks.judge(step, metrics)
+    finally:
+        trainer.swap_averages()
     # Report last: a run killed before this line evaluates the step again when it resumes.
     report.evaluation(step, metrics)
     return metrics, is_over, None

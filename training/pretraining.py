@@ -121,6 +121,11 @@ def _read_input(settings):
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)
+    if not settings["masked_lm_loss_weight"] and not (
+        records.has_sentence_task and settings["next_sentence_loss_weight"]
+    ):
+        reason = "--next_sentence_loss_weight=0" if records.has_sentence_task else "records without a sentence task"
+        raise ValueError(f"--masked_lm_loss_weight=0 and {reason} leave nothing to learn; give a weight above 0")
     return config, records, eval_records
 
 
@@ -154,7 +159,12 @@ def _checkpoint_to_start_from(settings, run_dir):
 def _build(config, records, checkpoint, settings, strategy):
     """Returns the network with its losses; its weights are random, or from the checkpoint if there is one."""
     with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
-        task = PretrainingTask(PretrainingModel(config), records.has_sentence_task)
+        task = PretrainingTask(
+            PretrainingModel(config),
+            records.has_sentence_task,
+            settings["masked_lm_loss_weight"],
+            settings["next_sentence_loss_weight"],
+        )
     task.model.bert.is_recomputed = settings["recompute"]
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
     log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")

@@ -23,7 +23,6 @@ from bert_keras.training.run_settings import check_same_run
 
 log = logging.getLogger("bert_keras")
 
-_CHECKPOINTS_KEPT = 5
 RUN_CONFIG = "run_config.json"
 TRIES_FILE = "tries.tsv"
 TRIES_DIR = "tries"
@@ -140,8 +139,8 @@ class RunDir:
             )
         return 0
 
-    def save(self, step, state, num_kept=_CHECKPOINTS_KEPT):
-        """Writes a checkpoint of a dict of `tf.Variable`, and removes all but the newest `num_kept`.
+    def save(self, step, state, num_kept=5):
+        """Writes a checkpoint of a dict of `tf.Variable`, and removes all but the newest `num_kept`; 0: keeps all.
 
         If it is interrupted, the newest complete checkpoint stays usable.
         """

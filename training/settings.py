@@ -1,18 +1,69 @@
 """Turns the flags of a program into the settings of a run: a dict of values by flag name, with absolute paths."""
 
 import logging
+import math
 import os
 
 from absl import flags
 
 from bert_keras.cli.flags import ACCUMULATION, define_device_flags
 from bert_keras.modeling.config import released_names
+from bert_keras.modeling.optimization import SCHEDULES
 from bert_keras.storage.paths import is_file, is_remote, join
 from bert_keras.training.distribution.tpu import check_computing, check_paths
 from bert_keras.training.precision import take_precision
 from bert_keras.training.run_dir import RUN_CONFIG, RunDir, read_run_config
 
 log = logging.getLogger("bert_keras")
+
+
+class NumberParser(flags.ArgumentParser):
+    """Parses a float from `lowest` to below `limit`, never NaN or infinity."""
+
+    syntactic_help = "a number"
+
+    def __init__(self, lowest, limit=math.inf):
+        super().__init__()
+        self._lowest = lowest
+        self._limit = limit
+
+    def parse(self, argument):
+        try:
+            number = float(argument)
+        except ValueError:
+            raise ValueError(f"{argument!r} is not a number") from None
+        if not self._lowest <= number < self._limit:
+            end = "" if self._limit == math.inf else f" to below {self._limit}"
+            raise ValueError(f"{number:g} is not a number from {self._lowest:g}{end}")
+        return number
+
+    def flag_type(self):
+        return "float"
+
+
+# Name, default (of the original BERT), parser and meaning.
+_NUMBERS = (
+    ("weight_decay_rate", 0.01, NumberParser(0), "Weight decay of Adam; biases and layer norms have none."),
+    ("adam_beta_1", 0.9, NumberParser(0, 1), "Decay of Adam's mean of the gradients."),
+    ("adam_beta_2", 0.999, NumberParser(0, 1), "Decay of Adam's mean of the squared gradients."),
+    ("adam_epsilon", 1e-6, NumberParser(1e-30), "Number that Adam adds to the root of its second mean."),
+    (
+        "clip_norm",
+        1.0,
+        NumberParser(0),
+        "Maximum norm of all gradients together, to which longer ones are cut. 0: any.",
+    ),
+    (
+        *("ema_decay", 0.0, NumberParser(0, 1)),
+        "Decay of an average of each weight over the steps, such as 0.999. Evaluation, checkpoints and the model use "
+        "the averages. 0: no averages.",
+    ),
+)
+# Settings that runs of earlier versions lack, with the values that those had.
+TUNING_DEFAULTS = {name: default for name, default, *_ in _NUMBERS} | {
+    "learning_rate_schedule": "linear",
+    "keep_checkpoint_max": 5,
+}
 
 # Settings that may differ when a run resumes, because they do not change what the model learns.
 FREE_SETTINGS = frozenset(
@@ -21,7 +72,7 @@ FREE_SETTINGS = frozenset(
         # These paths may change: the run compares the architecture and the examples themselves.
         *("bert_config_file", "input_file"),
         *("eval_file", "eval_batch_size", "eval_steps", "max_eval_steps"),
-        *("log_steps", "save_checkpoints_steps", "iterations_per_loop"),
+        *("log_steps", "save_checkpoints_steps", "keep_checkpoint_max", "iterations_per_loop"),
         # These change the memory that the same update needs: a run that is out of memory can continue with others.
         *("gradient_accumulation_steps", "recompute"),
         *("strategy", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master", "num_tpu_cores"),
@@ -48,6 +99,22 @@ def define_run_flags(flag_values):
         "smooth_learning_rate",
         False,
         "Decay the learning rate from its maximum at the end of the warm-up, without the jump of the original BERT.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "learning_rate_schedule",
+        TUNING_DEFAULTS["learning_rate_schedule"],
+        SCHEDULES,
+        "Learning rate after the warm-up: it falls to 0 in a line or along a cosine, or stays constant.",
+        **define,
+    )
+    for name, default, parser, meaning in _NUMBERS:
+        flags.DEFINE(parser, name, default, meaning, **define)
+    flags.DEFINE_integer(
+        "keep_checkpoint_max",
+        TUNING_DEFAULTS["keep_checkpoint_max"],
+        "Number of newest checkpoints to keep. 0: all.",
+        lower_bound=0,
         **define,
     )
     flags.DEFINE_bool(
@@ -119,6 +186,11 @@ def settings_of(flag_values, paths, path_lists=()):
     for name in path_lists:
         if settings[name]:
             settings[name] = ",".join(path.strip() and _absolute(path.strip()) for path in settings[name].split(","))
+    if settings["smooth_learning_rate"] and settings["learning_rate_schedule"] != "linear":
+        raise ValueError(
+            "--smooth_learning_rate removes the jump of the linear schedule, but "
+            f"--learning_rate_schedule={settings['learning_rate_schedule']} has none; leave it out"
+        )
     check_computing(settings)
     check_paths(settings)
     take_precision(settings)

@@ -3,7 +3,8 @@
 A step computes the gradients of every micro-batch, makes them dense, and sums them over the micro-batches and then over
 the replicas. Only then does it clip them by their global norm and apply Adam. In float16 it divides by the loss scale
 before it takes the norm, and all replicas skip an update that is not finite. Losses are divided by the weight of the
-whole global batch. The number of devices or micro-batches therefore does not change the result.
+whole global batch. The number of devices or micro-batches therefore does not change the result. After the update it
+averages the weights, if that is wanted.
 """
 
 import weakref
@@ -14,8 +15,6 @@ from bert_keras.modeling.checkpoints.loading import weights_by_name
 from bert_keras.modeling.optimization import clip_by_global_norm
 from bert_keras.training.updates import choose_updates
 
-# Maximum global norm of the gradients (constant of the original BERT).
-_CLIP_NORM = 1.0
 # Devices exchange gradients in packs of this size, so that the exchange starts before the backward pass ends. Otherwise
 # TensorFlow copies all gradients into one pack.
 _COMMUNICATION = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=50 * 2**20)
@@ -38,6 +37,9 @@ class Trainer:
         loss_scale: a `LossScale`, without which small gradients vanish in float16; or None.
         is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. XLA does
             not compile the update with it, because the update is for all replicas at once.
+        clip_norm: maximum global norm of the gradients; 0: they are not clipped. The original BERT has 1.
+        ema_decay: d of the average of each trained weight, see `_average`; 0: weights are not averaged. The averages
+            start from the weights at this moment.
 
     Attributes:
         train: `take_steps` as a `tf.function`.
@@ -54,6 +56,8 @@ class Trainer:
         is_trained=None,
         loss_scale=None,
         is_compiled=False,
+        clip_norm=1.0,
+        ema_decay=0.0,
     ):
         self.task = task
         self.optimizer = optimizer
@@ -61,6 +65,8 @@ class Trainer:
         self.num_micro_batches = num_micro_batches
         self.sum_over_replicas = sum_over_replicas
         self._seed = seed
+        self._clip_norm = clip_norm
+        self._ema_decay = ema_decay
         self._loss_scale = loss_scale
         self._all_weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
         self._weights = {
@@ -75,18 +81,30 @@ class Trainer:
                 {name: _variable(tf.zeros(weight.shape, weight.dtype)) for name, weight in self._weights.items()}
                 for _ in range(2)
             )
+            averaged = self._weights if ema_decay else {}
+            self._averages = {name: _variable(weight.numpy(), weight.dtype) for name, weight in averaged.items()}
 
     @property
     def state(self):
         """dict of str to `tf.Variable`: everything that training changes, under the names of the original BERT.
 
         Dropout and the data are functions of the seed and `global_step`, so this state is enough to resume exactly.
+        Averages have the names of their weights, so that everyone who reads a checkpoint uses them.
         """
         state = {"global_step": self.global_step, **self._all_weights}
+        state.update(self._averages)
+        state.update({f"{name}/unaveraged": self._weights[name] for name in self._averages})
         state.update(self._loss_scale.state if self._loss_scale else {})
         state.update({f"{name}/adam_m": slot for name, slot in self._m.items()})
         state.update({f"{name}/adam_v": slot for name, slot in self._v.items()})
         return state
+
+    def swap_averages(self):
+        """Exchanges the weights of the model with their averages, if there are any. Twice restores both."""
+        for name, average in self._averages.items():
+            value = self._weights[name].numpy()
+            self._weights[name].assign(average.numpy())
+            average.assign(value)
 
     def take_steps(self, iterator, num_steps):
         """Takes several steps. Call it as `train`, which does not return to Python between them.
@@ -140,7 +158,7 @@ class Trainer:
         gradients, numerators = self.sum_over_replicas(totals)
         if self._loss_scale:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
-        clipped, norm = clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
+        clipped, norm = clip_by_global_norm(list(gradients.values()), self._clip_norm)
         gradients = dict(zip(gradients, clipped, strict=True))
         learning_rate = self.optimizer.learning_rate(self.global_step)
         loss = self.task.loss(numerators, denominators)
@@ -191,6 +209,22 @@ class Trainer:
             strategy.extended.update(
                 weight, update, args=(gradient, self._m[name], self._v[name], learning_rate), group=False
             )
+            if name in self._averages:
+                args = (weight, self.global_step)
+                strategy.extended.update(self._averages[name], self._average, args=args, group=False)
+
+    def _average(self, average, weight, step):
+        """Moves an average towards its weight. With e for the average and w for the weight after step t (from 0):
+
+            e <- e + (1 - min(d, (1 + t) / (10 + t))) * (w - e)
+
+        The smaller decay of the first steps keeps the start from dominating a short run, so no bias needs a correction.
+
+        Source: tf.train.ExponentialMovingAverage with `num_updates`.
+        """
+        t = tf.cast(step, average.dtype)
+        decay = tf.minimum(self._ema_decay, (1.0 + t) / (10.0 + t))
+        average.assign_add((1.0 - decay) * (weight - average))
 
 
 class LossScale:

@@ -34,7 +34,7 @@ LINEAR_HEADS = {
     "token_classifier": ("output_", "sequence_output"),
 }
 # Entries with a row or a number for each token of the vocabulary.
-_VOCABULARY_TABLES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/adam_[mv])?")
+_VOCABULARY_TABLES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/\w+)?")
 
 
 @dataclasses.dataclass
@@ -102,7 +102,8 @@ class _ExtendedCheckpoint(Checkpoint):
         table = np.zeros((self._num_rows, *value.shape[1:]), value.dtype)
         table[: len(value)] = value
         for row, averaged in self._sources.items():
-            table[row] = 0 if is_training_state(name) else value[list(averaged)].mean(axis=0, dtype=np.float64)
+            is_slot = name.endswith(("/adam_m", "/adam_v"))
+            table[row] = 0 if is_slot else value[list(averaged)].mean(axis=0, dtype=np.float64)
         return table
 
 

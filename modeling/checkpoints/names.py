@@ -52,9 +52,9 @@ _TIED_NAMES = {
 _RELEASED_NAMES = {theirs: ours for ours, theirs in _NAMES.items()} | _TIED_NAMES
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
-# Training state in a checkpoint: the optimizer's means (slots), under the weight's name; the step; and in float16 the
-# loss scale and the number of steps since its last change.
-_SLOT = re.compile(r"(?<=.)[/.](adam_m|adam_v)$")
+# Training state in a checkpoint: under the weight's name the optimizer's means (slots), and the trained value if the
+# weight is an average; the step; in float16 the loss scale and the number of steps since its last change.
+_SLOT = re.compile(r"(?<=.)[/.](adam_m|adam_v|unaveraged)$")
 _STATE_OF_TRAINING = ("global_step", "loss_scale", "loss_scale_steps")
 
 # fnmatch patterns, for callers that load a part of a checkpoint.

@@ -33,6 +33,7 @@ def test_every_name_of_the_release_goes_there_and_back(golden_dir, name):
         ("cls/squad/output_bias", "qa_outputs.bias"),
         ("output_weights", "classifier.weight"),
         ("bert/pooler/dense/kernel/adam_v", "bert.pooler.dense.weight.adam_v"),
+        ("output_weights/unaveraged", "classifier.weight.unaveraged"),
         ("global_step", "global_step"),
         ("loss_scale_steps", "loss_scale_steps"),
     ],

@@ -26,6 +26,14 @@ class TestSchedule:
         expected = [0, 0.005, 0.01, 0.00875, 0.0075, 0.00625, 0.005, 0.00375, 0.0025, 0.00125, 0, 0]
         assert [schedule(step) for step in range(12)] == pytest.approx(expected)
 
+    def test_the_other_shapes_start_from_the_full_rate(self):
+        constant = LearningRateSchedule(0.01, num_train_steps=6, num_warmup_steps=2, shape="constant")
+        assert [constant(step) for step in range(8)] == pytest.approx([0, 0.005, *[0.01] * 6])
+        cosine = LearningRateSchedule(0.01, num_train_steps=6, num_warmup_steps=2, shape="cosine")
+        half = 0.005 * 2**-0.5
+        expected = [0, 0.005, 0.01, 0.005 + half, 0.005, 0.005 - half, 0, 0]
+        assert [cosine(step) for step in range(8)] == pytest.approx(expected, abs=1e-12)
+
     @pytest.mark.parametrize("smooth", [False, True])
     def test_without_warmup_the_decay_is_all_there_is(self, smooth):
         schedule = LearningRateSchedule(0.5, num_train_steps=4, smooth=smooth)
@@ -35,8 +43,10 @@ class TestSchedule:
         ("num_train_steps", "num_warmup_steps", "smooth"),
         [(10, 3, False), (10, 3, True), (4, 0, False), (5, 5, True), (3, 8, True), (1, 0, False)],
     )
-    def test_tensors_and_numbers_agree(self, num_train_steps, num_warmup_steps, smooth):
-        schedule = LearningRateSchedule(1e-4, num_train_steps, num_warmup_steps, smooth)
+    @pytest.mark.parametrize("shape", ["linear", "constant", "cosine"])
+    def test_tensors_and_numbers_agree(self, num_train_steps, num_warmup_steps, smooth, shape):
+        smooth = smooth and shape == "linear"
+        schedule = LearningRateSchedule(1e-4, num_train_steps, num_warmup_steps, smooth, shape)
         steps = range(num_train_steps + num_warmup_steps + 2)
         in_graph = tf.function(schedule)
         rates = [in_graph(tf.constant(step, tf.int64)) for step in steps]
@@ -55,6 +65,11 @@ class TestSchedule:
             ((float("nan"), 10), r"learning_rate is nan, but must be above 0"),
             ((1e-4, 0), r"num_train_steps is 0, but must be at least 1"),
             ((1e-4, 10, -1), r"num_warmup_steps is -1, but must be at least 0"),
+            ((1e-4, 10, 0, False, "steep"), r"shape is 'steep', but must be one of linear, constant, cosine"),
+            (
+                (1e-4, 10, 0, True, "cosine"),
+                r"smooth is for the shape linear, but the shape is cosine, which has no dr",
+            ),
         ],
     )
     def test_impossible_values_are_refused(self, arguments, sentence):
@@ -80,6 +95,11 @@ class TestClipping:
         clipped, norm = clip_by_global_norm([np.array([1.0, bad], np.float32), np.ones(3, np.float32)], 1.0)
         assert not np.isfinite(norm)
         assert all(np.isnan(gradient).all() for gradient in clipped)
+
+    def test_without_a_limit_the_norm_is_only_measured(self):
+        unclipped, norm = clip_by_global_norm(self.gradients(1.0), 0.0)
+        assert float(norm) == pytest.approx(15.0)
+        np.testing.assert_array_equal(unclipped[1], [10.0, 10.0])
 
     def test_a_weight_without_a_gradient_stays_without(self):
         clipped, norm = clip_by_global_norm([None, np.array([3.0, 4.0], np.float32)], 1.0)

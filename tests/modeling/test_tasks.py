@@ -49,6 +49,21 @@ def test_losses_equal_the_reference(model, task, features):
     assert metrics["next_sentence_loss"] == pytest.approx(next_sentence, abs=1e-5)
 
 
+def test_the_losses_of_pretraining_are_weighed(model, task, features):
+    metrics = numbers(task.metrics(task.numerators(features), task.denominators(features)))
+    for weights in ((1.0, 1.0), (0.5, 2.0), (3.0, 0.0), (0.0, 0.25)):
+        weighed = PretrainingTask(model, True, *weights)
+        loss = weighed.loss(weighed.numerators(features), weighed.denominators(features))
+        expected = weights[0] * metrics["masked_lm_loss"] + weights[1] * metrics["next_sentence_loss"]
+        assert float(loss) == pytest.approx(expected, rel=1e-5)
+    without_sentences = PretrainingTask(model, False, 2.0, 5.0)
+    loss = without_sentences.loss(task.numerators(features), task.denominators(features))
+    assert float(loss) == pytest.approx(2 * metrics["masked_lm_loss"], rel=1e-5)
+    for has_sentence_task, weights in ((True, (0.0, 0.0)), (False, (0.0, 1.0))):
+        with pytest.raises(ValueError, match="^no loss has a weight above 0; give one to the masked LM"):
+            PretrainingTask(model, has_sentence_task, *weights)
+
+
 def test_accuracies_count_the_first_of_the_highest_scores(model, features):
     logits = np.zeros((6, 3, 40), np.float32)
     features = features | {
@@ -160,6 +175,46 @@ def expected_answers(answers):
     }
 
 
+def smoothed(task):
+    """Returns a task whose labels are smoothed."""
+    task.label_smoothing = 0.3
+    return task
+
+
+def expected_smoothed(answers):
+    log_probabilities = log_softmax(answers["logits"])
+    shares = 0.7 * np.eye(3)[LABELS] + 0.1
+    losses, weights = -(shares * log_probabilities).sum(-1), np.array(WEIGHTS)[LABELS]
+    hits = expected_single_label(answers)["accuracy"]
+    return {"loss": (weights * losses).sum() / weights.sum(), "accuracy": hits}
+
+
+def expected_several_smoothed(answers):
+    probabilities = 1 / (1 + np.exp(-answers["logits"].astype(np.float64)))
+    labels = 0.7 * SEVERAL + 0.15
+    losses = -labels * np.log(probabilities) - (1 - labels) * np.log(1 - probabilities)
+    return expected_several(answers) | {"loss": losses.mean()}
+
+
+def expected_tags_smoothed(answers):
+    row, column = np.nonzero(TAGS >= 0)
+    shares = 0.7 * np.eye(3)[TAGS[row, column]] + 0.1
+    losses = -(shares * log_softmax(answers["logits"])[row, column]).sum(-1)
+    return expected_tags(answers) | {"loss": losses.mean()}
+
+
+# The sequences of the smoothed questions have 5, 4 and 3 tokens, then padding.
+MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0], [1, 1, 1, 0, 0]] * 2, np.int32)
+
+
+def expected_answers_smoothed(answers):
+    losses = []
+    for name, labels in (("start_logits", STARTS), ("end_logits", ENDS)):
+        shares = 0.7 * np.eye(5)[labels] + 0.3 * MASK / MASK.sum(-1, keepdims=True)
+        losses.append(-(shares * log_softmax(answers[name])).sum(-1))
+    return expected_answers(answers) | {"loss": np.mean(losses)}
+
+
 WEIGHTS = (0.5, 4.0, 0.25)
 CASES = {
     "one class": (ClassificationTask(told), make_answers((6, 3), label_ids=LABELS), expected_single_label),
@@ -176,6 +231,26 @@ CASES = {
     "several labels": (MultiLabelTask(told), make_answers((6, 3), label_values=SEVERAL), expected_several),
     "tags": (TokenClassificationTask(told), make_answers((6, 4, 3), label_ids=TAGS), expected_tags),
     "answers in a text": (SquadTask(told), squad_answers(), expected_answers),
+    "smoothed weighted classes": (
+        smoothed(ClassificationTask(told, class_weights=list(WEIGHTS))),
+        make_answers((6, 3), label_ids=LABELS),
+        expected_smoothed,
+    ),
+    "smoothed several labels": (
+        smoothed(MultiLabelTask(told)),
+        make_answers((6, 3), label_values=SEVERAL),
+        expected_several_smoothed,
+    ),
+    "smoothed tags": (
+        smoothed(TokenClassificationTask(told)),
+        make_answers((6, 4, 3), label_ids=TAGS),
+        expected_tags_smoothed,
+    ),
+    "smoothed answers in a text": (
+        smoothed(SquadTask(told)),
+        {**squad_answers(), "input_mask": MASK},
+        expected_answers_smoothed,
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from bert_keras.modeling import (
     LearningRateSchedule,
     PretrainingModel,
     PretrainingTask,
+    weights_by_name,
 )
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.distribution.devices import create_strategy, distribute
@@ -38,7 +39,9 @@ def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
         loss_scale = LossScale(start) if start else None
     with_random_weights(task.model, seed=2)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100))
-    return Trainer(task, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled)
+    return Trainer(
+        task, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled, clip_norm=0.0, ema_decay=0.5
+    )
 
 
 def batches_for(strategy):
@@ -67,7 +70,22 @@ def overflow(devices):
     totals = trainer.train(iterator, tf.constant(12))
     assert 1 <= float(totals["num_skipped"]) < 12, totals
     assert np.abs(state_of(trainer)["cls/predictions/output_bias"]).max() > 0.01
+    check_average(trainer, devices, iterator)
     print("what overflows on one device is left out on both")
+
+
+def check_average(trainer, devices, iterator):
+    """Takes a step that does not overflow, and compares the averages with the formula, on both devices."""
+    is_skipped = True
+    while is_skipped:
+        before = state_of(trainer)
+        is_skipped = float(trainer.train(iterator, tf.constant(1))["num_skipped"])
+    after = state_of(trainer)
+    trainer.swap_averages()
+    for name, weight in weights_by_name(trainer.task.model).items():
+        expected = (before[name] + after[f"{name}/unaveraged"]) / 2  # a decay of 0.5, after the tenth step
+        for value in devices.experimental_local_results(weight.value):
+            np.testing.assert_allclose(value.numpy(), expected, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
 def compile_passes(one_device, devices):

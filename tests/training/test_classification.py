@@ -79,6 +79,7 @@ def test_figures_of_classes(make):
 def test_figures_of_numbers(make):
     values = [1.0, 2.0, 4.0]
     task = make(train=[("he", 1), ("she", 2)], dev=[("he", value) for value in values], kind="regression")
+    assert task.cannot_smooth == "the labels of a regression are numbers"
     metrics = task.evaluate({"logits": np.float32([[1.5], [2], [2.5]])})
     expected = {"loss": (0.25 + 0 + 2.25) / 3, "spearman": 1.0, "pearson": np.corrcoef([1.5, 2, 2.5], values)[0, 1]}
     assert metrics == pytest.approx(expected)
@@ -113,6 +114,7 @@ def test_choices_share_one_logit_each(make):
     assert isinstance(task.make_network(make_config()).model, MultipleChoiceModel)
     assert task.describe()["labels"] == ["0", "1"]
     assert task.cannot_pack == "the choices of an example are rows that are compared with each other"
+    assert task.cannot_smooth == ""
 
 
 def test_answers_are_means_over_the_windows_of_a_text(make):

@@ -23,11 +23,16 @@ class CountingTrainer:
         self.global_step = tf.Variable(start, dtype=tf.int64)
         self.state = {"global_step": self.global_step}
         self.calls = []
+        self.has_averages = False
         self._losses = losses or {}
         self._norms = norms or {}
         self._on_step = on_step
 
+    def swap_averages(self):
+        self.has_averages = not self.has_averages
+
     def train(self, iterator, num_steps):
+        assert not self.has_averages
         num_steps = int(num_steps)
         first = int(self.global_step.numpy()) + 1
         self.calls.append(num_steps)
@@ -64,7 +69,8 @@ class Recorder:
     def latest_step(self):
         return self.saved[-1] if self.saved else 0
 
-    def save(self, step, state):
+    def save(self, step, state, num_kept):
+        assert num_kept == 3
         assert int(state["global_step"].numpy()) == step
         self.saved.append(step)
         self.order.append(f"saved {step}")
@@ -96,6 +102,7 @@ def run(recorder):
         settings |= {"log_steps": log_steps, "eval_steps": given.pop("eval_steps", 0)}
         settings |= {"iterations_per_loop": given.pop("iterations_per_loop", 1000)}
         settings |= {"train_batch_size": 1, "gradient_accumulation_steps": 1, "num_warmup_steps": 0}
+        settings |= {"keep_checkpoint_max": 3}
         hooks = Hooks(recorder, settings, 1, None, types.SimpleNamespace(sums=sums), **given)
         step, *results = train(trainer, lambda step: [None], hooks, **({"clock": clock} if clock else {}))
         assert step == int(trainer.global_step.numpy())

@@ -48,6 +48,15 @@ def test_the_newest_five_checkpoints_are_kept(run_dir):
     assert tf.train.get_checkpoint_state(run_dir.path).all_model_checkpoint_paths[0].endswith("model.ckpt-4")
 
 
+def test_other_numbers_of_checkpoints_may_be_kept(run_dir):
+    for step in range(1, 8):
+        run_dir.save(step, make_state(), num_kept=0)
+    assert len([name for name in os.listdir(run_dir.path) if name.endswith(".index")]) == 7
+    run_dir.save(8, make_state(), num_kept=2)
+    kept = sorted(name for name in os.listdir(run_dir.path) if name.endswith(".index"))
+    assert kept == ["model.ckpt-7.index", "model.ckpt-8.index"]
+
+
 def test_a_state_is_restored_bit_for_bit_and_one_with_other_names_is_refused(run_dir):
     run_dir.save(3, make_state(1 / 3))
     assert restored_value(run_dir) == np.float32(1 / 3)

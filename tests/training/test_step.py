@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import gc
 import itertools
 import weakref
@@ -11,13 +10,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from lookup_task import LookupTask
 from states import assert_states_close
 
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
-    ClassificationTask,
-    ClassifierModel,
     LearningRateSchedule,
     PretrainingModel,
     PretrainingTask,
@@ -30,7 +28,6 @@ from bert_keras.modeling import (
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.training.evaluation_pass import Evaluator
 from bert_keras.training.step import LossScale, Trainer, dropout_seed
-from bert_keras.training.updates import choose_updates
 
 
 def features_of(examples):
@@ -166,29 +163,6 @@ def test_seeds_of_dropout_differ_in_the_element_that_no_layer_adds_to():
     assert all(second == 0 for _, second in seeds)
 
 
-class LookupTask:
-    """A task that pulls the rows of a table that a batch names towards one; no other weight is trained."""
-
-    metric_names = ("distance",)
-
-    def __init__(self, scale=1.0):
-        self.model = keras.Sequential([keras.layers.Embedding(4, 2, embeddings_initializer="zeros", name="table")])
-        self.model.build((None, 3))
-        self._scale = scale
-
-    def denominators(self, features):
-        return {"distance": tf.cast(tf.size(features["input_ids"]), tf.float32)}
-
-    def numerators(self, features, dropout_seed=None):
-        return {"distance": self._scale * tf.reduce_sum(1.0 - self.model(features["input_ids"]))}
-
-    def loss(self, numerators, denominators):
-        return numerators["distance"] / denominators["distance"]
-
-    def metrics(self, numerators, denominators):
-        return {"distance": numerators["distance"] / denominators["distance"]}
-
-
 def train_lookup(scale, num_micro_batches=1):
     task = LookupTask(scale)
     optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 10, 0))
@@ -284,32 +258,6 @@ def test_evaluation_weighs_examples_and_averages_the_loss_over_batches(tiny_conf
     assert result["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
 
 
-class UncompilableAdam(AdamWeightDecay):
-    """An optimizer that XLA cannot compile, as on a GPU machine that lacks a CUDA file."""
-
-    def update(self, name, value, *arguments):
-        value = tf.numpy_function(lambda array: array, [value], tf.float32)
-        return super().update(name, tf.ensure_shape(value, arguments[0].shape), *arguments)
-
-
-def test_what_xla_cannot_compile_is_updated_without_it(monkeypatch, messages):
-    strategy, seen = tf.distribute.OneDeviceStrategy("/CPU:0"), []
-    run = strategy.run
-    monkeypatch.setattr(strategy, "run", lambda function: seen.append(tf.executing_eagerly()) or run(function))
-    weights = {"large": tf.Variable(tf.zeros([2**18])), "small": tf.Variable(tf.zeros([2]))}
-    schedule = LearningRateSchedule(1e-2, 100, 0)
-    updates = choose_updates(AdamWeightDecay(schedule), weights, strategy)
-    assert updates["large"].function_spec  # a `tf.function`
-    assert not hasattr(updates["small"], "function_spec")
-    assert messages == []
-    updates = choose_updates(UncompilableAdam(schedule), weights, strategy)
-    assert not hasattr(updates["large"], "function_spec")
-    [message] = messages
-    assert message.startswith("XLA cannot compile the update of large weights (")
-    assert message.endswith("); TensorFlow computes it without XLA, which is slower")
-    assert seen == [False, False]  # tried in a graph
-
-
 # XLA compiles the network twice.
 @pytest.mark.parametrize("is_compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_trainer_and_its_memory_are_freed(tiny_config, squad_batches, is_compiled):
@@ -337,80 +285,3 @@ def test_evaluation_without_a_batch_is_refused(tiny_config, make_examples):
     empty = tf.data.Dataset.from_tensor_slices(features_of(make_examples(2))).batch(4).take(0)
     with pytest.raises(ValueError, match="evaluation found no batch"):
         Evaluator(task, tf.distribute.get_strategy()).evaluate(empty)
-
-
-@functools.cache
-def train_classifier(config, num_micro_batches=1, class_weights=None, rate_factor=None, is_trained=None, num_steps=1):
-    """Returns the weights of a classifier before training, its state afterwards, and the metrics of the steps."""
-    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    keras.utils.set_random_seed(3)
-    task = ClassificationTask(ClassifierModel(config, 3), class_weights)
-    task.model.head.dropout.rate = 0.0  # the original BERT has a fixed rate
-    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0), rate_factor=rate_factor)
-    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 7, num_micro_batches, is_trained)
-    before = {name: weight.numpy() for name, weight in weights_by_name(task.model).items()}
-    random = np.random.default_rng(0)
-    features = {
-        "input_ids": random.integers(1, 40, (32, 10)),
-        "input_mask": np.arange(10) < random.integers(4, 11, (32, 1)),
-        "segment_ids": random.integers(0, 2, (32, 10)),
-        "label_ids": random.integers(0, 3, 32),
-    }
-    dataset = tf.data.Dataset.from_tensor_slices({name: value.astype(np.int32) for name, value in features.items()})
-    totals = trainer.train(iter(dataset.batch(8, drop_remainder=True)), tf.constant(num_steps))
-    return before, state_of(trainer), totals
-
-
-def is_above_the_first_layer(name):
-    return not name.startswith(("bert/embeddings/", "bert/encoder/layer_0/"))
-
-
-def test_frozen_weights_keep_their_bits_and_have_no_slots(tiny_config):
-    before, state, _ = train_classifier(tiny_config, is_trained=is_above_the_first_layer)
-    frozen = [name for name in before if not is_above_the_first_layer(name)]
-    assert len(frozen) == 5 + 16
-    for name, value in before.items():
-        assert (state[name].tobytes() == value.tobytes()) == (name in frozen), name
-    # The checkpoint holds all weights, so it works without the initial checkpoint.
-    trained = [name for name in before if name not in frozen]
-    assert state.keys() == {"global_step", *before, *(f"{n}/adam_{slot}" for n in trained for slot in "mv")}
-    assert state["global_step"] == 1
-
-
-def test_what_is_frozen_does_not_count_for_the_norm_that_is_clipped_to(tiny_config):
-    _, whole, all_totals = train_classifier(tiny_config)
-    _, part, totals = train_classifier(tiny_config, is_trained=is_above_the_first_layer)
-    norms = float(all_totals["gradient_norm"]), float(totals["gradient_norm"])
-    slots = [name for name in part if name.endswith("/adam_m")]
-    squares = sum(np.square(whole[name] / 0.1 * max(norms[0], 1.0)).sum() for name in slots)
-    assert norms[1] == pytest.approx(np.sqrt(squares), rel=1e-5)
-    assert norms[1] < 0.999 * norms[0]
-    for name in slots:
-        np.testing.assert_allclose(
-            part[name] * max(norms[1], 1.0), whole[name] * max(norms[0], 1.0), rtol=1e-4, atol=1e-8, err_msg=name
-        )
-
-
-def test_each_weight_has_the_rate_that_its_factor_gives(tiny_config):
-    before, plain, _ = train_classifier(tiny_config)
-    factors = {name: 0.5 ** (number % 3) for number, name in enumerate(before)}
-    _, scaled, _ = train_classifier(tiny_config, rate_factor=factors.get)
-    for name, value in before.items():
-        moved, expected = scaled[name] - value, factors[name] * (plain[name] - value)
-        np.testing.assert_allclose(moved, expected, rtol=0, atol=2e-7, err_msg=name)
-    has_moved = [factors[name] for name, value in before.items() if np.abs(plain[name] - value).max() > 1e-3]
-    assert min(has_moved.count(factor) for factor in (1.0, 0.5, 0.25)) >= 5
-
-
-def test_micro_batches_change_nothing_where_classes_weigh_differently(tiny_config):
-    weights = (0.2, 5.0, 1.0)
-    _, whole, totals = train_classifier(tiny_config, class_weights=weights, num_steps=2)
-    _, parts, part_totals = train_classifier(tiny_config, num_micro_batches=4, class_weights=weights, num_steps=2)
-    assert float(totals["loss"]) == pytest.approx(float(part_totals["loss"]), rel=1e-6)
-    for kind in ("numerators", "denominators"):
-        first, second = ({name: float(value) for name, value in t[kind].items()} for t in (totals, part_totals))
-        assert first == pytest.approx(second, rel=1e-6)
-    # Adam divides by the root of v, which amplifies the rounding of tiny gradients; the slots do not have this problem.
-    assert_equal(whole, parts, tolerance=1e-4)
-    slots = [{name: value for name, value in state.items() if name.endswith("adam_m")} for state in (whole, parts)]
-    assert_equal(*slots, tolerance=1e-6)

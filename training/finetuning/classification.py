@@ -50,6 +50,8 @@ class Classification(Task):
         self.num_train_examples = len(self.data.train or ())
         if self.data.kind == "multiple_choice":
             self.cannot_pack = "the choices of an example are rows that are compared with each other"
+        if self.data.kind == "regression":
+            self.cannot_smooth = "the labels of a regression are numbers"
         self.max_seq_length = settings["max_seq_length"]
         self.doc_stride = settings["doc_stride"]
         self.class_weights = self._class_weights(settings["class_weights"])

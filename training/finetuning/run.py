@@ -33,18 +33,23 @@ from bert_keras.training.input.packed_batches import PackedTask, packed_training
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import in_words
-from bert_keras.training.settings import FREE_SETTINGS
+from bert_keras.training.settings import FREE_SETTINGS, TUNING_DEFAULTS
 
 log = logging.getLogger("bert_keras")
 
 # Settings that may differ when a run is resumed. Files may move, because facts compare their contents.
 _FREE_SETTINGS = FREE_SETTINGS | {
     *("do_predict", "predict_batch_size", "predict_file", "train_file", "data_dir", "do_lower_case"),
-    *("early_stopping", "num_train_steps"),
+    *("early_stopping", "early_stopping_delta", "num_train_steps"),
 }
 
 # Values of settings that runs of earlier versions lack.
-_EARLIER_SETTINGS = {"has_header": "auto"}
+_EARLIER_SETTINGS = TUNING_DEFAULTS | {
+    "has_header": "auto",
+    "max_steps": 0,
+    "early_stopping_delta": 0.0,
+    "label_smoothing": 0.0,
+}
 
 
 def finetune(task, files, settings, strategy, console):
@@ -62,6 +67,8 @@ def finetune(task, files, settings, strategy, console):
     """
     if settings.get("pack") and task.cannot_pack:
         raise ValueError(f"--pack puts several examples into a row, but {task.cannot_pack}; leave it out")
+    if settings["label_smoothing"] and task.cannot_smooth:
+        raise ValueError(f"--label_smoothing spreads labels over classes, but {task.cannot_smooth}; leave it out")
     workers = Workers(strategy)
     if settings["deterministic"]:
         tf.config.experimental.enable_op_determinism()
@@ -94,7 +101,7 @@ def _count_steps(task, settings, strategy):
     """Returns the settings with the numbers of steps; checks the batch size."""
     part_of_batch(settings, strategy)
     batch_size, num_epochs = settings["train_batch_size"], settings["num_train_epochs"]
-    num_steps = int(task.num_train_examples / batch_size * num_epochs)
+    num_steps = settings["max_steps"] or int(task.num_train_examples / batch_size * num_epochs)
     if num_steps < 1:
         raise ValueError(
             f"{task.num_train_examples} examples, --train_batch_size={batch_size} and --num_train_epochs={num_epochs} "
@@ -118,7 +125,7 @@ def _claim(run_dir, task, files, settings, tries, workers):
     if len(tries) > 1:
         free |= {"learning_rate", "train_batch_size", "num_train_epochs", "seed"}
         # A finished try is not trained again with other values of these.
-        free -= {"early_stopping", "eval_steps"}
+        free -= {"early_stopping", "early_stopping_delta", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
     earlier = {name: value for name, value in _EARLIER_SETTINGS.items() if name in settings}
@@ -158,6 +165,7 @@ class _Session:
             task.metric,
             settings["early_stopping"],
             lambda step, metrics: self._save_model(run_dir, step, metrics),
+            settings["early_stopping_delta"],
         )
         if selection.is_over:
             log.info("nothing to train: %d evaluations did not improve %s", settings["early_stopping"], task.metric)
@@ -222,6 +230,7 @@ class _Session:
         with self._strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
             self._network = self._task.make_network(self._files.config)
         self._network.model.bert.is_recomputed = settings["recompute"]
+        self._network.label_smoothing = settings["label_smoothing"]
 
     def _make_trainer(self, settings):
         num_layers = self._files.config.num_hidden_layers

@@ -13,7 +13,13 @@ from bert_keras.cli.flags import require
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
 from bert_keras.training.run_dir import RunDir
-from bert_keras.training.settings import define_run_flags, settings_of, take_run_config, take_settings_of_run
+from bert_keras.training.settings import (
+    NumberParser,
+    define_run_flags,
+    settings_of,
+    take_run_config,
+    take_settings_of_run,
+)
 
 log = logging.getLogger("bert_keras")
 
@@ -48,9 +54,21 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
         "warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.", 0.0, 1.0, **define
     )
     define_run_flags(flag_values)
+    _define_tuning_flags(flag_values)
 
+
+def _define_tuning_flags(flag_values):
+    """Defines the flags that the original BERT does not have."""
+    define = {"flag_values": flag_values}
     flags.DEFINE_integer(
         "num_seeds", 1, "Number of runs, with seeds from --seed on. The best run is kept.", lower_bound=1, **define
+    )
+    flags.DEFINE_integer(
+        "max_steps",
+        0,
+        "Number of training steps, instead of --num_train_epochs. 0: as many as the epochs have.",
+        lower_bound=0,
+        **define,
     )
     flags.DEFINE_integer(
         "eval_steps",
@@ -62,8 +80,22 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
     flags.DEFINE_integer(
         "early_stopping",
         0,
-        "Stop training after this number of evaluations without a better score. 0: never.",
+        "Patience: stop training after this number of evaluations without a better score. 0: never.",
         0,
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0),
+        "early_stopping_delta",
+        0.0,
+        "A score is better for --early_stopping if it exceeds the best one by more than this.",
+        **define,
+    )
+    flags.DEFINE(
+        NumberParser(0, 1),
+        "label_smoothing",
+        0.0,
+        "Share of each training label that is spread evenly over all labels, such as 0.1. Evaluation does not smooth.",
         **define,
     )
     flags.DEFINE_integer(
@@ -169,6 +201,13 @@ def _check_choices(settings):
         raise ValueError("--eval_steps says when to evaluate; give --do_eval as well, or leave it out")
     if settings["early_stopping"] and not settings["eval_steps"]:
         raise ValueError("--early_stopping counts evaluations in training; give --eval_steps as well")
+    if settings["early_stopping_delta"] and not settings["early_stopping"]:
+        raise ValueError("--early_stopping_delta is for --early_stopping; give that as well, or leave it out")
+    if settings["max_steps"] and len(settings["num_train_epochs"]) > 1:
+        raise ValueError(
+            f"--max_steps={settings['max_steps']} replaces the epochs, but --num_train_epochs has several values; "
+            "leave out one of the two"
+        )
 
 
 def _trained_model(settings, run_dir):

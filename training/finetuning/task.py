@@ -28,6 +28,7 @@ class Task:
         frozen: tuple of str; training does not change weights whose names begin with one of these.
         is_trimmed: bool; whether batches may be cut to their longest sequence.
         cannot_pack: str; the reason why examples cannot share a row; empty if they can.
+        cannot_smooth: str; the reason why the loss ignores `label_smoothing`; empty if it uses it.
     """
 
     program = ""
@@ -46,6 +47,7 @@ class Task:
     frozen = ()
     is_trimmed = True
     cannot_pack = ""
+    cannot_smooth = ""
 
     def prepare(self, folder):
         """Makes the features, or reads them from the run folder. Not needed if the constructor makes them."""
