@@ -215,7 +215,7 @@ def _open_report(trainer, hooks, step):
         metrics_logs.append(TensorBoardEvents(run_dir))
     return Report(
         trainer.task,
-        trainer.optimizer.learning_rate,
+        trainer.optimizer.schedule,
         settings["train_batch_size"],
         step,
         settings["num_train_steps"],

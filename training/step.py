@@ -142,7 +142,7 @@ class Trainer:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
         clipped, norm = clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
         gradients = dict(zip(gradients, clipped, strict=True))
-        learning_rate = self.optimizer.learning_rate(self.global_step)
+        learning_rate = self.optimizer.schedule(self.global_step)
         loss = self.task.loss(numerators, denominators)
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
         if not self._loss_scale:
