@@ -51,7 +51,7 @@ _EARLIER_SETTINGS = {
     "has_header": "auto",
     "lora_rank": 0,
     "lora_alpha": None,
-    "lora_targets": list(DEFAULT_TARGETS),
+    "lora_targets": ",".join(DEFAULT_TARGETS),
 }
 
 
@@ -235,7 +235,7 @@ class _Session:
     def _adapt(self, settings):
         if not settings["lora_rank"]:
             return
-        model, targets = self._network.model, settings["lora_targets"]
+        model, targets = self._network.model, settings["lora_targets"].split(",")
         with self._strategy.scope():
             enable_lora(model, settings["lora_rank"], settings["lora_alpha"], targets)
         num_trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)

@@ -100,9 +100,9 @@ def _define_lora_flags(flag_values):
         0,
         **define,
     )
-    flags.DEFINE_list(
+    flags.DEFINE_string(
         "lora_targets",
-        list(DEFAULT_TARGETS),
+        ",".join(DEFAULT_TARGETS),
         f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(TARGETS)}.",
         **define,
     )
@@ -201,6 +201,7 @@ def _check_choices(settings):
 
 def _check_lora(settings, hidden_size):
     rank, alpha, targets = (settings[f"lora_{name}"] for name in ("rank", "alpha", "targets"))
+    targets = tuple(targets.split(","))
     if rank and settings["do_train"] and not settings["init_checkpoint"]:
         raise ValueError("--lora_rank adapts a pre-trained model; give --init_checkpoint as well")
     if rank:
@@ -208,7 +209,7 @@ def _check_lora(settings, hidden_size):
             check_lora(rank, rank if alpha is None else alpha, targets, hidden_size)
         except ValueError as error:
             raise ValueError(f"--lora_{error}") from None
-    elif alpha is not None or tuple(targets) != DEFAULT_TARGETS:
+    elif alpha is not None or targets != DEFAULT_TARGETS:
         name = "lora_targets" if alpha is None else "lora_alpha"
         raise ValueError(f"--{name} is for LoRA; give --lora_rank as well, or leave it out")
 
