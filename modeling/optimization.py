@@ -96,8 +96,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             `fit`, the name is the weight's `path`, so a model within other models works too.
         rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
             as in the original BERT.
-        clip_norm: the largest global norm of the gradients; None: no limit. With several devices in `fit`, it is the
-            norm of their sum.
+        clip_norm: the maximum global norm of the gradients; None: no limit. In `fit` on several devices, the gradients
+            are first summed over the devices.
         name: of the optimizer in Keras.
 
     Attributes:

@@ -116,7 +116,7 @@ def test_a_merged_model_has_the_same_outputs_and_the_weights_of_the_original(tar
     np.testing.assert_allclose(logits_of(model), expected, rtol=1e-5, atol=1e-5)
     for name, value in values_of(model).items():
         np.testing.assert_array_equal(merged[name], value)
-    # It can be adapted again, and a model without LoRA stays as it is.
+    # LoRA can be enabled again; a model without LoRA does not change.
     enable_lora(model, 1)
     merge_lora(model)
     merge_lora(model)
