@@ -93,11 +93,11 @@ def merge_lora(model):
 def merged_weights(model):
     """Returns the weights that a model without LoRA needs for the same outputs: `weights_by_name` with merged kernels.
 
-    The model does not change. The merged kernels are tensors, the other weights keras.Variable.
+    The model does not change. The values are tensors and variables of the backend.
     """
     adapted = {id(_kernel(dense)): dense for dense in _adapted_layers(model)}
     return {
-        name: _merged_kernel(adapted[id(weight)]) if id(weight) in adapted else weight
+        name: _merged_kernel(adapted[id(weight)]) if id(weight) in adapted else weight.value
         for name, weight in weights_by_name(model).items()
         if not name.endswith(("/lora_kernel_a", "/lora_kernel_b"))
     }

@@ -141,6 +141,19 @@ def test_a_checkpoint_of_the_merged_weights_is_that_of_a_plain_model(tmp_path):
     np.testing.assert_allclose(logits_of(plain), logits_of(model), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
+def test_a_weights_file_of_keras_is_merged_and_makes_a_model_with_lora_untrainable(tmp_path):
+    model, plain, other = with_lora(), make_classifier(seed=1), with_lora(seed=1)
+    model.save_weights(tmp_path / "model.weights.h5")
+    for each in (plain, other):
+        each.load_weights(tmp_path / "model.weights.h5")
+        np.testing.assert_allclose(logits_of(each), logits_of(model), rtol=1e-5, atol=1e-5)
+    # With A and B at zero, both gradients are zero.
+    matrices = [value for name, value in values_of(other).items() if "lora_kernel" in name]
+    assert len(matrices) == 8
+    assert not any(value.any() for value in matrices)
+
+
 class TestAdapterFile:
     def test_it_brings_another_model_to_the_same_outputs(self, tmp_path):
         model = with_lora(rank=3, alpha=6, targets=("key", "output"))

@@ -7,7 +7,16 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import make_config, make_features, with_random_weights
 
-from bert_keras.modeling import AdamWeightDecay, ClassifierModel
+from bert_keras.modeling import (
+    AdamWeightDecay,
+    ClassificationTask,
+    ClassifierModel,
+    LearningRateSchedule,
+    weights_by_name,
+)
+from bert_keras.modeling.lora import adapter_bytes, enable_lora, merge_lora, merged_weights
+from bert_keras.training.distribution.devices import distribute
+from bert_keras.training.step import Trainer
 
 CONFIG = make_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -35,6 +44,31 @@ def difference(one_device, devices, make_optimizer):
     """Returns the largest difference between one device and two, as a share of the largest change of a variable."""
     one, two = fit(one_device, make_optimizer), fit(devices, make_optimizer)
     return max(np.abs(one[name] - two[name]).max() / np.abs(one[name]).max() for name in one if one[name].any())
+
+
+def train_lora(strategy):
+    """Returns the merged weights after three steps of our training loop with LoRA, and the bytes of the adapter."""
+    with strategy.scope():
+        classifier = with_random_weights(ClassifierModel(CONFIG, 3), scale=0.6)
+        classifier.head.dropout.rate = 0.0
+        enable_lora(classifier, 2)
+    for name, weight in weights_by_name(classifier).items():
+        if name.endswith("lora_kernel_a"):  # its start is random
+            weight.assign(np.ones(weight.shape))
+    trained = {name for name, weight in weights_by_name(classifier).items() if weight.trainable}
+    optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 10))
+    trainer = Trainer(ClassificationTask(classifier), optimizer, strategy, seed=0, is_trained=trained.__contains__)
+    features = make_features(CONFIG, batch_size=8)
+    batch = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    batch["label_ids"] = np.arange(8, dtype=np.int32) % 3
+    batches = tf.data.Dataset.from_tensor_slices(batch).batch(8, drop_remainder=True).repeat()
+    trainer.train(iter(distribute(strategy, batches, is_endless=True)), tf.constant(3))
+    merged = {name: np.asarray(value) for name, value in merged_weights(classifier).items()}
+    adapter = adapter_bytes(classifier)
+    merge_lora(classifier)
+    for name, weight in weights_by_name(classifier).items():
+        np.testing.assert_array_equal(weight.numpy(), merged[name])
+    return merged, len(adapter)
 
 
 def masks(strategy):
@@ -74,6 +108,9 @@ def main():
     tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
     one_device = tf.distribute.get_strategy()
     devices = tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.ReductionToOneDevice())
+    (one, size), (two, size_of_two) = train_lora(one_device), train_lora(devices)
+    assert size == size_of_two
+    print("lora", max(np.abs(one[name] - two[name]).max() for name in one))
     print("masks", *(np.array_equal(*masks(devices)), masks(devices)[0].min()))
     print("overflow", *weight_after_an_overflow(devices))
     for name, make_optimizer in (
