@@ -16,8 +16,9 @@ _NAMES = {
     "modeling": (
         *("BertConfig", "BertModel", "ClassifierModel", "MultipleChoiceModel", "PretrainingModel", "SquadModel"),
         *("TokenClassifierModel", "load_weights", "open_checkpoint", "read_config", "save_checkpoint"),
-        *("save_safetensors", "weights_by_name"),
+        *("save_safetensors", "weights_by_name", "AdamWeightDecay", "LearningRateSchedule"),
     ),
+    "modeling.lora": ("enable_lora", "load_lora", "merge_lora", "save_lora"),
     "modeling.checkpoints.downloads": ("download_model",),
     "modeling.released": ("released_models",),
     "data_prep.text.tokenization": ("FullTokenizer",),
@@ -44,9 +45,11 @@ def __dir__():
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from bert_keras.data_prep.text.tokenization import FullTokenizer
     from bert_keras.modeling import (
+        AdamWeightDecay,
         BertConfig,
         BertModel,
         ClassifierModel,
+        LearningRateSchedule,
         MultipleChoiceModel,
         PretrainingModel,
         SquadModel,
@@ -59,6 +62,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
         weights_by_name,
     )
     from bert_keras.modeling.checkpoints.downloads import download_model
+    from bert_keras.modeling.lora import enable_lora, load_lora, merge_lora, save_lora
     from bert_keras.modeling.released import released_models
     from bert_keras.prediction import (
         ChoicePicker,

@@ -1,7 +1,8 @@
-"""The original optimizer as pure functions: learning rate, clipping, update rule.
+"""The original optimizer: learning rate, clipping, update rule.
 
-This module holds no variables and is independent of devices. The training step sums the gradients of all replicas,
-checks and clips them, and assigns the results of `AdamWeightDecay.update`.
+The training step uses only the pure functions: it sums the gradients of all replicas, checks and clips them, and
+assigns the results of `AdamWeightDecay.update` to variables of the step. In `fit`, Keras calls `AdamWeightDecay.apply`,
+which does the same with variables of the optimizer.
 
 Gradients must be dense. TensorFlow returns the gradient of a gather as slices, and a row may occur in several of them.
 `tf.convert_to_tensor` sums the slices; the sum of their squares would be wrong.
@@ -12,13 +13,15 @@ Source: the original optimization.py.
 import math
 import re
 
+import keras
 from keras import ops
 
 # The shapes of a learning rate after its warm-up.
 SCHEDULES = ("linear", "constant", "cosine")
 
 
-class LearningRateSchedule:
+@keras.saving.register_keras_serializable(package="bert_keras")
+class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up, then linear decay to zero (paper, appendix A.2), no decay, or half a cosine to zero.
 
     With rate r, N training steps and W warm-up steps, at step s (the first is 0):
@@ -74,6 +77,10 @@ class LearningRateSchedule:
             return decayed
         return ops.where(step < self.num_warmup_steps, self._warmup(step), decayed)
 
+    def get_config(self):
+        names = ("learning_rate", "num_train_steps", "num_warmup_steps", "smooth", "shape")
+        return {name: getattr(self, name) for name in names}
+
     def _warmup(self, step):
         return self.learning_rate * (step / self.num_warmup_steps)
 
@@ -89,7 +96,8 @@ class LearningRateSchedule:
         return self.learning_rate * (1.0 - step / self.num_train_steps)
 
 
-class AdamWeightDecay:
+@keras.saving.register_keras_serializable(package="bert_keras")
+class AdamWeightDecay(keras.optimizers.Optimizer):
     """Adam with decoupled weight decay and without bias correction.
 
     For a weight w with gradient g and learning rate r:
@@ -99,14 +107,22 @@ class AdamWeightDecay:
         w <- w - r * (m / (sqrt(v) + epsilon) + weight_decay_rate * w)
 
     m and v start at 0. Every row of an embedding table changes in every step, even if its token is not in the batch.
-    Source: `AdamWeightDecayOptimizer` of the original.
+    The first update uses the learning rate of step 0. A weight without a gradient does not change.
+    Source: `AdamWeightDecayOptimizer` and `create_optimizer` of the original.
 
     Args:
-        learning_rate: LearningRateSchedule; `update` does not use it, the training step does.
+        learning_rate: LearningRateSchedule; in `fit` also a float.
         weight_decay_rate: float; `beta_1`, `beta_2` and `epsilon` are the other numbers of the formula.
-        exclude_from_weight_decay: regular expressions; a weight has no decay if one of them is found in its name.
+        exclude_from_weight_decay: regular expressions; a weight has no decay if one of them is found in its name. In
+            `fit`, the name is the weight's `path`, so a model within other models works too.
         rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
             as in the original BERT.
+        clip_norm: the maximum global norm of the gradients; 0: no limit. In `fit` on several devices, the gradients
+            are first summed over the devices.
+        name: of the optimizer in Keras.
+
+    Attributes:
+        schedule: the argument `learning_rate`. Keras has another attribute of this name, the rate of the present step.
     """
 
     def __init__(
@@ -118,14 +134,18 @@ class AdamWeightDecay:
         epsilon=1e-6,
         exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
         rate_factor=None,
+        clip_norm=1.0,
+        name="AdamWeightDecay",
     ):
-        self.learning_rate = learning_rate
+        super().__init__(learning_rate=learning_rate, name=name)
+        self.schedule = learning_rate
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
         self.rate_factor = rate_factor
+        self.clip_norm = clip_norm
 
     def rule(self, name):
         """Returns the weight decay rate and the learning rate factor of a weight, two floats."""
@@ -143,6 +163,60 @@ class AdamWeightDecay:
         if rate_factor != 1.0:
             learning_rate = learning_rate * rate_factor
         return value - learning_rate * step, m, v
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._names = [variable.path for variable in variables]
+        self._m, self._v = self.add_optimizer_variables(variables, ["adam_m", "adam_v"])
+
+    def apply(self, grads, trainable_variables=None):
+        """Updates the weights in `fit`, once for all devices; Keras calls it."""
+        present = iter(self._clipped([gradient for gradient in grads if gradient is not None]))
+        super().apply([gradient if gradient is None else next(present) for gradient in grads], trainable_variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one weight in `fit`; Keras calls it."""
+        index = self._get_variable_index(variable)  # as in the example of keras.optimizers.Optimizer
+        m, v = self._m[index], self._v[index]
+        learning_rate = ops.cast(learning_rate, variable.dtype)
+        values = self.update(self._names[index], variable, ops.cast(gradient, variable.dtype), m, v, learning_rate)
+        for changed, value in zip((variable, m, v), values, strict=True):
+            self.assign(changed, value)
+
+    def get_config(self):
+        inherited = super().get_config()
+        names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon", "exclude_from_weight_decay", "clip_norm")
+        return {
+            **{name: inherited[name] for name in ("name", "learning_rate")},
+            **{name: getattr(self, name) for name in names},
+            "rate_factor": keras.saving.serialize_keras_object(self.rate_factor),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        rate_factor = keras.saving.deserialize_keras_object(config["rate_factor"], custom_objects)
+        return super().from_config(config | {"rate_factor": rate_factor}, custom_objects)
+
+    def _clipped(self, gradients):
+        """Returns dense gradients, clipped by the norm of their sum over TensorFlow's replicas.
+
+        Keras sums over the replicas only after this. Each replica therefore returns its share of the clipped sum.
+        """
+        num_replicas = 1
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+            if replica := tf.distribute.get_replica_context():
+                num_replicas = replica.num_replicas_in_sync
+        if not self.clip_norm or not gradients:
+            return gradients
+        if num_replicas > 1:
+            gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        clipped, _ = clip_by_global_norm(gradients, self.clip_norm)
+        return clipped if num_replicas == 1 else [gradient / num_replicas for gradient in clipped]
 
 
 def layer_of(name, num_hidden_layers):

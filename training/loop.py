@@ -88,6 +88,7 @@ def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
         beta_2=settings["adam_beta_2"],
         epsilon=settings["adam_epsilon"],
         rate_factor=rate_factor,
+        clip_norm=settings["clip_norm"],
     )
     with strategy.scope():
         loss_scale = LossScale() if settings.get("precision") == "float16" else None
@@ -100,7 +101,6 @@ def make_trainer(task, strategy, settings, rate_factor=None, is_trained=None):
         is_trained,
         loss_scale,
         settings.get("jit", False),
-        settings["clip_norm"],
         settings["ema_decay"],
     )
 
@@ -235,7 +235,7 @@ def _open_report(trainer, hooks, step):
         metrics_logs.append(TensorBoardEvents(run_dir))
     return Report(
         trainer.task,
-        trainer.optimizer.learning_rate,
+        trainer.optimizer.schedule,
         settings["train_batch_size"],
         step,
         settings["num_train_steps"],

@@ -37,7 +37,6 @@ class Trainer:
         loss_scale: a `LossScale`, without which small gradients vanish in float16; or None.
         is_compiled: whether XLA compiles the forward and backward pass, once for every shape of the features. XLA does
             not compile the update with it, because the update is for all replicas at once.
-        clip_norm: maximum global norm of the gradients; 0: they are not clipped. The original BERT has 1.
         ema_decay: d of the average of each trained weight, see `_average`; 0: weights are not averaged. The averages
             start from the weights at this moment.
 
@@ -56,7 +55,6 @@ class Trainer:
         is_trained=None,
         loss_scale=None,
         is_compiled=False,
-        clip_norm=1.0,
         ema_decay=0.0,
     ):
         self.task = task
@@ -65,7 +63,6 @@ class Trainer:
         self.num_micro_batches = num_micro_batches
         self.sum_over_replicas = sum_over_replicas
         self._seed = seed
-        self._clip_norm = clip_norm
         self._ema_decay = ema_decay
         self._loss_scale = loss_scale
         self._all_weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
@@ -158,9 +155,9 @@ class Trainer:
         gradients, numerators = self.sum_over_replicas(totals)
         if self._loss_scale:
             gradients = {name: gradient / scale for name, gradient in gradients.items()}
-        clipped, norm = clip_by_global_norm(list(gradients.values()), self._clip_norm)
+        clipped, norm = clip_by_global_norm(list(gradients.values()), self.optimizer.clip_norm)
         gradients = dict(zip(gradients, clipped, strict=True))
-        learning_rate = self.optimizer.learning_rate(self.global_step)
+        learning_rate = self.optimizer.schedule(self.global_step)
         loss = self.task.loss(numerators, denominators)
         result = {"numerators": numerators, "denominators": denominators, "loss": loss, "gradient_norm": norm}
         if not self._loss_scale:

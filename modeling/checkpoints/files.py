@@ -10,6 +10,8 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
+# Weights of LoRA, which are not a whole model.
+ADAPTER_FILE = "adapter.safetensors"
 RELEASED_PREFIX = "bert_model.ckpt"
 _LAYOUT = (
     "a model is a folder with bert_config.json, vocab.txt and bert_model.ckpt.*, or with config.json, vocab.txt and "
@@ -73,6 +75,7 @@ def _prefixes(folder):
     names = [name for name in paths.list_dir(folder) if name[0] != "."]
     prefixes = [name.removesuffix(".index") for name in names if name.endswith(".index")]
     files = [name for name in names if name.endswith((".safetensors", INDEX_ENDING)) and not _SHARD.search(name)]
+    files = [name for name in files if name != ADAPTER_FILE]
     return sorted(prefixes + files)
 
 

@@ -73,7 +73,7 @@ class SafetensorsReader:
         dtype, _ = self._headers[name]
         if dtype not in _FLOATS and not is_training_state(name):
             raise ValueError(f"{file}: {stored} is of type {dtype}; only {', '.join(_FLOATS)} can be read")
-        with _opened(file) as tensors:
+        with open_tensors(file) as tensors:
             value = tensors.get_tensor(stored)
         if dtype in _FLOATS:
             value = value.astype(np.float32, copy=False)
@@ -160,7 +160,7 @@ def _to_array(value, transposed):
 
 
 @contextlib.contextmanager
-def _opened(file):
+def open_tensors(file):
     """Opens a file for one access, so that only the values read stay in memory."""
     try:
         with safe_open(file, framework="numpy") as tensors:
@@ -178,7 +178,7 @@ def _stored_tensors(path):
     shards = _read_index(path) if path.endswith(INDEX_ENDING) else {path: None}
     headers = {}
     for file, names in shards.items():
-        with _opened(file) as tensors:
+        with open_tensors(file) as tensors:
             held = list(tensors.keys())
             listed = held if names is None else names
             if lacking := sorted(set(listed) - set(held)):
@@ -210,7 +210,7 @@ def _read_index(path):
 
 def _are_equal(first, second):
     """Returns whether two tensors, each (file, name), have the same bits; reads a few rows at a time."""
-    with _opened(first[0]) as first_file, _opened(second[0]) as second_file:
+    with open_tensors(first[0]) as first_file, open_tensors(second[0]) as second_file:
         a, b = first_file.get_slice(first[1]), second_file.get_slice(second[1])
         if a.get_shape() != b.get_shape() or a.get_dtype() != b.get_dtype():
             return False

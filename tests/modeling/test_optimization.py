@@ -132,14 +132,14 @@ class TestAdamWeightDecay:
         theirs = [start, np.zeros((3, 4)), np.zeros((3, 4))]
         for step in range(5):
             gradient = rng.standard_normal((3, 4))
-            rate = optimizer.learning_rate(step)
+            rate = optimizer.schedule(step)
             ours = optimizer.update(name, ours[0], tf.constant(gradient, tf.float32), *ours[1:], rate)
             theirs = numpy_update(theirs[0], gradient, *theirs[1:], rate, decay)
             for actual, expected in zip(ours, theirs, strict=True):
                 np.testing.assert_allclose(actual, expected, atol=1e-6)
 
     def test_epsilon_stands_outside_the_root(self):
-        optimizer = AdamWeightDecay(None, weight_decay_rate=0.0)
+        optimizer = AdamWeightDecay(1e-3, weight_decay_rate=0.0)
         value, *_ = optimizer.update("w", np.float32(0), np.float32(1e-6), np.float32(0), np.float32(0), 1.0)
         assert float(value) == pytest.approx(-1e-7 / (np.sqrt(1e-15) + 1e-6), rel=1e-4)
 
@@ -156,9 +156,9 @@ class TestAdamWeightDecay:
         ],
     )
     def test_decay_is_decided_by_the_name(self, name, is_decayed):
-        assert AdamWeightDecay(None).rule(name) == (0.01 if is_decayed else 0.0, 1.0)
-        assert AdamWeightDecay(None, exclude_from_weight_decay=()).rule(name) == (0.01, 1.0)
-        assert AdamWeightDecay(None, weight_decay_rate=0.0).rule(name) == (0.0, 1.0)
+        assert AdamWeightDecay(1e-3).rule(name) == (0.01 if is_decayed else 0.0, 1.0)
+        assert AdamWeightDecay(1e-3, exclude_from_weight_decay=()).rule(name) == (0.01, 1.0)
+        assert AdamWeightDecay(1e-3, weight_decay_rate=0.0).rule(name) == (0.0, 1.0)
 
     def test_rows_that_occur_twice_are_squared_as_a_sum(self):
         """The gradient of a gather has slices, here row 0 three times; squares of single slices would make v 2/3."""
@@ -168,7 +168,7 @@ class TestAdamWeightDecay:
         slices = tape.gradient(loss, table)
         assert isinstance(slices, tf.IndexedSlices)
         zeros = tf.zeros((3, 1))
-        optimizer = AdamWeightDecay(None)
+        optimizer = AdamWeightDecay(1e-3)
         value, m, v = optimizer.update("table", table, tf.convert_to_tensor(slices), zeros, zeros, 0.1)
         expected = numpy_update(np.array([[1.0], [2], [3]]), np.array([[6.0], [4], [0]]), 0.0, 0.0, 0.1, 0.01)
         for actual, wanted in zip((value, m, v), expected, strict=True):
@@ -179,11 +179,11 @@ class TestAdamWeightDecay:
         slices = tf.IndexedSlices(tf.ones((1, 1)), tf.constant([0]), tf.constant([3, 1]))
         zeros = tf.zeros((3, 1))
         with pytest.raises(TypeError, match="IndexedSlices"):
-            AdamWeightDecay(None).update("table", zeros, slices, zeros, zeros, 0.1)
+            AdamWeightDecay(1e-3).update("table", zeros, slices, zeros, zeros, 0.1)
 
     def test_the_rate_of_a_weight_is_multiplied_by_its_factor(self):
         factors = {"low/kernel": 0.25, "high/kernel": 1.0, "frozen/kernel": 0.0}
-        plain, scaled = AdamWeightDecay(None), AdamWeightDecay(None, rate_factor=factors.get)
+        plain, scaled = AdamWeightDecay(1e-3), AdamWeightDecay(1e-3, rate_factor=factors.get)
         start = [tf.constant(number) for number in (1.0, 0.5, 0.5, 0.25)]
         for name, factor in factors.items():
             value, m, v = scaled.update(name, *start, learning_rate=0.1)

@@ -38,10 +38,8 @@ def make_trainer(strategy, policy="float32", start=None, is_compiled=False):
             task = PretrainingTask(PretrainingModel(CONFIG))
         loss_scale = LossScale(start) if start else None
     with_random_weights(task.model, seed=2)
-    optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100))
-    return Trainer(
-        task, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled, clip_norm=0.0, ema_decay=0.5
-    )
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-3, 100), clip_norm=0)
+    return Trainer(task, optimizer, strategy, 7, loss_scale=loss_scale, is_compiled=is_compiled, ema_decay=0.5)
 
 
 def batches_for(strategy):

@@ -61,6 +61,9 @@ OF_FINE_TUNING = OF_ALL_PROGRAMS | {
     "max_steps": 0,
     "freeze_layers": None,
     "layer_decay": 1.0,
+    "lora_rank": 0,
+    "lora_alpha": None,
+    "lora_targets": "query,value",
     "new_head": False,
 }
 OF_EVALUATION = {"do_eval": False, "eval_batch_size": 8, "pack": False}

@@ -17,7 +17,7 @@ class CountingTrainer:
 
     strategy = tf.distribute.get_strategy()
     task = types.SimpleNamespace(metric_names=())
-    optimizer = types.SimpleNamespace(learning_rate=None)
+    optimizer = types.SimpleNamespace(schedule=None)
 
     def __init__(self, losses=None, on_step=None, norms=None, start=0):
         self.global_step = tf.Variable(start, dtype=tf.int64)

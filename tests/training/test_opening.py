@@ -148,6 +148,17 @@ def test_a_run_config_is_taken_and_overridden(start, tmp_path):
             {"do_train": True, "max_seq_length": 17},
             "--max_seq_length=17 is more than the 16 positions that the model has; give 16 or less",
         ),
+        (
+            {"do_train": True, "lora_rank": 9},
+            "--lora_rank is 9, but must be a whole number from 1 to the hidden size 8",
+        ),
+        ({"do_train": True, "lora_rank": 1, "lora_alpha": 0}, "--lora_alpha is 0.0, but must be above 0"),
+        (
+            {"do_train": True, "lora_rank": 1, "lora_targets": "query,pooler"},
+            "--lora_targets are pooler; give one or more of query, key, value, attention_output, intermediate, output",
+        ),
+        ({"do_train": True, "lora_alpha": 4}, "--lora_alpha is for LoRA; give --lora_rank as well, or leave it out"),
+        ({"do_train": True, "lora_targets": "key"}, "--lora_targets is for LoRA; give --lora_rank as well, or leave"),
         ({"do_train": True, "freeze_layers": 3}, "--freeze_layers=3, but the model has 2 layers; give 2 or less"),
     ],
 )

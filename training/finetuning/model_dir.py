@@ -3,6 +3,7 @@
 bert_config.json, vocab.txt, tokenizer_config.json   as next to any checkpoint
 task.json                                            the task: its kind, labels, lengths and metrics
 model.ckpt-<step>.*, checkpoint                      the weights only, a third of a training checkpoint
+adapter.safetensors                                  after a run with LoRA: the weights that it trained
 
 The file model.sha256 in the run folder holds the digest of these weights. It detects a model that was copied from
 another run, whose metrics are different.
@@ -12,7 +13,9 @@ import json
 import logging
 
 from bert_keras.modeling import HEAD_PATTERNS, POOLER_PATTERNS, load_weights, open_checkpoint, weights_by_name
+from bert_keras.modeling.checkpoints.files import ADAPTER_FILE
 from bert_keras.modeling.config import read_json_object
+from bert_keras.modeling.lora import adapter_bytes, has_lora, merged_weights
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage import paths, writing
 from bert_keras.training.finetuning.data import EVALUATION_FILE
@@ -31,7 +34,10 @@ def write_model(run_dir, task, files, model, step, metrics):
     model_dir.write_text("bert_config.json", files.config.to_json_string())
     model_dir.write_text("vocab.txt", paths.read_bytes(files.vocab_file))
     model_dir.write_text(TOKENIZER_FILE, preparation_text(files.preparation))
-    model_dir.save(step, {name: weight.value for name, weight in weights_by_name(model).items()}, num_kept=1)
+    if has_lora(model):
+        base = paths.name(paths.parent(files.checkpoint.prefix))
+        model_dir.write_text(ADAPTER_FILE, adapter_bytes(model, base))
+    model_dir.save(step, merged_weights(model), num_kept=1)
     description = {"program": task.program, **task.describe(), "step": step, "metrics": metrics}
     model_dir.write_text(TASK_FILE, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 

@@ -6,6 +6,7 @@ the model (`training.finetuning.model_dir`).
 
 import json
 import logging
+import math
 
 import keras
 import numpy as np
@@ -13,8 +14,9 @@ import tensorflow as tf
 
 from bert_keras.cli.flags import PRECISIONS
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
-from bert_keras.modeling import layer_of
+from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
+from bert_keras.modeling.lora import DEFAULT_TARGETS, enable_lora, merge_lora
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
@@ -33,6 +35,7 @@ from bert_keras.training.input.packed_batches import PackedTask, packed_training
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import in_words
+from bert_keras.training.run_dir import MODEL_DIR
 from bert_keras.training.settings import FREE_SETTINGS, TUNING_DEFAULTS
 
 log = logging.getLogger("bert_keras")
@@ -49,6 +52,9 @@ _EARLIER_SETTINGS = TUNING_DEFAULTS | {
     "max_steps": 0,
     "early_stopping_delta": 0.0,
     "label_smoothing": 0.0,
+    "lora_rank": 0,
+    "lora_alpha": None,
+    "lora_targets": ",".join(DEFAULT_TARGETS),
 }
 
 
@@ -160,6 +166,7 @@ class _Session:
         if not run_dir.latest_checkpoint():
             labels = task.describe().get("labels")
             load_start(self._network.model, self._files.checkpoint, settings["new_head"], labels)
+        self._adapt(settings)
         selection = Selection(
             run_dir,
             task.metric,
@@ -232,7 +239,18 @@ class _Session:
         self._network.model.bert.is_recomputed = settings["recompute"]
         self._network.label_smoothing = settings["label_smoothing"]
 
+    def _adapt(self, settings):
+        if not settings["lora_rank"]:
+            return
+        model, targets = self._network.model, settings["lora_targets"].split(",")
+        with self._strategy.scope():
+            enable_lora(model, settings["lora_rank"], settings["lora_alpha"], targets)
+        num_trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
+        shares = (f"{num_trained:,}", f"{model.count_params():,}")
+        log.info("LoRA of rank %d on %s: trains %s of %s numbers", settings["lora_rank"], ", ".join(targets), *shares)
+
     def _make_trainer(self, settings):
+        trained = {name for name, weight in weights_by_name(self._network.model).items() if weight.trainable}
         num_layers = self._files.config.num_hidden_layers
         decay, num_frozen = settings["layer_decay"], settings["freeze_layers"]
 
@@ -241,7 +259,7 @@ class _Session:
 
         def is_trained(name):
             is_frozen = num_frozen is not None and layer_of(name, num_layers) <= num_frozen
-            return not is_frozen and not name.startswith(self._task.frozen)
+            return name in trained and not is_frozen and not name.startswith(self._task.frozen)
 
         network = PackedTask(self._network) if settings.get("pack") else self._network
         return make_trainer(network, self._strategy, settings, None if decay == 1.0 else rate_factor, is_trained)
@@ -283,4 +301,7 @@ class _Session:
         self._saved = None
         if self._network is None:
             self._build(settings)
+        merge_lora(self._network.model)  # as in the folder model
+        if not run_dir.within(MODEL_DIR).latest_step() and run_dir.latest_step():
+            self._adapt(settings)
         return load_model(self._network.model, run_dir, self._files.checkpoint)

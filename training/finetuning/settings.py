@@ -11,6 +11,7 @@ from absl import flags
 
 from bert_keras.cli.flags import require
 from bert_keras.cli.model_flags import define_model_flags
+from bert_keras.modeling.lora import DEFAULT_TARGETS, TARGETS, check_lora
 from bert_keras.prediction.loading.model_files import ModelFiles, find_task, open_model_files
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings import (
@@ -108,8 +109,34 @@ def _define_tuning_flags(flag_values):
     flags.DEFINE_float(
         "layer_decay", 1.0, "Factor of the learning rate from a layer to the one below it.", 0.0, 1.0, **define
     )
+    _define_lora_flags(flag_values)
     flags.DEFINE_bool(
         "new_head", False, "Start the head from random weights, even if the checkpoint has one.", **define
+    )
+
+
+def _define_lora_flags(flag_values):
+    define = {"flag_values": flag_values}
+    flags.DEFINE_integer(
+        "lora_rank",
+        0,
+        "Rank of LoRA, such as 8: train two small matrices for each kernel of --lora_targets, the pooler and the head, "
+        "and nothing else. It needs less memory and a higher learning rate. 0: train all weights.",
+        lower_bound=0,
+        **define,
+    )
+    flags.DEFINE_float(
+        "lora_alpha",
+        None,
+        "Strength of LoRA: its product has the factor alpha / rank. If not given: the rank.",
+        0,
+        **define,
+    )
+    flags.DEFINE_string(
+        "lora_targets",
+        ",".join(DEFAULT_TARGETS),
+        f"Kernels of each layer that LoRA adapts, separated by commas: {', '.join(TARGETS)}.",
+        **define,
     )
 
 
@@ -185,6 +212,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
         raise ValueError(
             f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
         )
+    _check_lora(settings, files.config.hidden_size)
     return Opened(settings, files, stored)
 
 
@@ -208,6 +236,21 @@ def _check_choices(settings):
             f"--max_steps={settings['max_steps']} replaces the epochs, but --num_train_epochs has several values; "
             "leave out one of the two"
         )
+
+
+def _check_lora(settings, hidden_size):
+    rank, alpha, targets = (settings[f"lora_{name}"] for name in ("rank", "alpha", "targets"))
+    targets = tuple(targets.split(","))
+    if rank and settings["do_train"] and not settings["init_checkpoint"]:
+        raise ValueError("--lora_rank adapts a pre-trained model; give --init_checkpoint as well")
+    if rank:
+        try:
+            check_lora(rank, rank if alpha is None else alpha, targets, hidden_size)
+        except ValueError as error:
+            raise ValueError(f"--lora_{error}") from None
+    elif alpha is not None or targets != DEFAULT_TARGETS:
+        name = "lora_targets" if alpha is None else "lora_alpha"
+        raise ValueError(f"--{name} is for LoRA; give --lora_rank as well, or leave it out")
 
 
 def _trained_model(settings, run_dir):

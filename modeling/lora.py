@@ -1,0 +1,267 @@
+"""LoRA: trains two small matrices for a kernel instead of the kernel (Hu et al. 2021, "LoRA").
+
+The dense layers of Keras compute with the kernel W + alpha / rank * A B, where W [in, out] is frozen, and A [in, rank]
+and B [rank, out] are trained. B starts at 0, so the network first computes the same as before. This module chooses the
+layers, freezes the rest of the encoder, and reads and writes adapters: files with only the trained weights. The network
+does not know of it.
+
+In a checkpoint, A and B have the names of their kernel with the endings `lora_kernel_a` and `lora_kernel_b`.
+"""
+
+import contextlib
+import gc
+import hashlib
+import json
+import math
+import re
+
+import keras
+import numpy as np
+from keras import ops
+from safetensors.numpy import save
+
+from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.checkpoints.loading import weights_by_name
+from bert_keras.modeling.checkpoints.safetensors_format import open_tensors
+from bert_keras.storage import writing
+
+# The dense layers of an encoder layer, by the names of the targets.
+_DENSE = {
+    "query": lambda layer: layer.self_attention.query,
+    "key": lambda layer: layer.self_attention.key,
+    "value": lambda layer: layer.self_attention.value,
+    "attention_output": lambda layer: layer.attention_output.dense,
+    "intermediate": lambda layer: layer.intermediate,
+    "output": lambda layer: layer.feed_forward_output.dense,
+}
+TARGETS = tuple(_DENSE)
+# The kernels that the paper adapts.
+DEFAULT_TARGETS = ("query", "value")
+_METADATA = "lora"
+
+
+def enable_lora(model, rank, alpha=None, targets=DEFAULT_TARGETS, also_trained=("pooler/",)):
+    """Adds A and B to dense layers of the encoder, and freezes its other weights. Compile the model after it.
+
+    Weights outside the encoder, such as those of a task's head, stay trainable.
+
+    Args:
+        model: BertModel, or a Keras model with one or several among its layers. Load its checkpoint first.
+        rank: int, the number of columns of A; the paper gets good results with 1 to 8.
+        alpha: float, the strength of the product; None: `rank`. With another rank and the same alpha, the same learning
+            rate often works.
+        targets: names of `TARGETS`: the dense layers to adapt in each encoder layer.
+        also_trained: regular expressions; a weight of the encoder stays trainable if one of them is found in its name,
+            such as "bias" or "LayerNorm". The pooler counts as a part of the head.
+
+    Raises:
+        ValueError: the model has no BertModel or has LoRA already, or an argument is not possible.
+    """
+    alpha = rank if alpha is None else alpha
+    _check(model, rank, alpha, targets)
+    for encoder in _encoders_of(model):
+        for name, weight in weights_by_name(encoder).items():
+            weight.trainable = any(re.search(pattern, name) for pattern in also_trained)
+    for dense in _layers(model, targets):
+        # The product of A with a normalised vector has elements of about the same size as the vector.
+        start = keras.initializers.VarianceScaling(1.0, "fan_in", "untruncated_normal")
+        dense.enable_lora(rank, alpha, a_initializer=start)
+
+
+def has_lora(model):
+    """Returns whether a model has the weights of LoRA."""
+    return bool(_adapted_layers(model))
+
+
+def merge_lora(model):
+    """Adds A B to the kernels, removes A and B, and makes all weights trainable. The outputs stay the same.
+
+    Compile the model after it. A model without LoRA does not change.
+    """
+    adapted = _adapted_layers(model)
+    for dense in adapted:
+        _kernel(dense).assign(_merged_kernel(dense))
+    with _frozen_objects():
+        for dense in adapted:
+            del dense.lora_kernel_a, dense.lora_kernel_b
+            dense.lora_enabled, dense.lora_rank, dense.lora_alpha = False, None, None
+    for encoder in _encoders_of(model) if adapted else ():
+        for weight in encoder.weights:
+            weight.trainable = True
+
+
+def merged_weights(model):
+    """Returns the weights that a model without LoRA needs for the same outputs: `weights_by_name` with merged kernels.
+
+    The model does not change. The values are tensors and variables of the backend.
+    """
+    adapted = {id(_kernel(dense)): dense for dense in _adapted_layers(model)}
+    return {
+        name: _merged_kernel(adapted[id(weight)]) if id(weight) in adapted else weight.value
+        for name, weight in weights_by_name(model).items()
+        if not name.endswith(("/lora_kernel_a", "/lora_kernel_b"))
+    }
+
+
+def save_lora(model, file, base=None):
+    """Writes an adapter: the trained weights of a model with LoRA, as a safetensors file.
+
+    Args:
+        model: a model with LoRA.
+        file: path, such as "adapter.safetensors"; an existing file is replaced.
+        base: str for the readers of the file: the model that the adapter belongs to, such as "hf://owner/name".
+
+    Raises:
+        ValueError: the model has no LoRA.
+        OSError: the file cannot be written.
+    """
+    writing.write_bytes(file, adapter_bytes(model, base))
+
+
+def adapter_bytes(model, base=None):
+    """Returns the content of the file that `save_lora` writes."""
+    adapted = _adapted_layers(model)
+    if not adapted:
+        raise ValueError(f"{model.name} has no LoRA to save; call enable_lora and train it first")
+    weights = weights_by_name(model)
+    facts = {
+        "rank": adapted[0].lora_rank,
+        "alpha": adapted[0].lora_alpha,
+        "targets": [target for target in TARGETS if _layers(model, [target])[0].lora_enabled],
+        "base": base,
+        "base_sha256": _digest(weights, [_kernel(dense) for dense in adapted]),
+    }
+    arrays = {name: _array(weight) for name, weight in weights.items() if weight.trainable}
+    return save(arrays, {"format": "np", _METADATA: json.dumps(facts)})
+
+
+def load_lora(model, file):
+    """Enables LoRA in a model and loads an adapter of `save_lora`; you can then use, train or merge the model.
+
+    Args:
+        model: a model without LoRA, with the weights of the model that the adapter was trained on.
+        file: path of the adapter, on a local disk.
+
+    Returns:
+        dict of "rank", "alpha", "targets" and "base".
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is not an adapter, does not fit the model, or was trained on another model. The model does
+            not change.
+    """
+    with open_tensors(file) as tensors:
+        metadata = tensors.metadata() or {}
+        if _METADATA not in metadata:
+            raise ValueError(f"{file} is not an adapter: it has no metadata {_METADATA!r}; give a file of save_lora")
+        facts = json.loads(metadata[_METADATA])
+        held = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a dict)
+    weights = weights_by_name(model)
+    _check(model, facts["rank"], facts["alpha"], facts["targets"])
+    _check_fit(model, weights, facts, held, file)
+    enable_lora(model, facts["rank"], facts["alpha"], facts["targets"], also_trained=())
+    for name, weight in weights_by_name(model).items():
+        if name in held:
+            weight.trainable = True
+            weight.assign(held[name])
+    return {name: facts[name] for name in ("rank", "alpha", "targets", "base")}
+
+
+def _encoders_of(model):
+    if isinstance(model, BertModel):
+        return [model]
+    return [encoder for layer in getattr(model, "layers", ()) for encoder in _encoders_of(layer)]
+
+
+def _layers(model, targets=TARGETS):
+    """Returns the dense layers with these names in the encoders of a model."""
+    layers = (layer for encoder in _encoders_of(model) for layer in encoder.encoder_layers)
+    return [_DENSE[target](layer) for layer in layers for target in targets]
+
+
+def _adapted_layers(model):
+    return [dense for dense in _layers(model) if dense.lora_enabled]
+
+
+def _check(model, rank, alpha, targets):
+    encoders = _encoders_of(model)
+    if not encoders:
+        raise ValueError(f"{model.name} has no BertModel among its layers; give the BertModel itself")
+    if has_lora(model):
+        raise ValueError(f"{model.name} has LoRA already; call merge_lora first")
+    check_lora(rank, alpha, targets, min(encoder.config.hidden_size for encoder in encoders))
+
+
+def check_lora(rank, alpha, targets, hidden_size):
+    """Raises a ValueError if a rank, an alpha or the targets are not possible for a model of this size."""
+    unknown = [target for target in targets if target not in TARGETS]
+    if unknown or not targets:
+        raise ValueError(f"targets are {', '.join(unknown) or 'empty'}; give one or more of {', '.join(TARGETS)}")
+    if not (isinstance(rank, int) and 1 <= rank <= hidden_size):
+        raise ValueError(f"rank is {rank}, but must be a whole number from 1 to the hidden size {hidden_size}")
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"alpha is {alpha}, but must be above 0")
+
+
+def _check_fit(model, weights, facts, held, file):
+    """Checks that an adapter has exactly the weights to train, and belongs to the frozen ones."""
+    kernels = [_kernel(dense) for dense in _layers(model, facts["targets"])]
+    shapes = {name: list(weight.shape) for name, weight in weights.items()}
+    of_encoders = {id(weight) for encoder in _encoders_of(model) for weight in encoder.weights}
+    needed = {name for name, weight in weights.items() if weight.trainable and id(weight) not in of_encoders}
+    for name in _names_of(kernels, weights):
+        added = [f"{name.removesuffix('kernel')}lora_kernel_{letter}" for letter in "ab"]
+        shapes |= zip(added, ([shapes[name][0], facts["rank"]], [facts["rank"], shapes[name][1]]), strict=True)
+        needed.update(added)
+    for name in sorted(needed | set(held)):
+        theirs, ours = (list(held[name].shape) if name in held else None), shapes.get(name)
+        if theirs != ours:
+            raise ValueError(
+                f"{file} does not fit {model.name}: {name} {'is ' + str(theirs) if theirs else 'is missing'} in the "
+                f"file, and {'is ' + str(ours) if ours else 'is missing'} in the model; make the model as in training"
+            )
+    if _digest(weights, kernels) != facts["base_sha256"]:
+        base = f" ({facts['base']})" if facts["base"] else ""
+        raise ValueError(
+            f"{file} was trained on other weights than {model.name} has now; load the checkpoint of its base{base} "
+            "first"
+        )
+
+
+def _kernel(dense):
+    return next(weight for weight in dense.weights if weight.name == "kernel")
+
+
+def _merged_kernel(dense):
+    """Returns W + alpha / rank * A B in the type of W; the kernel of the layer has compute_dtype."""
+    kernel = _kernel(dense)
+    product = ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
+    return ops.cast(kernel + (dense.lora_alpha / dense.lora_rank) * product, kernel.dtype)
+
+
+@contextlib.contextmanager
+def _frozen_objects():
+    """Keeps the garbage collector from the objects that exist now: Keras collects after each deleted weight."""
+    were_frozen = gc.get_freeze_count() > 0
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not were_frozen:
+            gc.unfreeze()
+
+
+def _names_of(kernels, weights):
+    chosen = {id(kernel) for kernel in kernels}
+    return [name for name, weight in weights.items() if id(weight) in chosen]
+
+
+def _digest(weights, kernels):
+    digest = hashlib.sha256()
+    for name in sorted(_names_of(kernels, weights)):
+        digest.update(_array(weights[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _array(weight):
+    return np.ascontiguousarray(weight.numpy(), np.float32)
