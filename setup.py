@@ -29,6 +29,7 @@ PACKAGES = [
     "prediction.tasks",
     "storage",
     "training",
+    "training.api",
     "training.distribution",
     "training.finetuning",
     "training.input",

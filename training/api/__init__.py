@@ -1,0 +1,1 @@
+"""The training programs as Python functions, with their flags."""
