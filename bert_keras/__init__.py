@@ -25,6 +25,7 @@ _NAMES = {
         *("ChoicePicker", "EntityTagger", "FeatureExtractor", "FillMask", "Limits", "NextSentence"),
         *("QuestionAnswerer", "SentenceScorer", "TextClassifier", "Unanswered", "Vectorizer", "open_model"),
     ),
+    "export.api": ("export_model",),
     "training.api.calls": ("TrainedModel",),
     "training.api.classifier": ("train_classifier",),
     "training.api.ner": ("train_ner",),
@@ -48,6 +49,7 @@ def __dir__():
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from bert_keras.data_prep.text.tokenization import FullTokenizer
+    from bert_keras.export.api import export_model
     from bert_keras.modeling import (
         BertConfig,
         BertModel,

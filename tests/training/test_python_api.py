@@ -65,7 +65,7 @@ def trained(tmp_path_factory, short, calls):
 
 def call(data, folder, short, **more):
     """Calls the function on data to train on, without a log."""
-    return train_classifier(data, output_dir=folder / "new", **{"verbose": False, **short, "eval_steps": 0, **more})
+    return train_classifier(data, **{"output_dir": folder / "new", "verbose": False, **short, "eval_steps": 0, **more})
 
 
 def facts_in(folder):
@@ -192,6 +192,7 @@ def test_a_thread_that_is_not_the_first_can_train(short, tmp_path):
         ({"seed": True}, ValueError, "seed=True"),
         ({"train_file": "a.csv"}, TypeError, r"train_classifier\(\) got train_data and train_file; give one of them"),
         ({"max_seq_length": 25}, ValueError, "^max_seq_length=25 is more than the 24 positions"),
+        ({"output_dir": None}, TypeError, r"train_classifier\(\) needs output_dir, the folder of the run"),
         ({"eval_steps": 2}, ValueError, "^eval_steps says when to evaluate; give do_eval as well, or leave it out$"),
         ({"init_checkpoint": None}, ValueError, r"^missing: init_checkpoint, .*, bert_config_file and vocab_file\)$"),
     ],

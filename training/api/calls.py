@@ -10,7 +10,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,12 +113,10 @@ class Program:
             if settings.get(flag) is not None:
                 raise TypeError(f"{self.function}() got {_name_of(flag)} and {flag}; give one of them")
         settings = {name: value for name, value in settings.items() if value is not None}
+        if not settings.get("output_dir"):
+            raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
         files = DataFiles(os.fspath(settings["output_dir"]))
-
-        def translate(text):
-            return files.translate(_without_dashes(text, values))
-
-        with _in_terms_of_the_call(translate), _surroundings(verbose, translate) as console:
+        with with_names_of_arguments(values, files) as translate, surroundings(verbose, translate) as console:
             take_values(values, {**_actions(values, {**settings, **data}), **settings}, self.function)
             contents = {flag: self._content(flag, content) for flag, content in data.items()}
             try:
@@ -185,16 +183,19 @@ def _name_of(flag):
     return "train_data" if flag == "input_file" else flag.replace("_file", "_data")
 
 
-def _without_dashes(text, values):
-    """Returns a message with the names of arguments in place of flags."""
-    text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], text)
-    return _ADVICE.sub("", text)
-
-
 @contextlib.contextmanager
-def _in_terms_of_the_call(translate: Callable[[str], str]) -> Iterator[None]:
+def with_names_of_arguments(values: Iterable[str], files: DataFiles | None = None) -> Iterator[Callable[[str], str]]:
+    """Changes messages of errors: flags become arguments, and files of data become their arguments and rows.
+
+    `values` are the names of the flags. Yields the function that changes a message.
+    """
+
+    def translate(text):
+        text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], _ADVICE.sub("", text))
+        return files.translate(text) if files else text
+
     try:
-        yield
+        yield translate
     except (ValueError, OSError) as error:
         if len(error.args) == 1 and isinstance(error.args[0], str):
             error.args = (translate(error.args[0]),)
@@ -202,7 +203,7 @@ def _in_terms_of_the_call(translate: Callable[[str], str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[rich.console.Console]:
+def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[rich.console.Console]:
     """Yields a console that shows the log if `verbose`; at the end, restores what a run sets for the whole process."""
     logging_before = log.handlers[:], log.propagate, log.level
     states = random.getstate(), np.random.get_state()
