@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 
+import numpy as np
 import rich.console
 import tensorflow as tf
 
@@ -250,8 +251,10 @@ def _evaluate(step, hooks, report, stop_requests):
     is_over = hooks.judge(step, metrics)
     # Report last: a run killed before this line evaluates the step again when it resumes.
     report.evaluation(step, metrics)
-    is_asked = hooks.call("on_evaluation", step, metrics) is True
-    return metrics, is_over or bool(hooks.workers.sums([int(is_asked)])[0]), None
+    answer = hooks.call("on_evaluation", step, metrics)
+    # Trackers return other objects.
+    is_asked = isinstance(answer, (bool, np.bool_)) and bool(answer)
+    return metrics, is_over or hooks.workers.sums([int(is_asked)])[0] > 0, None
 
 
 class _StopRequestedError(Exception):

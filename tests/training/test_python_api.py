@@ -127,7 +127,12 @@ def test_another_call_evaluates_the_model_and_the_same_call_trains_nothing(train
 def test_evaluations_end_training_if_the_callback_returns_true(short, tmp_path):
     steps = []
     ended = call(
-        TRAIN, tmp_path, short, eval_data=DEV, eval_steps=3, on_evaluation=lambda step, _: steps.append(step) or True
+        TRAIN,
+        tmp_path,
+        short,
+        eval_data=DEV,
+        eval_steps=3,
+        on_evaluation=lambda step, _: steps.append(step) or np.True_,
     )
     assert steps == [3]
     assert ended.metrics is not None

@@ -1,5 +1,6 @@
 """The examples for experiment trackers in docs/guides/train_from_python.md, with the trackers themselves."""
 
+import json
 import pathlib
 import warnings
 
@@ -55,9 +56,10 @@ def test_weights_and_biases_gets_metrics(run_example, monkeypatch, tmp_path):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     pytest.importorskip("wandb")
-    names = run_example("wandb")
-    summary, trained = dict(names["tracked"].summary), names["shop"]
-    assert summary["eval/accuracy"] == pytest.approx(trained.metrics["accuracy"])
-    last = [row for row in trained.history if row["split"] == "train"][-1]
-    assert summary["train/loss"] == pytest.approx(last["loss"], rel=1e-6)
-    assert list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
+    trained = run_example("wandb")["shop"]
+    (file,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    content = file.read_bytes()
+    for row in trained.history:
+        assert f"{row['split']}/accuracy".encode() in content
+    assert json.dumps(trained.metrics["accuracy"]).encode() in content
+    assert b"learning_rate" in content
