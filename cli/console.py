@@ -1,6 +1,7 @@
 """The console, with the project's log lines."""
 
 import logging
+from collections.abc import Callable
 
 import rich.console
 
@@ -10,7 +11,7 @@ log = logging.getLogger("bert_keras")
 class LogHandler(logging.Handler):
     """Writes log lines to a rich console, above its progress display if there is one; `translate` changes a line."""
 
-    def __init__(self, console, translate=str):
+    def __init__(self, console, translate: Callable[[str], str] = str):
         super().__init__()
         self._console = console
         self._translate = translate

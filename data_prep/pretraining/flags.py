@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import re
+from typing import Any
 
 from absl import flags
 
@@ -85,7 +86,7 @@ def read_settings(values: flags.FlagValues) -> PretrainingDataSettings:
     return PretrainingDataSettings(**{name: values[name].value for name in names})
 
 
-def casing_of(values: flags.FlagValues) -> dict[str, bool | None]:
+def casing_of(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the arguments for text preparation; explicit flags override the folder of the vocabulary."""
     casing = {"do_lower_case": values.do_lower_case, "strip_accents": values.strip_accents}
     for name, value in read_casing(values.vocab_file).items():

@@ -60,6 +60,9 @@ def test_questions_in_memory(tmp_path):
     assert result.predictions.keys() == {row["id"] for row in rows[4:6]}
     assert {"exact_match", "f1"} <= result.metrics.keys()
     assert isinstance(result.predictor(), QuestionAnswerer)
+    again = train_squad(eval_data=rows[:4], output_dir=tmp_path / "run", verbose=False)
+    assert again.metrics == pytest.approx(result.metrics)
+    assert again.predictions.keys() == {row["id"] for row in rows[:4]}
     bad = [{**rows[0], "id": "q7", "answers": []}]
     with pytest.raises(
         ValueError, match='^train_data question "q7" is marked is_impossible, .* give version_2_with_neg'
@@ -86,6 +89,8 @@ def test_documents_in_memory(tmp_path, of_words, messages):
     assert isinstance(result.predictor(), FillMask)
     records = pathlib.Path(result.settings["input_file"])
     assert json.loads(records.with_name(records.name + ".json").read_text())["settings"]["dupe_factor"] == 2
+    again = pretrain(eval_data=documents[:2], output_dir=tmp_path / "run", dupe_factor=2, **of_words)
+    assert again.metrics == pytest.approx(result.metrics, rel=1e-5)
     # The same text is not built again, and another setting makes other records.
     changed = os.stat(records).st_mtime_ns
     pretrain(documents, documents[:2], output_dir=tmp_path / "run", dupe_factor=2, **of_words)

@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -135,7 +136,7 @@ class Program:
         return TrainedModel(folder, self.name, metrics, self.read_predictions(folder) if has_predicted else None)
 
     def _content(self, flag, data):
-        """Returns a path as it is, and data in memory as the content of a file and the ending of its name."""
+        """Returns a path, or for data in memory the content of a file and the ending of its name."""
         return os.fspath(data) if isinstance(data, (str, os.PathLike)) else self.to_file(data, _name_of(flag))
 
 
@@ -154,7 +155,7 @@ def read_table(folder: str) -> list[dict[str, Any]] | None:
 def read_json_lines(folder: str) -> list[dict[str, Any]] | None:
     """Returns the objects of predictions.jsonl; None without this file."""
     text = _read(folder, "predictions.jsonl")
-    return text and [json.loads(line) for line in text.splitlines()]
+    return text and [json.loads(line) for line in text.removesuffix("\n").split("\n")]
 
 
 def read_answers(folder: str) -> dict[str, str] | None:
@@ -163,13 +164,13 @@ def read_answers(folder: str) -> dict[str, str] | None:
     return text and json.loads(text)
 
 
-def _read(folder, name):
+def _read(folder: str, name: str) -> Any:
     file = paths.join(folder, name)
     return paths.read_text(file) if paths.is_file(file) else None
 
 
 def _actions(values, settings):
-    """Returns the actions that follow from the data, for those that are not in the settings."""
+    """Returns the actions that follow from the data; settings override them."""
     actions = {
         "do_train": "train_file" in settings or "input_file" in settings,
         "do_eval": "eval_file" in settings or ("eval_share" in settings and "train_file" in settings),
@@ -208,8 +209,8 @@ def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[ric
     logging_before = log.handlers[:], log.propagate, log.level
     states = random.getstate(), np.random.get_state()
     is_tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
-    # In a notebook, plain text: rich's own display would need ipywidgets.
-    console = rich.console.Console(force_jupyter=False, quiet=not verbose)
+    # In a notebook, plain text: rich's own display would need ipywidgets, and the kernel pretends to be a terminal.
+    console = rich.console.Console(force_jupyter=False, force_terminal=sys.stdout.isatty(), quiet=not verbose)
     log.handlers = [handler for handler in log.handlers if not isinstance(handler, LogHandler)]
     if verbose:
         log.addHandler(LogHandler(console, translate))

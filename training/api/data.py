@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import numbers
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -101,7 +100,8 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
         raise ValueError(f"{name} has no rows; give at least one")
 
 
-def iterate(data, name, rank):
+def iterate(data: Any, name: str, rank: int) -> Iterable[Any]:
+    """Returns an iterable of the rows of data; see `rows_of`."""
     if isinstance(data, tf.data.Dataset):
         return _iterate_dataset(data, name, rank)
     for method in ("to_dicts", "to_pylist"):  # polars, pyarrow
@@ -141,7 +141,7 @@ def _iterate_dataset(data, name, rank):
     return data.as_numpy_iterator()
 
 
-def to_json(value, where):
+def to_json(value: Any, where: str) -> Any:
     """Returns a value of Python, NumPy, TensorFlow or pandas as one of JSON; a missing one is None."""
     if isinstance(value, (tf.Tensor, tf.RaggedTensor)):
         value = value.numpy()
@@ -153,8 +153,6 @@ def to_json(value, where):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, (str, bool, int, float)):
         return value
-    if isinstance(value, numbers.Number):
-        return float(value)  # such as Decimal
     if isinstance(value, Mapping):
         return {str(key): to_json(each, where) for key, each in value.items()}
     if isinstance(value, Iterable):

@@ -116,6 +116,8 @@ def pretrain(
     of_text = {name: settings.pop(name) for name in of_text & set(settings)}
     program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
     data = {"input_file": train_data, "eval_file": eval_data}
+    if train_data is None:  # the program evaluates on its input if it has no other records
+        data, settings = {"input_file": eval_data}, {"do_train": False, "do_eval": True, **settings}
     settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
     settings |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
     return program.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
@@ -140,7 +142,7 @@ def _to_file(data, name):
 
 
 def _build_records(of_text, path, name, values, files):
-    """Builds the examples of text files; returns the path of their records, or a path of records as it is."""
+    """Builds the examples of text files, and returns the path of their records; a path of records stays."""
     if not _TEXT.search(path):
         if of_text:
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import given_flags, tell_unused
+from bert_keras.cli.flags import given_flags, take_values, tell_unused
 from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.training.api.calls import Program, TrainedModel, read_answers
@@ -81,6 +81,11 @@ def define_flags():
 
 def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_squad.py with parsed flags; returns the metrics of the last evaluation or None."""
+    if flag_values.eval_file and not any(
+        flag_values[name].present for name in ("do_train", "do_predict", "run_config")
+    ):
+        # To evaluate is to predict questions that have answers.
+        take_values(flag_values, {"do_predict": True, "predict_file": flag_values.eval_file}, "run_squad")
     tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
     opened = open_fine_tuning(flag_values, "run_squad", _FILES, ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS))
     settings, given = opened.settings, given_flags(flag_values)
