@@ -9,7 +9,6 @@ The program compares the export with the model before the folder appears: the Sa
 TensorFlow and tensorflow-text, the other formats with their own runtimes.
 """
 
-import logging
 import sys
 
 from bert_keras.cli.start import start_tensorflow
@@ -17,47 +16,10 @@ from bert_keras.cli.start import start_tensorflow
 start_tensorflow()
 
 import tensorflow as tf
-from absl import flags
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import parse, require, run_main
-from bert_keras.cli.model_flags import define_model_flags
-from bert_keras.export.checks.texts import read_check_texts
-from bert_keras.export.export_folder import Source, write_export
-from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES, check_formats, check_packages
-from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
-from bert_keras.prediction import FeatureExtractor, FillMask, open_model
-from bert_keras.prediction.arguments import POOLINGS, parse_layers, told_with_flags
-from bert_keras.prediction.loading.model_files import find_task, is_export
-from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, TASKS
-from bert_keras.storage import paths
-from bert_keras.storage.checks import check_new_folder
-from bert_keras.storage.writing import folder_that_appears_when_done
-
-log = logging.getLogger("bert_keras")
-
-# Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-_OF_TASK = {name: TASKS[name].settings for name in EXPORTED_TASKS if not TASKS[name].is_fine_tuned}
-_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
-
-
-def define_flags():
-    """Returns the flags of this program."""
-    values = flags.FlagValues()
-    define = {"flag_values": values}
-    flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
-    define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
-    flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)
-    flags.DEFINE_string("export_dir", None, "Required. Local folder to write; new or empty.", **define)
-    flags.DEFINE_list("format", ["saved_model"], f"One or more of {', '.join(FORMATS)}.", **define)
-    flags.DEFINE_enum("quantize", None, QUANTIZE_CHOICES, "Store the weights in 16 or 8 bits.", **define)
-    flags.DEFINE_string("eval_file", None, "Data to measure --quantize on. If not given: as in the run.", **define)
-    flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with. If not given: built in.", **define)
-    flags.DEFINE_integer("max_seq_length", None, "Maximum tokens in a text. If not given: as many as fit.", 5, **define)
-    flags.DEFINE_integer("top_k", 5, "fill_mask: number of guesses for each mask.", lower_bound=1, **define)
-    flags.DEFINE_enum("pooling", "mean", [*POOLINGS[1:]], "vectors: how tokens become one.", **define)  # all but "none"
-    flags.DEFINE_string("layer", "-1", "vectors: 0 for the first layer, -1 for the last, or embeddings.", **define)
-    return values
+from bert_keras.cli.flags import parse, run_main
+from bert_keras.export.api import define_flags, run
 
 
 def main(argv):
@@ -65,79 +27,7 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     open_console()
-    check_flags(values)
-    folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
-    texts = read_check_texts(values.check_file, settings) if values.check_file else None
-    with told_with_flags(layers="layer"):  # this program takes one layer
-        source = open_fine_tuned(values, folder, settings) if values.model_dir else open_pretrained(values)
-    with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
-        written = write_export(source, folder, values.format, values.quantize, texts)
-    log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
-    return written
-
-
-def check_flags(values):
-    """Refuses invalid flags before a model is loaded."""
-    require(values, ("export_dir",))
-    if values.model_dir and values.init_checkpoint:
-        raise ValueError("there are both --model_dir and --init_checkpoint; give one of them")
-    if values.model_dir:
-        if wrong := [f"--{name}" for name in ("task", *_OF_PRETRAINED) if values[name].present]:
-            raise ValueError(f"{', '.join(wrong)}: a fine-tuned model sets this; leave it out with --model_dir")
-        if is_export(values.model_dir):
-            raise ValueError(f"--model_dir={values.model_dir} is an export already; give the run that it was made from")
-    else:
-        if not values.init_checkpoint:
-            raise ValueError("missing: --model_dir, or --init_checkpoint and --task (--help says what each is for)")
-        require(values, ("task",))
-        if values.eval_file:
-            raise ValueError("--eval_file is for fine-tuned models, which have a metric; leave it out")
-        for task in set(_OF_TASK) - {values.task}:
-            if wrong := [name for name in _OF_TASK[task] if values[name].present]:
-                raise ValueError(f"--{wrong[0]} is for --task={task}; leave it out for --task={values.task}")
-    check_new_folder(values.export_dir, "export_dir")
-    check_formats(values.format, values.quantize)
-    if values.eval_file and not values.quantize:
-        raise ValueError("--eval_file measures the cost of --quantize; leave it out, or give --quantize")
-    if values.check_file and "saved_model" not in values.format:
-        raise ValueError("--check_file has texts, and only a SavedModel takes text; leave it out")
-    if values.eval_file and not paths.exists(values.eval_file):
-        raise FileNotFoundError(f"--eval_file={values.eval_file} does not exist; give the path of a file")
-    check_packages(values.format)
-
-
-def open_fine_tuned(values, folder, settings):
-    """Opens the model in a folder, and for --quantize the evaluation data of its run."""
-    run = read_run(folder, settings.get("step"))
-    if values.quantize and run is None:
-        raise ValueError(
-            f"--quantize measures its cost with the settings of the run that wrote the model, but for {folder} that "
-            "run was not found; give its --output_dir as --model_dir, or if it is that, run its command again first"
-        )
-    predictor = open_model(values.model_dir)
-    task = reopen_evaluation(run, settings, predictor.files, values.eval_file) if values.quantize else None
-    return Source(name_of(values.model_dir), predictor, settings, run, task)
-
-
-def open_pretrained(values):
-    """Opens the model of --init_checkpoint for --task."""
-    length = values.max_seq_length
-    options = {name: values[name].value for name in ("vocab_file", "do_lower_case")}
-    options["config_file"] = values.bert_config_file
-    if values.task == "fill_mask":
-        predictor = FillMask(values.init_checkpoint, top_k=values.top_k, **options)
-        settings = {"top_k": values.top_k}
-    else:
-        layers = parse_layers(values.layer)
-        if len(layers) != 1:
-            raise ValueError(f"--layer={values.layer} has {len(layers)} layers; an export has one, so give one")
-        predictor = FeatureExtractor(values.init_checkpoint, layers, values.pooling, length, **options)
-        settings = {"pooling": values.pooling, "layer": layers[0]}
-    longest = predictor.files.preparation.longest
-    if length is not None and length > longest:
-        raise ValueError(f"--max_seq_length={length} is more than the {longest} tokens that the model takes; give less")
-    settings = {"task": values.task, "max_seq_length": length or longest, **settings}
-    return Source(paths.name(paths.real(values.init_checkpoint)), predictor, settings)
+    return run(values)
 
 
 if __name__ == "__main__":

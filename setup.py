@@ -29,6 +29,7 @@ PACKAGES = [
     "prediction.tasks",
     "storage",
     "training",
+    "training.api",
     "training.distribution",
     "training.finetuning",
     "training.input",
@@ -87,6 +88,8 @@ EXTRAS = {
         "hypothesis>=6.155,<7",
         "jax>=0.10,<0.11",
         "ruff>=0.17,<0.18",
+        # Training on its tables is tested.
+        "pandas>=3.1,<4",
         # A test compares the scores of entities with it.
         "seqeval>=1.2,<2",
         "tensorboard>=2.21,<2.22",

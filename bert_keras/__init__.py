@@ -26,6 +26,12 @@ _NAMES = {
         *("ChoicePicker", "EntityTagger", "FeatureExtractor", "FillMask", "Limits", "NextSentence"),
         *("QuestionAnswerer", "SentenceScorer", "TextClassifier", "Unanswered", "Vectorizer", "open_model"),
     ),
+    "export.api": ("export_model",),
+    "training.api.calls": ("TrainedModel",),
+    "training.api.classifier": ("train_classifier",),
+    "training.api.ner": ("train_ner",),
+    "training.api.pretraining": ("pretrain",),
+    "training.api.squad": ("train_squad",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -44,6 +50,7 @@ def __dir__():
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from bert_keras.data_prep.text.tokenization import FullTokenizer
+    from bert_keras.export.api import export_model
     from bert_keras.modeling import (
         AdamWeightDecay,
         BertConfig,
@@ -78,3 +85,8 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
         Vectorizer,
         open_model,
     )
+    from bert_keras.training.api.calls import TrainedModel
+    from bert_keras.training.api.classifier import train_classifier
+    from bert_keras.training.api.ner import train_ner
+    from bert_keras.training.api.pretraining import pretrain
+    from bert_keras.training.api.squad import train_squad

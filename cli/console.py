@@ -1,6 +1,7 @@
 """The console, with the project's log lines."""
 
 import logging
+from collections.abc import Callable
 
 import rich.console
 
@@ -8,15 +9,16 @@ log = logging.getLogger("bert_keras")
 
 
 class LogHandler(logging.Handler):
-    """Writes log lines to a rich console, above its progress display if there is one."""
+    """Writes log lines to a rich console, above its progress display if there is one; `translate` changes a line."""
 
-    def __init__(self, console):
+    def __init__(self, console, translate: Callable[[str], str] = str):
         super().__init__()
         self._console = console
+        self._translate = translate
 
     def emit(self, record):
         mark = "warning: " if record.levelno >= logging.WARNING else ""
-        self._console.print(mark + record.getMessage(), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(mark + self._translate(record.getMessage()), markup=False, highlight=False, soft_wrap=True)
 
 
 def open_console(stderr=False):

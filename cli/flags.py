@@ -3,6 +3,10 @@
 Every entry point has its own `FlagValues`, so that one process (a notebook, the tests) can import several of them.
 """
 
+import collections.abc
+import csv
+import difflib
+import io
 import itertools
 import logging
 import os
@@ -74,6 +78,38 @@ def parse(flag_values, argv, usage, takes_texts=False):
             f'"{leftover[0]}" is not a flag; every argument has the form --name=value (--help lists all flags)'
         )
     return leftover
+
+
+def take_values(flag_values, values, function):
+    """Sets flags to the arguments of a Python function, with the checks of the command line.
+
+    Args:
+        flag_values: an `absl.flags.FlagValues`.
+        values: dict of Python values by flag name. None leaves the default; a list becomes values between commas.
+        function: name of the function, for messages.
+
+    Raises:
+        TypeError: a name is not a flag.
+        ValueError: a value does not fit its flag.
+    """
+    for name in values:
+        if name not in flag_values:
+            close = difflib.get_close_matches(name, [*flag_values], 1)
+            advice = f'did you mean "{close[0]}"?' if close else f"it has {', '.join(sorted(flag_values))}"
+            raise TypeError(f'{function}() has no setting "{name}"; {advice}')
+    parse(
+        flag_values,
+        [function, *(f"--{name}={_in_text(value)}" for name, value in values.items() if value is not None)],
+        "",
+    )
+
+
+def _in_text(value):
+    if isinstance(value, str) or not isinstance(value, collections.abc.Iterable):
+        return str(value)
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(map(str, value))
+    return line.getvalue()
 
 
 def given_flags(flag_values):

@@ -22,13 +22,12 @@ from absl import flags
 from rich.table import Table
 
 from bert_keras.cli.console import open_console
-from bert_keras.cli.flags import given_flags, parse, require, run_main
+from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
-from bert_keras.data_prep.pretraining.flags import define_flags, is_gzip, name_outputs, read_settings
+from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.data_prep.text.vocabulary_files import read_casing
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -61,7 +60,7 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     if values.work_dir and paths.is_remote(values.work_dir):
         raise ValueError(f"--work_dir={values.work_dir} is remote; give a local folder")
     console = open_console()
-    tokenizer = FullTokenizer(values.vocab_file, **_casing(values))
+    tokenizer = FullTokenizer(values.vocab_file, **casing_of(values))
     log.info("input: %s", ", ".join(input_files))
     with progress_on(console) as progress:
         summary = build_pretraining_data(
@@ -80,16 +79,6 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     shown = ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"
     log.info("wrote %s", shown)
     return summary
-
-
-def _casing(values: flags.FlagValues) -> dict[str, bool | None]:
-    """Returns the arguments for text preparation; explicit flags override the folder of the vocabulary."""
-    casing = {"do_lower_case": values.do_lower_case, "strip_accents": values.strip_accents}
-    for name, value in read_casing(values.vocab_file).items():
-        if name not in given_flags(values):
-            casing[name] = value
-            log.info("--%s=%s (set in the tokenizer_config.json next to %s)", name, value, values.vocab_file)
-    return casing
 
 
 def _table(summary: dict, settings: PretrainingDataSettings) -> Table:

@@ -59,6 +59,7 @@ DATA = {
 }
 # Flags whose value a command writes.
 _WRITTEN = re.compile(r"""--(?:output_dir|output_file|output|export_dir|work_dir)=([^\s'"]+)""")
+_WRITTEN_BY_PYTHON = re.compile(r'(?:output_dir|export_dir)="([^"]+)"')
 # Rules of a mark without a text, and the first words of the others.
 _WHOLE_RULES = ("stdout", "...")
 _RULES = ("of", "without", "line", "from", "to", "run:")
@@ -99,7 +100,7 @@ def steps_of(blocks):
         if block.kind == "file":
             steps.append(Step(block.text, "file", {block.marks["file"]}, []))
         elif block.kind == "python":
-            steps.append(Step(block.text, "python", set(), steps))
+            steps.append(Step(block.text, "python", set(_WRITTEN_BY_PYTHON.findall(block.text)), steps))
         elif block.kind == "commands":
             for script in scripts_of(block.text):
                 script = " && ".join(part for part in script.split(" && ") if first_word(part) not in _SET_UP)

@@ -81,6 +81,8 @@ def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, 
 
     monkeypatch.chdir(tmp_path)
     blocks = [block for block in blocks_of(page) if is_run(block)]
+    if any("import pandas" in block.text for block in blocks):
+        pytest.importorskip("pandas")
     blocks = [block for number, block in enumerate(blocks) if is_used(block, blocks[number + 1 :])]
     for path in ROOT.iterdir():
         if path.suffix == ".py" or path.name in ("bert_keras", "data_prep", "docs", "tools"):

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 
+import numpy as np
 import rich.console
 import tensorflow as tf
 
@@ -16,7 +17,7 @@ from bert_keras.modeling.optimization import AdamWeightDecay, LearningRateSchedu
 from bert_keras.training.distribution.workers import Workers
 from bert_keras.training.failures import explain_errors, explain_large_model, not_finite
 from bert_keras.training.metrics_log import MetricsFile, TensorBoardEvents, evaluated_steps
-from bert_keras.training.report import Report
+from bert_keras.training.report import NO_CALLBACKS, Callbacks, Report
 from bert_keras.training.run_dir import RunDir
 from bert_keras.training.settings import TUNING_DEFAULTS
 from bert_keras.training.step import LossScale, Trainer
@@ -54,6 +55,7 @@ class Hooks:
         judge: takes the step and the metrics of an evaluation, and returns whether to end training there.
         explain: takes one of `training.failures.READING_FAILURES`, and returns the exception to raise instead.
         eval_metric_names: metrics of `evaluate` in addition to those of training.
+        callbacks: the user's functions.
     """
 
     run_dir: RunDir
@@ -65,6 +67,17 @@ class Hooks:
     judge: collections.abc.Callable = lambda step, metrics: False
     explain: collections.abc.Callable = lambda error: error
     eval_metric_names: tuple = ()
+    callbacks: Callbacks = NO_CALLBACKS
+
+    def call(self, name, *arguments):
+        """Calls one of the user's functions, if there is one and this worker is the chief; returns its result."""
+        function = getattr(self.callbacks, name)
+        return function(*arguments) if function and self.run_dir.is_writable else None
+
+    def save(self, step, state):
+        """Saves a checkpoint."""
+        self.run_dir.save(step, state, self.settings["keep_checkpoint_max"])
+        self.call("on_save", step, self.run_dir.file(f"model.ckpt-{step}"))
 
 
 @explain_large_model()
@@ -153,17 +166,17 @@ def train(trainer, make_batches, hooks, clock=time.monotonic):
                 step += num_steps
                 report.steps(step, num_steps, totals, seconds)
                 if step == 1 or is_due(settings, step, settings["log_steps"]):
-                    report.row(step)
+                    hooks.call("on_step", step, report.row(step))
                 # Save before the evaluation, which may take long, so that nothing is lost if the run ends there.
                 if is_due(settings, step, settings["save_checkpoints_steps"]):
-                    run_dir.save(step, trainer.state, settings["keep_checkpoint_max"])
+                    hooks.save(step, trainer.state)
                 if hooks.evaluate is not None and is_due(settings, step, settings["eval_steps"]):
                     metrics, is_over, stop = _evaluate(step, trainer, hooks, report, stop_requests)
                 steps_per_call = max(
                     1, min(2 * steps_per_call, int(_SECONDS_PER_CALL * num_steps / max(seconds, 1e-9)))
                 )
             if (stop or is_over) and step != run_dir.latest_step():
-                run_dir.save(step, trainer.state, settings["keep_checkpoint_max"])
+                hooks.save(step, trainer.state)
             if stop:
                 log.info("stopped by %s after step %d, which is saved; the same command continues", stop, step)
                 # The signal may have reached only another worker so far, and may still reach this one.
@@ -261,7 +274,10 @@ def _evaluate(step, trainer, hooks, report, stop_requests):
         trainer.swap_averages()
     # Report last: a run killed before this line evaluates the step again when it resumes.
     report.evaluation(step, metrics)
-    return metrics, is_over, None
+    answer = hooks.call("on_evaluation", step, metrics)
+    # Trackers return other objects.
+    is_asked = isinstance(answer, (bool, np.bool_)) and bool(answer)
+    return metrics, is_over or hooks.workers.sums([int(is_asked)])[0] > 0, None
 
 
 class _StopRequestedError(Exception):

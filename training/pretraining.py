@@ -34,19 +34,20 @@ from bert_keras.training.input.packed_batches import PackedTask, pack_examples
 from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
-from bert_keras.training.report import in_words
+from bert_keras.training.report import NO_CALLBACKS, in_words
 from bert_keras.training.settings import FREE_SETTINGS
 
 log = logging.getLogger("bert_keras")
 
 
-def pretrain(program, settings, defaults, console):
+def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
     """Trains and evaluates according to the settings, and returns the metrics of the last evaluation or None.
 
     Args:
         program: the name of the program in run_config.json.
         settings, defaults: dicts of flag values by name.
         console: a `rich.console.Console`.
+        callbacks: a `training.report.Callbacks`.
     """
     if not settings["do_train"] and not settings["do_eval"]:
         raise ValueError("nothing to do: give --do_train, --do_eval or both")
@@ -72,7 +73,16 @@ def pretrain(program, settings, defaults, console):
         step, metrics, is_whole = run_dir.latest_step(), None, True
         if settings["do_train"]:
             explain = functools.partial(explain_failure, records)
-            hooks = Hooks(run_dir, settings, records.total_examples, console, workers, evaluate, explain=explain)
+            hooks = Hooks(
+                run_dir,
+                settings,
+                records.total_examples,
+                console,
+                workers,
+                evaluate,
+                explain=explain,
+                callbacks=callbacks,
+            )
             trainer = make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings)
             step, metrics, is_whole = train(trainer, lambda start: _batches(settings, strategy, records, start), hooks)
         if evaluate and metrics is None and is_whole:

@@ -1,6 +1,8 @@
 """Progress of a run, on the screen and in the files of `training.metrics_log`."""
 
 import collections
+import collections.abc
+import dataclasses
 import logging
 import time
 
@@ -22,6 +24,26 @@ def in_words(metrics):
         f"{name} {100 * value:.1f} %" if name.endswith("accuracy") else f"{name} {value:.4g}"
         for name, value in metrics.items()
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Callbacks:
+    """The user's functions that a training run calls; among several workers, only the chief calls them.
+
+    An exception in one of them ends the run, which continues later from its newest checkpoint.
+
+    Attributes:
+        on_step: takes the step and a dict of the averages since its last call: a training row of metrics.csv.
+        on_evaluation: takes the step and a dict of the metrics. Training ends there if it returns True.
+        on_save: takes the step and the path of a new checkpoint.
+    """
+
+    on_step: collections.abc.Callable | None = None
+    on_evaluation: collections.abc.Callable | None = None
+    on_save: collections.abc.Callable | None = None
+
+
+NO_CALLBACKS = Callbacks()
 
 
 class Report:
@@ -72,7 +94,7 @@ class Report:
             self._is_first_call = False
 
     def row(self, step):
-        """Writes the averages since the last row."""
+        """Writes the averages since the last row, and returns them."""
         values = {"learning_rate": self._rate_of(step), **self._metrics(self._since_row)}
         num_counted = sum(map(_num_counted, self._since_row))
         if num_counted:
@@ -84,6 +106,7 @@ class Report:
             values["examples_per_second"] = self._speed()[0]
         self._since_row = []
         self._write(step, "train", values)
+        return values
 
     def evaluation(self, step, metrics):
         self._write(step, "eval", metrics)

@@ -48,6 +48,7 @@ class RunDir:
         self.program = program
         self.is_writable = is_writable
         self._is_locked = False
+        self._unlock = lambda: None
         self._step_of_chief = None
         self._saved_steps = set()
         self._told_damages = set()
@@ -74,7 +75,7 @@ class RunDir:
             ) from error
 
     def claim(self, settings, facts, defaults, free):
-        """Reserves the folder for this run until this object or the process is gone, and writes run_config.json.
+        """Reserves the folder for this run until `release` or the end of the process, and writes run_config.json.
 
         Args:
             settings: dict of JSON values by flag name.
@@ -102,6 +103,11 @@ class RunDir:
         _remove_left_over(self.path)
         config = {"program": self.program, "settings": settings, "facts": facts}
         self.write_text(RUN_CONFIG, json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+    def release(self):
+        """Ends the reservation of the folder, for another run in the same process."""
+        self._unlock()
+        self._is_locked = False
 
     def latest_checkpoint(self):
         """Returns the prefix of the newest undamaged checkpoint, or None."""
@@ -222,7 +228,7 @@ class RunDir:
         except BlockingIOError:
             raise ValueError(f"--output_dir={self.path} is in use by another process; wait for it to end") from None
         if lock is not None:
-            weakref.finalize(self, lock.close)
+            self._unlock = weakref.finalize(self, lock.close)
         self._is_locked = True
 
     def _names(self, pattern):

@@ -1,12 +1,18 @@
 """The flags of create_pretraining_data.py and what they say: settings, names of the record files, compression."""
 
 import dataclasses
+import logging
 import re
+from typing import Any
 
 from absl import flags
 
+from bert_keras.cli.flags import given_flags
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
+from bert_keras.data_prep.text.vocabulary_files import read_casing
+
+log = logging.getLogger("bert_keras")
 
 _FILES = {
     "input_file": "Required. Text files, also compressed: paths and patterns, separated by commas.",
@@ -78,6 +84,16 @@ def read_settings(values: flags.FlagValues) -> PretrainingDataSettings:
     """Returns the settings of the examples; raises ValueError for an invalid value."""
     names = [field.name for field in dataclasses.fields(PretrainingDataSettings)]
     return PretrainingDataSettings(**{name: values[name].value for name in names})
+
+
+def casing_of(values: flags.FlagValues) -> dict[str, Any]:
+    """Returns the arguments for text preparation; explicit flags override the folder of the vocabulary."""
+    casing = {"do_lower_case": values.do_lower_case, "strip_accents": values.strip_accents}
+    for name, value in read_casing(values.vocab_file).items():
+        if name not in given_flags(values):
+            casing[name] = value
+            log.info("--%s=%s (set in the tokenizer_config.json next to %s)", name, value, values.vocab_file)
+    return casing
 
 
 def name_outputs(values: flags.FlagValues) -> list[str]:

@@ -130,6 +130,7 @@ def open_run_dir(path, program, workers, settings):
             raise
         raise _disk_is_full(path, error.strerror) from error
     finally:
+        run_dir.release()
         log.setLevel(level)
         # Training replaces the handler after a SIGTERM, so that further ones are ignored.
         if threading.current_thread() is threading.main_thread():

@@ -34,7 +34,7 @@ from bert_keras.training.input.feature_batches import training_batches
 from bert_keras.training.input.packed_batches import PackedTask, packed_training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
-from bert_keras.training.report import in_words
+from bert_keras.training.report import NO_CALLBACKS, in_words
 from bert_keras.training.run_dir import MODEL_DIR
 from bert_keras.training.settings import FREE_SETTINGS, TUNING_DEFAULTS
 
@@ -58,7 +58,7 @@ _EARLIER_SETTINGS = TUNING_DEFAULTS | {
 }
 
 
-def finetune(task, files, settings, strategy, console):
+def finetune(task, files, settings, strategy, console, callbacks=NO_CALLBACKS):
     """Trains, evaluates and predicts according to the settings.
 
     Args:
@@ -67,6 +67,7 @@ def finetune(task, files, settings, strategy, console):
         settings: dict of flag values by name.
         strategy: the `tf.distribute.Strategy` from `training.distribution.devices.strategy_of`.
         console: a `rich.console.Console`.
+        callbacks: a `training.report.Callbacks`.
 
     Returns:
         dict of the metrics of the model to use; None without an evaluation, or if training was stopped.
@@ -90,7 +91,7 @@ def finetune(task, files, settings, strategy, console):
         workers.chief_first(lambda: task.prepare(run_dir.path))
         if task.eval_features is not None:
             warn_of_trained_data({**settings, **task.files})
-        session = _Session(task, files, strategy, workers, console)
+        session = _Session(task, files, strategy, workers, console, callbacks)
         if settings["do_train"]:
             if len(tries) == 1:
                 is_whole = session.train({**settings, **tries[0]}, run_dir).is_whole
@@ -141,7 +142,7 @@ def _claim(run_dir, task, files, settings, tries, workers):
 class _Session:
     """The state that the tries of a run share: data, devices and the network in memory."""
 
-    def __init__(self, task, files, strategy, workers, console):
+    def __init__(self, task, files, strategy, workers, console, callbacks):
         self._task = task
         self._files = files
         self._strategy = strategy
@@ -149,6 +150,7 @@ class _Session:
         self._is_trimmed = task.is_trimmed and not is_tpu(strategy)
         self._workers = workers
         self._console = console
+        self._callbacks = callbacks
         self._network = None
         self._outputs = None
         # Folder and step of the last saved weights, while they are still in memory.
@@ -187,6 +189,7 @@ class _Session:
             evaluate=self._evaluator(settings) if task.eval_features is not None else None,
             judge=selection,
             eval_metric_names=task.metric_names,
+            callbacks=self._callbacks,
         )
         trainer = self._make_trainer(settings)
         step, _, is_whole = train(trainer, lambda start: self._batches(settings, start), hooks)

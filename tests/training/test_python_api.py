@@ -1,0 +1,247 @@
+"""`train_classifier`: data in memory, settings by name, callbacks, results."""
+
+import json
+import logging
+import os
+import pathlib
+import random
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_classes import run, texts, write_start, write_texts
+from training_runs import rows_of
+
+from bert_keras import TextClassifier, train_classifier
+
+TRAIN, DEV = texts(48, 1), texts(20, 2)
+COLUMNS = [list(column) for column in zip(*TRAIN, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """The folder of an untrained model."""
+    return write_start(tmp_path_factory.mktemp("start"))
+
+
+@pytest.fixture(scope="module")
+def short(start):
+    """The settings of a run of six steps."""
+    return {
+        "init_checkpoint": start,
+        "max_seq_length": 12,
+        "train_batch_size": 16,
+        "learning_rate": 0.01,
+        "num_train_epochs": 2,
+        "log_steps": 2,
+        "eval_steps": 3,
+        "save_checkpoints_steps": 4,
+        "iterations_per_loop": 1,
+    }
+
+
+@pytest.fixture(scope="module")
+def calls():
+    """The arguments of the callbacks of `trained`."""
+    return {"step": [], "evaluation": [], "save": []}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, short, calls):
+    """A finished run on rows in memory."""
+    return train_classifier(
+        TRAIN,
+        DEV,
+        [text for text, _ in DEV],
+        output_dir=tmp_path_factory.mktemp("runs") / "of_python",
+        on_step=lambda *arguments: calls["step"].append(arguments),
+        on_evaluation=lambda *arguments: calls["evaluation"].append(arguments),
+        on_save=lambda *arguments: calls["save"].append(arguments),
+        verbose=False,
+        **short,
+    )
+
+
+def call(data, folder, short, **more):
+    """Calls the function on data to train on, without a log."""
+    return train_classifier(data, **{"output_dir": folder / "new", "verbose": False, **short, "eval_steps": 0, **more})
+
+
+def facts_in(folder):
+    return json.loads((pathlib.Path(folder) / "run_config.json").read_text())["facts"]
+
+
+def test_the_run_is_that_of_the_program(trained, short, tmp_path):
+    files = {
+        "train_file": write_texts(tmp_path / "train.csv", 48, 1),
+        "eval_file": write_texts(tmp_path / "dev.csv", 20, 2),
+    }
+    metrics = run({**short, **files}, "do_train", "do_eval", output_dir=tmp_path / "run")
+    assert trained.metrics == pytest.approx(metrics, rel=1e-5)
+    assert facts_in(trained.folder) == facts_in(tmp_path / "run")
+    assert [row["step"] for row in rows_of(trained.folder)] == [row["step"] for row in rows_of(tmp_path / "run")]
+
+
+def test_the_result_has_the_folder_and_what_is_in_it(trained, short):
+    assert repr(trained) == (
+        f"TrainedModel({trained.folder!r}, loss {trained.metrics['loss']:.4g}, accuracy "
+        f"{100 * trained.metrics['accuracy']:.1f} %, f1_macro {trained.metrics['f1_macro']:.4g})"
+    )
+    assert trained.settings["learning_rate"] == short["learning_rate"]
+    assert [(row["step"], row["split"]) for row in trained.history] == [
+        *((1, "train"), (2, "train"), (3, "eval"), (4, "train"), (6, "train"), (6, "eval"))
+    ]
+    assert {type(value) for row in trained.history for value in row.values()} == {int, str, float}
+    classify = trained.predictor(batch_size=4)
+    assert isinstance(classify, TextClassifier)
+    answers = classify([text for text, _ in DEV])
+    assert [row["prediction"] for row in trained.predictions] == [answer.label for answer in answers]
+    np.testing.assert_allclose(
+        [row["probability of pos"] for row in trained.predictions],
+        [answer.probabilities["pos"] for answer in answers],
+        atol=2e-6,
+    )
+
+
+def test_the_callbacks_get_the_rows_and_the_checkpoints(trained, calls):
+    rows = {(row["step"], row["split"]): row for row in trained.history}
+    assert [step for step, _ in calls["step"]] == [1, 2, 4, 6]
+    for split, kind in (("train", "step"), ("eval", "evaluation")):
+        for step, metrics in calls[kind]:
+            assert metrics == pytest.approx({name: rows[step, split][name] for name in metrics}, rel=1e-6)
+    assert [step for step, _ in calls["evaluation"]] == [3, 6]
+    assert calls["save"] == [(step, os.path.join(trained.folder, f"model.ckpt-{step}")) for step in (4, 6)]
+    assert os.path.exists(calls["save"][-1][1] + ".index")
+
+
+def test_another_call_evaluates_the_model_and_the_same_call_trains_nothing(trained, short, messages):
+    again = train_classifier(eval_data=DEV, output_dir=trained.folder)
+    assert again.metrics == pytest.approx(trained.metrics, rel=1e-5)
+    assert again.predictions is None
+    train_classifier(TRAIN, DEV, output_dir=trained.folder, **short)
+    assert any(message.startswith("nothing to train") for message in messages)
+    assert len(os.listdir(os.path.join(trained.folder, "data"))) == 3
+
+
+def test_evaluations_end_training_if_the_callback_returns_true(short, tmp_path):
+    steps = []
+    ended = call(
+        TRAIN,
+        tmp_path,
+        short,
+        eval_data=DEV,
+        eval_steps=3,
+        on_evaluation=lambda step, _: steps.append(step) or np.True_,
+    )
+    assert steps == [3]
+    assert ended.metrics is not None
+    assert ended.predictor()("the film was good").label in ("neg", "pos")
+
+
+def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tmp_path, messages):
+    def fail(step, metrics):
+        if step == 6:
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        call(TRAIN, tmp_path, short, on_step=fail)
+    # The exception still holds the objects of the first call, as in a notebook.
+    call(TRAIN, tmp_path, short, verbose=True)
+    assert f"resuming from {tmp_path / 'new' / 'model.ckpt-4'}" in messages
+
+
+def test_what_is_set_for_the_process_is_restored(short, tmp_path, capsys):
+    log = logging.getLogger("bert_keras")
+    handler = logging.NullHandler()
+    log.addHandler(handler)
+    before = log.handlers[:], log.level, log.propagate, logging.root.handlers[:]
+    random.seed(3), np.random.seed(3)
+    drawn = random.random(), np.random.random()
+    random.seed(3), np.random.seed(3)
+    tf.config.experimental.enable_tensor_float_32_execution(True)
+    call(TRAIN, tmp_path, short, num_train_epochs=0.5)
+    assert capsys.readouterr() == ("", "")
+    assert (random.random(), np.random.random()) == drawn
+    assert tf.config.experimental.tensor_float_32_execution_enabled()
+    assert (log.handlers, log.level, log.propagate, logging.root.handlers) == before
+    log.removeHandler(handler)
+
+
+def test_the_log_names_the_arguments_of_the_call(short, tmp_path, capsys):
+    call(TRAIN, tmp_path, short, num_train_epochs=0.5, verbose=True)
+    out = capsys.readouterr().out
+    assert 'train_data: columns text, label; using "text" as the text, "label" as the label\n' in out
+    assert ".jsonl" not in out
+
+
+def test_a_thread_that_is_not_the_first_can_train(short, tmp_path):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call(TRAIN, tmp_path, short, num_train_epochs=0.5)))
+    thread.start()
+    thread.join()
+    assert results[0].history
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (
+            {"lerning_rate": 1},
+            TypeError,
+            r'train_classifier\(\) has no setting "lerning_rate"; did you mean "learning_',
+        ),
+        ({"wings": 2}, TypeError, r'train_classifier\(\) has no setting "wings"; it has batch|bert_config_file, '),
+        ({"learning_rate": "fast"}, ValueError, "^flag learning_rate=fast: 'fast' is not a number$"),
+        ({"train_batch_size": 1.5}, ValueError, "'1.5' is not a whole number"),
+        ({"seed": True}, ValueError, "seed=True"),
+        ({"train_file": "a.csv"}, TypeError, r"train_classifier\(\) got train_data and train_file; give one of them"),
+        ({"max_seq_length": 25}, ValueError, "^max_seq_length=25 is more than the 24 positions"),
+        ({"output_dir": None}, TypeError, r"train_classifier\(\) needs output_dir, the folder of the run"),
+        ({"eval_steps": 2}, ValueError, "^eval_steps says when to evaluate; give do_eval as well, or leave it out$"),
+        ({"init_checkpoint": None}, ValueError, r"^missing: init_checkpoint, .*, bert_config_file and vocab_file\)$"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(short, tmp_path, settings, error, message):
+    with pytest.raises(error, match=message):
+        call(TRAIN, tmp_path, short, **settings)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (5, TypeError, "train_data is of the type int; give a path, a list of dicts, "),
+        ([], ValueError, "train_data has no rows; give at least one"),
+        ([("a", "pos"), ("", "neg")], ValueError, '^train_data row 1: the column "text" is empty; '),
+        ([("a", "b", "c", "d")], ValueError, r"row 0 is not a dict, but 4 value\(s\); give a dict, or \(text, label\)"),
+        ((["a", "b"], ["pos"]), ValueError, r"columns of different lengths \(column 0: 2, column 1: 1\); "),
+        (
+            {"text": ["a"], "label": []},
+            ValueError,
+            r"train_data has columns of different lengths \(text: 1, label: 0\)",
+        ),
+        (
+            [{"text": "a", "label": object()}],
+            ValueError,
+            'train_data row 0: the column "label" is of the type object; ',
+        ),
+        ([{"a": "x", "b": "y"}], ValueError, "^train_data: no column could be the text among a, b; .* text_column "),
+        (tf.data.Dataset.from_tensors(("a", "pos")).repeat(), ValueError, r"without an end; limit it, .* take\(1000\)"),
+        ("missing.csv", FileNotFoundError, "missing.csv"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused_and_nothing_is_written(short, tmp_path, data, error, message):
+    with pytest.raises(error, match=message):
+        call(data, tmp_path, short)
+    assert not (tmp_path / "new").exists()
+
+
+def test_data_that_were_changed_are_not_overwritten(trained, short):
+    path = pathlib.Path(trained.settings["train_file"])
+    text = path.read_text()
+    path.write_text("mine")
+    with pytest.raises(ValueError, match=r"train_data has changed since it was written; remove it|changed since"):
+        train_classifier(TRAIN, DEV, output_dir=trained.folder, verbose=False, **short)
+    assert path.read_text() == "mine"
+    path.write_text(text)

@@ -1,0 +1,130 @@
+"""The other functions that train: tagging, question answering and pre-training, on data in memory."""
+
+import json
+import os
+import pathlib
+
+import pytest
+import tiny_squad
+from known_models import TOKENS, make_config, write_model
+from tiny_classes import VOCABULARY, texts
+from tiny_classes import write_start as write_classes
+
+from bert_keras import EntityTagger, FillMask, QuestionAnswerer, pretrain, train_classifier, train_ner, train_squad
+from bert_keras.modeling import PretrainingModel
+
+pytestmark = pytest.mark.slow
+SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "learning_rate": 0.01, "verbose": False}
+WORDS, TAGS = ["paris", "is", "the", "capital"], ["B-LOC", "O", "O", "O"]
+
+
+def test_sentences_in_memory(tmp_path):
+    start = write_model(tmp_path / "start", PretrainingModel(make_config(num_hidden_layers=1)), TOKENS)
+    words, tags = [WORDS] * 8, [TAGS] * 8
+    result = train_ner(
+        (words, tags),
+        [{"words": WORDS, "tags": TAGS}],
+        [WORDS],
+        output_dir=tmp_path / "run",
+        init_checkpoint=start,
+        max_seq_length=12,
+        **SHORT,
+    )
+    assert {"precision", "recall", "f1", "accuracy"} <= result.metrics.keys()
+    (answer,) = result.predictions
+    assert answer["words"] == WORDS
+    assert len(answer["predicted_tags"]) == len(answer["confidences"]) == len(WORDS)
+    assert isinstance(result.predictor(), EntityTagger)
+    with pytest.raises(ValueError, match=r'^train_data row 1: "tags" is \[\], but must be a list of'):
+        train_ner(
+            [(WORDS, TAGS), (WORDS, [])], output_dir=tmp_path / "new", init_checkpoint=start, max_seq_length=12, **SHORT
+        )
+
+
+def rows_of(paragraphs):
+    """Returns the questions of SQuAD's paragraphs as rows."""
+    return [
+        {"id": question["id"], "context": paragraph["context"], "question": question["question"], "answers": answers}
+        for paragraph in paragraphs
+        for question in paragraph["qas"]
+        for answers in [question.get("answers", [])]
+    ]
+
+
+def test_questions_in_memory(tmp_path):
+    rows = rows_of(tiny_squad.paragraphs(8, 1))
+    start = tiny_squad.write_start(tmp_path / "start")
+    settings = {"max_seq_length": 24, "max_query_length": 8, "doc_stride": 8, **SHORT}
+    # A row of an article in a file and a row in memory have the same features.
+    result = train_squad(rows, rows[:4], rows[4:6], output_dir=tmp_path / "run", init_checkpoint=start, **settings)
+    assert result.predictions.keys() == {row["id"] for row in rows[4:6]}
+    assert {"exact_match", "f1"} <= result.metrics.keys()
+    assert isinstance(result.predictor(), QuestionAnswerer)
+    again = train_squad(eval_data=rows[:4], output_dir=tmp_path / "run", verbose=False)
+    assert again.metrics == pytest.approx(result.metrics)
+    assert again.predictions.keys() == {row["id"] for row in rows[:4]}
+    bad = [{**rows[0], "id": "q7", "answers": []}]
+    with pytest.raises(
+        ValueError, match='^train_data question "q7" is marked is_impossible, .* give version_2_with_neg'
+    ):
+        train_squad(bad, output_dir=tmp_path / "new", init_checkpoint=start, **settings)
+
+
+@pytest.fixture
+def of_words(tmp_path):
+    """The config, the vocabulary and the settings of a pre-training run of two steps."""
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY), encoding="utf-8")
+    config = make_config(vocab_size=len(VOCABULARY), num_hidden_layers=1, max_position_embeddings=24)
+    config.to_json_file(tmp_path / "bert_config.json")
+    files = {"bert_config_file": tmp_path / "bert_config.json", "vocab_file": tmp_path / "vocab.txt"}
+    lengths = {"max_seq_length": 16, "max_predictions_per_seq": 3}
+    return {**files, **lengths, "train_batch_size": 4, "num_train_steps": 2, "num_warmup_steps": 1, "verbose": False}
+
+
+def test_documents_in_memory(tmp_path, of_words, messages):
+    documents = [[text for text, _ in texts(6, seed)] for seed in range(4)]
+    result = pretrain(documents, documents[:2], output_dir=tmp_path / "run", dupe_factor=2, **of_words)
+    assert "masked_lm_accuracy" in result.metrics
+    assert result.history[-1]["step"] == 2
+    assert isinstance(result.predictor(), FillMask)
+    records = pathlib.Path(result.settings["input_file"])
+    assert json.loads(records.with_name(records.name + ".json").read_text())["settings"]["dupe_factor"] == 2
+    again = pretrain(eval_data=documents[:2], output_dir=tmp_path / "run", dupe_factor=2, **of_words)
+    assert again.metrics == pytest.approx(result.metrics, rel=1e-5)
+    # The same text is not built again, and another setting makes other records.
+    changed = os.stat(records).st_mtime_ns
+    pretrain(documents, documents[:2], output_dir=tmp_path / "run", dupe_factor=2, **of_words)
+    assert os.stat(records).st_mtime_ns == changed
+    pretrain(documents, output_dir=tmp_path / "other", dupe_factor=1, **of_words)
+    assert records.name not in os.listdir(tmp_path / "other" / "data")
+    # Records and files of text are data, too.
+    pretrain(records, output_dir=tmp_path / "of_records", **of_words)
+    pretrain(records.parent / "train-*.txt", output_dir=tmp_path / "of_text", dupe_factor=2, **of_words)
+    assert os.listdir(tmp_path / "of_text" / "data")[0].removesuffix(".json") == records.name
+    with pytest.raises(
+        ValueError, match="^dupe_factor is for texts, but train_data are records that were built before"
+    ):
+        pretrain(records, output_dir=tmp_path / "new", dupe_factor=2, **of_words)
+    with pytest.raises(ValueError, match=r"^missing: vocab_file$"):
+        pretrain(documents, output_dir=tmp_path / "new", **{**of_words, "vocab_file": None})
+    assert not (tmp_path / "new").exists()
+
+
+def test_several_runs_in_one_process_do_not_disturb_each_other(tmp_path):
+    """A run on two devices, in half precision and with several tries leaves nothing for the next."""
+    start = write_classes(tmp_path / "start")
+    data, settings = (texts(32, 1), texts(8, 2)), {"init_checkpoint": start, "max_seq_length": 12, **SHORT}
+
+    def train(name, **more):
+        return train_classifier(*data, output_dir=tmp_path / name, **{**settings, **more})
+
+    before = train("before")
+    tries = train("tries", learning_rate=[0.01, 0.02], num_seeds=2)
+    assert len(os.listdir(tmp_path / "tries" / "tries")) == 4
+    assert tries.history == []
+    assert tries.predictor()("the film was good").label in ("neg", "pos")
+    for number in range(2):
+        train(f"half{number}", precision="bfloat16", strategy="mirrored", deterministic=True)
+    after = train("after")
+    assert after.metrics == pytest.approx(before.metrics, rel=1e-5)
+    assert after.history[-1]["loss"] == pytest.approx(before.history[-1]["loss"], rel=1e-5)

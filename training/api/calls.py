@@ -1,0 +1,228 @@
+"""Runs a training program from Python: flags from arguments, data from memory, and the result as an object."""
+
+import contextlib
+import csv
+import dataclasses
+import gc
+import io
+import json
+import logging
+import os
+import random
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import rich.console
+import tensorflow as tf
+
+from bert_keras.cli.console import LogHandler
+from bert_keras.cli.flags import take_values
+from bert_keras.prediction import FillMask, open_model
+from bert_keras.storage import paths
+from bert_keras.training.api.data import DataFiles
+from bert_keras.training.metrics_log import METRICS_FILE, read_metrics
+from bert_keras.training.report import Callbacks, in_words
+from bert_keras.training.run_dir import RUN_CONFIG, read_run_config
+
+log = logging.getLogger("bert_keras")
+
+_ADVICE = re.compile(r" \(--help [^)]*\)")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class TrainedModel:
+    """The result of a call that trains, evaluates or predicts.
+
+    Attributes:
+        folder: the run folder, an absolute path.
+        program: the program that does the same on the command line, such as "run_classifier".
+        metrics: the metrics of the model by name; None without evaluation data, or if a signal ended training.
+        predictions: the answers to `predict_data`, else None. Of `train_classifier`: a list of dicts with "prediction",
+            the class or number, and for classes "probability of NAME". Of `train_ner`: a list of dicts with "words",
+            "predicted_tags" and "confidences"; None for a file of columns. Of `train_squad`: a dict of the answers by
+            id.
+    """
+
+    folder: str
+    program: str
+    metrics: Mapping[str, float] | None = None
+    predictions: Any = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the training run by name, as in its run_config.json."""
+        return read_run_config(paths.join(self.folder, RUN_CONFIG))["settings"]
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The rows of metrics.csv: dicts with "step", "split" ("train" or "eval") and the metrics.
+
+        After a search over several settings or seeds it is empty: each try has its own folder in `tries/`.
+        """
+        rows = read_metrics(paths.join(self.folder, METRICS_FILE))
+        return [
+            {name: _VALUES.get(name, float)(value) for name, value in row.items() if name is not None and value}
+            for row in rows
+        ]
+
+    def predictor(self, **options: Any) -> Any:
+        """Opens the model for prediction: with `open_model`, or with `FillMask` after pre-training.
+
+        `options` are arguments of the class, such as `batch_size`.
+        """
+        return (FillMask if self.program == "run_pretraining" else open_model)(self.folder, **options)
+
+    def __repr__(self) -> str:
+        return f"TrainedModel({self.folder!r}, {in_words(self.metrics) if self.metrics else 'no metrics'})"
+
+
+_VALUES = {"step": int, "split": str}
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A training program as a function.
+
+    Attributes:
+        name: of the program, such as "run_classifier".
+        function: name of the function, for messages.
+        define_flags: returns the flags, an `absl.flags.FlagValues`.
+        run: runs the program; takes the flags, a `rich.console.Console` and `Callbacks`, and returns the metrics.
+        to_file: takes data in memory and their name; returns the content of a file, as bytes, and its ending.
+        read_predictions: takes the run folder, and returns what `TrainedModel.predictions` describes.
+        prepare: takes a path, the name of the data, the flags, and `DataFiles`; returns the path for the flag.
+    """
+
+    name: str
+    function: str
+    define_flags: Callable
+    run: Callable
+    to_file: Callable
+    read_predictions: Callable = lambda folder: None
+    prepare: Callable = lambda path, name, values, files: path
+
+    def call(
+        self, data: Mapping[str, Any], settings: Mapping[str, Any], callbacks: Callbacks, verbose: bool
+    ) -> TrainedModel:
+        """Runs the program on data by the names of their flags, such as "train_file": paths, in memory, or None."""
+        values = self.define_flags()
+        data = {flag: content for flag, content in data.items() if content is not None}
+        for flag in data:
+            if settings.get(flag) is not None:
+                raise TypeError(f"{self.function}() got {_name_of(flag)} and {flag}; give one of them")
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if not settings.get("output_dir"):
+            raise TypeError(f"{self.function}() needs output_dir, the folder of the run")
+        files = DataFiles(os.fspath(settings["output_dir"]))
+        with with_names_of_arguments(values, files) as translate, surroundings(verbose, translate) as console:
+            take_values(values, {**_actions(values, {**settings, **data}), **settings}, self.function)
+            contents = {flag: self._content(flag, content) for flag, content in data.items()}
+            try:
+                given = {
+                    flag: self.prepare(files.add(_name_of(flag), content), _name_of(flag), values, files)
+                    for flag, content in contents.items()
+                }
+                take_values(values, given, self.function)
+                metrics = self.run(values, console, callbacks)
+            except BaseException:
+                files.remove_unused()
+                raise
+        folder = values["output_dir"].value
+        folder = folder if paths.is_remote(folder) else os.path.abspath(folder)
+        has_predicted = "do_predict" in values and values["do_predict"].value
+        return TrainedModel(folder, self.name, metrics, self.read_predictions(folder) if has_predicted else None)
+
+    def _content(self, flag, data):
+        """Returns a path, or for data in memory the content of a file and the ending of its name."""
+        return os.fspath(data) if isinstance(data, (str, os.PathLike)) else self.to_file(data, _name_of(flag))
+
+
+def read_table(folder: str) -> list[dict[str, Any]] | None:
+    """Returns the rows of predictions.tsv, with numbers as float."""
+    text = _read(folder, "predictions.tsv")
+    if text is None:
+        return None
+    rows = csv.DictReader(io.StringIO(text, newline="\n"), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return [
+        {name: float(value) if name.startswith("probability of ") else value for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def read_json_lines(folder: str) -> list[dict[str, Any]] | None:
+    """Returns the objects of predictions.jsonl; None without this file."""
+    text = _read(folder, "predictions.jsonl")
+    return text and [json.loads(line) for line in text.removesuffix("\n").split("\n")]
+
+
+def read_answers(folder: str) -> dict[str, str] | None:
+    """Returns predictions.json, a dict."""
+    text = _read(folder, "predictions.json")
+    return text and json.loads(text)
+
+
+def _read(folder: str, name: str) -> Any:
+    file = paths.join(folder, name)
+    return paths.read_text(file) if paths.is_file(file) else None
+
+
+def _actions(values, settings):
+    """Returns the actions that follow from the data; settings override them."""
+    actions = {
+        "do_train": "train_file" in settings or "input_file" in settings,
+        "do_eval": "eval_file" in settings or ("eval_share" in settings and "train_file" in settings),
+        "do_predict": "predict_file" in settings,
+    }
+    return {name: True for name, is_meant in actions.items() if is_meant and name in values}
+
+
+def _name_of(flag):
+    """Returns the argument of the functions for a flag: train_data for train_file and input_file."""
+    return "train_data" if flag == "input_file" else flag.replace("_file", "_data")
+
+
+@contextlib.contextmanager
+def with_names_of_arguments(values: Iterable[str], files: DataFiles | None = None) -> Iterator[Callable[[str], str]]:
+    """Changes messages of errors: flags become arguments, and files of data become their arguments and rows.
+
+    `values` are the names of the flags. Yields the function that changes a message.
+    """
+
+    def translate(text):
+        text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], _ADVICE.sub("", text))
+        return files.translate(text) if files else text
+
+    try:
+        yield translate
+    except (ValueError, OSError) as error:
+        if len(error.args) == 1 and isinstance(error.args[0], str):
+            error.args = (translate(error.args[0]),)
+        raise
+
+
+@contextlib.contextmanager
+def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[rich.console.Console]:
+    """Yields a console that shows the log if `verbose`; at the end, restores what a run sets for the whole process."""
+    logging_before = log.handlers[:], log.propagate, log.level
+    states = random.getstate(), np.random.get_state()
+    is_tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
+    # In a notebook, plain text: rich's own display would need ipywidgets, and the kernel pretends to be a terminal.
+    console = rich.console.Console(force_jupyter=False, force_terminal=sys.stdout.isatty(), quiet=not verbose)
+    log.handlers = [handler for handler in log.handlers if not isinstance(handler, LogHandler)]
+    if verbose:
+        log.addHandler(LogHandler(console, translate))
+        log.setLevel(logging.INFO)
+        log.propagate = False
+    try:
+        yield console
+    finally:
+        log.handlers, log.propagate = logging_before[:2]
+        log.setLevel(logging_before[2])
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        tf.config.experimental.enable_tensor_float_32_execution(is_tf32)
+        # Reference cycles in Keras and TensorFlow would keep the network and Adam's moments in memory.
+        gc.collect()

@@ -1,0 +1,116 @@
+"""`train_ner`, the flags of run_ner.py and what it does with them."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from absl import flags
+
+from bert_keras.cli.flags import given_flags, tell_unused
+from bert_keras.data_prep.corpus.sentences import is_json_lines
+from bert_keras.training.api.calls import Program, TrainedModel, read_json_lines
+from bert_keras.training.api.data import json_lines, rows_of
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.ner import TAGGERS, TokenClassification, find_files
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import (
+    define_evaluation_flags,
+    define_fine_tuning_flags,
+    open_fine_tuning,
+)
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
+
+_FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("data_dir", None, "Folder with train.txt, dev.txt and test.txt.", **define)
+    flags.DEFINE_string(
+        "train_file", None, "Sentences to train on: columns as in CoNLL, or JSON lines (.jsonl, .json).", **define
+    )
+    flags.DEFINE_string("eval_file", None, "Sentences to evaluate on.", **define)
+    flags.DEFINE_string("predict_file", None, "Sentences to tag; they need no tags.", **define)
+    define_fine_tuning_flags(values)
+    define_evaluation_flags(values)
+    flags.DEFINE_integer(
+        "word_column",
+        None,
+        "Column of the words, from 0, or from the end as -2. If not given: the first that does not number the words.",
+        **define,
+    )
+    flags.DEFINE_integer(
+        "tag_column", None, "Column of the tags, from 0, or from the end as -2. If not given: the last.", **define
+    )
+    flags.DEFINE_bool(
+        "document_context", False, "Show the model each sentence with its neighbours in the document.", **define
+    )
+    flags.DEFINE_enum(
+        "tagger",
+        "linear",
+        TAGGERS,
+        "Head of the model: linear, trained with the encoder, or bilstm, LSTMs on an encoder that does not change.",
+        **define,
+    )
+    return values
+
+
+def run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Runs run_ner.py with parsed flags; returns the metrics of the last evaluation or None."""
+    tell_unused(flag_values, _FILES)
+    opened = open_fine_tuning(
+        flag_values,
+        "run_ner",
+        ("data_dir", *_FILES),
+        tasks=("token_classification",),
+        settled=("tagger", "document_context", "max_seq_length"),
+        fixed=("tagger",),
+    )
+    _check_columns(find_files(opened.settings).values(), given_flags(flag_values))
+    strategy = strategy_of(opened.settings)
+    task = TokenClassification(opened.settings, opened.files, opened.stored)
+    return finetune(task, opened.files, opened.settings, strategy, console, callbacks)
+
+
+def _check_columns(paths, given):
+    """Refuses column flags if no file has columns."""
+    for name in ("word_column", "tag_column"):
+        if name in given and all(map(is_json_lines, paths)):
+            raise ValueError(f"--{name} is for files of columns, but {', '.join(paths)} are JSON lines")
+
+
+def train_ner(
+    train_data: Any = None,
+    eval_data: Any = None,
+    predict_data: Any = None,
+    *,
+    output_dir: str | os.PathLike[str],
+    init_checkpoint: str | os.PathLike[str] | None = None,
+    on_step: Callable[[int, dict[str, float]], Any] | None = None,
+    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
+    on_save: Callable[[int, str], Any] | None = None,
+    verbose: bool = True,
+    **settings: Any,
+) -> TrainedModel:
+    """Fine-tunes a model that tags words, as run_ner.py does. It works as `train_classifier`.
+
+    Args:
+        train_data, eval_data, predict_data: the path of a file, or sentences in memory. A sentence is a dict with
+            "words", "tags" and optionally "document", or a tuple (words, tags); to predict, a list of words. Sentences
+            may be in a list, a generator, a table, or a finite `tf.data.Dataset`. Columns may be a dict or a tuple of
+            lists, such as (all_words, all_tags).
+        settings: the other flags of run_ner.py, by name.
+    """
+    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
+    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
+    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+
+
+def _to_file(data, name):
+    """Returns sentences as the content of a JSON lines file."""
+    return json_lines(rows_of(data, name, {1: ("words",), 2: ("words", "tags")}, rank=1))
+
+
+_PROGRAM = Program("run_ner", "train_ner", define_flags, run, _to_file, read_json_lines)

@@ -1,0 +1,171 @@
+"""`pretrain`, the flags of run_pretraining.py and what it does with them."""
+
+import dataclasses
+import functools
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from absl import flags
+
+from bert_keras.cli.flags import require, take_values
+from bert_keras.data_prep.corpus.documents import find_text_files
+from bert_keras.data_prep.pretraining import flags as text_flags
+from bert_keras.data_prep.pretraining.build import build_pretraining_data, vocabulary_digest
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.storage import paths, writing
+from bert_keras.training import pretraining
+from bert_keras.training.api.calls import Program, TrainedModel
+from bert_keras.training.api.data import iterate, to_json
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.settings import NumberParser, define_run_flags, settings_of, take_run_config
+
+_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
+_TEXT = re.compile(r"\.txt(\.\w+)?$")
+# Flags of create_pretraining_data.py that are not settings of the examples.
+_OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression"}
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string(
+        "bert_config_file", None, "Required. Config of the model: a file, or the name of a released model.", **define
+    )
+    flags.DEFINE_string("input_file", None, "Records to train on: paths and patterns, separated by commas.", **define)
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "Weights to start from: checkpoint, its folder, or hf://owner/name.",
+        **define,
+    )
+    flags.DEFINE_integer(
+        "max_seq_length", 128, "Number of tokens in a record; the program refuses other records.", 1, **define
+    )
+    flags.DEFINE_integer(
+        "max_predictions_per_seq", 20, "Masked tokens in a record; the program refuses other records.", 1, **define
+    )
+    flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
+    flags.DEFINE_integer("train_batch_size", 32, "Examples in one update, over all devices.", lower_bound=1, **define)
+    flags.DEFINE_integer("eval_batch_size", 8, "Examples in a batch of evaluation.", lower_bound=1, **define)
+    flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.", **define)
+    flags.DEFINE_integer("num_train_steps", 100000, "Step at which training ends.", lower_bound=1, **define)
+    flags.DEFINE_integer("num_warmup_steps", 10000, "Steps in which the learning rate rises.", lower_bound=0, **define)
+    flags.DEFINE_integer("max_eval_steps", 100, "Maximum number of batches in an evaluation.", lower_bound=1, **define)
+    define_run_flags(values)
+
+    for name, loss in (("masked_lm_loss_weight", "masked LM"), ("next_sentence_loss_weight", "the sentence task")):
+        meaning = f"Factor of the loss of {loss} in the sum of both. 0: train without this loss."
+        flags.DEFINE(NumberParser(0), name, 1.0, meaning, **define)
+    flags.DEFINE_string("eval_file", None, "Records to evaluate on, instead of those of --input_file.", **define)
+    flags.DEFINE_integer(
+        "eval_steps",
+        0,
+        "Number of steps between evaluations during training. 0: one evaluation at the end.",
+        lower_bound=0,
+        **define,
+    )
+    flags.DEFINE_string("vocab_file", None, "Vocabulary of the records; it is copied to --output_dir.", **define)
+    flags.DEFINE_bool(
+        "allow_partial_checkpoint", False, "Accept an --init_checkpoint that lacks weights of the model.", **define
+    )
+    flags.DEFINE_bool(
+        "pack", False, "Train on rows that hold several examples each: less padding if examples are short.", **define
+    )
+    return values
+
+
+def run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Runs run_pretraining.py with parsed flags; returns the metrics of the last evaluation or None."""
+    if flag_values.run_config:
+        take_run_config(flag_values, flag_values.run_config, "run_pretraining")
+    require(flag_values, ("bert_config_file", "input_file", "output_dir"))
+    settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
+    defaults = {name: flag_values[name].default for name in flag_values}
+    return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks)
+
+
+def pretrain(
+    train_data: Any = None,
+    eval_data: Any = None,
+    *,
+    output_dir: str | os.PathLike[str],
+    bert_config_file: str | os.PathLike[str],
+    vocab_file: str | os.PathLike[str] | None = None,
+    init_checkpoint: str | os.PathLike[str] | None = None,
+    on_step: Callable[[int, dict[str, float]], Any] | None = None,
+    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
+    on_save: Callable[[int, str], Any] | None = None,
+    verbose: bool = True,
+    **settings: Any,
+) -> TrainedModel:
+    """Pre-trains BERT, as run_pretraining.py does. It works as `train_classifier`.
+
+    Args:
+        train_data, eval_data: records, text files, or documents in memory. Records are paths and patterns between
+            commas; so are text files, whose names end in .txt, also compressed. A document is a text with one sentence
+            a line, a list of sentences, or a dict with one of them as "text". Documents may be in a list, a generator,
+            a table, or a finite `tf.data.Dataset`. The call writes documents and the examples that it builds to
+            `output_dir/data`.
+        bert_config_file: the config of the model: a file, or the name of a released model.
+        vocab_file: the vocabulary; texts need it.
+        settings: the other flags of run_pretraining.py by name; for texts also the settings of the examples, which are
+            flags of create_pretraining_data.py, such as `dupe_factor`.
+    """
+    of_text = set(text_flags.define_flags()) - set(define_flags()) - _OF_FILES
+    of_text = {name: settings.pop(name) for name in of_text & set(settings)}
+    program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
+    data = {"input_file": train_data, "eval_file": eval_data}
+    if train_data is None:  # the program evaluates on its input if it has no other records
+        data, settings = {"input_file": eval_data}, {"do_train": False, "do_eval": True, **settings}
+    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
+    settings |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
+    return program.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+
+
+def _to_file(data, name):
+    """Returns documents as the content of a text file."""
+    documents = []
+    for number, document in enumerate(iterate(data, name, 0)):
+        where = f"{name} document {number}"
+        document = to_json(
+            document["text"] if isinstance(document, Mapping) and "text" in document else document, where
+        )
+        if isinstance(document, list) and all(isinstance(sentence, str) for sentence in document):
+            document = "\n".join(" ".join(sentence.split()) for sentence in document)
+        if not isinstance(document, str):
+            raise ValueError(f"{where} is not a text or a list of sentences; give one of them")
+        documents.append(document.strip("\n") + "\n")
+    if not documents:
+        raise ValueError(f"{name} has no document; give at least one")
+    return "\n".join(documents).encode("utf-8", "surrogatepass"), ".txt"
+
+
+def _build_records(of_text, path, name, values, files):
+    """Builds the examples of text files, and returns the path of their records; a path of records stays."""
+    if not _TEXT.search(path):
+        if of_text:
+            raise ValueError(
+                f"{min(of_text)} is for texts, but {name} are records that were built before; leave it out"
+            )
+        return path
+    require(values, ("vocab_file",))
+    shared = {flag: values[flag].value for flag in ("vocab_file", "max_seq_length", "max_predictions_per_seq")}
+    flag_values = text_flags.define_flags()
+    take_values(flag_values, {**of_text, **shared}, "pretrain")
+    settings = text_flags.read_settings(flag_values)
+    tokenizer = FullTokenizer(flag_values.vocab_file, **text_flags.casing_of(flag_values))
+    texts = find_text_files(path)
+    casing = tokenizer.basic_tokenizer.do_lower_case, tokenizer.basic_tokenizer.strip_accents
+    facts = [*map(writing.sha256, texts), vocabulary_digest(tokenizer.vocab), casing, dataclasses.asdict(settings)]
+    records = files.path(name, json.dumps(facts).encode(), ".tfrecord")
+    if not paths.is_file(records):  # it gets its name when it is complete
+        num_workers = flag_values.num_workers
+        build_pretraining_data(texts, [records], tokenizer, settings, flag_values.vocab_file, num_workers=num_workers)
+    return records
+
+
+_PROGRAM = Program("run_pretraining", "pretrain", define_flags, run, _to_file)

@@ -1,0 +1,198 @@
+"""`train_squad`, the flags of run_squad.py and what it does with them."""
+
+import itertools
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from absl import flags
+
+from bert_keras.cli.flags import given_flags, take_values, tell_unused
+from bert_keras.data_prep.tasks.squad_answers import ANSWER_TEXTS
+from bert_keras.evaluation.squad import LANGUAGES
+from bert_keras.training.api.calls import Program, TrainedModel, read_answers
+from bert_keras.training.api.data import rows_of
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import define_fine_tuning_flags, open_fine_tuning
+from bert_keras.training.finetuning.squad import WINDOW_FLAGS, QuestionAnswering
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
+
+log = logging.getLogger("bert_keras")
+
+_FILES = ("train_file", "eval_file", "predict_file")
+_ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define = {"flag_values": values}
+    flags.DEFINE_string("train_file", None, "Questions to train on, in SQuAD's JSON format.", **define)
+    flags.DEFINE_string("eval_file", None, "Questions with answers to evaluate on.", **define)
+    flags.DEFINE_string(
+        "predict_file",
+        None,
+        "Questions to answer. Without --eval_file, the program also evaluates on them if all have answers.",
+        **define,
+    )
+    flags.DEFINE_integer(
+        "doc_stride", 128, "Number of tokens from the start of a window to the start of the next.", 1, **define
+    )
+    flags.DEFINE_integer("max_query_length", 64, "Maximum tokens of a question; the rest is cut off.", 1, **define)
+    flags.DEFINE_integer(
+        "n_best_size",
+        20,
+        "Number of answers to write for each question, and of starts and ends to consider in each window.",
+        lower_bound=1,
+        **define,
+    )
+    flags.DEFINE_integer("max_answer_length", 30, "Maximum number of tokens in an answer.", lower_bound=1, **define)
+    flags.DEFINE_enum(
+        "answer_language",
+        None,
+        LANGUAGES,
+        "Compare answers by the rules of MLQA for this language. If not given: by the rules of SQuAD.",
+        **define,
+    )
+    flags.DEFINE_bool("verbose_logging", False, "Log each answer whose text is not found in its words.", **define)
+    flags.DEFINE_bool(
+        "version_2_with_negative", False, "The data is SQuAD 2.0: a text may not contain the answer.", **define
+    )
+    flags.DEFINE_float(
+        "null_score_diff_threshold",
+        0.0,
+        "SQuAD 2.0: odds of no answer above which the answer is empty. If not given, prediction uses the threshold "
+        "that the evaluation found.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "answer_text",
+        "release",
+        ANSWER_TEXTS,
+        "Text of an answer: release, as in the original BERT, or offsets, the exact characters of the context.",
+        **define,
+    )
+    define_fine_tuning_flags(values, max_seq_length=384)
+    return values
+
+
+def run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Runs run_squad.py with parsed flags; returns the metrics of the last evaluation or None."""
+    if flag_values.eval_file and not any(
+        flag_values[name].present for name in ("do_train", "do_predict", "run_config")
+    ):
+        # To evaluate is to predict questions that have answers.
+        take_values(flag_values, {"do_predict": True, "predict_file": flag_values.eval_file}, "run_squad")
+    tell_unused(flag_values, {"train_file": "do_train", "predict_file": "do_predict"})
+    opened = open_fine_tuning(flag_values, "run_squad", _FILES, ("question_answering",), (*WINDOW_FLAGS, *_ANSWERS))
+    settings, given = opened.settings, given_flags(flag_values)
+    _check(settings)
+    is_evaluated = False
+    if not settings["do_train"] and "eval_file" not in given:
+        # Training has evaluated on this file already; keep its reports.
+        is_evaluated = settings["eval_file"] is not None
+        settings["eval_file"] = None
+    is_threshold_given = "null_score_diff_threshold" in given
+    if settings["do_train"]:
+        # In a run_config.json, only a value other than the default shows that it was given.
+        is_threshold_given |= settings["null_score_diff_threshold"] != 0.0
+    elif settings["null_score_diff_threshold"] and not is_threshold_given:
+        log.info("--null_score_diff_threshold=%.6g, as stored with the model", settings["null_score_diff_threshold"])
+    strategy = strategy_of(settings)
+    task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
+    if not task.metric_names:
+        _check_needs_no_evaluation(settings)
+    return finetune(task, opened.files, settings, strategy, console, callbacks)
+
+
+def _check(settings):
+    for action, name in (("do_train", "train_file"), ("do_predict", "predict_file")):
+        if settings[action] and not settings[name]:
+            raise ValueError(f"--{action} needs --{name}, a file of SQuAD's JSON")
+    if settings["max_seq_length"] <= settings["max_query_length"] + 3:
+        raise ValueError(
+            f"--max_seq_length={settings['max_seq_length']} leaves no room for a text after a question of "
+            f"--max_query_length={settings['max_query_length']} and 3 special tokens; "
+            f"give more than {settings['max_query_length'] + 3}"
+        )
+
+
+def _check_needs_no_evaluation(settings):
+    several = [name for name in ("learning_rate", "train_batch_size", "num_train_epochs") if len(settings[name]) > 1]
+    several += ["num_seeds"] if settings["num_seeds"] > 1 else []
+    several += ["eval_steps"] if settings["eval_steps"] else []
+    if settings["do_train"] and several:
+        raise ValueError(f"--{several[0]} needs evaluations; give --eval_file, or a --predict_file with answers")
+
+
+def train_squad(
+    train_data: Any = None,
+    eval_data: Any = None,
+    predict_data: Any = None,
+    *,
+    output_dir: str | os.PathLike[str],
+    init_checkpoint: str | os.PathLike[str] | None = None,
+    on_step: Callable[[int, dict[str, float]], Any] | None = None,
+    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
+    on_save: Callable[[int, str], Any] | None = None,
+    verbose: bool = True,
+    **settings: Any,
+) -> TrainedModel:
+    """Fine-tunes a model that finds answers in texts, as run_squad.py does. It works as `train_classifier`.
+
+    Args:
+        train_data, eval_data, predict_data: the path of a file, or questions in memory. A question is a dict with
+            "context", "question" and optionally "id". Its answer is "answer", a text, with "answer_start", its
+            position; without a position, the first place of the answer in the context. Or the answer is "answers": a
+            list of dicts with "text" and "answer_start", or a dict of two lists with these names. If it is empty, the
+            context does not answer the question (`version_2_with_negative`). Questions may be in a list, a generator, a
+            table, a dict of columns, or a finite `tf.data.Dataset`. A dict with "data" has the form of SQuAD's files.
+        settings: the other flags of run_squad.py, by name.
+    """
+    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
+    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
+    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+
+
+def _to_file(data, name):
+    """Returns questions as the content of a SQuAD file."""
+    if isinstance(data, Mapping) and "data" in data:
+        return json.dumps(data).encode(), ".json"
+    questions = [_question(row, f"{name} row {number}") for number, row in enumerate(rows_of(data, name, {}))]
+    counted = ({"id": str(number), **question} for number, question in enumerate(questions))
+    paragraphs = [
+        {
+            "context": context,
+            "qas": [{name: question[name] for name in question if name != "context"} for question in group],
+        }
+        for context, group in itertools.groupby(counted, lambda question: question["context"])
+    ]
+    return json.dumps({"data": [{"title": name, "paragraphs": paragraphs}]}).encode(), ".json"
+
+
+def _question(row, where):
+    """Returns a question in the form of SQuAD, and its context, from a row."""
+    for column in ("context", "question"):
+        if not isinstance(row.get(column), str):
+            raise ValueError(f'{where} has no text in the column "{column}"; every question needs it')
+    question = {name: row[name] for name in ("id", "context", "question") if row.get(name) is not None}
+    if row.get("answer"):
+        start = row.get("answer_start")
+        start = row["context"].find(str(row["answer"])) if start is None else start
+        if start < 0:
+            raise ValueError(f'{where}: the answer "{row["answer"]}" is not in the context; give its exact words')
+        answers = [{"text": row["answer"], "answer_start": start}]
+    elif isinstance(row.get("answers"), Mapping):
+        pairs = zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
+        answers = [{"text": text, "answer_start": start} for text, start in pairs]
+    elif "answers" in row or "answer" in row:
+        answers = row.get("answers") or []
+    else:
+        return question
+    return {**question, "answers": answers, "is_impossible": not answers}
+
+
+_PROGRAM = Program("run_squad", "train_squad", define_flags, run, _to_file, read_answers)
