@@ -10,9 +10,9 @@ import os
 import tensorflow as tf
 import tensorflow_text
 
+from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
+from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, without_low_bits
 from bert_keras.data_prep.text.tokenization import WordpieceTokenizer, load_vocab
-from bert_keras.export.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
-from bert_keras.export.graph.normalization import Normalizer, low_bits, without_low_bits
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
