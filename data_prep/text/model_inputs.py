@@ -2,14 +2,11 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
-
-if TYPE_CHECKING:
-    from bert_keras.data_prep.text.tokenization import FullTokenizer
 
 # The least that holds [CLS], two [SEP] and a token of each text.
 SHORTEST = 5
@@ -20,7 +17,7 @@ _Value = TypeVar("_Value")
 
 
 def encode_batch(
-    tokenizer: "FullTokenizer",
+    tokenizer,
     texts: Texts,
     sequence_length: int | None = None,
     pad_to_longest: bool = False,

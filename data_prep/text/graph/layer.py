@@ -70,7 +70,7 @@ class TokenizerLayer(keras.layers.Layer):
     # Keras takes the type of the inputs from these, and does not cast.
     compute_dtype = variable_dtype = "string"
 
-    def __call__(self, texts, training=None):
+    def __call__(self, texts: Any, training: bool | None = None) -> dict[str, Any]:
         if not any(isinstance(column, keras.KerasTensor) for column in _columns(texts)):
             # Layers of other backends convert their inputs to arrays, which cannot hold strings.
             return self.call(texts)
@@ -81,7 +81,7 @@ class TokenizerLayer(keras.layers.Layer):
             )
         return super().__call__(texts)
 
-    def call(self, texts):
+    def call(self, texts: Any) -> dict[str, Any]:
         columns = [_as_strings(column) for column in _columns(texts)]
         if not columns[0].shape.is_compatible_with(columns[-1].shape):
             shapes = " and ".join(str(column.shape) for column in columns)
@@ -105,7 +105,7 @@ class TokenizerLayer(keras.layers.Layer):
             return features
         return {name: keras.ops.convert_to_tensor(values.numpy()) for name, values in features.items()}
 
-    def compute_output_spec(self, texts):
+    def compute_output_spec(self, texts: Any) -> dict[str, keras.KerasTensor]:
         columns = _columns(texts)
         for column in columns:
             _check(column.dtype, len(column.shape))
