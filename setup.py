@@ -16,6 +16,7 @@ PACKAGES = [
     "data_prep.sample",
     "data_prep.tasks",
     "data_prep.text",
+    "data_prep.text.graph",
     "evaluation",
     "export",
     "export.card",

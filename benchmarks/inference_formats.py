@@ -23,10 +23,10 @@ from absl import flags
 
 from benchmarks.machine import describe_machine, make_work_dir, spread, use_device
 from bert_keras.cli.flags import parse, require, run_main
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
-from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.modeling import HEAD_PATTERNS, POOLER_PATTERNS, ClassifierModel, load_weights, weights_by_name
 from bert_keras.prediction.loading.exported import open_litert, open_onnx, open_saved_model
 from bert_keras.prediction.loading.model_files import open_model_files

@@ -22,6 +22,7 @@ _NAMES = {
     "modeling.checkpoints.downloads": ("download_model",),
     "modeling.released": ("released_models",),
     "data_prep.text.tokenization": ("FullTokenizer",),
+    "data_prep.text.graph.layer": ("TokenizerLayer",),
     "prediction": (
         *("ChoicePicker", "EntityTagger", "FeatureExtractor", "FillMask", "Limits", "NextSentence"),
         *("QuestionAnswerer", "SentenceScorer", "TextClassifier", "Unanswered", "Vectorizer", "open_model"),
@@ -49,6 +50,7 @@ def __dir__():
 
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from bert_keras.data_prep.text.graph.layer import TokenizerLayer
     from bert_keras.data_prep.text.tokenization import FullTokenizer
     from bert_keras.export.api import export_model
     from bert_keras.modeling import (

@@ -60,8 +60,8 @@ class Source:
     def write_saved_model(self, folder, quantize=None):
         """Writes the SavedModel into a folder that has the model files. Returns the TextModel."""
         # These imports need tensorflow-text, which some systems lack. The other formats do not need it.
+        from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
         from bert_keras.export.formats.saved_model import make_text_model, write_saved_model
-        from bert_keras.export.graph.tokenization import GraphTokenizer
 
         preparation = self.predictor.files.preparation
         tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)

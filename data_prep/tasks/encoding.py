@@ -1,39 +1,16 @@
 """Converts examples to feature arrays: [CLS] A [SEP] (B [SEP]), truncated or split into windows."""
 
 import collections
-import itertools
 import logging
 from collections.abc import Sequence
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.examples import Example, check_labels
+from bert_keras.data_prep.text.model_inputs import SHORTEST, encode_pair, join_pair, pad_rows
 from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
 
 log = logging.getLogger("bert_keras")
-
-
-def encode_pair(tokenizer, text_a: str, text_b: str | None, max_seq_length: int) -> tuple[list[int], list[int], int]:
-    """Encodes a text or a pair like the original BERT; a pair too long loses tokens from the end of the longer text.
-
-    If both are equally long, the second loses a token. A second text without tokens is ignored. Returns input_ids,
-    segment_ids (0 for [CLS] A [SEP], 1 for B [SEP]), not padded, and the number of removed tokens.
-    Source: `_truncate_seq_pair` of the original run_classifier.py.
-    """
-    ids_a = tokenizer.encode(text_a)
-    ids_b = tokenizer.encode(text_b) if text_b else []
-    kept_a, kept_b = share_room(len(ids_a), len(ids_b), max_seq_length - (3 if ids_b else 2))
-    num_cut = len(ids_a) - kept_a + len(ids_b) - kept_b
-    input_ids, num_first = _join(tokenizer.vocab, ids_a[:kept_a], ids_b[:kept_b])
-    return input_ids, [0] * num_first + [1] * (len(input_ids) - num_first), num_cut
-
-
-def share_room(num_a: int, num_b: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of each text `encode_pair` keeps if both together have room for `room` tokens."""
-    if num_a + num_b <= room:
-        return num_a, num_b
-    kept_b = min(num_b, max(room // 2, room - num_a))
-    return room - kept_b, kept_b
 
 
 def window_starts(num_tokens: int, room: int, doc_stride: int) -> list[int]:
@@ -84,7 +61,8 @@ def make_features(
         log.info("%s are longer than %d tokens and are %s", share, max_seq_length, told)
     else:
         log.info("all %s examples of %s fit into %d tokens", f"{len(examples):,}", what, max_seq_length)
-    features, example_index = _pack(rows, max_seq_length)
+    sequences, num_first, example_index = zip(*rows, strict=True)
+    features, example_index = pad_rows(sequences, num_first, max_seq_length), np.array(example_index, np.int32)
     if num_choices:
         example_index = example_index[::num_choices]
         features = {name: values.reshape(-1, num_choices, max_seq_length) for name, values in features.items()}
@@ -94,9 +72,9 @@ def make_features(
 
 
 def _check_lengths(max_seq_length, doc_stride, kind):
-    if max_seq_length < 5:
+    if max_seq_length < SHORTEST:
         raise ValueError(
-            f"--max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need 5 or more"
+            f"--max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
         )
     if doc_stride is None:
         return
@@ -120,15 +98,6 @@ def _num_choices(examples):
     return num_choices
 
 
-def _join(vocab, ids_a, ids_b):
-    """Returns the ids of [CLS] A [SEP] (B [SEP]), and the length of the first segment."""
-    input_ids = [vocab["[CLS]"], *ids_a, vocab["[SEP]"]]
-    num_first = len(input_ids)
-    if ids_b:
-        input_ids += [*ids_b, vocab["[SEP]"]]
-    return input_ids, num_first
-
-
 # Rows are (input_ids, length of the first segment, index of the example).
 
 
@@ -148,6 +117,7 @@ def _cut_rows(examples, tokenizer, max_seq_length, num_choices):
 def _window_rows(examples, tokenizer, max_seq_length, doc_stride):
     """Returns the rows, the number of examples that were too long, and that of truncated second texts."""
     rows, num_long, num_cut = [], 0, 0
+    cls_id, sep_id = tokenizer.vocab["[CLS]"], tokenizer.vocab["[SEP]"]
     for index, example in enumerate(examples):
         ids_a = tokenizer.encode(example.text_a)
         ids_b = tokenizer.encode(example.text_b) if example.text_b else []
@@ -158,24 +128,8 @@ def _window_rows(examples, tokenizer, max_seq_length, doc_stride):
         ids_b = ids_b[:room_b]
         room -= len(ids_b)
         for start in window_starts(len(ids_a), room, min(doc_stride, room)):
-            rows.append((*_join(tokenizer.vocab, ids_a[start : start + room], ids_b), index))
+            rows.append((*join_pair(ids_a[start : start + room], ids_b, None, cls_id, sep_id), index))
     return rows, num_long, num_cut
-
-
-def _pack(rows, max_seq_length):
-    """Returns rows as padded arrays, and the index of each row's example."""
-    sequences, num_first, example_index = zip(*rows, strict=True)
-    lengths = np.fromiter(map(len, sequences), np.int64, len(rows))
-    places = np.arange(max_seq_length)
-    is_real = places < lengths[:, None]  # [N, T]
-    input_ids = np.zeros((len(rows), max_seq_length), np.int32)
-    input_ids[is_real] = np.fromiter(itertools.chain.from_iterable(sequences), np.int32, lengths.sum())
-    features = {
-        "input_ids": input_ids,
-        "input_mask": is_real.astype(np.int8),
-        "segment_ids": (is_real & (places >= np.array(num_first)[:, None])).astype(np.int8),
-    }
-    return features, np.array(example_index, np.int32)
 
 
 def _label_arrays(examples, labels, kind, what):

@@ -4,14 +4,33 @@ Most callers need `FullTokenizer`. It combines `BasicTokenizer` (text to words) 
 pieces). The module needs the standard library only, and TensorFlow for remote vocabularies.
 """
 
+import logging
 import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from bert_keras.data_prep.text.characters import CLEAN, SPLIT, SPLIT_AND_STRIP, CharacterTable, is_dropped_mark
-from bert_keras.data_prep.text.vocabulary_files import load_vocab
+from bert_keras.data_prep.text.decoding import join_tokens
+from bert_keras.data_prep.text.vocabulary_files import (
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    find_casing,
+    find_vocabulary,
+    load_vocab,
+    read_tokenizer_config,
+    tokenizer_config_text,
+)
+from bert_keras.storage import paths, writing
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bert_keras.data_prep.text.model_inputs import Texts
+
+log = logging.getLogger("bert_keras")
 
 # Control characters at which str.split() splits. The tokenizer removes them, so their neighbours join.
 _JOINERS = "\x0b\x0c\x1c-\x1f\x85"
@@ -178,32 +197,90 @@ class PieceMemo(dict):
 
 
 class FullTokenizer:
-    """Converts text to WordPiece tokens, ids, and positions in the text.
+    """Converts text to WordPiece tokens, ids, positions in the text, and inputs of a model.
 
-    The tokenizer splits text at white space and caches the result of each part (see `PieceMemo`). Parts are
-    independent, so the result equals that of `BasicTokenizer` and `WordpieceTokenizer`. The caches take 80 MB for usual
-    text, 210 MB at most. Pickling drops them.
+    Threads may share a tokenizer. It splits text at white space and caches the result of each part (see `PieceMemo`).
+    Parts are independent, so the result equals that of `BasicTokenizer` and `WordpieceTokenizer`. The caches take 80 MB
+    for usual text, 210 MB at most. Pickling drops them.
 
     Args:
-        vocab_file: one token per line.
+        vocab_file: one token per line; or a list of the tokens.
         do_lower_case: lower-cases; must match the training of the model.
         strip_accents: see `BasicTokenizer`.
 
     Attributes:
         vocab: token to id; do not change it.
         inv_vocab: id to token.
+        cls_id, sep_id, mask_id, unk_id: ids of [CLS], [SEP], [MASK] and [UNK]; None if the vocabulary lacks the token.
+        pad_id: 0, which pads sequences, as in the original BERT.
 
     Raises:
         FileNotFoundError, ValueError: the vocabulary cannot be read (see `load_vocab`).
         ValueError: from every method: a text is neither str nor bytes.
     """
 
-    def __init__(self, vocab_file: str | os.PathLike, do_lower_case: bool = True, strip_accents: bool | None = None):
+    pad_id = 0
+
+    def __init__(
+        self,
+        vocab_file: str | os.PathLike | Sequence[str],
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+    ):
         self.vocab = load_vocab(vocab_file)
         self.inv_vocab = {id_: token for token, id_ in self.vocab.items()}
+        self.cls_id, self.sep_id = self.vocab.get("[CLS]"), self.vocab.get("[SEP]")
+        self.mask_id, self.unk_id = self.vocab.get("[MASK]"), self.vocab.get("[UNK]")
         self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
         self._forget()
+
+    @classmethod
+    def from_checkpoint(cls, path: str | os.PathLike, do_lower_case: bool | None = None) -> "FullTokenizer":
+        """Returns the tokenizer of a model. The log reports the casing.
+
+        Args:
+            path: the folder of a model, of a run or of an export; a file or the prefix of a checkpoint; or
+                `hf://owner/name`, of which only the vocabulary and the `tokenizer_config.json` are downloaded.
+            do_lower_case: None: the setting in the model's folder, or else a guess from the vocabulary.
+
+        Raises:
+            FileNotFoundError: there is no such model, or it has no vocab.txt.
+            ValueError, OSError: a file is damaged, or the download failed.
+        """
+        vocab_file = find_vocabulary(path)
+        tokenizer_file = paths.join(paths.parent(vocab_file), TOKENIZER_FILE)
+        told = read_tokenizer_config(tokenizer_file)
+        do_lower_case, strip_accents, lines = find_casing(tokenizer_file, told, vocab_file, do_lower_case)
+        for line in lines:
+            log.info(line)
+        return cls(vocab_file, do_lower_case, strip_accents)
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes vocab.txt and `tokenizer_config.json` into a folder, which may have other files.
+
+        `from_checkpoint`, the predictors and the programs read them.
+
+        Raises:
+            ValueError: the folder has one of the two files.
+        """
+        files = [paths.join(folder, name) for name in (VOCABULARY_FILE, TOKENIZER_FILE)]
+        if found := [file for file in files if paths.exists(file)]:
+            raise ValueError(f"{found[0]} is there already; nothing is overwritten, so give another folder")
+        paths.make_dirs(folder)
+        writing.write_text(files[1], tokenizer_config_text(*self.casing))
+        writing.write_text(files[0], "".join(f"{token}\n" for token in self.tokens))
+
+    @property
+    def casing(self) -> tuple[bool, bool | None]:
+        """The arguments do_lower_case and strip_accents; None if accents follow the case."""
+        do_lower_case, strip_accents = self.basic_tokenizer.do_lower_case, self.basic_tokenizer.strip_accents
+        return do_lower_case, None if strip_accents == do_lower_case else strip_accents
+
+    @property
+    def tokens(self) -> list[str]:
+        """The token of each id; "" for an id without a token, because its line of the file is repeated later."""
+        return [self.inv_vocab.get(id_, "") for id_ in range(self.vocab_size)]
 
     @property
     def vocab_size(self) -> int:
@@ -220,6 +297,47 @@ class FullTokenizer:
     def __setstate__(self, state: dict) -> None:
         vars(self).update(state)
         self._forget()
+
+    def __call__(
+        self,
+        texts: "Texts",
+        sequence_length: int | None = None,
+        pad_to_longest: bool = False,
+        with_offsets: bool = False,
+    ) -> "dict[str, np.ndarray]":
+        """Returns texts or pairs of texts as the inputs of a model: [CLS] A [SEP], or [CLS] A [SEP] B [SEP].
+
+        Args:
+            texts: a text, or a tuple of two texts for a pair; or a list, an array, a Series or another iterable of
+                these; or a tuple of two such lists, the first and the second texts. B is their number.
+            sequence_length: the number T of tokens of each row. A longer text loses its end. Of a longer pair, the
+                longer text loses tokens, as in the original BERT. None: nothing is cut, and T is that of the longest
+                row.
+            pad_to_longest: T is that of the longest row, and at most `sequence_length`.
+            with_offsets: adds "offsets".
+
+        Returns:
+            input_ids, input_mask and segment_ids, int32 [B, T], padded with 0. With offsets, also offsets int32
+            [B, T, 2]: the start and the end of each token in its text, as of `tokenize_with_offsets`; both are 0 for
+            [CLS], [SEP] and padding.
+
+        Raises:
+            ValueError: a value is not a text, sequence_length is less than 5, or the vocabulary lacks [CLS] or [SEP].
+        """
+        from bert_keras.data_prep.text.model_inputs import encode_batch  # loads NumPy
+
+        return encode_batch(self, texts, sequence_length, pad_to_longest, with_offsets)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of ids, without [CLS], [SEP] and [PAD].
+
+        Word pieces are joined, and most punctuation marks lose their spaces. The text has the same ids, but may differ
+        from the original in case, accents and spaces.
+
+        Raises:
+            ValueError: an id is not in the vocabulary.
+        """
+        return join_tokens(self.convert_ids_to_tokens(map(int, ids)))
 
     def encode(self, text: str | bytes) -> list[int]:
         """Returns the ids of `tokenize(text)`, faster than converting tokens.

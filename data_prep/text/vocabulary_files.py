@@ -2,23 +2,33 @@
 
 import codecs
 import collections
+import json
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from bert_keras.storage import json_files, paths
+from bert_keras.storage import json_files, paths, text_files
+from bert_keras.storage.casing import is_cased
+from bert_keras.storage.hub import SCHEME, fetch
 
 log = logging.getLogger("bert_keras")
 
+VOCABULARY_FILE = "vocab.txt"
+TOKENIZER_FILE = "tokenizer_config.json"
+_CASING = ("do_lower_case", "strip_accents")
+# Classes of other libraries that say nothing about how text is split.
+_ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
-def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
+
+def load_vocab(vocab_file: str | os.PathLike | Sequence[str]) -> dict[str, int]:
     """Reads a vocabulary file with one token per line; the id of a token is its line number from 0.
 
     As in the original BERT, the last of several equal lines gives the id, and the key keeps the position of the first.
     The log warns about such lines.
 
     Args:
-        vocab_file: path, local or remote.
+        vocab_file: path, local or remote; or a list of the tokens.
 
     Returns:
         Token to id, in the order in which the tokens first appear.
@@ -28,18 +38,25 @@ def load_vocab(vocab_file: str | os.PathLike) -> dict[str, int]:
         ValueError: the path is a folder, or the file is not UTF-8 or has no tokens.
     """
     tokens = read_tokens(vocab_file)
-    _warn_about_duplicates(os.fspath(vocab_file), tokens)
+    _warn_about_duplicates(name_of(vocab_file), tokens)
     return {token: number for number, token in enumerate(tokens)}
 
 
-def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
-    """Returns the lines of a vocabulary file, in the order of their ids; errors as of `load_vocab`.
+def name_of(vocab_file: str | os.PathLike | Sequence[str]) -> str:
+    """Returns the name of a vocabulary for messages: its path, or "the vocabulary" for a list of tokens."""
+    return os.fspath(vocab_file) if isinstance(vocab_file, str | os.PathLike) else "the vocabulary"
+
+
+def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
+    """Returns the tokens of a file or list in the order of their ids; arguments and errors as of `load_vocab`.
 
     As in the original BERT, white space around a token is stripped. A blank line uses an id; its token is the empty
     string.
     Differs from the original BERT: a byte order mark is ignored with a warning, instead of becoming part of the first
     token.
     """
+    if not isinstance(vocab_file, str | os.PathLike):
+        return _checked(vocab_file)
     name = os.fspath(vocab_file)
     if paths.is_dir(name):
         raise ValueError(f'the vocabulary file "{name}" is a folder; give the vocab.txt itself')
@@ -63,6 +80,19 @@ def read_tokens(vocab_file: str | os.PathLike) -> list[str]:
     if not any(tokens):
         raise ValueError(f'the vocabulary file "{name}" has no tokens; it needs one token a line')
     return tokens
+
+
+def _checked(tokens):
+    """Returns a list of tokens as a file would give them."""
+    for number, token in enumerate(tokens):
+        if not isinstance(token, str) or "\n" in token.strip():
+            raise ValueError(
+                f"token {number} of the vocabulary is {token!r}, but must be a str of one line; give a list of tokens, "
+                "or the path of a vocab.txt"
+            )
+    if not any(token.strip() for token in tokens):
+        raise ValueError("the vocabulary has no tokens; give a list of tokens, or the path of a vocab.txt")
+    return [token.strip() for token in tokens]
 
 
 def _warn_about_duplicates(name: str, tokens: Sequence[str]) -> None:
@@ -93,18 +123,101 @@ def check_special_tokens(
 
 
 def read_casing(vocab_file: str | os.PathLike) -> dict[str, bool]:
-    """Reads "do_lower_case" and "strip_accents" from the `tokenizer_config.json` in the folder of a vocabulary.
+    """Returns "do_lower_case" and "strip_accents" of the `tokenizer_config.json` in the folder of a vocabulary.
 
     Returns those that the file sets. Raises ValueError if the file is damaged.
     """
-    file = paths.join(paths.parent(vocab_file), "tokenizer_config.json")
-    if not paths.is_file(file):
+    told = read_tokenizer_config(paths.join(paths.parent(vocab_file), TOKENIZER_FILE))
+    return {name: told[name] for name in _CASING if told.get(name) is not None}
+
+
+def read_tokenizer_config(path: str | os.PathLike) -> dict[str, Any]:
+    """Returns the values of a `tokenizer_config.json`; {} if it does not exist.
+
+    Logs settings that this project ignores. Raises ValueError if the file is damaged.
+    """
+    if not paths.is_file(path):
         return {}
-    values = json_files.read_json(file, "give JSON with do_lower_case, or delete it")
+    needed = "give JSON with do_lower_case, or delete it"
+    values = json_files.parse_json(text_files.read_text(path, needed), os.fspath(path), needed)
     if not isinstance(values, dict):
-        raise ValueError(f"{file} is not a JSON object; give JSON with do_lower_case, or delete it")
-    casing = {name: values[name] for name in ("do_lower_case", "strip_accents") if values.get(name) is not None}
-    for name, value in casing.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"{file}: {name} is {value!r}, but must be true or false; correct it")
-    return casing
+        raise ValueError(f"{path} is not a JSON object; {needed}")
+    for name in _CASING:
+        if not isinstance(values.get(name), bool | None):
+            raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")
+    kind = values.get("tokenizer_class")
+    if isinstance(kind, str) and "BertTokenizer" not in kind and kind not in _ANY_TOKENIZER:
+        log.warning(
+            "%s: tokenizer_class is %s, but text is split as by BertTokenizer: give text that is split as in the "
+            "model's training, or expect wrong answers",
+            path,
+            kind,
+        )
+    if values.get("tokenize_chinese_chars") is False:
+        log.warning("%s: tokenize_chinese_chars is false, which is ignored: each Chinese character is a word", path)
+    return values
+
+
+def tokenizer_config_text(do_lower_case: bool, strip_accents: bool | None, longest: int | None = None) -> str:
+    """Returns a `tokenizer_config.json`, which `read_tokenizer_config` and other libraries read.
+
+    Args:
+        strip_accents: None: the same as do_lower_case.
+        longest: maximum number of tokens in a sequence of the model; None: unknown.
+    """
+    values: dict[str, Any] = {"do_lower_case": do_lower_case}
+    if longest is not None:
+        values["model_max_length"] = longest
+    values["tokenizer_class"] = "BertTokenizer"
+    if strip_accents is not None:
+        values["strip_accents"] = strip_accents
+    return json.dumps(values, indent=2) + "\n"
+
+
+def find_casing(
+    tokenizer_file: str | os.PathLike,
+    told: Mapping[str, Any],
+    vocab_file: str | os.PathLike,
+    do_lower_case: bool | None = None,
+) -> tuple[bool, bool | None, list[str]]:
+    """Returns do_lower_case and strip_accents of a model, and lines for the log that say where they come from.
+
+    The casing comes from the first of these that exists: the argument, the values `told` of the `tokenizer_config.json`
+    at `tokenizer_file`, a guess from the words of the vocabulary.
+    """
+    strip_accents, reason = told.get("strip_accents"), "as requested"
+    if do_lower_case is None:
+        do_lower_case, reason = told.get("do_lower_case"), f"set in {tokenizer_file}"
+    if do_lower_case is None:
+        do_lower_case = not is_cased(set(read_tokens(vocab_file)), strip_accents)
+        reason = f"guessed from the words of {vocab_file}"
+    lines = [f"{'lower-casing text' if do_lower_case else 'keeping capital letters'} ({reason})"]
+    if strip_accents is not None:
+        lines.append(f"{'stripping' if strip_accents else 'keeping'} accents (set in {tokenizer_file})")
+    return do_lower_case, strip_accents, lines
+
+
+def find_vocabulary(path: str | os.PathLike) -> str:
+    """Returns the path of the `vocab.txt` of a model.
+
+    Args:
+        path: a folder, a run folder, a file or the prefix of a checkpoint, or `hf://owner/name`. Of a model on Hugging
+            Face, only the vocabulary and the `tokenizer_config.json` are downloaded.
+
+    Raises:
+        FileNotFoundError: there is no such model, or it has no vocab.txt.
+        ValueError, OSError: as of `storage.hub.fetch`.
+    """
+    folder = path = os.fspath(path)
+    if path.startswith(SCHEME):
+        folder = fetch(path.rstrip("/"), (VOCABULARY_FILE, TOKENIZER_FILE))
+    elif paths.is_file(path) or paths.is_file(f"{path}.index"):
+        folder = paths.parent(path)
+    # Fine-tuning puts the model into a folder in the folder of the run.
+    for file in (paths.join(folder, "model", VOCABULARY_FILE), paths.join(folder, VOCABULARY_FILE)):
+        if paths.is_file(file):
+            return file
+    raise FileNotFoundError(
+        f"there is no {VOCABULARY_FILE} in {path}; give the folder of a model, the prefix of its checkpoint, or "
+        "hf://owner/name; to read a vocabulary without a model, call FullTokenizer(vocab_file)"
+    )

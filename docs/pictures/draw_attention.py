@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 
 from bert_keras import BertModel, FullTokenizer, load_weights, read_config, weights_by_name
-from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.modeling import HEAD_PATTERNS
 from bert_keras.modeling.layers import weights_to_load
 from picture_style import BLUE, GREEN, GREY, LINE, MUTED, STRONG, Canvas

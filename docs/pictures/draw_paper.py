@@ -5,7 +5,7 @@
 - fine_tuning_tasks.png: which vectors each kind of task uses (figure 4).
 """
 
-from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.data_prep.text.model_inputs import encode_pair
 from picture_style import BLUE, GREEN, GREY, INK, MONO, MUTED, RED, VIOLET, YELLOW, Canvas, text_width
 from sample_data import sample_tokenizer
 

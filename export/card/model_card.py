@@ -6,8 +6,8 @@ import statistics
 import unicodedata
 
 from bert_keras.export.card.usage_examples import how_to_call
-from bert_keras.modeling.checkpoints.hub import SCHEME
 from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.storage.hub import SCHEME
 
 _SETTINGS = (
     "init_checkpoint",

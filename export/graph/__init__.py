@@ -1,1 +1,1 @@
-"""Tokenizer and text models as TensorFlow operations."""
+"""Text models as TensorFlow operations."""

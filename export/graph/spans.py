@@ -6,8 +6,8 @@ Axes: B batch, T tokens, n candidates for the start and for the end of an answer
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.squad_answers import NO_ANSWER
+from bert_keras.data_prep.text.graph.tokenization import code_points, cut_out
 from bert_keras.export.graph.text_model import TextModel
-from bert_keras.export.graph.tokenization import code_points, cut_out
 
 
 class SpanModel(TextModel):

@@ -5,9 +5,9 @@ Axes: B batch, T tokens, C tags, W words.
 
 import tensorflow as tf
 
+from bert_keras.data_prep.text.graph.tokenization import code_points, cut_out
+from bert_keras.data_prep.text.graph.words import WordSplitter
 from bert_keras.export.graph.text_model import TextModel
-from bert_keras.export.graph.tokenization import code_points, cut_out
-from bert_keras.export.graph.words import WordSplitter
 
 
 class TagModel(TextModel):

@@ -2,18 +2,11 @@
 
 import logging
 import os
-import re
-import unicodedata
 
 from bert_keras.storage import paths
+from bert_keras.storage.casing import changes_many, is_cased
 
 log = logging.getLogger("bert_keras")
-
-# Special tokens such as [UNK], and the <S> of the Chinese vocabulary; they have capitals in every vocabulary.
-_MARKER = re.compile(r"\[.*\]|<.*>")
-# A vocabulary is cased if more than this share of its tokens has capitals or accents. Cased vocabularies have capitals
-# in a third of their tokens, or accents in a few percent. Uncased ones have them only in tokens that users added.
-_CASED_SHARE = 0.01
 
 
 def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None):
@@ -51,29 +44,9 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
             f"{vocab_file} is cased, and lower-cased text never contains its tokens with capitals or accents; "
             "give --do_lower_case=False (from Python: do_lower_case=False)"
         )
-    if do_lower_case is False and _changes_many(str.upper, lines) and not _changes_many(str.lower, lines):
+    if do_lower_case is False and changes_many(str.upper, lines) and not changes_many(str.lower, lines):
         log.warning(
             "%s has no tokens with capitals, but the text keeps its capitals, so capitalised words become [UNK]; if "
             "the model was trained on lower-cased text, give --do_lower_case (from Python: do_lower_case=True)",
             vocab_file,
         )
-
-
-def is_cased(pieces, strip_accents=None):
-    """Returns whether a vocabulary was made from text that was not lower-cased.
-
-    Args:
-        pieces: collection of str, the tokens of the vocabulary.
-        strip_accents: bool or None. False: lower-casing keeps accents, so only capitals count. None or True:
-            lower-casing strips accents, so tokens with accents count, too.
-    """
-    return _changes_many(str.lower if strip_accents is False else _lower_cased, pieces)
-
-
-def _lower_cased(token):
-    return "".join(char for char in unicodedata.normalize("NFD", token.lower()) if unicodedata.category(char) != "Mn")
-
-
-def _changes_many(change, tokens):
-    words = [token for token in tokens if not _MARKER.fullmatch(token.strip())]
-    return sum(word != change(word) for word in words) > _CASED_SHARE * len(words)

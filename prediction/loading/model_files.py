@@ -6,9 +6,15 @@ import logging
 import os
 import pathlib
 
-from bert_keras.data_prep.text.tokenization import FullTokenizer, load_vocab
-from bert_keras.data_prep.text.vocabulary_files import check_special_tokens
-from bert_keras.modeling import BertConfig, check_config, check_vocabulary, is_cased, open_checkpoint, read_config
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.data_prep.text.vocabulary_files import (
+    TOKENIZER_FILE,
+    check_special_tokens,
+    find_casing,
+    read_tokenizer_config,
+    tokenizer_config_text,
+)
+from bert_keras.modeling import BertConfig, check_config, check_vocabulary, open_checkpoint, read_config
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object, released_names
@@ -19,12 +25,9 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-TOKENIZER_FILE = "tokenizer_config.json"
 TASK_FILE = "task.json"
 EXPORT_FILE = "export.json"
 
-# Classes of other libraries that say nothing about how text is split.
-_ANY_TOKENIZER = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[MASK]", "[UNK]")
 
 
@@ -125,35 +128,21 @@ def given_config(config_file):
 def find_preparation(folder, vocab_file, config, do_lower_case=None):
     """Finds and logs how training prepared text, and checks the vocabulary against it.
 
-    The casing comes from the first of these that exists: the argument, `tokenizer_config.json` in the checkpoint's
-    folder (every run writes it), a guess from the words of the vocabulary. Only `vocab_file` may be outside the folder.
+    `find_casing` finds the casing; every run writes a `tokenizer_config.json` into the checkpoint's folder. Only
+    `vocab_file` may be outside the folder.
     """
     tokenizer_file = paths.join(folder, TOKENIZER_FILE)
-    told = _read_tokenizer_config(tokenizer_file)
-    strip_accents = told.get("strip_accents")
-    reason = "as requested"
-    if do_lower_case is None:
-        do_lower_case, reason = told.get("do_lower_case"), f"set in {tokenizer_file}"
-    if do_lower_case is None:
-        do_lower_case = not is_cased(load_vocab(vocab_file), strip_accents)
-        reason = f"guessed from the words of {vocab_file}"
+    told = read_tokenizer_config(tokenizer_file)
+    do_lower_case, strip_accents, lines = find_casing(tokenizer_file, told, vocab_file, do_lower_case)
     check_vocabulary(vocab_file, config, do_lower_case, strip_accents)
-    log.info("%s (%s)", "lower-casing text" if do_lower_case else "keeping capital letters", reason)
-    if strip_accents is not None:
-        log.info("%s accents (set in %s)", "stripping" if strip_accents else "keeping", tokenizer_file)
+    for line in lines:
+        log.info(line)
     return Preparation(do_lower_case, strip_accents, _longest(config, settings_of_run(folder), told))
 
 
 def preparation_text(preparation):
     """Returns the `tokenizer_config.json` of a Preparation, which `find_preparation` and other libraries read."""
-    values = {
-        "do_lower_case": preparation.do_lower_case,
-        "model_max_length": preparation.longest,
-        "tokenizer_class": "BertTokenizer",
-    }
-    if preparation.strip_accents is not None:
-        values["strip_accents"] = preparation.strip_accents
-    return json.dumps(values, indent=2) + "\n"
+    return tokenizer_config_text(preparation.do_lower_case, preparation.strip_accents, preparation.longest)
 
 
 def find_task(path):
@@ -229,22 +218,3 @@ def _longest(config, settings, told):
     told = "sequences have at most %d tokens (%s): the model did not learn positions %d to %d"
     log.info(told, trained, reason, trained + 1, num_positions)
     return trained
-
-
-def _read_tokenizer_config(path):
-    """Returns the values of a tokenizer_config.json; {} if it does not exist."""
-    values = read_json_object(path) if paths.is_file(path) else {}
-    for name in ("do_lower_case", "strip_accents"):
-        if not isinstance(values.get(name), bool | None):
-            raise ValueError(f"{path}: {name} is {json.dumps(values[name])}, but must be true or false; correct it")
-    kind = values.get("tokenizer_class")
-    if isinstance(kind, str) and "BertTokenizer" not in kind and kind not in _ANY_TOKENIZER:
-        log.warning(
-            "%s: tokenizer_class is %s, but text is split as by BertTokenizer: give text that is split as in the "
-            "model's training, or expect wrong answers",
-            path,
-            kind,
-        )
-    if values.get("tokenize_chinese_chars") is False:
-        log.warning("%s: tokenize_chinese_chars is false, which is ignored: each Chinese character is a word", path)
-    return values

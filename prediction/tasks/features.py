@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data_prep.tasks.encoding import encode_pair
 from bert_keras.data_prep.tasks.examples import Example
+from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.modeling import (
     HEAD_PATTERNS,
     POOLER_PATTERNS,

@@ -6,7 +6,7 @@ If a text is longer than the model takes, the functions refuse it, cut it, or re
 import logging
 from collections.abc import Sequence
 
-from bert_keras.data_prep.tasks.encoding import share_room
+from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.modeling import (
     HEAD_PATTERNS,

@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference_tokenizer import MODES, odd_text, write_odd_vocab, write_vocab
 
-from bert_keras.data_prep.tasks.encoding import encode_pair
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
+from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.data_prep.text.tokenization import FullTokenizer
-from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.prediction.tasks.pretrained import encode_with_masks
 
 # Lo and unassigned code points are sampled in the tests of odd texts; the slow test has all. Cs are not characters.
@@ -211,7 +211,7 @@ def check_packed(packed, expected):
 
 def test_vocabularies_that_are_refused(tmp_path):
     name = write_vocab(tmp_path / "vocab.txt", "a", "[CLS]")
-    with pytest.raises(ValueError, match=r'vocab.txt" lacks \[UNK\], the token for unknown words; add it$'):
+    with pytest.raises(ValueError, match=r"vocab.txt lacks \[UNK\], the token for unknown words; add it$"):
         GraphTokenizer(name)
     with pytest.raises(FileNotFoundError, match="there is no vocabulary file"):
         GraphTokenizer(tmp_path / "missing.txt")

@@ -158,7 +158,7 @@ def test_damaged_tokenizer_config_is_named(tmp_path):
     assert read_casing(tmp_path / "vocab.txt") == {}
     for content, message in (
         ("[]", "tokenizer_config.json is not a JSON object; give JSON with do_lower_case"),
-        ('{"do_lower_case": "no"}', "tokenizer_config.json: do_lower_case is 'no', but must be true or false; correct"),
+        ('{"do_lower_case": "no"}', 'tokenizer_config.json: do_lower_case is "no", but must be true or false; correct'),
     ):
         (tmp_path / "tokenizer_config.json").write_text(content)
         with pytest.raises(ValueError, match=message):

@@ -6,9 +6,9 @@ import pytest
 from known_models import TOKENS, write_model
 from tiny_exports import FINE_TUNED, PRETRAINED, Both, converters_in_this_process, open_both
 
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model
-from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.prediction import FeatureExtractor, FillMask
 
 

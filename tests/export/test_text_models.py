@@ -7,10 +7,10 @@ from fine_tuned_models import OF_TEXTS, random_classifier
 from known_models import TOKENS
 from tiny_exports import FINE_TUNED, PRETRAINED, Both, open_both
 
+from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.graph.classes import ClassModel
-from bert_keras.export.graph.tokenization import GraphTokenizer
 from bert_keras.export.graph.vectors import FillMaskModel
 from bert_keras.modeling import weights_by_name
 from bert_keras.prediction import FeatureExtractor

@@ -12,7 +12,7 @@ from known_models import random_model, write_model
 
 import convert_checkpoint
 import run_classifier
-from bert_keras import FillMask, open_checkpoint, open_model
+from bert_keras import FillMask, FullTokenizer, open_checkpoint, open_model
 from bert_keras.modeling.checkpoints import hub as module
 
 constants = pytest.importorskip("huggingface_hub.constants")
@@ -180,6 +180,17 @@ def test_each_mistake_has_its_sentence(server, name, kind, sentence):
     with pytest.raises(kind, match=sentence):
         open_checkpoint(name)
     assert {"model.safetensors", "pytorch_model.bin"}.isdisjoint(server.downloaded)
+
+
+def test_of_a_tokenizer_only_the_vocabulary_is_downloaded(server, folder):
+    server.repositories["owner/without"] = {"config.json": b"{}"}
+    tokenizer = FullTokenizer.from_checkpoint(f"hf://owner/model@{COMMIT}")
+    assert set(server.downloaded) <= {"vocab.txt", "tokenizer_config.json"}
+    assert tokenizer.vocab == FullTokenizer.from_checkpoint(folder).vocab
+    with pytest.raises(FileNotFoundError, match=r"^there is no vocab.txt in hf://owner/without; give the folder of a"):
+        FullTokenizer.from_checkpoint("hf://owner/without")
+    with pytest.raises(FileNotFoundError, match=r"^there is no model owner/other on Hugging Face"):
+        FullTokenizer.from_checkpoint("hf://owner/other")
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch):

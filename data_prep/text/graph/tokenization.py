@@ -10,9 +10,11 @@ import os
 import tensorflow as tf
 import tensorflow_text
 
-from bert_keras.data_prep.text.tokenization import WordpieceTokenizer, load_vocab
-from bert_keras.export.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
-from bert_keras.export.graph.normalization import Normalizer, low_bits, without_low_bits
+from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
+from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, without_low_bits
+from bert_keras.data_prep.text.model_inputs import SHORTEST
+from bert_keras.data_prep.text.tokenization import WordpieceTokenizer
+from bert_keras.data_prep.text.vocabulary_files import load_vocab, name_of
 
 _UNKNOWN = "[UNK]"
 _MASK = "[MASK]"
@@ -35,10 +37,9 @@ class GraphTokenizer(tf.Module):
 
     def __init__(self, vocab_file, do_lower_case=True, strip_accents=None):
         super().__init__()
-        name = os.fspath(vocab_file)
-        vocab = load_vocab(name)
+        name, vocab = name_of(vocab_file), load_vocab(vocab_file)
         if _UNKNOWN not in vocab:
-            raise ValueError(f'the vocabulary file "{name}" lacks {_UNKNOWN}, the token for unknown words; add it')
+            raise ValueError(f"{name} lacks {_UNKNOWN}, the token for unknown words; add it")
         self.unk_id = vocab[_UNKNOWN]
         self._cls_id, self._sep_id = vocab.get("[CLS]"), vocab.get("[SEP]")
         self.mask_id = vocab.get(_MASK)  # None if the vocabulary lacks it
@@ -48,7 +49,7 @@ class GraphTokenizer(tf.Module):
             # If the file has a token twice, the first of its ids has no token.
             self._tokens = tf.constant([names.get(id_, _UNKNOWN) for id_ in range(self.num_tokens)])
             # A copy for readers of a SavedModel; the graph uses the automaton of the vocabulary.
-            self.vocab_file = tf.saved_model.Asset(name)
+            self.vocab_file = tf.saved_model.Asset(name) if isinstance(vocab_file, str | os.PathLike) else None
             self._normalizer = Normalizer(do_lower_case, do_lower_case if strip_accents is None else strip_accents)
             tokens = _matchable_tokens(vocab, name)
             self._lengths = tf.constant([len(token.removeprefix("##")) for token in tokens], tf.int32)
@@ -121,39 +122,31 @@ class GraphTokenizer(tf.Module):
         with tf.device(_DEVICE):
             return tf.gather(self._tokens, ids)
 
-    def pack(self, ids_a, ids_b, max_seq_length):
+    def pack(self, ids_a, ids_b, max_seq_length, is_fixed=False):
         """Joins ids to model inputs like `encode_pair`: [CLS] A [SEP] (B [SEP]), cut and padded with 0.
 
-        ids_b is None without second texts. Returns a dict of input_ids, input_mask and segment_ids, int32 [B, T], and
-        is_cut, bool [B]. T is the length of the longest row, or 2 for an empty batch.
+        ids_b is None without second texts. max_seq_length is None to cut nothing. Returns a dict of input_ids,
+        input_mask and segment_ids, int32 [B, T], and is_cut, bool [B]. T is max_seq_length if it is fixed; or else the
+        length of the longest row, or 2 for an empty batch.
         """
         if None in (self._cls_id, self._sep_id):
             raise ValueError("the vocabulary lacks [CLS] or [SEP], which a model's input needs; give that of the model")
-        if max_seq_length < 5:
+        if max_seq_length is not None and max_seq_length < SHORTEST:
             raise ValueError(
-                f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need 5 or more"
+                f"max_seq_length is {max_seq_length}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
             )
         with tf.device(_DEVICE):
             num_a = tf.cast(ids_a.row_lengths(), tf.int32)
             num_b = tf.zeros_like(num_a) if ids_b is None else tf.cast(ids_b.row_lengths(), tf.int32)
-            kept_a, kept_b = _fit_pair(num_a, num_b, max_seq_length)
+            kept_a, kept_b = (num_a, num_b) if max_seq_length is None else _fit_pair(num_a, num_b, max_seq_length)
             parts = [_repeat(self._cls_id, tf.ones_like(kept_a)), _firsts(ids_a, kept_a)]
             parts += [_repeat(self._sep_id, tf.ones_like(kept_a))]
             if ids_b is not None:
                 parts += [_firsts(ids_b, kept_b), _repeat(self._sep_id, tf.cast(kept_b > 0, tf.int32))]
             rows = tf.concat(parts, axis=1)
-            num_first, lengths = kept_a[:, tf.newaxis] + 2, tf.cast(rows.row_lengths(), tf.int32)[:, tf.newaxis]
-            width = tf.reduce_max(tf.concat([[[2]], lengths], 0))
-            input_ids = rows.to_tensor(shape=tf.stack([-1, width]))
-            places = tf.range(width)
-            is_real = places < lengths  # [B, T]
-            is_second = is_real & (places >= num_first)
-            features = {
-                "input_ids": input_ids,
-                "input_mask": tf.cast(is_real, tf.int32),
-                "segment_ids": tf.cast(is_second, tf.int32),
-            }
-            return features, (kept_a < num_a) | (kept_b < num_b)
+            lengths = tf.cast(rows.row_lengths(), tf.int32)
+            width = max_seq_length if is_fixed else tf.reduce_max(tf.concat([[2], lengths], 0))
+            return _padded(rows, lengths, kept_a + 2, width), (kept_a < num_a) | (kept_b < num_b)
 
     def _split(self, codes):
         """Returns words [W, (characters)], the index of their first characters [W], and all characters' sources [M]."""
@@ -217,6 +210,17 @@ def _fit_pair(num_a, num_b, max_seq_length):
     half = tf.maximum(room // 2, room - num_a)
     kept_b = tf.where(num_a + num_b <= room, num_b, tf.minimum(num_b, half))
     return tf.where(num_b > 0, tf.minimum(num_a, room - kept_b), tf.minimum(num_a, room + 1)), kept_b
+
+
+def _padded(rows, lengths, num_first, width):
+    """Returns rows of ids as the features of a model, given their lengths and those of their first segments [B]."""
+    places = tf.range(width)
+    is_real = places < lengths[:, tf.newaxis]  # [B, T]
+    return {
+        "input_ids": rows.to_tensor(shape=tf.stack([-1, width])),
+        "input_mask": tf.cast(is_real, tf.int32),
+        "segment_ids": tf.cast(is_real & (places >= num_first[:, tf.newaxis]), tf.int32),
+    }
 
 
 def _firsts(rows, counts):

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference_tokenizer import odd_text
 
+from bert_keras.data_prep.text.graph.tokenization import code_points, cut_out
+from bert_keras.data_prep.text.graph.words import WordSplitter
 from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, split_words
-from bert_keras.export.graph.tokenization import code_points, cut_out
-from bert_keras.export.graph.words import WordSplitter
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ Axes: N code points, P parts, W words, B batch.
 import tensorflow as tf
 
 from bert_keras.data_prep.text.characters import is_cjk_ideograph, is_punctuation
+from bert_keras.data_prep.text.graph.code_point_tables import is_removed, table_of
+from bert_keras.data_prep.text.graph.normalization import Table
+from bert_keras.data_prep.text.graph.tokenization import cut_out
 from bert_keras.data_prep.text.words import APOSTROPHES, INNER, INNER_OF_NUMBERS, RUNS, SUFFIXES, is_of_word
-from bert_keras.export.graph.code_point_tables import is_removed, table_of
-from bert_keras.export.graph.normalization import Table
-from bert_keras.export.graph.tokenization import cut_out
 
 # Classes of characters, one bit each.
 _REMOVED, _SPACE, _ALONE, _OF_WORD, _DIGIT, _UPPER, _INNER, _INNER_OF_NUMBERS, _APOSTROPHE, _RUN = (

@@ -5,7 +5,7 @@ import unicodedata
 import tensorflow as tf
 
 from bert_keras.data_prep.text.characters import is_dropped_mark
-from bert_keras.export.graph import code_point_tables as tables
+from bert_keras.data_prep.text.graph import code_point_tables as tables
 
 _SIGMA = ord("Σ")
 _FINAL_SIGMA_STEP = (ord("ς") - ord("σ")) << tables.NUM_KIND_BITS

@@ -1,0 +1,1 @@
+"""The tokenizer as TensorFlow operations, and as a Keras layer."""
