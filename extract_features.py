@@ -105,7 +105,7 @@ def _extract(values, console):
         open_feature_file(values.output_file, output_format, extractor.layers, values.pooling) as write,
     ):
         progress.start("extracting", num_lines, "lines")
-        for features in extractor.features(read_lines(values.input_file), progress.advance):
+        for features in extractor.pipe(read_lines(values.input_file), advance=progress.advance):
             write(features)
         progress.finish()
     log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)

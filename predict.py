@@ -91,8 +91,8 @@ def main(argv):
             _, settings = read_settings(values.model_dir)
             _check_fine_tuned(values, settings["task"])
         first, second = itertools.tee(_read_rows(values, arguments, settings, limits))
-        predictor = _open(values, limits)
-        answers = predictor.answers((text for _, text in second), (source for source, _ in first), values.on_error)
+        sources, texts = (source for source, _ in first), (text for _, text in second)
+        answers = _open(values, limits).pipe(texts, sources=sources, on_error=values.on_error)
         for line in answer_lines(answers, values.json):
             print(line, flush=True)
 

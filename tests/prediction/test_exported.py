@@ -22,8 +22,8 @@ from bert_keras.prediction import (
     NextSentence,
     SentenceScorer,
     Vectorizer,
+    loaded_model,
     open_model,
-    predictor,
 )
 from bert_keras.prediction.loading.exported import open_exported
 from bert_keras.prediction.loading.model_files import open_model_files
@@ -87,7 +87,9 @@ def folder(tmp_path_factory):
     vectors = {"task": "vectors", "max_seq_length": 20, "pooling": "mean", "layer": 0}
     networks[write_export(folder / "vectors", pretrained, **vectors)] = IdsNetwork(model.bert, "vectors", 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predictor, "open_exported", lambda path: networks.get(path) or open_exported(path))
+        patch.setattr(
+            loaded_model, "open_exported", lambda path, *choices: networks.get(path) or open_exported(path, *choices)
+        )
         yield folder
 
 
@@ -153,7 +155,7 @@ def test_folders_without_the_network_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"^{tmp_path} is not an export: it has no export.json; give a folder"):
         open_exported(tmp_path)
     (tmp_path / "export.json").write_text('{"formats": {"litert": {"path": "a"}}}')
-    with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed: .*--format=onnx$"):
+    with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed; .*--format=onnx$"):
         open_exported(tmp_path, "onnx")
     (tmp_path / "export.json").write_text('{"formats": ["onnx"]}')
     with pytest.raises(ValueError, match='export.json does not give the "path" of each of its "formats"; take the fil'):
