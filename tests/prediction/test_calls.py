@@ -137,7 +137,7 @@ def test_a_call_may_have_its_own_batch_size(classify, pretrained):
     # The first group is one batch, the next is two.
     assert sizes == [2, 2, 2, 2, 1, 4, 4, 1]
     assert classify.num_traces == num_traces == 1
-    vectors = FeatureExtractor(pretrained)
+    vectors = FeatureExtractor(pretrained, max_seq_length=None)
     whole, parts = vectors(TEXTS), vectors.pipe(TEXTS, batch_size=1)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one.values, other.values, atol=1e-5)

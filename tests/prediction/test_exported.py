@@ -116,6 +116,26 @@ def test_every_format_gives_the_same_answers(folder, export, name):
     assert flat(open_model(export, batch_size=2)(questions)) == flat(expected)
 
 
+def test_the_format_of_an_export_can_be_chosen(folder, export):
+    expected = open_model(folder / "classification")(QUESTIONS["classification"])
+    (export / "1" / "saved_model.pb").write_bytes(b"broken")
+    assert flat(open_model(export, format="onnx", device="cpu")(QUESTIONS["classification"])) == flat(expected)
+    with pytest.raises(ValueError, match='^format is "tf", but must be one of saved_model, onnx, litert$'):
+        open_model(export, format="tf")
+    with pytest.raises(ValueError, match="^.*runs is not an export, so it has no formats; leave out format$"):
+        FillMask(folder / "runs", format="onnx")
+    with pytest.raises(
+        ValueError, match=f"^{export} runs on the CPU as litert, but device is a GPU; leave out the dev"
+    ):
+        open_exported(export, "litert", "/GPU:0")
+    (export / "export.json").write_text(
+        json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES if name != "onnx"}})
+    )
+    message = f"^{export} has the network as saved_model, litert, and onnx is needed; choose one that it has, or export"
+    with pytest.raises(FileNotFoundError, match=message):
+        open_model(export, format="onnx")
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_threads_may_share_a_network(folder, name):
     random = np.random.default_rng(1)

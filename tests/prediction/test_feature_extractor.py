@@ -156,7 +156,9 @@ def test_texts_have_limits(random):
     extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2, max_chars=5))
     with pytest.raises(ValueError, match="^text 1 has 6 characters, but limits.max_chars is 5; make it shorter, or"):
         extractor(("he", "he was"))
-    with pytest.raises(ValueError, match="^there are 3 texts, but limits.max_texts is 2; take the method features, wh"):
+    with pytest.raises(
+        ValueError, match="^there are more texts than limits.max_texts, which is 2; take the method pipe, "
+    ):
         extractor(["he"] * 3)
 
 
