@@ -18,6 +18,7 @@ _NAMES = {
         *("TokenClassifierModel", "load_weights", "open_checkpoint", "read_config", "save_checkpoint"),
         *("save_safetensors", "weights_by_name"),
     ),
+    "cli.start": ("start_tensorflow",),
     "modeling.checkpoints.downloads": ("download_model",),
     "modeling.released": ("released_models",),
     "data_prep.text.tokenization": ("FullTokenizer",),
@@ -42,6 +43,7 @@ def __dir__():
 
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from bert_keras.cli.start import start_tensorflow
     from bert_keras.data_prep.text.tokenization import FullTokenizer
     from bert_keras.modeling import (
         BertConfig,

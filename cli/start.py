@@ -40,8 +40,10 @@ for line in sys.stdin.buffer:
 _SECONDS_FOR_FILTER = 10.0
 
 
-def start_tensorflow():
-    """Sets environment variables and imports TensorFlow. A program calls it before anything else.
+def start_tensorflow() -> None:
+    """Sets environment variables and imports TensorFlow without its greeting lines.
+
+    Call it before anything else: if TensorFlow is already imported, its lines are written and its settings are made.
 
     Products of float32 numbers are computed in float32 on every device, see
     `training.distribution.devices.strategy_of`. The greeting lines of TensorFlow 2.21 do not appear on standard error,
