@@ -19,7 +19,7 @@ EMBEDDINGS = "embeddings"
 # The original BERT's default.
 _DEFAULT_LAYERS = (-1, -2, -3, -4)
 # Flags of arguments that have another name, in a block of `told_with_flags`; None elsewhere.
-_renamed = contextvars.ContextVar("_renamed", default=None)
+_renamed: contextvars.ContextVar[dict[str, str] | None] = contextvars.ContextVar("_renamed", default=None)
 
 
 def name_of(argument: str) -> str:

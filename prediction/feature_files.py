@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def _json_lines(file, layers, pooling):
     def write(features):
         # Equals Python's round for every number: a float32 times 10^6 is exact in a float64, and so are ties.
         values = np.round(features.values.astype(np.float64), 6).tolist()
-        line = {"linex_index": next(numbers)}
+        line: dict[str, Any] = {"linex_index": next(numbers)}
         if pooling == "none":
             tokens = zip(features.tokens, values, strict=True)
             line["features"] = [{"token": token, "layers": entries(of_token)} for token, of_token in tokens]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_keras.prediction.arguments import Limits, check_backend, check_choice, name_of
 from bert_keras.prediction.containers import is_one, several
 from bert_keras.prediction.loading.exported import OPENERS, open_exported
-from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, open_files, read_settings
+from bert_keras.prediction.loading.model_files import TASK_FILE, ModelFiles, is_export, open_files, read_settings
 from bert_keras.prediction.network import (
     Network,
     Question,
@@ -48,6 +48,9 @@ class LoadedModel(Generic[Text, Answer]):
     takes_pairs = False
     # See `Network`.
     extra_specs: ClassVar[dict[str, tf.TensorSpec]] = {}
+    # The task.json, as `prediction.tasks.registry` describes it; None for a checkpoint of pre-training.
+    settings: Any
+    files: ModelFiles
 
     def __init__(self, path, batch_size, limits, strategy=None, device=None, format=None, **text_options):
         check_backend(keras.backend.backend())

@@ -55,7 +55,7 @@ class Network:
     ):
         self.batch_size = batch_size
         self.lengths = lengths
-        self._device, self._extra_specs = device, extra_specs or {}
+        self._device, self._extra_specs = device, dict(extra_specs or {})
 
         def run(features):
             with on_device(device):
@@ -109,7 +109,7 @@ class Network:
                     shared = {name: tf.constant(extra[name], spec.dtype) for name, spec in specs}
                     columns = self._compile(length)(_pad(questions, length, len(questions)) | shared)
                 else:
-                    columns = self._on_devices(questions, length, batch_size)
+                    columns = self._on_devices(self._strategy, questions, length, batch_size)
                 return [column.numpy() for column in columns]
         except tf.errors.ResourceExhaustedError as error:
             raise ValueError(
@@ -117,18 +117,18 @@ class Network:
                 f"give a lower {name_of('batch_size')} than {batch_size}"
             ) from error
 
-    def _on_devices(self, questions, length, batch_size):
+    def _on_devices(self, strategy, questions, length, batch_size):
         """Answers a batch on all devices; there may be more rows than questions."""
-        size = -(-batch_size // self._strategy.num_replicas_in_sync)
+        size = -(-batch_size // strategy.num_replicas_in_sync)
         num_positions = max(len(question.positions) for question in questions)
 
         def part(context):
             first = size * context.replica_id_in_sync_group
             return _pad(questions[first : first + size], length, size, num_positions)
 
-        features = self._strategy.experimental_distribute_values_from_function(part)
-        columns = self._strategy.run(self._function, args=(features,))
-        return [tf.concat(self._strategy.experimental_local_results(column), axis=0) for column in columns]
+        features = strategy.experimental_distribute_values_from_function(part)
+        columns = strategy.run(self._function, args=(features,))
+        return [tf.concat(strategy.experimental_local_results(column), axis=0) for column in columns]
 
     def _compile(self, length):
         with self._lock:

@@ -10,6 +10,7 @@ import shutil
 import time
 import zipfile
 import zlib
+from typing import Any
 
 from bert_keras.storage import paths, writing
 
@@ -79,7 +80,7 @@ def _fetch(address, file, progress):
     import requests
 
     part = f"{file}{PART_ENDING}"
-    state = _read_state(file)
+    state: Any = _read_state(file)
     num_done = os.path.getsize(part) if state and os.path.exists(part) else 0
     if state and num_done == state["length"]:
         return state

@@ -31,7 +31,7 @@ def parse_json(text, name, needed="write valid JSON", line=None):
         raise ValueError(f"{place}: JSON is nested too deeply; {needed}") from None
     except ValueError:
         limit = sys.get_int_max_str_digits()
-        start = re.search(rf"[0-9]{{{limit + 1},}}", text).start()
+        start = next(re.finditer(rf"[0-9]{{{limit + 1},}}", text)).start()
         raise ValueError(
             f"{_place(name, line, text, start)}: a number of more than {limit:,} digits; {needed}"
         ) from None

@@ -12,6 +12,7 @@ import os
 import posixpath
 import re
 import shutil
+from typing import Any
 
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 
@@ -45,7 +46,13 @@ def real(path):
     return os.fspath(path).rstrip("/") if is_remote(path) else os.path.realpath(path)
 
 
-def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
+def open_file(
+    path: str | os.PathLike,
+    mode: str = "rb",
+    encoding: str | None = None,
+    newline: str | None = None,
+    errors: str | None = None,
+) -> Any:
     """Opens a file like the built-in `open`; the default encoding is UTF-8.
 
     A remote file appears when it is closed. Appending copies a remote file, so append rarely.

@@ -5,6 +5,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -150,7 +151,7 @@ OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_li
 
 def _paths_of_formats(file):
     """Returns the path of each format in an export.json and checks that it is inside the export."""
-    formats = read_json_object(file).get("formats")
+    formats: Any = read_json_object(file).get("formats")
     try:
         found = {name: os.fspath(values["path"]) for name, values in formats.items()}
     except (AttributeError, KeyError, TypeError):

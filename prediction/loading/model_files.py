@@ -97,7 +97,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         )
     checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
     folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file)
-    config = given_config(config_file) if config_file else checkpoint.config
+    config = given_config(config_file) if config_file else checkpoint and checkpoint.config
     if config is None:
         raise FileNotFoundError(
             f"there is no bert_config.json or config.json in {folder}; put it there, or give --bert_config_file (from "
@@ -105,7 +105,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         )
     if config_file and checkpoint:
         check_config(config, checkpoint)
-    vocab_file = vocab_file or checkpoint.vocab_file
+    vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
     if vocab_file is None:
         raise FileNotFoundError(
             f"there is no vocab.txt in {folder}; put it there, or give --vocab_file (from Python: vocab_file)"
@@ -190,7 +190,7 @@ def read_settings(path):
             f'{file}: the task is "{task}", but must be one of {", ".join(tasks)}; '
             "give a model that was fine-tuned by a program of this project"
         )
-    for name, (needed, is_right) in {"max_seq_length": LENGTH, **TASKS[task].settings}.items():
+    for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
         if name not in values:
             raise ValueError(
                 f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"

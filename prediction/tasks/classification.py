@@ -87,7 +87,7 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Any]):
     takes_pairs = True
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """Number of classes of the head; 1 for a regression."""
         return 1 if self.settings["task"] == "regression" else super().num_classes
 
@@ -122,14 +122,14 @@ class TextClassifier(FineTunedPredictor[str | tuple[str, str], Any]):
     def _answer(self, text, encoded, found, top_k=None, threshold=0.5):
         example, _ = encoded
         scores = np.mean([row for _, (row,) in found], axis=0, dtype=np.float64)  # [C]
-        values = scores.tolist()
+        values: Any = scores.tolist()
         if self.settings["task"] == "regression":
             return Regression(example.text_a, example.text_b, values[0])
-        probabilities = dict(zip(self.settings["labels"], values, strict=True))
+        probabilities: dict[str, float] = dict(zip(self.settings["labels"], values, strict=True))
         if top_k is not None:
             probabilities = dict(sorted(probabilities.items(), key=lambda item: -item[1])[:top_k])
         if self.settings["task"] == "classification":
-            best = max(probabilities, key=probabilities.get)
+            best = max(probabilities, key=probabilities.__getitem__)
             return Classification(example.text_a, example.text_b, best, probabilities)
         labels = [label for label, probability in probabilities.items() if probability >= threshold]
         return MultiLabel(example.text_a, example.text_b, labels, probabilities)

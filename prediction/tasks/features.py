@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -110,15 +111,16 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         check_choice("pooling", pooling, POOLINGS)
         if strategy is not None and device is not None:
             raise ValueError(f"there are both {name_of('strategy')} and {name_of('device')}; give one of them")
-        self.layers, self.pooling = layers, pooling
+        self._chosen_layers, self.pooling = layers, pooling
         self._chosen_length, self._strategy = max_seq_length, strategy
         text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
         super().__init__(path, batch_size, limits, strategy, device, format, **text_options)
 
     def _prepare(self):
-        if self.layers is None and self.settings:
-            self.layers = (self.settings["layer"],)
-        self.layers = choose_layers(self.layers, self.config.num_hidden_layers)
+        layers = self._chosen_layers
+        if layers is None and self.settings:
+            layers = (self.settings["layer"],)
+        self.layers = choose_layers(layers, self.config.num_hidden_layers)
         longest, chosen = self.max_seq_length, self._chosen_length
         if chosen is not None:
             if not 3 <= chosen <= longest:
@@ -187,8 +189,8 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         num_texts, num_cut_texts, num_cut_tokens = 0, 0, 0
         for text in texts:
             num_texts += 1
-            pair = self._as_pair(text, f"text {num_texts}")
-            input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
+            text_a, text_b = self._as_pair(text, f"text {num_texts}")
+            input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, text_a, text_b, self.max_seq_length)
             num_cut_texts += num_cut > 0
             num_cut_tokens += num_cut
             group.append(Question(input_ids, segment_ids))
@@ -213,7 +215,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         return pair
 
     def _of_group(self, questions, batch_size, advance):
-        values = [None] * len(questions)
+        values: list[Any] = [None] * len(questions)
         for index, (rows,) in self.network.answer_by_length(questions, batch_size):
             # A copy, so that the memory of the batch can be freed.
             values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()

@@ -3,12 +3,13 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.modeling import load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.prediction.arguments import Limits, name_of, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.loading.model_files import TASK_FILE
@@ -74,7 +75,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         return names
 
     def _load_model(self):
-        checkpoint = self.files.checkpoint
+        checkpoint = cast(Checkpoint, self.files.checkpoint)
         if self.head_weight in checkpoint.names:
             self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
         with weights_to_load():
@@ -98,7 +99,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
             )
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """Number of classes of the head."""
         return len(self.settings["labels"])
 

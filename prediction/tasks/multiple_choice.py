@@ -40,8 +40,11 @@ class ChoicePicker(FineTunedPredictor[tuple[str, list[str]], Choice]):
 
     head = "multiple_choice"
     takes_pairs = True
-    num_classes = 1
     cut_parts = "choices, each with its text,"
+
+    @property
+    def num_classes(self) -> int:
+        return 1
 
     def _make_model(self, config):
         # A MultipleChoiceModel has the same weights. They score choices one by one, so any number is possible.

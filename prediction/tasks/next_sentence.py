@@ -56,4 +56,5 @@ class NextSentence(PretrainedPredictor[tuple[str, str], PairAnswer]):
 
     def _answer(self, pair, ids, found):
         [(_, (probability,))] = found
-        return PairAnswer(*pair, float(probability))
+        text_a, text_b = pair
+        return PairAnswer(text_a, text_b, float(probability))

@@ -6,7 +6,7 @@ If a text is longer than the model takes, the functions refuse it, cut it, or re
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from bert_keras.data_prep.tasks.encoding import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -18,6 +18,7 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice, name_of
 from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.predictor import Predictor
@@ -88,10 +89,10 @@ class PretrainedPredictor(Predictor[Text, Answer]):
 
     def _load_model(self):
         """Loads the encoder and one head, and ignores the other head."""
-        checkpoint = self.files.checkpoint
+        checkpoint = cast(Checkpoint, self.files.checkpoint)
         with weights_to_load():
             model = PretrainingModel(self.config)
-        called, prefixes = _HEADS[self.head]
+        called, prefixes = _HEADS[str(self.head)]
         others = tuple(prefix for head, (_, of_head) in _HEADS.items() if head != self.head for prefix in of_head)
         needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
         missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]

@@ -76,9 +76,12 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
     head = "squad"
     takes_pairs = True
     head_weight = "cls/squad/output_weights"
-    num_classes = 2
     cut_parts = "questions"
     cut_setting = "max_query_length"
+
+    @property
+    def num_classes(self) -> int:
+        return 2
 
     def _default_options(self):
         options = {"top_k": self.settings["n_best_size"]}
@@ -136,8 +139,8 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
             question=example.question,
             text="" if is_impossible else answer.text,
             probability=chosen.probability if chosen else 0.0,
-            start=None if is_impossible else chosen.start,
-            end=None if is_impossible else chosen.end,
+            start=chosen.start if chosen and not is_impossible else None,
+            end=chosen.end if chosen and not is_impossible else None,
             is_impossible=is_impossible,
             null_odds=answer.null_odds,
             null_threshold=float(settings.null_score_diff_threshold) if has_null else None,
