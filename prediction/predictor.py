@@ -35,11 +35,11 @@ class Unanswered:
     source: str
     error: str
 
-    def readable(self):
+    def readable(self) -> str:
         return f"no answer: {self.error}"
 
 
-def answer_lines(answers, as_json):
+def answer_lines(answers: Iterable[Any], as_json: bool) -> Iterator[str]:
     """Yields each answer as JSON or as text for readers, without a newline at the end. Logs the number of failures."""
     num_unanswered = 0
     for answer in answers:

@@ -30,7 +30,7 @@ class _RetryError(Exception):
     """A failure that another try may overcome; its message is the reason."""
 
 
-def download(address, file, progress=None):
+def download(address: str, file: str | os.PathLike, progress: Any = None) -> None:
     """Downloads a file, and continues a download that was interrupted.
 
     The data goes to `file` + ".part", which remains after a failure. The next call asks the server for the rest, unless
@@ -204,7 +204,7 @@ def _reason(error):
     return str(error) or type(error).__name__
 
 
-def unpack(zip_file, folder):
+def unpack(zip_file: str | os.PathLike, folder: str | os.PathLike) -> None:
     """Unpacks the files of a zip file into a folder, without folders in it, and checks their CRCs.
 
     Files that are in one folder of the zip file, and files at its top, both arrive at the top of `folder`.

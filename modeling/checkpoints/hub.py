@@ -21,7 +21,7 @@ _SMALL_FILES = (
 _NAME = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 
-def local_model(path):
+def local_model(path: str | os.PathLike) -> str:
     """Returns the local folder of a model on Hugging Face, downloaded if necessary, or any other path as it is.
 
     The package huggingface_hub keeps the files in its cache. It asks for the newest version each time; without a

@@ -54,7 +54,7 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
     return opened if found[0] == "saved_model" else _as_operation(opened)
 
 
-def open_saved_model(folder) -> Callable:
+def open_saved_model(folder: str | os.PathLike) -> Callable:
     """Loads the signature `ids` of a SavedModel. The result works like that of `open_exported`.
 
     A SavedModel is a program that may read and write files when it runs. Open only those that you trust.
@@ -84,7 +84,7 @@ def open_saved_model(folder) -> Callable:
     return run
 
 
-def open_onnx(file) -> Callable:
+def open_onnx(file: str | os.PathLike) -> Callable:
     """Loads an ONNX file with ONNX Runtime, to run on the CPU.
 
     Returns:
@@ -109,7 +109,7 @@ def open_onnx(file) -> Callable:
     return run
 
 
-def open_litert(file) -> Callable:
+def open_litert(file: str | os.PathLike) -> Callable:
     """Loads a LiteRT file to run on all cores of the CPU; the result works like that of `open_onnx`.
 
     Calls from several threads run one after the other, because an interpreter has one set of buffers.

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,7 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
+from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, name_of, shown
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import LoadedModel
@@ -131,9 +132,8 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
     def _load_model(self):
         with (self._strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
             model = BertModel(self.config)
-        report = load_weights(
-            weights_by_name(model), self.files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
-        )
+        checkpoint = cast(Checkpoint, self.files.checkpoint)
+        report = load_weights(weights_by_name(model), checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS)
         log.info("%s", report)
         return model
 
