@@ -11,7 +11,6 @@ TensorFlow and tensorflow-text, the other formats with their own runtimes.
 
 import logging
 import sys
-from typing import Any
 
 from bert_keras.cli.start import start_tensorflow
 
@@ -45,7 +44,7 @@ _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_le
 def define_flags():
     """Returns the flags of this program."""
     values = flags.FlagValues()
-    define: dict[str, Any] = {"flag_values": values}
+    define = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
     define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
     flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)
@@ -94,7 +93,7 @@ def check_flags(values):
         if values.eval_file:
             raise ValueError("--eval_file is for fine-tuned models, which have a metric; leave it out")
         for task in set(_OF_TASK) - {values.task}:
-            if wrong := [name for name in _OF_TASK[task] or () if values[name].present]:
+            if wrong := [name for name in _OF_TASK[task] if values[name].present]:
                 raise ValueError(f"--{wrong[0]} is for --task={task}; leave it out for --task={values.task}")
     check_new_folder(values.export_dir, "export_dir")
     check_formats(values.format, values.quantize)

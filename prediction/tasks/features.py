@@ -132,8 +132,12 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
     def _load_model(self):
         with (self._strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
             model = BertModel(self.config)
-        checkpoint = cast(Checkpoint, self.files.checkpoint)
-        report = load_weights(weights_by_name(model), checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS)
+        report = load_weights(
+            weights_by_name(model),
+            cast(Checkpoint, self.files.checkpoint),
+            new_allowed=POOLER_PATTERNS,
+            ignored=HEAD_PATTERNS,
+        )
         log.info("%s", report)
         return model
 
