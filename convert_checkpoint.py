@@ -16,6 +16,7 @@ input must agree to within 1e-5.
 import logging
 import os
 import sys
+from typing import Any
 
 from bert_keras.cli.start import start_tensorflow
 
@@ -52,7 +53,7 @@ _FOUND_BY = (".index", "model.safetensors", ".safetensors.index.json")
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_bool("list", False, "List the released models, and do nothing else.", **define)
     flags.DEFINE_string("download", None, "Name of a released model to download to --output.", **define)
     flags.DEFINE_string("input", None, "Checkpoint or run: its folder, prefix or file; or hf://owner/name.", **define)
@@ -89,7 +90,7 @@ def main(argv):
         preparation = find_preparation(folder, vocab_file, contents.config, values.do_lower_case)
     elif values.extend_vocab:
         raise ValueError(f"--extend_vocab: no vocab.txt is next to {checkpoint.prefix}; give --vocab_file")
-    if values.extend_vocab:
+    if values.extend_vocab and preparation:
         do_lower_case, strip_accents = preparation.do_lower_case, preparation.strip_accents
         extended = extend_vocabulary(vocab_file, values.extend_vocab, do_lower_case, strip_accents)
         if not extended.added:

@@ -12,6 +12,7 @@ standard output, everything else to standard error.
 
 import json
 import sys
+from typing import Any, cast
 
 from absl import flags
 
@@ -52,7 +53,7 @@ _OFFICIAL_FLAGS = {
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     tasks = f"squad, ner, {', '.join(GLUE_TASKS)}"
     flags.DEFINE_string("task", None, f"Required. Task of the predictions: {tasks}.", **define)
     for name, meaning in _FILES.items():
@@ -79,7 +80,7 @@ def main(argv):
     """Runs the program; `argv` is a list of str: the program's name, then its flags."""
     flag_values = define_flags()
     names = [argument.split("=", 1) for argument in argv]
-    argv = ["=".join([_OFFICIAL_FLAGS.get(name, name), *value]) for name, *value in names]
+    argv = ["=".join([_OFFICIAL_FLAGS.get(name) or name, *value]) for name, *value in names]
     arguments = parse(flag_values, argv, __doc__, takes_texts=True)
     if arguments:
         _take_official_arguments(flag_values, arguments)
@@ -141,7 +142,7 @@ def _take_official_arguments(flag_values, arguments):
 def run_program():
     """Runs the program from the command line."""
     # Some systems do not write UTF-8 into a file or a pipe by default.
-    sys.stdout.reconfigure(encoding="utf-8")
+    cast(Any, sys.stdout).reconfigure(encoding="utf-8")
     sys.exit(run_main(main, sys.argv))
 
 

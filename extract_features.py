@@ -13,6 +13,7 @@ import glob
 import logging
 import os
 import sys
+from typing import Any
 
 from absl import flags
 
@@ -36,7 +37,7 @@ _STRATEGIES = tuple(name for name in STRATEGIES if name != "multi_worker")
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string(
         "input_file", None, 'Required. Text file: a text a line, or two with " ||| " between.', **define
     )
@@ -105,7 +106,7 @@ def _extract(values, console):
         open_feature_file(values.output_file, output_format, extractor.layers, values.pooling) as write,
     ):
         progress.start("extracting", num_lines, "lines")
-        for features in extractor.features(read_lines(values.input_file), progress.advance):
+        for features in extractor.pipe(read_lines(values.input_file), advance=progress.advance):
             write(features)
         progress.finish()
     log.info("wrote the vectors of %d lines to %s", num_lines, values.output_file)

@@ -20,6 +20,7 @@ error.
 import itertools
 import os
 import sys
+from typing import Any, cast
 
 from absl import flags
 
@@ -52,7 +53,7 @@ _LIMITS = {
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model, the --output_dir of its run; or an export.", **define)
     flags.DEFINE_enum("task", None, [*PRETRAINED_TASKS, *FINE_TUNED_TASKS], "Task of a pre-trained model.", **define)
     define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
@@ -85,14 +86,14 @@ def main(argv):
     from bert_keras.prediction.predictor import answer_lines
 
     with told_with_flags():
-        limits = Limits(**{name: values[name].value for name in _LIMITS})
+        limits = Limits(**{name: getattr(values, name) for name in _LIMITS})
         settings = {"task": values.task}
         if values.model_dir:
             _, settings = read_settings(values.model_dir)
             _check_fine_tuned(values, settings["task"])
         first, second = itertools.tee(_read_rows(values, arguments, settings, limits))
-        predictor = _open(values, limits)
-        answers = predictor.answers((text for _, text in second), (source for source, _ in first), values.on_error)
+        sources, texts = (source for source, _ in first), (text for _, text in second)
+        answers = _open(values, limits).pipe(texts, sources=sources, on_error=values.on_error)
         for line in answer_lines(answers, values.json):
             print(line, flush=True)
 
@@ -133,8 +134,7 @@ def _open(values, limits):
         options |= {name: values[name].value for name in _OF_FILL_MASK if name in given_flags(values)}
         return prediction.open_model(values.model_dir, **options)
     options |= {name: values[name].value for name in ("long", "vocab_file", "do_lower_case")}
-    if values.task == "fill_mask":
-        options["top_k"] = values.top_k
+    options |= {"top_k": values.top_k} if values.task == "fill_mask" else {}
     predictor = getattr(prediction, TASKS[values.task].predictor)
     return predictor(values.init_checkpoint, config_file=values.bert_config_file, **options)
 
@@ -142,7 +142,7 @@ def _open(values, limits):
 def run_program():
     """Runs the program from the command line."""
     # Some systems do not write UTF-8 into a file or a pipe by default.
-    sys.stdout.reconfigure(encoding="utf-8")
+    cast(Any, sys.stdout).reconfigure(encoding="utf-8")
     sys.exit(run_main(main, sys.argv))
 
 

@@ -19,6 +19,7 @@ _NAMES = {
         *("save_safetensors", "weights_by_name", "AdamWeightDecay", "LearningRateSchedule"),
     ),
     "modeling.lora": ("enable_lora", "load_lora", "merge_lora", "save_lora"),
+    "cli.start": ("start_tensorflow",),
     "modeling.checkpoints.downloads": ("download_model",),
     "modeling.released": ("released_models",),
     "data_prep.text.tokenization": ("FullTokenizer",),
@@ -51,6 +52,7 @@ def __dir__():
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from bert_keras.data_prep.text.graph.layer import TokenizerLayer
+    from bert_keras.cli.start import start_tensorflow
     from bert_keras.data_prep.text.tokenization import FullTokenizer
     from bert_keras.export.api import export_model
     from bert_keras.modeling import (

@@ -57,7 +57,7 @@ class ProgressBar(Progress):
             progress.TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
         )
-        self._bar = None
+        self._bar = progress.TaskID(0)  # until `start`
 
     def __enter__(self) -> "ProgressBar":
         self._bars.start()

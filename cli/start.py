@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import IO, Any, cast
 
 # Environment variables that TensorFlow reads during the import. A value that the user has set wins.
 _ENVIRONMENT = {
@@ -40,8 +41,10 @@ for line in sys.stdin.buffer:
 _SECONDS_FOR_FILTER = 10.0
 
 
-def start_tensorflow():
-    """Sets environment variables and imports TensorFlow. A program calls it before anything else.
+def start_tensorflow() -> None:
+    """Sets environment variables and imports TensorFlow without its greeting lines.
+
+    Call it before anything else: if TensorFlow is already imported, its lines are written and its settings are made.
 
     Products of float32 numbers are computed in float32 on every device, see
     `training.distribution.devices.strategy_of`. The greeting lines of TensorFlow 2.21 do not appear on standard error,
@@ -69,14 +72,15 @@ def _without_greetings():
     sys.stderr.flush()
     standard_error = os.dup(2)
     reader = subprocess.Popen([sys.executable, "-I", "-S", "-c", _FILTER, greetings], stdin=subprocess.PIPE)
-    os.dup2(reader.stdin.fileno(), 2)
+    to_reader = cast(IO[bytes], reader.stdin)
+    os.dup2(to_reader.fileno(), 2)
     try:
         yield
     finally:
         sys.stderr.flush()
         os.dup2(standard_error, 2)
         os.close(standard_error)
-        reader.stdin.close()
+        to_reader.close()
         with contextlib.suppress(subprocess.TimeoutExpired):  # a process that TensorFlow started still holds the pipe
             reader.wait(_SECONDS_FOR_FILTER)
 
@@ -93,7 +97,7 @@ def _import_tensorflow():
     TensorFlow imports, does not find matplotlib: its import would take a tenth more, and programs draw without Keras.
     """
     is_first, is_collecting = "tensorflow" not in sys.modules, gc.isenabled()
-    hides_matplotlib = is_first and sys.modules.setdefault("matplotlib") is None
+    hides_matplotlib = is_first and cast(dict[str, Any], sys.modules).setdefault("matplotlib") is None
     if is_first:
         gc.disable()
     try:

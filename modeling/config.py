@@ -5,6 +5,7 @@ import difflib
 import json
 import logging
 import os
+from typing import Any
 
 from bert_keras.modeling.released import find_released, released_models
 from bert_keras.storage import json_files, text_files, writing
@@ -106,12 +107,12 @@ class BertConfig:
             )
 
     @property
-    def head_size(self):
+    def head_size(self) -> int:
         """Width of one attention head, D = H / N."""
         return self.hidden_size // self.num_attention_heads
 
     @classmethod
-    def from_dict(cls, values, source="the config"):
+    def from_dict(cls, values: dict[str, Any], source: str = "the config") -> "BertConfig":
         """Makes a config from a dictionary with the keys of `bert_config.json`; `source` is its name in errors.
 
         Raises:
@@ -144,7 +145,7 @@ class BertConfig:
             raise ValueError(f"{source}: {error}") from None
 
     @classmethod
-    def from_json_file(cls, json_file):
+    def from_json_file(cls, json_file: str | os.PathLike) -> "BertConfig":
         """Reads `bert_config.json`.
 
         Raises:
@@ -154,7 +155,7 @@ class BertConfig:
         return cls.from_dict(read_json_object(json_file), source=os.fspath(json_file))
 
     @classmethod
-    def from_name(cls, name):
+    def from_name(cls, name: str) -> "BertConfig":
         """Makes the config of a released model from its name, such as "uncased_L-2_H-128_A-2" or "tiny".
 
         Raises:
@@ -171,18 +172,18 @@ class BertConfig:
             intermediate_size=4 * model.hidden_size,
         )
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Returns the keys and values of `bert_config.json`."""
         values = dataclasses.asdict(self)
         if self.layer_norm_eps == LAYER_NORM_EPS:
             del values["layer_norm_eps"]
         return values | dict(values.pop("released_extras"))
 
-    def to_json_string(self):
+    def to_json_string(self) -> str:
         """Returns the JSON text in the original format: indented by two, keys sorted, a newline at the end."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
-    def to_json_file(self, json_file):
+    def to_json_file(self, json_file: str | os.PathLike) -> None:
         """Writes `bert_config.json` atomically."""
         writing.write_text(json_file, self.to_json_string())
 
@@ -191,7 +192,7 @@ class BertConfig:
 _SIZES = tuple(field.name for field in dataclasses.fields(BertConfig) if field.type is int)
 
 
-def read_json_object(json_file):
+def read_json_object(json_file: str | os.PathLike) -> dict[str, Any]:
     """Reads a config file of any kind, local or remote, as a dict; raises ValueError if it is not a JSON object."""
     needed = "give the file that belongs to the model"
     values = json_files.parse_json(text_files.read_text(json_file, needed), os.fspath(json_file), needed)
@@ -202,7 +203,7 @@ def read_json_object(json_file):
     return values
 
 
-def released_names():
+def released_names() -> list[str]:
     """Returns the names for `BertConfig.from_name`, a list of str, aliases first."""
     models = released_models()
     return [*(model.alias for model in models if model.alias), *(model.name for model in models)]

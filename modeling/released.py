@@ -33,11 +33,11 @@ class ReleasedModel:
     advice: str
 
     @property
-    def num_attention_heads(self):
+    def num_attention_heads(self) -> int:
         return self.hidden_size // 64
 
     @property
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         """Number of weights in the checkpoint: the network and the heads of both pre-training tasks."""
         width = self.hidden_size
         dense, norm = width * width + width, 2 * width
@@ -47,28 +47,28 @@ class ReleasedModel:
         return embeddings + self.num_hidden_layers * layer + pooler + masked_lm + next_sentence
 
     @property
-    def num_bytes(self):
+    def num_bytes(self) -> int:
         """Size of the float32 weights."""
         return 4 * self.num_parameters
 
     @property
-    def readable_size(self):
+    def readable_size(self) -> str:
         """The size of the weights, such as "440 MB"."""
         size = self.num_bytes / 1e6
         return f"{size / 1000:.2f} GB" if size >= 1000 else f"{size:.0f} MB"
 
 
-def released_models():
+def released_models() -> tuple["ReleasedModel", ...]:
     """Returns all released models, a tuple of ReleasedModel: English, other languages, miniatures."""
     return _MODELS
 
 
-def find_released(name):
+def find_released(name: str) -> "ReleasedModel | None":
     """Returns the ReleasedModel of a name or alias; None for another name."""
     return next((model for model in _MODELS if name in (model.name, model.alias)), None)
 
 
-def find_on_hugging_face(name):
+def find_on_hugging_face(name: str) -> "ReleasedModel | None":
     """Returns the ReleasedModel of a name on Hugging Face, with or without its owner; None for another name."""
     return next((model for model in _MODELS if name in (model.hugging_face, model.hugging_face.split("/")[1])), None)
 

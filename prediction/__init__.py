@@ -4,6 +4,8 @@ Names are imported on first use, because most of them need TensorFlow, which tak
 """
 
 import importlib
+import os
+from typing import Any
 
 from bert_keras.prediction.tasks.registry import TASKS
 
@@ -24,13 +26,13 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = sorted([*_MODULE_OF, "open_model"])  # noqa: PLE0605 (a list of str)
 
 
-def open_model(path, batch_size=16, **options):
+def open_model(path: str | os.PathLike, batch_size: int = 16, **options: Any) -> Any:
     """Loads a fine-tuned model or an export for any task.
 
     Args:
         path: a run folder, its folder `model`, the folder of an export, or `hf://owner/name`.
         batch_size: maximum number of sequences in a batch.
-        options: `limits`; for an export for fill_mask also the other arguments of `FillMask`.
+        options: the other arguments of the class.
 
     Returns:
         TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger; for an export of a pre-trained model, FillMask

@@ -4,7 +4,8 @@ import contextlib
 import contextvars
 import dataclasses
 import logging
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 log = logging.getLogger("bert_keras")
 
@@ -18,7 +19,7 @@ EMBEDDINGS = "embeddings"
 # The original BERT's default.
 _DEFAULT_LAYERS = (-1, -2, -3, -4)
 # Flags of arguments that have another name, in a block of `told_with_flags`; None elsewhere.
-_renamed = contextvars.ContextVar("_renamed", default=None)
+_renamed: contextvars.ContextVar[dict[str, str] | None] = contextvars.ContextVar("_renamed", default=None)
 
 
 def name_of(argument: str) -> str:
@@ -52,12 +53,25 @@ def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
         raise ValueError(f'{name_of(argument)} is "{value}", but must be one of {", ".join(choices)}')
 
 
+def check_top_k(value: object, most: int, things: str) -> None:
+    """Checks a number of best answers, given the maximum, `most`, which is the number of some things."""
+    if type(value) is not int or not 1 <= value <= most:
+        raise ValueError(f"{name_of('top_k')} is {value!r}, but must be from 1 to {things} {most}")
+
+
+def check_threshold(value: object, lowest: float = 0.0, highest: float = 1.0) -> None:
+    """Checks a threshold."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not lowest <= value <= highest:
+        needed = f"a number from {lowest:g} to {highest:g}" if math.isfinite(highest) else "a number"
+        raise ValueError(f"{name_of('threshold')} is {value!r}, but must be {needed}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """The largest input that a predictor accepts, which bounds memory and time.
 
     Attributes:
-        max_texts: texts in a list. `Predictor.answers` takes any number, because it holds only a few at a time.
+        max_texts: texts in a call. The method `pipe` takes any number, because it holds only a few at a time.
         max_chars: characters in a text; for pairs, in each of the two texts.
         max_sequences: sequences per text: windows, choices, or the tokens of a text to score.
         max_masks: [MASK]s in a text.
@@ -97,6 +111,22 @@ class Limits:
                 f"{source}: {place} is \\u{ord(text[error.start]):04x}, half of a surrogate pair, which is not a "
                 "character; give text that was read as UTF-8"
             ) from None
+
+
+def renamed_labels(labels: Sequence[str], names: Sequence[str] | Mapping[str, str]) -> list[str]:
+    """Returns other names of labels: names of all in their order, or a mapping of some labels to names."""
+    argument = name_of("labels")
+    if isinstance(names, Mapping):
+        if unknown := [label for label in names if label not in labels]:
+            raise ValueError(f"{argument} has {unknown[0]!r}, but the model's labels are {', '.join(labels)}")
+        names = [names.get(label, label) for label in labels]
+    are_names = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+    if not are_names or len(set(names)) != len(names) or len(names) != len(labels):
+        raise ValueError(
+            f"{argument} is {shown(names)}, but a different str is needed for each of the {len(labels)} labels: "
+            f"{', '.join(labels)}"
+        )
+    return list(names)
 
 
 def shown(value: object) -> str:

@@ -8,7 +8,8 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,13 +54,15 @@ def split_line(line: str) -> str | tuple[str, str]:
     return (text_a, text_b) if separator else text_b
 
 
-def format_of(output_file):
+def format_of(output_file: str | os.PathLike) -> str:
     """Returns the format for the ending of a file name; "jsonl", as in the original BERT, for any other ending."""
     return _ENDINGS.get(pathlib.Path(output_file).suffix.lower(), "jsonl")
 
 
 @contextlib.contextmanager
-def open_feature_file(output_file, output_format, layers, pooling):
+def open_feature_file(
+    output_file: str | os.PathLike, output_format: str, layers: Sequence[int | str], pooling: str
+) -> Iterator[Callable[[Any], None]]:
     """Opens a file of vectors as a function that writes the Features of a text; an existing file is replaced.
 
     The file gets its name only when the block ends without an error. JSON and HDF5 are written text by text; npz stays
@@ -81,7 +84,7 @@ def _json_lines(file, layers, pooling):
     def write(features):
         # Equals Python's round for every number: a float32 times 10^6 is exact in a float64, and so are ties.
         values = np.round(features.values.astype(np.float64), 6).tolist()
-        line = {"linex_index": next(numbers)}
+        line: dict[str, Any] = {"linex_index": next(numbers)}
         if pooling == "none":
             tokens = zip(features.tokens, values, strict=True)
             line["features"] = [{"token": token, "layers": entries(of_token)} for token, of_token in tokens]

@@ -206,7 +206,7 @@ def _columns(input_file, form, given, trained):
                 f"{input_file}: the columns of the text and its choices are not known; name them with --text_column "
                 "and --choice_columns"
             )
-        return Columns(text, choices=tuple(choices))
+        return Columns(text, choices=tuple(filter(None, choices)))
     if form == "text":
         pair = None
     if not text:

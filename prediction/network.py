@@ -1,9 +1,11 @@
 """Inference with a network that is loaded once and compiled once per padded length."""
 
+import contextlib
 import dataclasses
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -36,7 +38,9 @@ class Network:
     Args:
         model: function of the features: int32 "input_ids", "input_mask", "segment_ids" [B, T], "masked_lm_positions"
             and "masked_lm_ids" (the questions' positions and target_ids) [B, P].
-        read_out: function of the model's outputs and the features. Returns a tuple of tensors [B, ...].
+        read_out: function of the model's outputs and all features. Returns a tuple of tensors [B, ...].
+        device: name of a device as `device_named` returns it; None: where TensorFlow puts it.
+        extra_specs: dict of the `tf.TensorSpec`s of further features, which all questions of a call share.
     """
 
     def __init__(
@@ -46,12 +50,19 @@ class Network:
         lengths: Sequence[int],
         batch_size: int,
         strategy: tf.distribute.Strategy | None = None,
+        device: str | None = None,
+        extra_specs: Mapping[str, tf.TensorSpec] | None = None,
     ):
-        if batch_size < 1:
-            raise ValueError(f"{name_of('batch_size')} is {batch_size}, but must be at least 1")
         self.batch_size = batch_size
         self.lengths = lengths
-        self._function = tf.function(lambda features: read_out(model(features), features))
+        self._device, self._extra_specs = device, dict(extra_specs or {})
+
+        def run(features):
+            with on_device(device):
+                inputs = {name: value for name, value in features.items() if name not in self._extra_specs}
+                return read_out(model(inputs), features)
+
+        self._function = tf.function(run)
         self._compiled = {}
         self._lock = threading.Lock()
         self._strategy = strategy
@@ -61,51 +72,63 @@ class Network:
         """Number of times the network has been traced: once per padded length used."""
         return self._function.experimental_get_tracing_count()
 
-    def answer(self, questions: Sequence[Question]) -> list[tuple[np.ndarray, ...]]:
-        """Returns each question's row of the tensors of `read_out`; its axis T or P may be longer than the question."""
-        answers = dict(self.answer_by_length(questions))
+    def answer(
+        self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
+    ) -> list[tuple[np.ndarray, ...]]:
+        """Returns each question's row of the tensors of `read_out`; its axis T or P may be longer than the question.
+
+        Args:
+            batch_size: maximum number of questions in a batch; None: that of the network. It needs no new trace.
+            extra: values of the features `extra_specs`.
+        """
+        answers = dict(self.answer_by_length(questions, batch_size, **extra))
         return [answers[index] for index in range(len(questions))]
 
-    def answer_by_length(self, questions: Sequence[Question]) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+    def answer_by_length(
+        self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
+    ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
         """Yields the index and the rows of each question, batch by batch. Copy what you keep: it is part of a batch."""
+        batch_size = batch_size or self.batch_size
         by_length = {}
         for index, question in enumerate(questions):
             padded_length = next(length for length in self.lengths if length >= len(question.input_ids))
             by_length.setdefault(padded_length, []).append(index)
         for length, indices in sorted(by_length.items()):
-            for start in range(0, len(indices), self.batch_size):
-                batch = indices[start : start + self.batch_size]
-                asked = [questions[index] for index in batch]
-                columns = self._run(asked, length)
+            for start in range(0, len(indices), batch_size):
+                batch = indices[start : start + batch_size]
+                columns = self._run([questions[index] for index in batch], length, batch_size, extra)
                 for number, index in enumerate(batch):
                     yield index, tuple(rows[number] for rows in columns)
 
-    def _run(self, questions, length):
+    def _run(self, questions, length, batch_size, extra):
         """Returns the tensors of `read_out` for a batch as arrays."""
         try:
-            if self._strategy is None:
-                columns = self._compile(length)(_pad(questions, length, len(questions)))
-            else:
-                columns = self._on_devices(questions, length)
-            return [column.numpy() for column in columns]
+            with on_device(self._device):
+                if self._strategy is None:
+                    specs = self._extra_specs.items()
+                    shared = {name: tf.constant(extra[name], spec.dtype) for name, spec in specs}
+                    columns = self._compile(length)(_pad(questions, length, len(questions)) | shared)
+                else:
+                    columns = self._on_devices(self._strategy, questions, length, batch_size)
+                return [column.numpy() for column in columns]
         except tf.errors.ResourceExhaustedError as error:
             raise ValueError(
                 f"the device's memory does not hold {len(questions)} sequences of {length} tokens; "
-                f"give a lower {name_of('batch_size')} than {self.batch_size}"
+                f"give a lower {name_of('batch_size')} than {batch_size}"
             ) from error
 
-    def _on_devices(self, questions, length):
+    def _on_devices(self, strategy, questions, length, batch_size):
         """Answers a batch on all devices; there may be more rows than questions."""
-        size = -(-self.batch_size // self._strategy.num_replicas_in_sync)
+        size = -(-batch_size // strategy.num_replicas_in_sync)
         num_positions = max(len(question.positions) for question in questions)
 
         def part(context):
             first = size * context.replica_id_in_sync_group
             return _pad(questions[first : first + size], length, size, num_positions)
 
-        features = self._strategy.experimental_distribute_values_from_function(part)
-        columns = self._strategy.run(self._function, args=(features,))
-        return [tf.concat(self._strategy.experimental_local_results(column), axis=0) for column in columns]
+        features = strategy.experimental_distribute_values_from_function(part)
+        columns = strategy.run(self._function, args=(features,))
+        return [tf.concat(strategy.experimental_local_results(column), axis=0) for column in columns]
 
     def _compile(self, length):
         with self._lock:
@@ -113,9 +136,38 @@ class Network:
                 tokens, predictions = (tf.TensorSpec([None, size], tf.int32) for size in (length, None))
                 names = ("input_ids", "input_mask", "segment_ids")
                 specs = dict.fromkeys(names, tokens)
-                specs |= dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), predictions)
+                specs |= dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), predictions) | self._extra_specs
                 self._compiled[length] = self._function.get_concrete_function(specs)
             return self._compiled[length]
+
+
+def check_batch_size(batch_size: int) -> None:
+    """Checks a maximum number of sequences in a batch."""
+    if type(batch_size) is not int or batch_size < 1:
+        raise ValueError(f"{name_of('batch_size')} is {batch_size!r}, but must be a whole number above 0")
+
+
+def device_named(device: str | None) -> str | None:
+    """Returns the name that TensorFlow gives to a device such as "cpu", "gpu" or "gpu:1", which must exist."""
+    if device is None:
+        return None
+    kind, _, number = device.lower().partition(":")
+    if kind not in ("cpu", "gpu") or not (number or "0").isdecimal():
+        raise ValueError(
+            f'{name_of("device")} is "{device}", but must be "cpu", "gpu" or one of several, such as "gpu:1"'
+        )
+    num_devices = len(tf.config.list_logical_devices(kind.upper()))
+    if int(number or 0) >= num_devices:
+        raise ValueError(
+            f'{name_of("device")} is "{device}", but TensorFlow finds {num_devices or "no"} {kind.upper()}'
+            f"{'s' if num_devices > 1 else ''} here; leave it out to use what there is"
+        )
+    return f"/{kind.upper()}:{int(number or 0)}"
+
+
+def on_device(device: str | None) -> contextlib.AbstractContextManager:
+    """Returns a context that puts tensors and weights on a device; None: where TensorFlow puts them."""
+    return contextlib.nullcontext() if device is None else tf.device(device)
 
 
 def lengths_up_to(longest: int) -> list[int]:

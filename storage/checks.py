@@ -2,11 +2,13 @@
 
 import os
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 from bert_keras.storage import paths, writing
 
 
-def check_output_file(path, flag, inputs=None):
+def check_output_file(path: str | os.PathLike, flag: str, inputs: Mapping[str, Any] | None = None) -> None:
     """Raises ValueError for an output file that cannot be written or would replace an input. Creates nothing.
 
     A missing folder is an error, because programs create folders only for flags such as `--output_dir`. `inputs` has a
@@ -30,7 +32,7 @@ def check_output_file(path, flag, inputs=None):
                 raise ValueError(f"{flag}={path} is also {input_flag}, which would be lost; give another file")
 
 
-def is_same_file(path, other):
+def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
     """Returns whether two paths lead to the same file, also through links; neither has to exist."""
     if paths.is_remote(path) or paths.is_remote(other):
         return os.fspath(path) == os.fspath(other)
@@ -39,7 +41,7 @@ def is_same_file(path, other):
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def check_new_folder(path, flag, file_endings=()):
+def check_new_folder(path: str, flag: str, file_endings: tuple[str, ...] = ()) -> None:
     """Raises ValueError for a folder that cannot be written, would be overwritten, or cannot be read by TensorFlow.
 
     `flag` has no dashes. `file_endings` show that the path is a file, not a folder.
@@ -59,7 +61,7 @@ def check_new_folder(path, flag, file_endings=()):
     check_can_create(path, f"--{flag}={path}")
 
 
-def check_can_create(folder, what):
+def check_can_create(folder: str | os.PathLike, what: str) -> None:
     """Raises ValueError if a local folder cannot be created or, where it exists, written to; `what` names it."""
     above = pathlib.Path(os.path.realpath(folder))
     while not above.exists():

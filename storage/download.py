@@ -10,6 +10,7 @@ import shutil
 import time
 import zipfile
 import zlib
+from typing import Any
 
 from bert_keras.storage import paths, writing
 
@@ -29,7 +30,7 @@ class _RetryError(Exception):
     """A failure that another try may overcome; its message is the reason."""
 
 
-def download(address, file, progress=None):
+def download(address: str, file: str | os.PathLike, progress: Any = None) -> None:
     """Downloads a file, and continues a download that was interrupted.
 
     The data goes to `file` + ".part", which remains after a failure. The next call asks the server for the rest, unless
@@ -79,7 +80,7 @@ def _fetch(address, file, progress):
     import requests
 
     part = f"{file}{PART_ENDING}"
-    state = _read_state(file)
+    state: Any = _read_state(file)
     num_done = os.path.getsize(part) if state and os.path.exists(part) else 0
     if state and num_done == state["length"]:
         return state
@@ -203,7 +204,7 @@ def _reason(error):
     return str(error) or type(error).__name__
 
 
-def unpack(zip_file, folder):
+def unpack(zip_file: str | os.PathLike, folder: str | os.PathLike) -> None:
     """Unpacks the files of a zip file into a folder, without folders in it, and checks their CRCs.
 
     Files that are in one folder of the zip file, and files at its top, both arrive at the top of `folder`.

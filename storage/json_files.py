@@ -1,8 +1,10 @@
 """Reads users' JSON; every error is one sentence with the file and, if known, the line."""
 
 import json
+import os
 import re
 import sys
+from typing import Any
 
 from bert_keras.storage import paths, text_files
 
@@ -10,12 +12,12 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)
 _MAY_BE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def read_json(path, needed="give a JSON file"):
+def read_json(path: str | os.PathLike, needed: str = "give a JSON file") -> Any:
     """Reads a JSON file; `needed` is the advice at the end of messages."""
     return parse_json(text_files.read_text(path, needed), paths.name(path), needed)
 
 
-def parse_json(text, name, needed="write valid JSON", line=None):
+def parse_json(text: str, name: str, needed: str = "write valid JSON", line: int | None = None) -> Any:
     """Parses JSON and raises ValueError with the name of the file and the line for every defect.
 
     `line` is the line number if the text is a single line of the file. NaN and Infinity become floats: they are not
@@ -31,7 +33,7 @@ def parse_json(text, name, needed="write valid JSON", line=None):
         raise ValueError(f"{place}: JSON is nested too deeply; {needed}") from None
     except ValueError:
         limit = sys.get_int_max_str_digits()
-        start = re.search(rf"[0-9]{{{limit + 1},}}", text).start()
+        start = next(re.finditer(rf"[0-9]{{{limit + 1},}}", text)).start()
         raise ValueError(
             f"{_place(name, line, text, start)}: a number of more than {limit:,} digits; {needed}"
         ) from None

@@ -12,21 +12,22 @@ import os
 import posixpath
 import re
 import shutil
+from typing import Any
 
 _BUFFER_SIZE = 1 << 20  # large, because every remote read costs a request
 
 
-def is_remote(path):
+def is_remote(path: str | os.PathLike) -> bool:
     """Returns whether a path is an address such as `gs://bucket/file`."""
     return "://" in os.fspath(path)
 
 
-def join(folder, *names):
+def join(folder: str | os.PathLike, *names: str | os.PathLike) -> str:
     folder = os.fspath(folder)
     return posixpath.join(folder, *names) if is_remote(folder) else os.path.join(folder, *names)
 
 
-def parent(path):
+def parent(path: str | os.PathLike) -> str:
     """Returns the folder of a file: "." for a bare name."""
     path = os.fspath(path)
     if is_remote(path):
@@ -35,17 +36,23 @@ def parent(path):
     return os.path.dirname(path) or "."
 
 
-def name(path):
+def name(path: str | os.PathLike) -> str:
     path = os.fspath(path)
     return posixpath.basename(path) if is_remote(path) else os.path.basename(path)
 
 
-def real(path):
+def real(path: str | os.PathLike) -> str:
     """Returns the absolute path of a local file with links resolved, or a remote path without trailing slashes."""
     return os.fspath(path).rstrip("/") if is_remote(path) else os.path.realpath(path)
 
 
-def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
+def open_file(
+    path: str | os.PathLike,
+    mode: str = "rb",
+    encoding: str | None = None,
+    newline: str | None = None,
+    errors: str | None = None,
+) -> Any:
     """Opens a file like the built-in `open`; the default encoding is UTF-8.
 
     A remote file appears when it is closed. Appending copies a remote file, so append rarely.
@@ -60,78 +67,78 @@ def open_file(path, mode="rb", encoding=None, newline=None, errors=None):
     return io.TextIOWrapper(buffered, encoding=encoding or "utf-8", newline=newline, errors=errors)
 
 
-def read_bytes(path):
+def read_bytes(path: str | os.PathLike) -> bytes:
     with open_file(path) as file:
         return file.read()
 
 
-def read_text(path, encoding="utf-8", errors=None):
+def read_text(path: str | os.PathLike, encoding: str = "utf-8", errors: str | None = None) -> str:
     with open_file(path, "r", encoding=encoding, errors=errors) as file:
         return file.read()
 
 
-def exists(path):
+def exists(path: str | os.PathLike) -> bool:
     return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
 
 
-def is_dir(path):
+def is_dir(path: str | os.PathLike) -> bool:
     return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
-def is_file(path):
+def is_file(path: str | os.PathLike) -> bool:
     return exists(path) and not is_dir(path) if is_remote(path) else os.path.isfile(path)
 
 
-def is_special(path):
+def is_special(path: str | os.PathLike) -> bool:
     """Returns whether a local path exists but is neither a file nor a folder, such as a device or a pipe."""
     return not is_remote(path) and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
-def size(path):
+def size(path: str | os.PathLike) -> int:
     return _gfile("stat", path).length if is_remote(path) else os.path.getsize(path)
 
 
-def modified(path):
+def modified(path: str | os.PathLike) -> int:
     """Returns the time of a file's last change, in nanoseconds since 1970."""
     return _gfile("stat", path).mtime_nsec if is_remote(path) else os.stat(path).st_mtime_ns
 
 
-def list_dir(path):
+def list_dir(path: str | os.PathLike) -> list[str]:
     """Returns the sorted names in a folder, without trailing slashes."""
     names = _gfile("listdir", path) if is_remote(path) else os.listdir(path)
     return sorted(each.rstrip("/") for each in names)
 
 
-def glob(pattern):
+def glob(pattern: str | os.PathLike) -> list[str]:
     """Returns the sorted paths that match a pattern with `*`, `?` and `[...]`."""
     return sorted(_gfile("glob", pattern) if is_remote(pattern) else local_glob.glob(os.fspath(pattern)))
 
 
-def find(pattern):
+def find(pattern: str | os.PathLike) -> list[str]:
     """Returns the path with exactly this name, or else all paths that match it as a pattern."""
     return [os.fspath(pattern)] if exists(pattern) else glob(pattern)
 
 
-def make_dirs(path):
+def make_dirs(path: str | os.PathLike) -> None:
     if is_remote(path):
         _gfile("makedirs", path)
     else:
         os.makedirs(path, exist_ok=True)
 
 
-def remove(path):
+def remove(path: str | os.PathLike) -> None:
     """Removes a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         _gfile("remove", path) if is_remote(path) else os.remove(path)
 
 
-def remove_dir(path):
+def remove_dir(path: str | os.PathLike) -> None:
     """Removes a folder and its content, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         _gfile("rmtree", path) if is_remote(path) else shutil.rmtree(path)
 
 
-def move(source, target):
+def move(source: str | os.PathLike, target: str | os.PathLike) -> None:
     """Renames a file and replaces any file with the new name.
 
     A local rename is atomic. An object store copies the file, then removes the old one; a program killed in between
@@ -143,13 +150,13 @@ def move(source, target):
         os.replace(source, target)
 
 
-def copy(source, target):
+def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     """Copies a file, also between this machine and an object store, and replaces any file with the new name."""
     with open_file(source) as original, open_file(target, "wb") as written:
         shutil.copyfileobj(original, written, _BUFFER_SIZE)
 
 
-def reason_of(error):
+def reason_of(error: Any) -> str:
     """Returns the first line of a `tf.errors.OpError`'s message, without TensorFlow's operation names."""
     message = re.sub(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]", "", error.message or "").strip()
     return message.splitlines()[0].rstrip(":") if message else type(error).__name__

@@ -48,7 +48,7 @@ _EXPORT_SHEET = "export the sheet as text: File > Save As > CSV UTF-8"
 _HEAD = 4096
 
 
-def read_text(path, needed="give a text file"):
+def read_text(path: str | os.PathLike, needed: str = "give a text file") -> str:
     """Reads a whole text file, which gzip, bzip2 or xz may have compressed, without its byte order mark.
 
     `needed` is the advice at the end of messages. Raises FileNotFoundError, or ValueError if the file is a folder,
@@ -67,7 +67,7 @@ def read_text(path, needed="give a text file"):
     return text
 
 
-def ending_of(path):
+def ending_of(path: str | os.PathLike) -> str:
     """Returns the ending of a file name in lower case, without that of a compression: ".csv" for a.csv.gz."""
     name = os.fspath(path).lower()
     for compressed in COMPRESSED_ENDINGS:
@@ -75,7 +75,7 @@ def ending_of(path):
     return os.path.splitext(name)[1]
 
 
-def decompress(content, name):
+def decompress(content: bytes, name: str) -> bytes:
     """Returns the content of a file, decompressed from gzip, bzip2 or xz; raises ValueError if it is damaged."""
     unpack = next((unpack for magic, unpack in _DECOMPRESS.items() if content.startswith(magic)), None)
     if unpack is None:
@@ -86,7 +86,7 @@ def decompress(content, name):
         raise ValueError(f"{name} cannot be unpacked ({error}); it may be cut short, so copy it again") from None
 
 
-def decode(content, name):
+def decode(content: bytes, name: str) -> str:
     """Decodes UTF-8, or UTF-16 or UTF-32 with a byte order mark; a ValueError names the line or the format."""
     mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
     if not mark:
@@ -104,7 +104,7 @@ def decode(content, name):
         ) from None
 
 
-def check_is_text(head, name, content=None):
+def check_is_text(head: bytes, name: str, content: bytes | None = None) -> None:
     """Rejects content that is not readable text, judged by its first bytes; a few thousand are enough.
 
     `content` is the whole file, if known: it distinguishes Excel workbooks from other zip archives.

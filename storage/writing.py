@@ -10,6 +10,8 @@ import pathlib
 import re
 import shutil
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 from bert_keras.storage import paths
 
@@ -23,7 +25,7 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EA
 
 
 @contextlib.contextmanager
-def replace_file(path, mode="wb", newline=None):
+def replace_file(path: str | os.PathLike, mode: str = "wb", newline: str | None = None) -> Iterator[Any]:
     """Opens a file for writing that replaces the file of that name only if the block ends without an error.
 
     Until then a hidden file in the same folder holds the data; it is removed if the block fails. A link stays a link:
@@ -45,18 +47,18 @@ def replace_file(path, mode="wb", newline=None):
         paths.remove(partial)
 
 
-def write_text(path, text):
+def write_text(path: str | os.PathLike, text: str) -> None:
     with replace_file(path) as file:
         file.write(text.encode("utf-8"))
 
 
-def write_bytes(path, data):
+def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     with replace_file(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def folder_that_appears_when_done(path, flag, last):
+def folder_that_appears_when_done(path: str | os.PathLike, flag: str, last: tuple[str, ...]) -> Iterator[pathlib.Path]:
     """Yields a new folder to write to, as a `pathlib.Path`; it gets its final name only if the block succeeds.
 
     If the block fails, no unfinished files remain. `checks.check_new_folder` must have accepted `path` and `flag`.
@@ -94,25 +96,25 @@ def folder_that_appears_when_done(path, flag, last):
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def publish(partial, path):
+def publish(partial: str | os.PathLike, path: str | os.PathLike) -> None:
     """Flushes a complete file to the disk, then gives it its final name."""
     flush(partial)
     paths.move(partial, path)
     flush(paths.parent(path))
 
 
-def unfinished_name(path):
+def unfinished_name(path: str | os.PathLike) -> str:
     """Returns the hidden name, in the same folder, for a file while this thread writes it."""
     return paths.join(paths.parent(path), f".{paths.name(path)}.unfinished-{os.getpid()}.{threading.get_ident()}")
 
 
-def is_left_over(name):
+def is_left_over(name: str) -> bool:
     """Returns whether a name belongs to an unfinished file or folder whose process no longer runs."""
     unfinished = _UNFINISHED.fullmatch(name)
     return bool(unfinished) and not _is_running(int(unfinished[2]))
 
 
-def flush(path):
+def flush(path: str | os.PathLike) -> None:
     """Flushes a local file, or the list of names of a local folder, so that it survives a power failure.
 
     Nothing happens on file systems that cannot do this. A remote file is safe once it is closed.
@@ -133,12 +135,12 @@ def flush(path):
         os.close(descriptor)
 
 
-def sha256(path):
+def sha256(path: str | os.PathLike) -> str:
     with paths.open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def lock(path):
+def lock(path: str | os.PathLike) -> Any:
     """Takes a lock file, which no other process can take until this one closes it or ends.
 
     Windows, object stores and some network file systems do not support locks; the function then returns None. Raises

@@ -261,11 +261,8 @@ def test_the_python_of_the_page_runs(fine_tuned, tmp_path, monkeypatch, capsys):
     for name, run in (("reviews_model", "classification"), ("squad_model", "answers"), ("ner_model", "tags")):
         (tmp_path / name).symlink_to(fine_tuned / run)
     page = pathlib.Path(__file__).parents[1] / "docs" / "guides" / "predict.md"
-    of_stream, block = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    [block] = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "million_reviews.txt").write_text("He was hungry.\nA film to see twice.\n")
-    exec(compile(of_stream, "predict.md", "exec"), {})
-    assert [line for line in capsys.readouterr().out.splitlines() if line in LABELS["labels"]] == ["yes", "yes"]
     exec(compile(block, "predict.md", "exec"), {})
     # The log may also go there if another test has opened a console.
     shown = capsys.readouterr().out.splitlines()

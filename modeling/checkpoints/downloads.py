@@ -3,6 +3,7 @@
 import difflib
 import logging
 import os
+from typing import Any
 
 from bert_keras.modeling.checkpoints.files import RELEASED_PREFIX
 from bert_keras.modeling.checkpoints.hugging_face_config import RELEASED_FILE, read_config
@@ -21,7 +22,7 @@ _FILES = (RELEASED_FILE, "vocab.txt", f"{RELEASED_PREFIX}.index", f"{RELEASED_PR
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
 
-def download_model(name, folder=None, progress=None):
+def download_model(name: str, folder: str | os.PathLike | None = None, progress: Any = None) -> str:
     """Downloads a released model, and continues a download that was interrupted.
 
     The zip file is downloaded next to the folder, and removed in the end. If you have put it there already, with the

@@ -19,7 +19,7 @@ _SMALL_FILES = (
 )
 
 
-def local_model(path):
+def local_model(path: str | os.PathLike) -> str:
     """Returns the local folder of a model on Hugging Face, downloaded if necessary, or any other path as it is.
 
     See `storage.hub.fetch` for the cache.

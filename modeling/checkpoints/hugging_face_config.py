@@ -36,7 +36,7 @@ _NEEDED = {
 _MARKS = ("model_type", "architectures", "transformers_version")
 
 
-def read_config(path):
+def read_config(path: str | os.PathLike) -> BertConfig:
     """Reads the config of a model, of the original BERT or of the Hugging Face layout.
 
     Args:

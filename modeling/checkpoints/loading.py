@@ -3,7 +3,12 @@
 import dataclasses
 import fnmatch
 import glob
+import os
 import re
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
 
 from bert_keras.modeling.checkpoints.files import PICKLE_ENDINGS, find_in_folder, not_found, pickle_refusal
 from bert_keras.modeling.checkpoints.hub import local_model
@@ -17,6 +22,7 @@ from bert_keras.modeling.checkpoints.hugging_face_config import (
 from bert_keras.modeling.checkpoints.names import find_heads, is_training_state
 from bert_keras.modeling.checkpoints.safetensors_format import INDEX_ENDING, SafetensorsReader
 from bert_keras.modeling.checkpoints.tensorflow_format import DATA_FILES, TensorFlowReader, others_of
+from bert_keras.modeling.config import BertConfig
 from bert_keras.storage import paths
 
 VOCABULARY_FILE = "vocab.txt"
@@ -48,15 +54,15 @@ class Checkpoint:
         self._reader = reader
         self._folder = paths.parent(self.prefix)
 
-    def shape(self, name):
+    def shape(self, name: str) -> tuple[int, ...]:
         """Returns the shape of an entry, a tuple of ints; kernels are [in, out]."""
         return self._reader.shape(name)
 
-    def dtype(self, name):
+    def dtype(self, name: str) -> str:
         """Returns the stored type of an entry, a str such as "float16"; `read` converts floating types to float32."""
         return self._reader.dtype(name)
 
-    def read(self, name):
+    def read(self, name: str) -> np.ndarray:
         """Returns the value of an entry, a NumPy array; kernels are [in, out].
 
         Raises:
@@ -67,25 +73,25 @@ class Checkpoint:
         return self._reader.read(name)
 
     @property
-    def config(self):
+    def config(self) -> BertConfig | None:
         """The BertConfig of the config file in the same folder, see `read_config`; None without a file."""
         has_config = self._beside(RELEASED_FILE) or self._beside(HUGGING_FACE_FILE)
         return read_config(self._folder) if has_config else None
 
     @property
-    def labels(self):
+    def labels(self) -> list[str] | None:
         """The class names from the `config.json` in the same folder, a list of str, or None."""
         config_file = self._beside(HUGGING_FACE_FILE)
         return read_labels(config_file) if config_file else None
 
     @property
-    def heads(self):
+    def heads(self) -> tuple[str, ...]:
         """The heads in the checkpoint, a tuple of str; see `find_heads`."""
         config_file = self._beside(HUGGING_FACE_FILE)
         return find_heads(self.names, read_architecture(config_file) if config_file else None)
 
     @property
-    def vocab_file(self):
+    def vocab_file(self) -> str | None:
         """The path of the `vocab.txt` in the same folder, a str, or None."""
         return self._beside(VOCABULARY_FILE)
 
@@ -119,7 +125,7 @@ class LoadReport:
         return "; ".join(parts)
 
 
-def open_checkpoint(path):
+def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
     """Opens a checkpoint of any format, local or remote; a safetensors checkpoint must be local.
 
     Args:
@@ -167,7 +173,7 @@ def weights_by_name(model):
     return weights
 
 
-def check_config(config, checkpoint):
+def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
     """Compares a config with the config file in the folder of a checkpoint, if the folder has one.
 
     It compares the activation, the epsilon and the number of heads; `load_weights` checks the shapes.
@@ -194,7 +200,13 @@ def check_config(config, checkpoint):
         )
 
 
-def load_weights(variables_by_name, checkpoint, allow_partial=False, new_allowed=(), ignored=()):
+def load_weights(
+    variables_by_name: Mapping[str, keras.Variable],
+    checkpoint: Checkpoint | str | os.PathLike,
+    allow_partial: bool = False,
+    new_allowed: Sequence[str] = (),
+    ignored: Sequence[str] = (),
+) -> LoadReport:
     """Assigns the values of a checkpoint to the weights with the same names.
 
     Differs from the original BERT: a missing or unused weight is an error unless you allow it. The original BERT keeps

@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -23,7 +25,7 @@ from bert_keras.modeling.checkpoints.names import (
     is_transposed,
     to_hugging_face,
 )
-from bert_keras.modeling.config import read_json_object
+from bert_keras.modeling.config import BertConfig, read_json_object
 from bert_keras.storage import paths, writing
 
 WEIGHTS_FILE = "model.safetensors"
@@ -80,7 +82,13 @@ class SafetensorsReader:
         return np.ascontiguousarray(value.T) if is_transposed(name) else value
 
 
-def save_safetensors(folder, tensors_by_name, config, architecture=None, labels=None):
+def save_safetensors(
+    folder: str | os.PathLike,
+    tensors_by_name: Mapping[str, Any],
+    config: BertConfig,
+    architecture: str | None = None,
+    labels: Sequence[str] | None = None,
+) -> str:
     """Writes `model.safetensors` and `config.json` for the Hugging Face libraries.
 
     Both files are written atomically and replace existing files.

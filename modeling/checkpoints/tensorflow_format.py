@@ -7,6 +7,8 @@ The functions import TensorFlow when they need it, so that the rest of the packa
 import fnmatch
 import glob
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -105,7 +107,7 @@ def find_damage(prefix):
     return None
 
 
-def save_checkpoint(prefix, tensors_by_name):
+def save_checkpoint(prefix: str | os.PathLike, tensors_by_name: Mapping[str, Any]) -> str:
     """Writes a checkpoint atomically: a checkpoint without an index does not count, and the index is written last.
 
     Args:

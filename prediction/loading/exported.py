@@ -5,22 +5,25 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.modeling.config import read_json_object
+from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, is_export
 
 _TWO_TOKENS = np.zeros((1, 2), np.int32)
 
 
-def open_exported(folder, format=None) -> Callable:
+def open_exported(folder: str | os.PathLike, format: str | None = None, device: str | None = None) -> Callable:
     """Loads the network of an export.
 
     Args:
         folder: path of the export.
         format: "saved_model", "onnx" or "litert"; None: the first of these that the export has.
+        device: name of the device that it shall run on, as TensorFlow gives it; only a SavedModel runs on a GPU.
 
     Returns:
         Function of a dict of int32 [B, T] tensors or arrays that returns a dict of float32 tensors; see
@@ -34,9 +37,15 @@ def open_exported(folder, format=None) -> Callable:
     paths = _paths_of_formats(folder / EXPORT_FILE)
     found = [name for name in OPENERS if name in paths and format in (None, name)]
     if not found:
+        needed = format or f"one of {', '.join(OPENERS)}"
         raise FileNotFoundError(
-            f"{folder} has the network as {', '.join(paths) or 'nothing'}, and {format or 'one of these'} is needed: "
-            f"{', '.join(OPENERS)}; export the model with --format={format or 'saved_model'}"
+            f"{folder} has the network as {', '.join(paths) or 'nothing'}, and {needed} is needed; choose one that it "
+            f"has, or export the model with --format={format or 'saved_model'}"
+        )
+    if found[0] != "saved_model" and device and "GPU" in device:
+        raise ValueError(
+            f"{folder} runs on the CPU as {found[0]}, but {name_of('device')} is a GPU; leave out the device, or take "
+            "an export with --format=saved_model"
         )
     path = folder / paths[found[0]]
     if not path.exists():
@@ -45,7 +54,7 @@ def open_exported(folder, format=None) -> Callable:
     return opened if found[0] == "saved_model" else _as_operation(opened)
 
 
-def open_saved_model(folder) -> Callable:
+def open_saved_model(folder: str | os.PathLike) -> Callable:
     """Loads the signature `ids` of a SavedModel. The result works like that of `open_exported`.
 
     A SavedModel is a program that may read and write files when it runs. Open only those that you trust.
@@ -75,7 +84,7 @@ def open_saved_model(folder) -> Callable:
     return run
 
 
-def open_onnx(file) -> Callable:
+def open_onnx(file: str | os.PathLike) -> Callable:
     """Loads an ONNX file with ONNX Runtime, to run on the CPU.
 
     Returns:
@@ -100,7 +109,7 @@ def open_onnx(file) -> Callable:
     return run
 
 
-def open_litert(file) -> Callable:
+def open_litert(file: str | os.PathLike) -> Callable:
     """Loads a LiteRT file to run on all cores of the CPU; the result works like that of `open_onnx`.
 
     Calls from several threads run one after the other, because an interpreter has one set of buffers.
@@ -142,7 +151,7 @@ OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_li
 
 def _paths_of_formats(file):
     """Returns the path of each format in an export.json and checks that it is inside the export."""
-    formats = read_json_object(file).get("formats")
+    formats: Any = read_json_object(file).get("formats")
     try:
         found = {name: os.fspath(values["path"]) for name, values in formats.items()}
     except (AttributeError, KeyError, TypeError):
@@ -173,8 +182,8 @@ def _as_operation(run):
             [tf.float32] * len(sample),
         )
         outputs = tf.nest.flatten(outputs)  # outside a graph a single output is not a list
-        for output, value in zip(outputs, sample.values(), strict=True):
-            output.set_shape([None] * value.ndim)
-        return dict(zip(sample, outputs, strict=True))
+        # An operation, because TensorFlow's optimizer warns of shapes that only Python knows.
+        shapes = [[None] * value.ndim for value in sample.values()]
+        return dict(zip(sample, map(tf.ensure_shape, outputs, shapes), strict=True))
 
     return call

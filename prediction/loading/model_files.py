@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+from typing import Any
 
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.vocabulary_files import (
@@ -61,12 +62,17 @@ class ModelFiles:
     preparation: Preparation
 
 
-def is_export(path):
+def is_export(path: str | os.PathLike) -> bool:
     """Returns whether a path is the folder of an export."""
     return paths.is_file(paths.join(local_model(path), EXPORT_FILE))
 
 
-def open_files(path, vocab_file=None, config_file=None, do_lower_case=None):
+def open_files(
+    path: str | os.PathLike,
+    vocab_file: str | os.PathLike | None = None,
+    config_file: str | os.PathLike | None = None,
+    do_lower_case: bool | None = None,
+) -> ModelFiles:
     """Finds and checks the parts of a model as `open_model_files`, or those of an export other than its network."""
     if not is_export(path):
         return open_model_files(path, vocab_file, config_file, do_lower_case)
@@ -80,7 +86,12 @@ def open_files(path, vocab_file=None, config_file=None, do_lower_case=None):
     return open_model_files(None, vocab_file, config_file)
 
 
-def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None):
+def open_model_files(
+    path: str | os.PathLike | None,
+    vocab_file: str | os.PathLike | None = None,
+    config_file: str | os.PathLike | None = None,
+    do_lower_case: bool | None = None,
+) -> ModelFiles:
     """Finds and checks the parts of a model. Logs the casing of text.
 
     Args:
@@ -99,8 +110,8 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
             "the export with predict.py --model_dir"
         )
     checkpoint = None if path is None else open_checkpoint(_model_of_run(path))
-    folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file)
-    config = given_config(config_file) if config_file else checkpoint.config
+    folder = paths.parent(checkpoint.prefix if checkpoint else vocab_file or "")
+    config = given_config(config_file) if config_file else checkpoint and checkpoint.config
     if config is None:
         raise FileNotFoundError(
             f"there is no bert_config.json or config.json in {folder}; put it there, or give --bert_config_file (from "
@@ -108,7 +119,7 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
         )
     if config_file and checkpoint:
         check_config(config, checkpoint)
-    vocab_file = vocab_file or checkpoint.vocab_file
+    vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
     if vocab_file is None:
         raise FileNotFoundError(
             f"there is no vocab.txt in {folder}; put it there, or give --vocab_file (from Python: vocab_file)"
@@ -116,16 +127,18 @@ def open_model_files(path, vocab_file=None, config_file=None, do_lower_case=None
     preparation = find_preparation(folder, vocab_file, config, do_lower_case)
     tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
     advice = "give the vocabulary that the model was trained with"
-    check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS, vocab_file, advice)
+    check_special_tokens(tokenizer.vocab, _SPECIAL_TOKENS, str(vocab_file), advice)
     return ModelFiles(checkpoint, config, tokenizer, str(vocab_file), preparation)
 
 
-def given_config(config_file):
+def given_config(config_file: str | os.PathLike) -> BertConfig:
     """Returns the BertConfig of a released name or of a file."""
-    return BertConfig.from_name(config_file) if config_file in released_names() else read_config(config_file)
+    return BertConfig.from_name(str(config_file)) if config_file in released_names() else read_config(config_file)
 
 
-def find_preparation(folder, vocab_file, config, do_lower_case=None):
+def find_preparation(
+    folder: str | os.PathLike, vocab_file: str | os.PathLike, config: BertConfig, do_lower_case: bool | None = None
+) -> Preparation:
     """Finds and logs how training prepared text, and checks the vocabulary against it.
 
     `find_casing` finds the casing; every run writes a `tokenizer_config.json` into the checkpoint's folder. Only
@@ -140,12 +153,12 @@ def find_preparation(folder, vocab_file, config, do_lower_case=None):
     return Preparation(do_lower_case, strip_accents, _longest(config, settings_of_run(folder), told))
 
 
-def preparation_text(preparation):
+def preparation_text(preparation: Preparation) -> str:
     """Returns the `tokenizer_config.json` of a Preparation, which `find_preparation` and other libraries read."""
     return tokenizer_config_text(preparation.do_lower_case, preparation.strip_accents, preparation.longest)
 
 
-def find_task(path):
+def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
     """Reads the task of a fine-tuned model.
 
     Args:
@@ -169,7 +182,7 @@ def find_task(path):
     return folder, values
 
 
-def read_settings(path):
+def read_settings(path: str | os.PathLike) -> tuple[pathlib.Path, dict[str, Any]]:
     """Reads the task of a fine-tuned model or an export, like `find_task`, and checks that it has all settings."""
     folder, values = find_task(path)
     file, task = pathlib.Path(folder, TASK_FILE), values["task"]
@@ -179,7 +192,7 @@ def read_settings(path):
             f'{file}: the task is "{task}", but must be one of {", ".join(tasks)}; '
             "give a model that was fine-tuned by a program of this project"
         )
-    for name, (needed, is_right) in {"max_seq_length": LENGTH, **TASKS[task].settings}.items():
+    for name, (needed, is_right) in {"max_seq_length": LENGTH, **(TASKS[task].settings or {})}.items():
         if name not in values:
             raise ValueError(
                 f"{file} has no {name}, which the task {task} needs; take the file that the training wrote"
@@ -192,7 +205,7 @@ def read_settings(path):
     return pathlib.Path(folder), values
 
 
-def settings_of_run(folder):
+def settings_of_run(folder: str | os.PathLike) -> dict[str, Any]:
     """Returns the settings in the run_config.json of a folder; {} without one."""
     path = paths.join(folder, "run_config.json")
     settings = read_json_object(path).get("settings") if paths.is_file(path) else None

@@ -1,16 +1,16 @@
 """Text classification, regression and multi-label classification with a fine-tuned model."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.data_prep.tasks.examples import Example
 from bert_keras.modeling import ClassifierModel
-from bert_keras.prediction.arguments import shown
+from bert_keras.prediction.arguments import check_threshold, check_top_k, shown
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
-_LEAST_PROBABILITY = 0.5
 # Maximum number of classes to show.
 _MOST_CLASSES = 5
 
@@ -23,7 +23,8 @@ class Classification:
         text: the given text; for a pair, the first.
         text_pair: the second text; None if the model takes single texts.
         label: the most probable class.
-        probabilities: dict of every class to its probability, in the order of their ids. They sum to 1.
+        probabilities: dict of every class to its probability, in the order of their ids. They sum to 1. With the option
+            `top_k` only the most probable.
     """
 
     text: str
@@ -31,7 +32,7 @@ class Classification:
     label: str
     probabilities: dict[str, float]
 
-    def readable(self):
+    def readable(self) -> str:
         return "\n".join([_shown_texts(self), *_ranked(self.probabilities, _MOST_CLASSES)])
 
 
@@ -43,7 +44,7 @@ class Regression:
     text_pair: str | None
     value: float
 
-    def readable(self):
+    def readable(self) -> str:
         return f"{self.value:.4f}  {_shown_texts(self)}"
 
 
@@ -52,8 +53,9 @@ class MultiLabel:
     """The labels that apply to a text. The texts are as in `Classification`.
 
     Attributes:
-        labels: those with a probability of at least 0.5, in the order of their ids; may be empty.
-        probabilities: dict of every label to the probability that it applies.
+        labels: those with a probability of at least 0.5 (the option `threshold`), in the order of `probabilities`; may
+            be empty.
+        probabilities: dict of every label to the probability that it applies, as in `Classification`.
     """
 
     text: str
@@ -61,29 +63,42 @@ class MultiLabel:
     labels: list[str]
     probabilities: dict[str, float]
 
-    def readable(self):
+    def readable(self) -> str:
         applying = {label: self.probabilities[label] for label in self.labels}
         return "\n".join([_shown_texts(self), *(_ranked(applying, len(applying)) or ["  no label"])])
 
 
-class TextClassifier(FineTunedPredictor):
+class TextClassifier(FineTunedPredictor[str | tuple[str, str], Any]):
     """Classifies texts with a model of run_classifier.py: `TextClassifier("output")("a text").label`.
 
     A call takes a str, or a tuple of two if the model takes pairs, and returns a Classification, Regression or
-    MultiLabel, depending on the model. Given a list of texts, it returns a list.
+    MultiLabel, depending on the model. Given several texts, it returns a list.
 
     Texts longer than the model takes are handled as in its training: they are cut, or read through windows. The
     probabilities (for regression: values) of the windows are averaged. The log reports the number of such texts.
 
-    The arguments are those of `FineTunedPredictor`.
+    The arguments are those of `FineTunedPredictor`. Options of a call:
+
+    - `top_k`: number of labels in `probabilities`, the most probable first; by default all, in the order of their ids.
+    - `threshold`: the lowest probability of a label that applies; by default 0.5. Only for models of several labels.
     """
 
     head = "classifier"
+    takes_pairs = True
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """Number of classes of the head; 1 for a regression."""
         return 1 if self.settings["task"] == "regression" else super().num_classes
+
+    def _default_options(self):
+        task = self.settings["task"]
+        return {} if task == "regression" else {"top_k": None} | ({"threshold": 0.5} if task == "multi_label" else {})
+
+    def _check_options(self, options):
+        if options.get("top_k") is not None:
+            check_top_k(options["top_k"], len(self.labels), "the number of the model's labels,")
+        check_threshold(options.get("threshold", 0.5))
 
     def _make_model(self, config):
         return ClassifierModel(config, self.num_classes)
@@ -94,7 +109,9 @@ class TextClassifier(FineTunedPredictor):
             self._check_pair(text, source, ("first text", "second text"), may_lack_second=True)
             return Example("", *text, source=source)
         if isinstance(text, tuple | list):
-            raise ValueError(f"{source} is {shown(text)}, but the model takes single texts; give one str")
+            raise ValueError(
+                f"{source} is {shown(text)}, but the model takes single texts; give one str, or a list of several"
+            )
         self._check_text(text, source)
         return Example("", text, source=source)
 
@@ -102,17 +119,19 @@ class TextClassifier(FineTunedPredictor):
         activation = {"classification": tf.nn.softmax, "multi_label": tf.nn.sigmoid}.get(self.settings["task"])
         return (activation(outputs["logits"]) if activation else outputs["logits"],)  # [B, C]
 
-    def _answer(self, text, encoded, found):
+    def _answer(self, text, encoded, found, top_k=None, threshold=0.5):
         example, _ = encoded
         scores = np.mean([row for _, (row,) in found], axis=0, dtype=np.float64)  # [C]
-        values = scores.tolist()
+        values: Any = scores.tolist()
         if self.settings["task"] == "regression":
             return Regression(example.text_a, example.text_b, values[0])
-        probabilities = dict(zip(self.settings["labels"], values, strict=True))
+        probabilities: dict[str, float] = dict(zip(self.settings["labels"], values, strict=True))
+        if top_k is not None:
+            probabilities = dict(sorted(probabilities.items(), key=lambda item: -item[1])[:top_k])
         if self.settings["task"] == "classification":
-            best = max(probabilities, key=probabilities.get)
+            best = max(probabilities, key=probabilities.__getitem__)
             return Classification(example.text_a, example.text_b, best, probabilities)
-        labels = [label for label, probability in probabilities.items() if probability >= _LEAST_PROBABILITY]
+        labels = [label for label, probability in probabilities.items() if probability >= threshold]
         return MultiLabel(example.text_a, example.text_b, labels, probabilities)
 
 

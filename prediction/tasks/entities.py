@@ -10,6 +10,7 @@ from bert_keras.data_prep.text.words import split_words
 from bert_keras.evaluation.entities import entities
 from bert_keras.modeling import TokenClassifierModel
 from bert_keras.modeling.tagger import FeatureBasedTagger
+from bert_keras.prediction.arguments import check_threshold
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 
@@ -50,7 +51,7 @@ class TaggedText:
     entities: list[Entity]
     words: list[TaggedWord]
 
-    def readable(self):
+    def readable(self) -> str:
         lines = [
             f"  {entity.probability:.4f}  {entity.type}  {entity.text}  ({entity.start} to {entity.end})"
             for entity in self.entities
@@ -58,18 +59,35 @@ class TaggedText:
         return "\n".join([self.text, *(lines or ["  no entity"])])
 
 
-class EntityTagger(FineTunedPredictor):
+class EntityTagger(FineTunedPredictor[str, TaggedText]):
     """Finds entities with a model of run_ner.py: `EntityTagger("output")("He lives in Paris.").entities`.
 
-    A call takes a str and returns a TaggedText; given a list of texts, it returns a list. Texts may have any length.
+    A call takes a str and returns a TaggedText; given several texts, it returns a list. Texts may have any length.
     `data_prep.text.words.split_words` splits them into words, and each word gets a tag. If a text needs several
     windows, the tag comes from the window with the most context around the word.
 
-    The arguments are those of `FineTunedPredictor`.
+    The arguments are those of `FineTunedPredictor`; its labels are the types of entities. Option of a call:
+
+    - `threshold`: entities with a lower probability are left out; by default 0.
     """
 
     head = "token_classifier"
     cut_parts = "words"
+
+    @property
+    def labels(self) -> list[str]:
+        """The types of entities, such as "PER", in the order of the ids of their tags."""
+        return list(dict.fromkeys(tag[2:] for tag in self.settings["labels"] if tag != "O"))
+
+    def _labels_with_names(self, names):
+        name_of_type = dict(zip(self.labels, names, strict=True))
+        return [tag if tag == "O" else f"{tag[0]}-{name_of_type[tag[2:]]}" for tag in self.settings["labels"]]
+
+    def _default_options(self):
+        return {"threshold": 0.0}
+
+    def _check_options(self, options):
+        check_threshold(options["threshold"])
 
     def _make_model(self, config):
         model = FeatureBasedTagger if self.settings["tagger"] == "bilstm" else TokenClassifierModel
@@ -92,7 +110,7 @@ class EntityTagger(FineTunedPredictor):
     def _read_out(self, outputs, features):
         return (outputs["logits"],)  # [B, T, C]
 
-    def _answer(self, text, encoded, found):
+    def _answer(self, text, encoded, found, threshold):
         (sentence, spans), rows = encoded
         logits = np.zeros((len(found), self.max_seq_length, self.num_classes), np.float32)
         for row, (_, (of_row,)) in zip(logits, found, strict=True):
@@ -106,7 +124,7 @@ class EntityTagger(FineTunedPredictor):
         found_entities = [
             _entity(text, type_, words[first:stop]) for type_, first, stop in entities([word.tag for word in words])
         ]
-        return TaggedText(text, found_entities, words)
+        return TaggedText(text, [each for each in found_entities if each.probability >= threshold], words)
 
 
 def _entity(text, type_, words):

@@ -2,7 +2,9 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -17,9 +19,11 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, check_choice, choose_layers, name_of, shown
-from bert_keras.prediction.network import Question
-from bert_keras.prediction.predictor import LoadedModel
+from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, name_of, shown
+from bert_keras.prediction.containers import several
+from bert_keras.prediction.loaded_model import LoadedModel
+from bert_keras.prediction.network import Question, check_batch_size
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 log = logging.getLogger("bert_keras")
@@ -51,14 +55,14 @@ class TextVector:
     text: str
     vector: list[float]
 
-    def readable(self):
+    def readable(self) -> str:
         shown_numbers = " ".join(f"{value:.4f}" for value in self.vector[:_MOST_NUMBERS])
         num_others = len(self.vector) - _MOST_NUMBERS
         others = f" and {num_others} others; --json has all" if num_others > 0 else ""
         return f"{self.text}\n  {shown_numbers}{others}"
 
 
-class FeatureExtractor(LoadedModel):
+class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
     """An encoder that returns vectors: `FeatureExtractor("uncased_L-12_H-768_A-12")("Paris")`.
 
     Source: extract_features.py of the original BERT.
@@ -75,8 +79,10 @@ class FeatureExtractor(LoadedModel):
         vocab_file: the vocabulary; None: vocab.txt next to the checkpoint.
         config_file: the config; None: the one next to the checkpoint.
         do_lower_case: whether to lower-case texts; None: as in the training of the model.
-        strategy: a `tf.distribute.Strategy` for several devices; None: the default device.
+        strategy: a `tf.distribute.Strategy` for several devices; None: one device.
         limits: Limits of the input; None: the defaults.
+        device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
+        format: of an export, "saved_model", "onnx" or "litert"; None: the first of these that it has.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.
@@ -86,29 +92,36 @@ class FeatureExtractor(LoadedModel):
         ValueError: the parts do not fit, an argument is not valid, or Keras does not run on TensorFlow.
     """
 
+    takes_pairs = True
+
     def __init__(
         self,
-        path,
-        layers=None,
-        pooling="none",
-        max_seq_length=128,
-        batch_size=32,
-        vocab_file=None,
-        config_file=None,
-        do_lower_case=None,
-        strategy=None,
-        limits=None,
+        path: str | os.PathLike,
+        layers: Sequence[int | str] | None = None,
+        pooling: str = "none",
+        max_seq_length: int | None = 128,
+        batch_size: int = 32,
+        vocab_file: str | os.PathLike | None = None,
+        config_file: str | os.PathLike | None = None,
+        do_lower_case: bool | None = None,
+        strategy: tf.distribute.Strategy | None = None,
+        limits: Limits | None = None,
+        device: str | None = None,
+        format: str | None = None,
     ):
         check_choice("pooling", pooling, POOLINGS)
-        self.layers, self.pooling = layers, pooling
+        if strategy is not None and device is not None:
+            raise ValueError(f"there are both {name_of('strategy')} and {name_of('device')}; give one of them")
+        self._chosen_layers, self.pooling = layers, pooling
         self._chosen_length, self._strategy = max_seq_length, strategy
         text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
-        super().__init__(path, batch_size, limits, strategy, **text_options)
+        super().__init__(path, batch_size, limits, strategy, device, format, **text_options)
 
     def _prepare(self):
-        if self.layers is None and self.settings:
-            self.layers = (self.settings["layer"],)
-        self.layers = choose_layers(self.layers, self.config.num_hidden_layers)
+        layers = self._chosen_layers
+        if layers is None and self.settings:
+            layers = (self.settings["layer"],)
+        self.layers = choose_layers(layers, self.config.num_hidden_layers)
         longest, chosen = self.max_seq_length, self._chosen_length
         if chosen is not None:
             if not 3 <= chosen <= longest:
@@ -120,7 +133,10 @@ class FeatureExtractor(LoadedModel):
         with (self._strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
             model = BertModel(self.config)
         report = load_weights(
-            weights_by_name(model), self.files.checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS
+            weights_by_name(model),
+            cast(Checkpoint, self.files.checkpoint),
+            new_allowed=POOLER_PATTERNS,
+            ignored=HEAD_PATTERNS,
         )
         log.info("%s", report)
         return model
@@ -148,31 +164,12 @@ class FeatureExtractor(LoadedModel):
             return self.model(features)
         return self.model(features["input_ids"], features["input_mask"], features["segment_ids"])
 
-    def __call__(self, texts):
-        """Returns the vectors of a text, or of each text of a list.
-
-        Args:
-            texts: str, a tuple of two for a pair, or a list of these.
-
-        Returns:
-            Features, or a list of them.
-
-        Raises:
-            ValueError: a text is not valid, the list is too long, or the vectors are not finite.
-        """
-        if isinstance(texts, list):
-            num_texts, most = len(texts), self.limits.max_texts
-            if num_texts > most:
-                raise ValueError(
-                    f"there are {num_texts:,} texts, but limits.max_texts is {most:,}; take the method features, which "
-                    "yields the vectors of any number of texts, or raise the limit"
-                )
-            return list(self.features(texts))
-        [features] = self.features([texts])
-        return features
-
-    def features(
-        self, texts: Iterable[str | tuple[str, str]], advance: Callable[[], None] | None = None
+    def pipe(
+        self,
+        texts: Iterable[str | tuple[str, str]],
+        batch_size: int | None = None,
+        *,
+        advance: Callable[[], None] | None = None,
     ) -> Iterator[Features]:
         """Yields the vectors of each text in order, and holds few texts at a time.
 
@@ -180,27 +177,33 @@ class FeatureExtractor(LoadedModel):
         log finally reports the number of cut texts.
 
         Args:
-            texts: str, or a tuple of two for a pair.
+            texts: iterable of str, or of tuples of two for pairs.
+            batch_size: maximum number of texts in a batch; None: that of the object.
             advance: called for each text as soon as its vectors are computed, before they are yielded.
 
         Raises:
             ValueError: a text is not valid or too long for the limits, or its vectors are not finite.
         """
+        if batch_size is not None:
+            check_batch_size(batch_size)
+        return self._pipe(several(texts), batch_size or self.network.batch_size, advance)
+
+    def _pipe(self, texts, batch_size, advance):
         group, num_values = [], 0
         num_texts, num_cut_texts, num_cut_tokens = 0, 0, 0
         for text in texts:
             num_texts += 1
-            pair = self._as_pair(text, f"text {num_texts}")
-            input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, *pair, self.max_seq_length)
+            text_a, text_b = self._as_pair(text, f"text {num_texts}")
+            input_ids, segment_ids, num_cut = encode_pair(self.tokenizer, text_a, text_b, self.max_seq_length)
             num_cut_texts += num_cut > 0
             num_cut_tokens += num_cut
             group.append(Question(input_ids, segment_ids))
             num_vectors = 1 if self.pooling != "none" else len(input_ids)
             num_values += num_vectors * len(self.layers) * self.config.hidden_size
-            if len(group) == _BATCHES_A_GROUP * self.network.batch_size or 4 * num_values >= _BYTES_A_GROUP:
-                yield from self._of_group(group, advance)
+            if len(group) == _BATCHES_A_GROUP * batch_size or 4 * num_values >= _BYTES_A_GROUP:
+                yield from self._of_group(group, batch_size, advance)
                 group, num_values = [], 0
-        yield from self._of_group(group, advance)
+        yield from self._of_group(group, batch_size, advance)
         if num_cut_texts:
             told = "%d of %d texts are longer than %d tokens; tokens cut off their ends: %d"
             log.warning(told, num_cut_texts, num_texts, self.max_seq_length, num_cut_tokens)
@@ -215,9 +218,9 @@ class FeatureExtractor(LoadedModel):
                 self.limits.check_text(part, source)
         return pair
 
-    def _of_group(self, questions, advance):
-        values = [None] * len(questions)
-        for index, (rows,) in self.network.answer_by_length(questions):
+    def _of_group(self, questions, batch_size, advance):
+        values: list[Any] = [None] * len(questions)
+        for index, (rows,) in self.network.answer_by_length(questions, batch_size):
             # A copy, so that the memory of the batch can be freed.
             values[index] = (rows if self.pooling != "none" else rows[: len(questions[index].input_ids)]).copy()
             if not np.isfinite(values[index]).all():
@@ -243,16 +246,13 @@ class FeatureExtractor(LoadedModel):
         return (_pool(tf.stack(layers, axis=2), features["input_mask"], self.pooling),)
 
 
-class Vectorizer(FineTunedPredictor):
+class Vectorizer(FineTunedPredictor[str, TextVector]):
     """Returns one vector per text: `Vectorizer("export")("Paris").vector`.
 
-    A call takes a str and returns a TextVector; given a list of texts, it returns a list. The export sets layer and
+    A call takes a str and returns a TextVector; given several texts, it returns a list. The export sets layer and
     pooling. A text that is too long loses its end; the log reports the number of such texts.
 
-    Args:
-        path: the folder of an export for vectors.
-        batch_size: maximum number of texts in a batch.
-        limits: Limits of the input; None: the defaults.
+    The arguments are those of `FineTunedPredictor`; the path is the folder of an export for vectors.
     """
 
     def _encode(self, text, source):

@@ -2,10 +2,12 @@
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
+from typing import ClassVar
 
 import tensorflow as tf
 
-from bert_keras.prediction.arguments import name_of
+from bert_keras.prediction.arguments import check_top_k, name_of, shown
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.tasks.pretrained import (
     MASK,
@@ -51,7 +53,7 @@ class FilledText:
     masks: list[list[Guess]]
     best: str
 
-    def readable(self):
+    def readable(self) -> str:
         """Returns lines of text for readers, as every answer does."""
         lines = [self.text]
         for number, guesses in enumerate(self.masks, 1):
@@ -64,28 +66,53 @@ class FilledText:
         return "\n".join(lines)
 
 
-class FillMask(PretrainedPredictor):
+class FillMask(PretrainedPredictor[str, FilledText]):
     """Fills in masks: `FillMask("uncased_L-12_H-768_A-12")("Paris is the [MASK] of France.")`.
 
-    A call takes a str with one [MASK] or more and returns a FilledText; given a list of texts, it returns a list.
+    A call takes a str with one [MASK] or more and returns a FilledText; given several texts, it returns a list.
 
     The model fills the masks of a text independently of each other, as in pre-training.
 
-    Args:
-        path: see `PretrainedPredictor`, also for arguments not named here.
-        top_k: int, number of guesses per mask; None: the setting of an export, or 5.
+    The arguments are those of `PretrainedPredictor`. Options of a call:
+
+    - `top_k`: number of guesses for each mask; by default all candidates, the setting of an export, or 5.
+    - `candidates`: the only words to guess, such as ["paris", "london"], each one token of the vocabulary. Their
+      probabilities are shares of the whole vocabulary, as without this option.
     """
 
     head = "masked_lm"
+    extra_specs: ClassVar = {"top_k": tf.TensorSpec([], tf.int32), "candidate_ids": tf.TensorSpec([None], tf.int32)}
 
-    def __init__(self, path, top_k=None, **options):
-        super().__init__(path, **options)
-        if top_k is None:
-            top_k = self.settings["top_k"] if self.settings else 5
-        self.top_k = top_k
-        size = self.config.vocab_size
-        if not 1 <= top_k <= size:
-            raise ValueError(f"{name_of('top_k')} is {top_k}, but must be from 1 to the vocabulary's {size}")
+    def _default_options(self):
+        return {"top_k": None, "candidates": None}
+
+    def _check_options(self, options):
+        if options["top_k"] is not None:
+            check_top_k(options["top_k"], self.config.vocab_size, "the vocabulary's")
+        self._extra(options)
+
+    def _extra(self, options):
+        ids = [] if options["candidates"] is None else self._ids_of(options["candidates"])
+        default = self.settings["top_k"] if self.settings else min(5, self.config.vocab_size)
+        top_k = options["top_k"] or len(ids) or default
+        return {"top_k": min(top_k, len(ids) or top_k), "candidate_ids": ids}
+
+    def _ids_of(self, candidates):
+        """Returns the id of each candidate once."""
+        name, vocab, ids = name_of("candidates"), self.tokenizer.vocab, []
+        words = [] if isinstance(candidates, str) or not isinstance(candidates, Iterable) else list(candidates)
+        if not words or not all(isinstance(word, str) for word in words):
+            raise ValueError(f"{name} is {shown(candidates)}, but a list of one word or more is needed")
+        for word in words:
+            of_word = [vocab[word]] if word in vocab else self.tokenizer.encode(word)
+            if len(of_word) != 1 or (of_word == [vocab[UNKNOWN]] and word != UNKNOWN):
+                tokens = " ".join(self.tokenizer.convert_ids_to_tokens(of_word)) or "no token"
+                raise ValueError(
+                    f'{name} has "{word}", which the tokenizer turns into {tokens}; a {MASK} is one token, so give '
+                    "words that the vocabulary has"
+                )
+            ids += of_word
+        return list(dict.fromkeys(ids))
 
     def _encode(self, text, source):
         self.limits.check_text(text, source)
@@ -97,7 +124,6 @@ class FillMask(PretrainedPredictor):
             hint = f"write {MASK} for {written}" if written else f"write {MASK} where a word is to be guessed"
             raise ValueError(f"{source} has no {MASK}: {_shown(text)}; {hint}")
         self.limits.check("max_masks", num_masks, source, MASK)
-        self._check_size(text, num_masks, source)
         ids = fit_text(ids, self.room, self.long, source)
         num_cut = num_masks - ids.count(mask_id)
         if num_cut:
@@ -107,12 +133,23 @@ class FillMask(PretrainedPredictor):
             )
         return ids
 
-    def _check_size(self, text, num_masks, source):
+    def _encode_all(self, rows, counts, options):
+        super()._encode_all(rows, counts, options)
+        num_guesses = self._extra(options)["top_k"]
+        for row in rows:
+            try:
+                if row.error is None:
+                    self._check_size(row.text, num_guesses, row.source)
+            except ValueError as error:
+                row.error = error
+
+    def _check_size(self, text, num_guesses, source):
         """Refuses a text whose answer would be very large, because the answer repeats the text for every guess."""
-        num_chars, most = num_masks * self.top_k * len(text), _TEXTS_AN_ANSWER * self.limits.max_chars
+        num_masks = text.count(MASK)
+        num_chars, most = num_masks * num_guesses * len(text), _TEXTS_AN_ANSWER * self.limits.max_chars
         if num_chars > most:
             raise ValueError(
-                f"{source} has {num_masks} {MASK} in {len(text):,} characters: {self.top_k} guesses for each, with "
+                f"{source} has {num_masks} {MASK} in {len(text):,} characters: {num_guesses} guesses for each, with "
                 f"their sentences, are {num_chars:,} characters, more than {_TEXTS_AN_ANSWER} times "
                 f"{name_of('limits.max_chars')}; make it shorter, or choose a smaller {name_of('top_k')}"
             )
@@ -131,9 +168,18 @@ class FillMask(PretrainedPredictor):
 
     def _read_out(self, outputs, features):
         probabilities = tf.nn.softmax(outputs["masked_lm_logits"])  # [B, P, V]
-        return tuple(tf.math.top_k(probabilities, self.top_k))  # [B, P, K] each
+        candidate_ids, top_k = features["candidate_ids"], features["top_k"]
 
-    def _answer(self, text, ids, found):
+        def best_candidates():
+            values, order = tf.math.top_k(tf.gather(probabilities, candidate_ids, axis=2), top_k)
+            return values, tf.gather(candidate_ids, order)
+
+        def best_tokens():
+            return tuple(tf.math.top_k(probabilities, top_k))
+
+        return tf.cond(tf.size(candidate_ids) > 0, best_candidates, best_tokens)  # [B, P, K] each
+
+    def _answer(self, text, ids, found, **options):
         parts = text.split(MASK)
         starts = [0, *itertools.accumulate(len(part) + len(MASK) for part in parts[:-1])]
         masks = []

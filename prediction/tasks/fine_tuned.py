@@ -1,12 +1,17 @@
 """The base class of the fine-tuned tasks: it loads the model and turns texts into features."""
 
 import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
 from bert_keras.modeling import load_weights, weights_by_name, weights_to_load
-from bert_keras.prediction.arguments import shown
+from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.prediction.arguments import Limits, name_of, renamed_labels, shown
+from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.loading.model_files import TASK_FILE
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.predictor import Predictor
@@ -14,13 +19,17 @@ from bert_keras.prediction.predictor import Predictor
 log = logging.getLogger("bert_keras")
 
 
-class FineTunedPredictor(Predictor):
+class FineTunedPredictor(Predictor[Text, Answer]):
     """A fine-tuned model, loaded for prediction. It has the attributes of `LoadedModel`.
 
     Args:
         path: a run folder, its folder `model`, or the folder of an export.
         batch_size: maximum number of sequences in a batch.
         limits: Limits of the input; None: the defaults.
+        labels: other names of the model's labels: a list of all in their order, or a dict such as {"LABEL_0": "bad"}.
+        device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
+        format: of an export, "saved_model", "onnx" or "litert"; None: the first of these that it has.
+        options: other defaults of the options of a call, which the class lists.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
@@ -35,11 +44,38 @@ class FineTunedPredictor(Predictor):
     cut_parts = "texts"
     cut_setting = "max_seq_length"
 
-    def __init__(self, path, batch_size=16, limits=None):
-        super().__init__(path, batch_size, limits)
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        batch_size: int = 16,
+        limits: Limits | None = None,
+        labels: Sequence[str] | Mapping[str, str] | None = None,
+        device: str | None = None,
+        format: str | None = None,
+        **options: Any,
+    ):
+        self._names = labels
+        super().__init__(path, batch_size, limits, options, device=device, format=format)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that the model can give, in the order of their ids; empty for tasks without labels."""
+        return list(self.settings.get("labels", ()))
+
+    def _prepare(self):
+        if self._names is not None:
+            if not self.labels:
+                raise ValueError(f"a model for {self.settings['task']} has no labels; leave out {name_of('labels')}")
+            names = renamed_labels(self.labels, self._names)
+            self.settings = self.settings | {"labels": self._labels_with_names(names)}
+        super()._prepare()
+
+    def _labels_with_names(self, names):
+        """Returns the labels of the head, given the names of `labels`."""
+        return names
 
     def _load_model(self):
-        checkpoint = self.files.checkpoint
+        checkpoint = cast(Checkpoint, self.files.checkpoint)
         if self.head_weight in checkpoint.names:
             self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
         with weights_to_load():
@@ -63,7 +99,7 @@ class FineTunedPredictor(Predictor):
             )
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """Number of classes of the head."""
         return len(self.settings["labels"])
 
@@ -71,9 +107,9 @@ class FineTunedPredictor(Predictor):
         """Returns the Keras model that matches the checkpoint."""
         raise NotImplementedError
 
-    def _encode_all(self, rows, counts):
+    def _encode_all(self, rows, counts, options):
         """Encodes the rows of a group together, as (example, features of its sequences)."""
-        super()._encode_all(rows, counts)
+        super()._encode_all(rows, counts, options)
         rows = [row for row in rows if row.error is None]
         if not rows:
             return

@@ -20,27 +20,31 @@ class Choice:
     index: int
     probabilities: list[float]
 
-    def readable(self):
+    def readable(self) -> str:
         lines = [self.text]
         for number, (probability, choice) in enumerate(zip(self.probabilities, self.choices, strict=True)):
             lines.append(f"{'>' if number == self.index else ' '} {probability:.4f}  {choice}")
         return "\n".join(lines)
 
 
-class ChoicePicker(FineTunedPredictor):
+class ChoicePicker(FineTunedPredictor[tuple[str, list[str]], Choice]):
     """Picks one of several texts with a model of run_classifier.py (paper, section 4.4).
 
     `ChoicePicker("output")(("She opened the hood.", ["Then she looked in.", "Then she sang."])).index`
 
-    A call takes a tuple of a text and a list of two or more choices, and returns a Choice. Given a list of such tuples,
+    A call takes a tuple of a text and a list of two or more choices, and returns a Choice. Given several such tuples,
     it returns a list.
 
     The arguments are those of `FineTunedPredictor`.
     """
 
     head = "multiple_choice"
-    num_classes = 1
+    takes_pairs = True
     cut_parts = "choices, each with its text,"
+
+    @property
+    def num_classes(self) -> int:
+        return 1
 
     def _make_model(self, config):
         # A MultipleChoiceModel has the same weights. They score choices one by one, so any number is possible.

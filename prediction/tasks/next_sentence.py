@@ -17,14 +17,14 @@ class PairAnswer:
     text_b: str
     probability: float
 
-    def readable(self):
+    def readable(self) -> str:
         return f"{self.probability:.4f}  {self.text_a}  ->  {self.text_b}"
 
 
-class NextSentence(PretrainedPredictor):
+class NextSentence(PretrainedPredictor[tuple[str, str], PairAnswer]):
     """Predicts the probability that one text follows another (paper, section 3.1, task 2).
 
-    A call takes a tuple of two str and returns a PairAnswer; given a list of tuples, it returns a list.
+    A call takes a tuple of two str and returns a PairAnswer; given several tuples, it returns a list.
 
     For pairs longer than the model takes, `long="truncate"` drops the end of the longer text, and `long="window"` keeps
     the tokens around the boundary.
@@ -33,17 +33,12 @@ class NextSentence(PretrainedPredictor):
     """
 
     head = "next_sentence"
-    one_text = tuple
+    takes_pairs = True
     num_special_tokens = 3
-
-    def __call__(self, pairs):
-        if isinstance(pairs, tuple) and any(isinstance(text, (tuple, list)) for text in pairs):
-            raise ValueError("a tuple is one pair of texts, but this one has several pairs; give a list of pairs")
-        return super().__call__(pairs)
 
     def _encode(self, pair, source):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed")
+            raise ValueError(f"{source} is {shown(pair)}, but a pair of two texts is needed, a tuple of two str")
         for text, which in zip(pair, ("first", "second"), strict=True):
             self.limits.check_text(text, source, f"{which} text")
         first, second = (encode_with_masks(self.tokenizer, text) for text in pair)
@@ -61,4 +56,5 @@ class NextSentence(PretrainedPredictor):
 
     def _answer(self, pair, ids, found):
         [(_, (probability,))] = found
-        return PairAnswer(*pair, float(probability))
+        text_a, text_b = pair
+        return PairAnswer(text_a, text_b, float(probability))

@@ -4,7 +4,9 @@ If a text is longer than the model takes, the functions refuse it, cut it, or re
 """
 
 import logging
+import os
 from collections.abc import Sequence
+from typing import Any, cast
 
 from bert_keras.data_prep.text.model_inputs import share_room
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -16,7 +18,9 @@ from bert_keras.modeling import (
     weights_by_name,
     weights_to_load,
 )
-from bert_keras.prediction.arguments import LONG_CHOICES, check_choice, name_of
+from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice, name_of
+from bert_keras.prediction.loaded_model import Answer, Text
 from bert_keras.prediction.predictor import Predictor
 
 log = logging.getLogger("bert_keras")
@@ -31,7 +35,7 @@ _HEADS = {
 }
 
 
-class PretrainedPredictor(Predictor):
+class PretrainedPredictor(Predictor[Text, Answer]):
     """A pre-trained model, loaded for one task. It has the attributes of `LoadedModel`.
 
     Args:
@@ -44,6 +48,9 @@ class PretrainedPredictor(Predictor):
         do_lower_case: whether to lower-case text; None: the setting in the model's folder, or else a guess from the
             vocabulary. The log reports the choice.
         limits: Limits of the input; None: the defaults.
+        device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
+        format: of an export, "saved_model", "onnx" or "litert"; None: the first of these that it has.
+        options: other defaults of the options of a call, which the class lists.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
@@ -51,25 +58,28 @@ class PretrainedPredictor(Predictor):
             run on TensorFlow.
     """
 
-    one_text = str
     num_special_tokens = 2
 
     def __init__(
         self,
-        path,
-        batch_size=16,
-        long="error",
-        vocab_file=None,
-        config_file=None,
-        do_lower_case=None,
-        limits=None,
+        path: str | os.PathLike,
+        batch_size: int = 16,
+        long: str = "error",
+        vocab_file: str | os.PathLike | None = None,
+        config_file: str | os.PathLike | None = None,
+        do_lower_case: bool | None = None,
+        limits: Limits | None = None,
+        device: str | None = None,
+        format: str | None = None,
+        **options: Any,
     ):
         check_choice("long", long, LONG_CHOICES)
         self.long = long
         text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
-        super().__init__(path, batch_size, limits, **text_options)
+        super().__init__(path, batch_size, limits, options, device=device, format=format, **text_options)
 
     def _prepare(self):
+        super()._prepare()
         self.room = self.max_seq_length - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
@@ -79,10 +89,10 @@ class PretrainedPredictor(Predictor):
 
     def _load_model(self):
         """Loads the encoder and one head, and ignores the other head."""
-        checkpoint = self.files.checkpoint
+        checkpoint = cast(Checkpoint, self.files.checkpoint)
         with weights_to_load():
             model = PretrainingModel(self.config)
-        called, prefixes = _HEADS[self.head]
+        called, prefixes = _HEADS[str(self.head)]
         others = tuple(prefix for head, (_, of_head) in _HEADS.items() if head != self.head for prefix in of_head)
         needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
         missing = [name for name in needed if name.startswith(prefixes) and name not in checkpoint.names]

@@ -1,12 +1,14 @@
 """Extractive question answering: finds the answer to a question in a text."""
 
 import dataclasses
+import math
 
 import numpy as np
 
 from bert_keras.data_prep.tasks.squad import Passage, SquadExample, make_features
 from bert_keras.data_prep.tasks.squad_answers import AnswerSettings, find_answers
 from bert_keras.modeling import SquadModel
+from bert_keras.prediction.arguments import check_threshold, check_top_k
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 
 _SETTINGS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null_score_diff_threshold", "answer_text")
@@ -50,7 +52,7 @@ class QuestionAnswer:
     null_threshold: float | None
     n_best: list[Span]
 
-    def readable(self):
+    def readable(self) -> str:
         found = "(no answer)" if self.is_impossible else f"{self.text}  ({self.start} to {self.end})"
         line = f"{self.question}\n  {self.probability:.4f}  {found}"
         if self.null_odds is not None:
@@ -58,20 +60,38 @@ class QuestionAnswer:
         return line
 
 
-class QuestionAnswerer(FineTunedPredictor):
+class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
     """Answers questions with a model of run_squad.py: `QuestionAnswerer("output")(("Who ...?", "The text.")).text`.
 
     A call takes a tuple (question, context) of str, whose context may have any length, and returns a QuestionAnswer.
-    Given a list of such tuples, it returns a list.
+    Given several such tuples, it returns a list.
 
-    The arguments are those of `FineTunedPredictor`.
+    The arguments are those of `FineTunedPredictor`. Options of a call:
+
+    - `top_k`: number of the n best answers to return; by default all, the n_best_size of the training.
+    - `threshold`: odds above it mean no answer; by default the one that the training found. Only for models that may
+      give no answer.
     """
 
     head = "squad"
+    takes_pairs = True
     head_weight = "cls/squad/output_weights"
-    num_classes = 2
     cut_parts = "questions"
     cut_setting = "max_query_length"
+
+    @property
+    def num_classes(self) -> int:
+        return 2
+
+    def _default_options(self):
+        options = {"top_k": self.settings["n_best_size"]}
+        if self.settings["version_2_with_negative"]:
+            options["threshold"] = float(self.settings["null_score_diff_threshold"])
+        return options
+
+    def _check_options(self, options):
+        check_top_k(options["top_k"], self.settings["n_best_size"], "the model's n_best_size of")
+        check_threshold(options.get("threshold", 0.0), -math.inf, math.inf)
 
     def _make_model(self, config):
         return SquadModel(config)
@@ -100,11 +120,13 @@ class QuestionAnswerer(FineTunedPredictor):
     def _read_out(self, outputs, features):
         return outputs["start_logits"], outputs["end_logits"]  # [B, T]
 
-    def _answer(self, pair, encoded, found):
+    def _answer(self, pair, encoded, found, top_k, threshold=None):
         example, rows = encoded
         logits = np.array([row for _, row in found], np.float32).reshape(-1, 2, self.max_seq_length)
         start_logits, end_logits = logits.swapaxes(0, 1)  # [W, T]
         settings = AnswerSettings(**{name: self.settings[name] for name in _SETTINGS})
+        if threshold is not None:
+            settings = dataclasses.replace(settings, null_score_diff_threshold=threshold)
         rows = {**rows, "example_index": np.zeros(len(found), np.int32)}
         [answer] = find_answers([example], rows, start_logits, end_logits, self.tokenizer, settings)
         n_best = [Span(best.text, best.probability, best.start, best.end) for best in answer.candidates]
@@ -117,10 +139,10 @@ class QuestionAnswerer(FineTunedPredictor):
             question=example.question,
             text="" if is_impossible else answer.text,
             probability=chosen.probability if chosen else 0.0,
-            start=None if is_impossible else chosen.start,
-            end=None if is_impossible else chosen.end,
+            start=chosen.start if chosen and not is_impossible else None,
+            end=chosen.end if chosen and not is_impossible else None,
             is_impossible=is_impossible,
             null_odds=answer.null_odds,
             null_threshold=float(settings.null_score_diff_threshold) if has_null else None,
-            n_best=n_best,
+            n_best=n_best[:top_k],
         )

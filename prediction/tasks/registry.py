@@ -62,7 +62,7 @@ class Task:
     outputs: tuple[str, ...] = ("logits",)
 
     @property
-    def form(self):
+    def form(self) -> str:
         """The form of a question: "text", "pair" (of texts) or "choices" (a text and a list of texts)."""
         if "choices" in self.texts:
             return "choices"

@@ -44,15 +44,15 @@ class SentenceScore:
     perplexity: float
     tokens: list[TokenScore]
 
-    def readable(self):
+    def readable(self) -> str:
         tokens = " ".join(f"{score.token} {score.log_probability:.2f}" for score in self.tokens)
         return f"{self.log_probability:.4f}  perplexity {self.perplexity:.4g}  {self.text}\n  {tokens}"
 
 
-class SentenceScorer(PretrainedPredictor):
+class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
     """Scores texts by masking one token at a time ("Masked Language Model Scoring", Salazar et al. 2020).
 
-    A call takes a str and returns a SentenceScore; given a list of texts, it returns a list.
+    A call takes a str and returns a SentenceScore; given several texts, it returns a list.
 
     A text of n tokens needs n sequences, which are batched. For a text longer than the model takes, `long="window"`
     scores each token in a window with as much context on both sides as fits; `long="truncate"` scores the beginning.

@@ -86,13 +86,13 @@ def test_groups_change_neither_values_nor_order(extractor, monkeypatch, messages
 def test_few_texts_are_held_at_a_time(extractor, monkeypatch):
     monkeypatch.setattr(features_module, "_BATCHES_A_GROUP", 1)
     taken = []
-    next(extractor.features(taken.append(number) or "he" for number in range(100)))
+    next(extractor.pipe(taken.append(number) or "he" for number in range(100)))
     assert len(taken) == 2
 
 
 def test_progress_advances_before_vectors_are_yielded(extractor):
     told = []
-    answers = extractor.features(["he", "was", "so"], lambda: told.append(1))
+    answers = extractor.pipe(["he", "was", "so"], advance=lambda: told.append(1))
     assert told == []
     next(answers)
     assert len(told) == 3
@@ -156,7 +156,9 @@ def test_texts_have_limits(random):
     extractor = FeatureExtractor(random[1], max_seq_length=8, limits=Limits(max_texts=2, max_chars=5))
     with pytest.raises(ValueError, match="^text 1 has 6 characters, but limits.max_chars is 5; make it shorter, or"):
         extractor(("he", "he was"))
-    with pytest.raises(ValueError, match="^there are 3 texts, but limits.max_texts is 2; take the method features, wh"):
+    with pytest.raises(
+        ValueError, match="^there are more texts than limits.max_texts, which is 2; take the method pipe, "
+    ):
         extractor(["he"] * 3)
 
 

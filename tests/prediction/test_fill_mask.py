@@ -187,3 +187,52 @@ def test_a_token_that_is_twice_in_the_vocabulary_is_unknown_once(tmp_path):
     folder = write_model(tmp_path, random_model(vocab_size=len(tokens), num_hidden_layers=1), tokens)
     guesses = FillMask(folder, top_k=len(tokens))("[MASK]").masks[0]
     assert sorted(guess.token for guess in guesses) == sorted([*TOKENS, "[UNK]"])
+
+
+def test_candidates_have_their_share_of_the_whole_vocabulary(by_heart, random):
+    [guesses] = by_heart("He was [MASK].", candidates=["London", "##ing", "the", "london"]).masks
+    rest = (1 - 0.875) / (len(TOKENS) - 3)
+    assert [(guess.token, guess.probability) for guess in guesses] == [
+        ("##ing", pytest.approx(0.25, abs=1e-6)),
+        ("london", pytest.approx(0.125, abs=1e-6)),
+        ("the", pytest.approx(rest, abs=1e-6)),
+    ]
+    assert by_heart("He was [MASK].", candidates=["the"]).best == "He was the."
+    fill_mask = FillMask(random[1], candidates=np.array(["paris", "a", "[UNK]", "so"]))
+    texts = ["he was [MASK]", "[MASK] [MASK] ate"]
+    everything = fill_mask(texts, candidates=TOKENS)
+    for whole, some in zip(everything, fill_mask(texts), strict=True):
+        for guesses, chosen in zip(whole.masks, some.masks, strict=True):
+            expected = [guess for guess in guesses if guess.token in ("paris", "a", "[UNK]", "so")]
+            assert [guess.token for guess in chosen] == [guess.token for guess in expected]
+            np.testing.assert_allclose(
+                [guess.probability for guess in chosen], [guess.probability for guess in expected], rtol=1e-5
+            )
+    assert [len(guesses) for guesses in fill_mask(texts, top_k=2)[1].masks] == [2, 2]
+    assert fill_mask.num_traces == 1
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        ("paris", "is 'paris', but a list of one word or more is needed"),
+        ([], r"is \[\], but a list of one word or more is needed"),
+        ([5], r"is \[5\], but a list of one word or more is needed"),
+        (
+            ["a", "walked"],
+            'has "walked", which the tokenizer turns into walk ##ed; a .MASK. is one token, so give words',
+        ),
+        (["zebra"], r'has "zebra", which the tokenizer turns into \[UNK\]; a'),
+        ([" "], 'has " ", which the tokenizer turns into no token; a'),
+    ],
+)
+def test_mistakes_in_candidates(by_heart, candidates, message):
+    with pytest.raises(ValueError, match=f"^candidates {message}"):
+        by_heart("[MASK]", candidates=candidates)
+
+
+def test_each_call_may_ask_for_another_number_of_guesses(by_heart):
+    assert [guess.token for guess in by_heart("[MASK]", top_k=2).masks[0]] == ["paris", "##ing"]
+    assert [len(answer.masks[0]) for answer in by_heart.pipe(["[MASK]"] * 3, top_k=4)] == [4, 4, 4]
+    assert len(by_heart("[MASK]").masks[0]) == 3
+    assert by_heart.num_traces == 1

@@ -287,7 +287,7 @@ def test_a_model_without_room_for_text_is_refused(tmp_path, predictor, num_posit
     ("options", "message"),
     [
         ({"long": "cut"}, '^long is "cut", but must be one of error, truncate, window$'),
-        ({"batch_size": 0}, "^batch_size is 0, but must be at least 1$"),
+        ({"batch_size": 0}, "^batch_size is 0, but must be a whole number above 0$"),
     ],
 )
 def test_mistakes_in_arguments(folder, options, message):

@@ -72,7 +72,7 @@ def test_texts_are_read_a_little_ahead_of_the_answers(classify):
         for num_read in itertools.count(1):
             yield TEXTS[num_read % len(TEXTS)]
 
-    answers = classify.answers(endless())
+    answers = classify.pipe(endless())
     assert num_read == 0
     first = next(answers)
     assert first == close_to(classify(TEXTS[1]))
@@ -86,17 +86,17 @@ def test_texts_are_read_a_little_ahead_of_the_answers(classify):
 def test_a_text_that_cannot_be_answered_stops_all_or_is_reported(classify):
     texts = ["he", "", "she", 7, "so", ValueError("unreadable")]
     sources = [f"a.txt line {number}" for number in range(1, 7)]
-    answers = classify.answers(texts, sources)
+    answers = classify.pipe(texts, sources=sources)
     with pytest.raises(ValueError, match="^a.txt line 2 has no word in its text; give a text$"):
         next(answers)
     good = [close_to(answer) for answer in classify(["he", "she", "so"])]
-    assert list(classify.answers(texts, sources, on_error="report")) == [
+    assert list(classify.pipe(texts, sources=sources, on_error="report")) == [
         *(good[0], Unanswered("a.txt line 2", "a.txt line 2 has no word in its text; give a text"), good[1]),
         *(Unanswered("a.txt line 4", "a.txt line 4 is of type int, but a str is needed"), good[2]),
         Unanswered("a.txt line 6", "unreadable"),
     ]
     with pytest.raises(ValueError, match='^on_error is "skip", but must be one of stop, report$'):
-        classify.answers(texts, on_error="skip")
+        classify.pipe(texts, on_error="skip")
 
 
 def test_scores_that_are_not_finite_are_refused(tmp_path):
@@ -107,7 +107,7 @@ def test_scores_that_are_not_finite_are_refused(tmp_path):
     message = "^text 1: the scores of the model are not finite numbers, so its weights are broken; take another check"
     with pytest.raises(ValueError, match=message):
         fill_mask("[MASK]")
-    [answer] = fill_mask.answers(["[MASK]"], on_error="report")
+    [answer] = fill_mask.pipe(["[MASK]"], on_error="report")
     assert isinstance(answer, Unanswered)
 
 
@@ -143,12 +143,12 @@ def test_large_input_is_refused_before_the_model_sees_it(run, pretrained):
             "characters, more than 20 times limits.max_chars; make it shorter, or choose a smaller top_k$",
         ),
         (scorer, "he was so hungry", "^text 1 has 4 tokens to score, each in its own sequence, but limits.max_seq"),
-        (classify, ["he"] * 3, "^the list has more texts than limits.max_texts, which is 2; take the method answ"),
+        (classify, ["he"] * 3, "^there are more texts than limits.max_texts, which is 2; take the method pipe, "),
     ):
         with pytest.raises(ValueError, match=message):
             predictor(text)
         assert predictor.num_traces == 0
-    assert len(list(classify.answers(["he"] * 3))) == 3
+    assert len(list(classify.pipe(["he"] * 3))) == 3
 
 
 def test_windows_of_a_text_are_limited(tmp_path):

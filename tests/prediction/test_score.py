@@ -84,7 +84,7 @@ def test_a_long_text_is_scored_in_parts(random, monkeypatch):
     asked = []
     answer = scorer.network.answer
     monkeypatch.setattr(
-        scorer.network, "answer", lambda questions: (asked.append(len(questions)), answer(questions))[1]
+        scorer.network, "answer", lambda questions, *rest: (asked.append(len(questions)), answer(questions, *rest))[1]
     )
     assert scorer(texts) == expected
     # The first group has one text, the second two, and the third the rest.

@@ -127,7 +127,7 @@ def test_windows_of_a_regression_are_averaged_as_numbers(regressor, open_as):
         ("", "^text 1 has no word in its text; give a text$"),
         (" \n", "^text 1 has no word in its text"),
         (5, "^text 1 is of type int, but a str is needed$"),
-        (("he", "was"), r"^text 1 is \('he', 'was'\), but the model takes single texts; give one str$"),
+        (("he", "was"), r"^text 1 is \('he', 'was'\), but the model takes single texts; give one str, or"),
     ],
 )
 def test_mistakes_in_texts(classify, text, message):

@@ -275,6 +275,10 @@ FILES_OF_PAGES = {
         "ner_model": _run_of("token_classification"),
         "new.csv": _rows("review", lambda n, text, label: [text], ","),
         "new.tsv": _rows("question1\tquestion2", lambda n, text, label: [text, text]),
+    },
+    "docs/guides/predict_from_python.md": {
+        "reviews_model": _NEWS,
+        "squad_model": _run_of("question_answering"),
         "million_reviews.txt": _text("A film to see twice.\n" * 40),
     },
     "docs/guides/pretraining.md": {"train.txt": _text(SENTENCES), "held_out.txt": _text(SENTENCES)},

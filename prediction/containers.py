@@ -1,0 +1,32 @@
+"""Tells one text from several, for calls with texts of any container. Imports without TensorFlow."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def is_one(texts: Any, takes_pairs: bool) -> bool:
+    """Returns whether the argument of a call is one text, and not several.
+
+    A str is one text. If the model takes pairs (`takes_pairs`), a tuple that begins with a str is one pair. Any other
+    iterable has several texts. A value that is neither counts as one text, which the model then refuses.
+    """
+    if isinstance(texts, str | bytes):
+        return True
+    if isinstance(texts, tuple) and texts:
+        return takes_pairs and isinstance(texts[0], str)
+    try:
+        iter(texts)
+    except TypeError:
+        return True
+    return False
+
+
+def several(texts: Any) -> Iterator[Any]:
+    """Returns an iterator over the texts of a container, whose items must be texts. Rows of arrays become tuples."""
+    is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
+    if isinstance(texts, str | bytes) or is_table or not isinstance(texts, Iterable):
+        advice = "give a column, or zip two columns for pairs" if is_table else "give a list"
+        raise ValueError(f"texts is of type {type(texts).__name__}, but an iterable of texts is needed; {advice}")
+    return (tuple(text.tolist()) if isinstance(text, np.ndarray) and text.ndim else text for text in texts)

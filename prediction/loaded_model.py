@@ -1,0 +1,177 @@
+"""The base class of all classes that load a model: files, device, calls with one or several texts."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+
+import keras
+import tensorflow as tf
+
+from bert_keras.prediction.arguments import Limits, check_backend, check_choice, name_of
+from bert_keras.prediction.containers import is_one, several
+from bert_keras.prediction.loading.exported import OPENERS, open_exported
+from bert_keras.prediction.loading.model_files import TASK_FILE, ModelFiles, is_export, open_files, read_settings
+from bert_keras.prediction.network import (
+    Network,
+    Question,
+    check_batch_size,
+    device_named,
+    lengths_up_to,
+    on_device,
+)
+from bert_keras.prediction.tasks.registry import TASKS
+
+# A text in the form that a task takes, and the answer to it.
+Text = TypeVar("Text")
+Answer = TypeVar("Answer")
+
+
+class LoadedModel(Generic[Text, Answer]):
+    """The base of all classes that load a model.
+
+    Attributes:
+        folder: path of the model; for a run of fine-tuning, of its folder `model`.
+        settings: dict; the contents of the model's task.json; None for a checkpoint of pre-training.
+        files: ModelFiles; `config` is its BertConfig, and `tokenizer` its FullTokenizer.
+        model: the Keras model with its weights, or the network of an export.
+        network: Network.
+        limits: Limits of the input.
+        options: dict of the options of a call and their defaults; each class lists its options.
+        max_seq_length: maximum number of tokens in a sequence.
+    """
+
+    # Name of the head, as in the registry of tasks; None: the encoder alone.
+    head: ClassVar[str | None] = None
+    # Whether only models with a task.json are possible, not checkpoints of pre-training.
+    needs_task = False
+    # Whether a tuple may be one text: a pair, or a text with choices.
+    takes_pairs = False
+    # See `Network`.
+    extra_specs: ClassVar[dict[str, tf.TensorSpec]] = {}
+    # The task.json, as `prediction.tasks.registry` describes it; None for a checkpoint of pre-training.
+    settings: Any
+    files: ModelFiles
+
+    def __init__(self, path, batch_size, limits, strategy=None, device=None, format=None, **text_options):
+        check_backend(keras.backend.backend())
+        check_batch_size(batch_size)
+        self.limits, self.options = limits or Limits(), {}
+        self._device, self._format = device_named(device), format
+        if format is not None:
+            check_choice("format", format, tuple(OPENERS))
+            if not is_export(path):
+                raise ValueError(f"{path} is not an export, so it has no formats; leave out {name_of('format')}")
+        self.folder, self.settings = self._read_task(path) if self.needs_task or is_export(path) else (path, None)
+        self.files = open_files(self.folder, **text_options)
+        self.config, self.tokenizer = self.files.config, self.files.tokenizer
+        self.max_seq_length = self.settings["max_seq_length"] if self.settings else self.files.preparation.longest
+        num_positions = self.config.max_position_embeddings
+        if self.max_seq_length > num_positions:
+            raise ValueError(
+                f"{self.folder / TASK_FILE}: max_seq_length is {self.max_seq_length}, but the model has "
+                f"{num_positions} positions; take the file that the training wrote"
+            )
+        self._prepare()
+        with on_device(self._device):
+            self.model = self._open_network() if is_export(self.folder) else self._load_model()
+        lengths = self._lengths()
+        self.network = Network(
+            self._call, self._read_out, lengths, batch_size, strategy, self._device, self.extra_specs
+        )
+
+    @property
+    def num_traces(self) -> int:
+        """Number of times the network has been traced: once per padded length used."""
+        return self.network.num_traces
+
+    @overload
+    def __call__(self, texts: Text, *, batch_size: int | None = None, **options: Any) -> Answer: ...
+
+    @overload
+    def __call__(self, texts: Iterable[Text], *, batch_size: int | None = None, **options: Any) -> list[Answer]: ...
+
+    def __call__(self, texts, *, batch_size=None, **options):
+        """Answers a text, or each of several texts.
+
+        Args:
+            texts: a text in the form that the task takes: a str, or a tuple if the task takes pairs. Or several texts:
+                a list, a NumPy array, a column of a table, a generator or any other iterable. A tuple has several texts
+                if the task only takes single texts, or if the tuple does not begin with a str.
+            batch_size: maximum number of sequences in a batch; None: that of the object.
+            options: other arguments of `pipe`.
+
+        Returns:
+            The answer, or a list of answers.
+
+        Raises:
+            ValueError: a text cannot be answered, there are too many texts, or an option is not valid.
+        """
+        if is_one(texts, self.takes_pairs):
+            [answer] = self.pipe([texts], batch_size, **options)
+            return answer
+        texts = list(itertools.islice(several(texts), self.limits.max_texts + 1))
+        if len(texts) > self.limits.max_texts:
+            raise ValueError(
+                f"there are more texts than limits.max_texts, which is {self.limits.max_texts:,}; take the method "
+                "pipe, which yields the answers to any number of texts, or raise the limit"
+            )
+        return list(self.pipe(texts, batch_size, **options))
+
+    def pipe(self, texts: Iterable[Text], batch_size: int | None = None, **options: Any) -> Iterator[Any]:
+        """Yields the answer to each text, in order, and holds few texts at a time."""
+        raise NotImplementedError
+
+    def warmup(self, lengths: Iterable[int] | None = None) -> Self:
+        """Compiles the network, so that the first answers come as fast as later ones. Returns the object itself.
+
+        The network is compiled and run once for each padded length. This takes seconds per length for a large model.
+
+        Args:
+            lengths: numbers of tokens of the texts to expect, [CLS] and [SEP] included; None: all padded lengths.
+        """
+        chosen, longest = list(self.network.lengths if lengths is None else lengths), self.network.lengths[-1]
+        for length in chosen:
+            if type(length) is not int or not 1 <= length <= longest:
+                raise ValueError(
+                    f"lengths has {length!r}, but must be whole numbers from 1 to {longest}, which the model takes"
+                )
+        for length in chosen:
+            self.network.answer([Question([0] * length, [0] * length, [0], [0])], **self._extra(self.options))
+        return self
+
+    def _extra(self, options):
+        """Returns the values of the features `extra_specs` for the options of a call."""
+        return {}
+
+    def _read_task(self, path):
+        """Returns the folder of a model and its task.json, which must be for this class."""
+        folder, settings = read_settings(path)
+        if TASKS[settings["task"]].head != self.head:
+            tasks = [name for name, task in TASKS.items() if task.settings is not None and task.head == self.head]
+            raise ValueError(
+                f"{folder} is a model for {settings['task']}, and {type(self).__name__} is for "
+                f"{', '.join(tasks) or 'checkpoints of pre-training'}; open it with bert_keras.open_model"
+            )
+        return folder, settings
+
+    def _prepare(self):
+        """Checks what the class needs of the files, before the weights are loaded."""
+
+    def _load_model(self):
+        """Returns the Keras model with the weights of the checkpoint."""
+        raise NotImplementedError
+
+    def _open_network(self):
+        """Returns the network of an export as a function of the features."""
+        return open_exported(self.folder, self._format, self._device)
+
+    def _call(self, features):
+        return self.model(features)
+
+    def _lengths(self):
+        """Returns the padded lengths."""
+        return lengths_up_to(self.max_seq_length)
+
+    def _read_out(self, outputs, features):
+        """See `Network`."""
+        raise NotImplementedError

@@ -1,0 +1,290 @@
+"""What a call takes: any container of texts, options, other names of labels, a device; and the warm-up."""
+
+import collections
+
+import numpy as np
+import pytest
+from fine_tuned_models import (
+    FINE_TUNED,
+    TAGS,
+    fixed_classifier,
+    random_classifier,
+    word_tagger,
+    write_fine_tuned,
+)
+from known_models import random_model, write_model
+
+from bert_keras.prediction import (
+    ChoicePicker,
+    EntityTagger,
+    FeatureExtractor,
+    FillMask,
+    NextSentence,
+    QuestionAnswerer,
+    TextClassifier,
+    open_model,
+)
+
+TEXTS = ["he was hungry", "paris", "so he ate ."]
+PAIRS = [("he was hungry", "so he ate ."), ("paris", "is the capital of france")]
+LOGITS = (0.0, np.log(2), np.log(5))
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """Return a function that writes the run of a model for a task."""
+
+    def write(task, model=None, **changes):
+        make_model, settings = FINE_TUNED[task]
+        return write_fine_tuned(tmp_path_factory.mktemp(task), model or make_model(), task, **(settings | changes))
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def run(make):
+    return make("classification", random_classifier(3, num_hidden_layers=1), is_pair=False)
+
+
+@pytest.fixture(scope="module")
+def classify(run):
+    return TextClassifier(run)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("pretrained"), random_model(num_hidden_layers=1))
+
+
+@pytest.fixture(scope="module")
+def answerer(make):
+    return QuestionAnswerer(make("question_answering"))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        TEXTS,
+        np.array(TEXTS),
+        np.array(TEXTS, object),
+        dict.fromkeys(TEXTS).keys(),
+        collections.deque(TEXTS),
+    ],
+    ids=lambda texts: type(texts).__name__,
+)
+def test_any_container_has_several_texts(classify, texts):
+    assert [answer.text for answer in classify(texts)] == TEXTS
+    assert [answer.label for answer in classify(iter(texts))] == [classify(text).label for text in TEXTS]
+
+
+def test_a_tuple_is_one_pair_or_several_texts(pretrained, answerer):
+    next_sentence, fill_mask = NextSentence(pretrained), FillMask(pretrained)
+    assert (next_sentence(PAIRS[0]).text_a, next_sentence(PAIRS[0]).text_b) == PAIRS[0]
+    for several in (PAIRS, tuple(PAIRS), np.array(PAIRS), zip(*zip(*PAIRS, strict=True), strict=True)):
+        assert [(answer.text_a, answer.text_b) for answer in next_sentence(several)] == PAIRS
+    assert [answer.question for answer in answerer(tuple(PAIRS))] == [question for question, _ in PAIRS]
+    assert [answer.text for answer in fill_mask(("a [MASK]", "b [MASK]"))] == ["a [MASK]", "b [MASK]"]
+    assert next_sentence(()) == fill_mask(()) == []
+
+
+def test_a_text_with_choices_is_one_text(make):
+    pick = ChoicePicker(make("multiple_choice"))
+    question = ("he was", ["hungry", "so", "the"])
+    assert pick(question).choices == question[1]
+    assert [answer.index for answer in pick([question])] == [pick(question).index]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"text": TEXTS}, "^texts is of type dict, but an iterable of texts is needed; give a column, or zip two"),
+        (b"paris", "^text 1 is of type bytes, but a str is needed$"),
+        (None, "^text 1 is of type NoneType, but a str is needed$"),
+        (np.array("paris"), "^text 1 is of type ndarray, but a str is needed$"),
+        (["he", np.nan], "^text 2 is of type float, but a str is needed$"),
+    ],
+)
+def test_values_that_hold_no_text_are_refused(classify, texts, message):
+    with pytest.raises(ValueError, match=message):
+        classify(texts)
+
+
+def test_columns_of_pandas_are_texts_but_a_table_is_not(classify):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": TEXTS}, index=[7, 8, 9])
+    for texts in (table["text"], table["text"].astype("category"), pandas.Index(TEXTS)):
+        assert [answer.text for answer in classify(texts)] == TEXTS
+    with pytest.raises(ValueError, match="^texts is of type DataFrame, but an iterable of texts is needed; give a col"):
+        classify(table)
+
+
+def test_pipe_takes_several_texts(classify):
+    with pytest.raises(ValueError, match="^texts is of type str, but an iterable of texts is needed; give a list$"):
+        classify.pipe("paris")
+
+
+def test_a_call_may_have_its_own_batch_size(classify, pretrained):
+    sizes = []
+    run_batch = classify.network._run
+    classify.network._run = lambda questions, *rest: sizes.append(len(questions)) or run_batch(questions, *rest)
+    answers = list(classify.pipe(TEXTS * 3, 2))
+    num_traces = classify.num_traces
+    assert classify(TEXTS * 3, batch_size=4) == [
+        answer.__class__(answer.text, None, answer.label, pytest.approx(answer.probabilities, rel=1e-5))
+        for answer in answers
+    ]
+    del classify.network._run
+    # The first group is one batch, the next is two.
+    assert sizes == [2, 2, 2, 2, 1, 4, 4, 1]
+    assert classify.num_traces == num_traces == 1
+    vectors = FeatureExtractor(pretrained, max_seq_length=None)
+    whole, parts = vectors(TEXTS), vectors.pipe(TEXTS, batch_size=1)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one.values, other.values, atol=1e-5)
+    for predictor in (classify, vectors):
+        with pytest.raises(ValueError, match="^batch_size is 0, but must be a whole number above 0$"):
+            predictor.pipe(TEXTS, 0)
+
+
+def test_the_most_probable_labels(make):
+    classify = TextClassifier(make("classification", fixed_classifier(*LOGITS), is_pair=False))
+    shares = {"bad": 1 / 8, "good": 2 / 8, "\u00fc": 5 / 8}
+    assert classify("he").probabilities == pytest.approx(shares)
+    best = classify("he", top_k=2).probabilities
+    assert list(best) == ["\u00fc", "good"]
+    assert best == pytest.approx({"\u00fc": 5 / 8, "good": 2 / 8})
+    assert list(TextClassifier(classify.folder, top_k=1)("he").probabilities) == ["\u00fc"]
+
+
+def test_the_threshold_of_labels_that_apply(make):
+    run = make("multi_label", fixed_classifier(*LOGITS))
+    classify = TextClassifier(run, threshold=0.7)
+    assert classify("he").labels == ["\u00fc"]
+    assert classify("he", threshold=0.6).labels == ["good", "\u00fc"]
+    assert classify("he", threshold=0.6, top_k=1).labels == ["\u00fc"]
+    assert TextClassifier(run)("he").labels == ["bad", "good", "\u00fc"]
+    assert classify("he", threshold=1).labels == []
+
+
+def test_entities_below_the_threshold_are_left_out(make):
+    tag = EntityTagger(make("token_classification", word_tagger({"paris": "B-LOC", "he": "B-PER"})))
+    [he, paris] = tag("he is paris").entities
+    assert he.probability == pytest.approx(paris.probability)
+    assert tag("he is paris", threshold=he.probability * 0.99).entities == [he, paris]
+    above = tag("he is paris", threshold=min(1.0, he.probability * 1.01))
+    assert above.entities == []
+    assert [word.tag for word in above.words] == ["B-PER", "O", "B-LOC"]
+
+
+def test_answers_have_a_threshold_and_a_number_of_spans(answerer):
+    question = ("who ate", "he was hungry so she ate the capital of france")
+    answer = answerer(question)
+    assert (len(answer.n_best) > 3, answer.null_threshold) == (True, 0.0)
+    assert answerer(question, top_k=2).n_best == answer.n_best[:2]
+    none, some = (answerer(question, threshold=answer.null_odds + change) for change in (-1.0, 1.0))
+    assert (none.is_impossible, some.is_impossible) == (True, False)
+    assert none.null_threshold == answer.null_odds - 1
+    assert some.text == next(span.text for span in answer.n_best if span.start is not None)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("regression", {"top_k": 1}, "^top_k is not an option of TextClassifier for regression; it has none$"),
+        (
+            "classification",
+            {"threshold": 0.5},
+            "^threshold is not an option of TextClassifier for classification; its ",
+        ),
+        ("classification", {"top_k": 4}, "^top_k is 4, but must be from 1 to the number of the model's labels, 3$"),
+        ("classification", {"top_k": True}, "^top_k is True, but must be from 1 to"),
+        ("multi_label", {"threshold": 50}, "^threshold is 50, but must be a number from 0 to 1$"),
+        ("token_classification", {"threshold": "high"}, "^threshold is 'high', but must be a number from 0 to 1$"),
+        ("question_answering", {"threshold": float("nan")}, "^threshold is nan, but must be a number$"),
+        ("question_answering", {"top_k": 21}, "^top_k is 21, but must be from 1 to the model's n_best_size of 20$"),
+        ("multiple_choice", {"candidates": []}, "^candidates is not an option of ChoicePicker for multiple_choice; it"),
+    ],
+)
+def test_mistakes_in_options(make, task, options, message):
+    run = make(task)
+    with pytest.raises(ValueError, match=message):
+        open_model(run, **options)
+    predictor = open_model(run)
+    with pytest.raises(ValueError, match=message):
+        predictor.pipe([], **options)
+    assert predictor([]) == []
+
+
+def test_labels_can_have_other_names(make, run):
+    assert TextClassifier(run).labels == ["bad", "good", "\u00fc"]
+    for labels in (["no", "good", "yes"], {"bad": "no", "\u00fc": "yes"}):
+        classify = TextClassifier(run, labels=labels)
+        assert classify.labels == ["no", "good", "yes"]
+        expected = list(TextClassifier(run)("paris").probabilities.values())
+        assert classify("paris").probabilities == pytest.approx(dict(zip(classify.labels, expected, strict=True)))
+    tag = EntityTagger(make("token_classification", word_tagger({"paris": "B-LOC"})), labels={"LOC": "place"})
+    assert tag.labels == ["place", "PER"]
+    [entity] = tag("paris").entities
+    assert (entity.text, entity.type) == ("paris", "place")
+    assert open_model(make("regression")).labels == []
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "message"),
+    [
+        ("classification", {"ugly": "b"}, "^labels has 'ugly', but the model's labels are bad, good, \u00fc$"),
+        ("classification", ["a", "b"], r"^labels is \['a', 'b'\], but a different str is needed for each of the 3 lab"),
+        ("classification", ["a", "b", "a"], "^labels is .* a different str is needed for each of the 3 labels: bad, "),
+        ("classification", {"bad": "good"}, r"^labels is \['good', 'good', '\u00fc'\], but a different str is needed"),
+        ("classification", "abc", "^labels is 'abc', but a different str is needed"),
+        ("classification", [1, 2, 3], r"^labels is \[1, 2, 3\], but a different str is needed"),
+        ("regression", ["a"], "^a model for regression has no labels; leave out labels$"),
+        (
+            "token_classification",
+            TAGS,
+            "^labels is .*, but a different str is needed for each of the 2 labels: LOC, PER",
+        ),
+    ],
+)
+def test_mistakes_in_labels(make, task, labels, message):
+    with pytest.raises(ValueError, match=message):
+        open_model(make(task), labels=labels)
+
+
+def test_a_warm_model_has_seen_every_length(run, pretrained, answerer):
+    fill_mask = FillMask(pretrained).warmup()
+    assert fill_mask.num_traces == len(fill_mask.network.lengths) == 3
+    fill_mask(["[MASK]", "is " * 20 + "[MASK]", "is " * 37 + "[MASK]"], candidates=["paris"])
+    assert fill_mask.num_traces == 3
+    vectors = FeatureExtractor(pretrained, max_seq_length=40).warmup([2, 17, 20])
+    assert vectors.num_traces == 2
+    assert TextClassifier(run).warmup().num_traces == answerer.warmup().num_traces == 1
+    with pytest.raises(
+        ValueError, match="^lengths has 41, but must be whole numbers from 1 to 40, which the model take"
+    ):
+        vectors.warmup([16, 41])
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda", '^device is "cuda", but must be "cpu", "gpu" or one of several, such as "gpu:1"$'),
+        ("gpu:first", '^device is "gpu:first", but must be "cpu"'),
+        (
+            "gpu:99",
+            r'^device is "gpu:99", but TensorFlow finds (no|\d+) GPUs? here; leave it out to use what there is$',
+        ),
+        ("cpu:99", '^device is "cpu:99", but TensorFlow finds 1 CPU here; leave it out'),
+    ],
+)
+def test_mistakes_in_devices(run, device, message):
+    with pytest.raises(ValueError, match=message):
+        TextClassifier(run, device=device)
+
+
+def test_a_model_runs_on_the_device_that_it_was_given(classify, run):
+    on_cpu = TextClassifier(run, device="CPU")
+    assert {weight.value.device[-5:] for weight in on_cpu.model.weights} == {"CPU:0"}
+    assert on_cpu("paris").probabilities == pytest.approx(classify("paris").probabilities, abs=1e-6)
+    graph = on_cpu.network._compile(16).graph
+    assert {op.device for op in graph.get_operations() if op.type == "MatMul"} == {"/device:CPU:0"}

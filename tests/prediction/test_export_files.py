@@ -1,0 +1,25 @@
+"""Folders that are not exports, or name files that an export must not have."""
+
+import json
+
+import pytest
+
+from bert_keras.prediction.loading.exported import open_exported
+
+
+def test_folders_without_the_network_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} is not an export: it has no export.json; give a folder"):
+        open_exported(tmp_path)
+    (tmp_path / "export.json").write_text('{"formats": {"litert": {"path": "a"}}}')
+    with pytest.raises(FileNotFoundError, match=r"has the network as litert, and onnx is needed; .*--format=onnx$"):
+        open_exported(tmp_path, "onnx")
+    (tmp_path / "export.json").write_text('{"formats": ["onnx"]}')
+    with pytest.raises(ValueError, match='export.json does not give the "path" of each of its "formats"; take the fil'):
+        open_exported(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "a/../../b", "C:\\a", "a\\..\\b", ""])
+def test_an_export_cannot_name_files_outside(tmp_path, path):
+    (tmp_path / "export.json").write_text(json.dumps({"formats": {"onnx": {"path": path}}}))
+    with pytest.raises(ValueError, match=r'export.json: the path of onnx is ".*", but must be inside the export; ta'):
+        open_exported(tmp_path)
