@@ -51,8 +51,8 @@ def __dir__():
 
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
-    from bert_keras.data_prep.text.graph.layer import TokenizerLayer
     from bert_keras.cli.start import start_tensorflow
+    from bert_keras.data_prep.text.graph.layer import TokenizerLayer
     from bert_keras.data_prep.text.tokenization import FullTokenizer
     from bert_keras.export.api import export_model
     from bert_keras.modeling import (
