@@ -95,8 +95,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             `fit`, the name is the weight's `path`, so a model within other models works too.
         rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
             as in the original BERT.
-        clip_norm: the maximum global norm of the gradients; 0: they are not clipped. In `fit` on several devices, the gradients
-            are first summed over the devices.
+        clip_norm: the maximum global norm of the gradients; 0: they are not clipped. In `fit` on several devices,
+            the gradients are first summed over the devices.
         name: of the optimizer in Keras.
 
     Attributes:
