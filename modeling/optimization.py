@@ -78,8 +78,7 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return ops.where(step < self.num_warmup_steps, self._warmup(step), decayed)
 
     def get_config(self):
-        names = ("learning_rate", "num_train_steps", "num_warmup_steps", "smooth", "shape")
-        return {name: getattr(self, name) for name in names}
+        return dict(vars(self))
 
     def _warmup(self, step):
         return self.learning_rate * (step / self.num_warmup_steps)
@@ -117,8 +116,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             `fit`, the name is the weight's `path`, so a model within other models works too.
         rate_factor: function from a weight's name to the factor of its learning rate, see `layer_of`. None: 1 for all,
             as in the original BERT.
-        clip_norm: the maximum global norm of the gradients; 0: no limit. In `fit` on several devices, the gradients
-            are first summed over the devices.
+        clip_norm: the maximum global norm of the gradients; 0: they are not clipped. In `fit` on several devices,
+            the gradients are first summed over the devices.
         name: of the optimizer in Keras.
 
     Attributes:
