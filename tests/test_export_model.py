@@ -18,6 +18,7 @@ from tiny_exports import converters_in_this_process, saved_models_in_this_proces
 import export_model
 import run_classifier
 from bert_keras.cli.flags import run_main
+from bert_keras.export import api
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.training.finetuning.model_dir import note_model
 from bert_keras.training.run_dir import RunDir
@@ -224,7 +225,7 @@ class TestMistakes:
         places = {"DIR": str(runs), "OUT": str(tmp_path / "out")}
         flags, message = (re.sub("DIR|OUT", lambda match: places[match[0]], text) for text in (flags, message))
         # These checks run before the program loads a fine-tuned model.
-        monkeypatch.setattr(export_model, "open_model", None)
+        monkeypatch.setattr(api, "open_model", None)
         monkeypatch.setitem(sys.modules, "tf2onnx", None)
         with pytest.raises((ValueError, FileNotFoundError), match=f"^{re.escape(message)}"):
             export(flags)
@@ -248,7 +249,7 @@ class TestMistakes:
             assert (formats, quantize, check_texts["text"].tolist()) == (["saved_model"], None, [b"he ate", b"so"])
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(export_model, "write_export", interrupt)
+        monkeypatch.setattr(api, "write_export", interrupt)
         texts = tmp_path / "texts.txt"
         texts.write_text("he ate\nso\n")
         with pytest.raises(KeyboardInterrupt):
