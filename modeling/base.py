@@ -2,12 +2,14 @@
 
 import keras
 import numpy as np
+from keras import ops
 
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import draw_seed
 
 TOKEN_INPUTS = ("input_ids", "input_mask", "segment_ids")
 PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
+_TOKEN_AXES = (*TOKEN_INPUTS, "sequence_ids", "position_ids")
 
 
 class BaseModel(keras.Model):
@@ -20,10 +22,12 @@ class BaseModel(keras.Model):
     Attributes:
         input_names: names of the inputs, a tuple of str.
         required_inputs: those without a default.
+        input_axes: names of the axes of the inputs of tokens, a tuple of str.
     """
 
     input_names = (*TOKEN_INPUTS, *PACKED_INPUTS)
     required_inputs = ("input_ids",)
+    input_axes = ("batch", "tokens")
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
@@ -42,7 +46,8 @@ class BaseModel(keras.Model):
             **options: the other inputs and the arguments of `call`.
 
         Raises:
-            ValueError: an input is missing, unknown, or not valid.
+            ValueError: an input is missing, unknown, not of numbers, or of a wrong shape, or the sequences are
+                too long.
         """
         named = {"input_mask": input_mask, "segment_ids": segment_ids}
         named |= {name: options.pop(name) for name in self.input_names if name in options}
@@ -78,7 +83,8 @@ class BaseModel(keras.Model):
         """Ends each constructor: Keras need not build the model, and `trainable` holds for the layers made since."""
         self.built = True
         if not self.trainable:
-            self.trainable = False
+            for layer in self.layers:
+                layer.trainable = False
 
     def _dropout_seed(self, dropout_seed, training):
         """Returns the given seed; without one, a new seed in training and None otherwise."""
@@ -105,14 +111,38 @@ class BaseModel(keras.Model):
                 f"{self.name} got the unknown inputs {', '.join(unknown)}, but not {', '.join(absent)}; "
                 f"rename them, or leave them out (it takes {', '.join(self.input_names)})"
             )
-        return {name: self._without_lists(name, values) for name, values in named.items()}
+        features = {name: self._as_array(name, values) for name, values in named.items()}
+        self._check({name: features[name] for name in _TOKEN_AXES if name in features})
+        return features
 
-    def _without_lists(self, name, values):
-        if not isinstance(values, (list, tuple)):
-            return values
+    def _as_array(self, name, values):
         try:
-            return np.asarray(values)
+            values = values if hasattr(values, "shape") else np.asarray(values)
         except ValueError:
             raise ValueError(
                 f"{self.name} got {name} with rows of different lengths; pad all rows to one length"
             ) from None
+        # An `Input` of Keras is of floats by default. In 16 bits, floats would give wrong ids.
+        is_cast = name in self.input_names and "float" in str(values.dtype)
+        return ops.cast(values, "int32") if is_cast else values
+
+    def _check(self, inputs):
+        shapes = {name: tuple(values.shape) for name, values in inputs.items()}
+        for name, shape in shapes.items():
+            if len(shape) != len(self.input_axes):
+                axes = ", ".join(self.input_axes)
+                raise ValueError(f"{self.name} got {name} of shape {list(shape)}, but needs [{axes}]")
+            if not any(kind in str(inputs[name].dtype) for kind in ("int", "bool")):
+                raise ValueError(f"{self.name} got {name} of type {inputs[name].dtype}, but needs whole numbers")
+            for size, needed in zip(shape, shapes["input_ids"], strict=True):
+                if size != needed and None not in (size, needed):
+                    raise ValueError(
+                        f"{self.name} got {name} of shape {list(shape)}, but input_ids of shape "
+                        f"{list(shapes['input_ids'])}; they must be equal"
+                    )
+        num_tokens, longest = shapes["input_ids"][-1], self.config.max_position_embeddings
+        if num_tokens is not None and num_tokens > longest:
+            raise ValueError(
+                f"{self.name} got sequences of {num_tokens} tokens, but max_position_embeddings is {longest}; "
+                f"make the sequences shorter, or take a config with more positions"
+            )

@@ -14,7 +14,6 @@ from bert_keras.modeling.layers import (
     EncoderLayer,
     dense,
     dtype_policy,
-    mark_built,
     other_sequence_scores,
     padding_scores,
     rows_at,
@@ -53,7 +52,6 @@ class BertModel(BaseModel):
                     self.encoder_layers.append(EncoderLayer(config, first_dropout_index, name=f"layer_{i}"))
             with keras.name_scope("pooler"):
                 self.pooler = dense(config.hidden_size, config.hidden_size, config)
-        mark_built(self, (None, None, config.hidden_size))
         self._finish()
 
     def get_config(self):
@@ -81,10 +79,6 @@ class BertModel(BaseModel):
             dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H] from the first
             token, or [B, S, H] from the tokens at `cls_positions`. With return_all_encoder_layers also
             "embedding_output" float [B, T, H], and "all_encoder_layers", a list of L float [B, T, H].
-
-        Raises:
-            ValueError: an input is not of whole numbers or not of rank 2, two inputs differ in shape, or the sequences
-                are too long.
         """
         states, _ = self._hidden_states(features, self._dropout_seed(dropout_seed, training))
         shape = (*ops.shape(features["input_ids"]), self.config.hidden_size)
@@ -130,7 +124,6 @@ class BertModel(BaseModel):
 
     def _hidden_states(self, features, dropout_seed):
         """Returns the embeddings and the output of each layer, float [B * T, H], and the scores of the mask."""
-        self._check_inputs(features)
         input_ids, sequence_ids = features["input_ids"], features.get("sequence_ids")
         segment_ids = features["segment_ids"] if "segment_ids" in features else ops.zeros_like(input_ids)
         if sequence_ids is None:
@@ -148,27 +141,3 @@ class BertModel(BaseModel):
         if not self.is_recomputed or dropout_seed is None:
             return layer(hidden, mask_scores, dropout_seed=dropout_seed)
         return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)
-
-    def _check_inputs(self, features):
-        names = ("input_ids", "input_mask", "segment_ids", "sequence_ids", "position_ids")
-        inputs = {name: features[name] for name in names if name in features}
-        shapes = {name: tuple(x.shape) for name, x in inputs.items()}
-        for name, shape in shapes.items():
-            if len(shape) != 2:
-                raise ValueError(f"{self.name} got {name} of shape {list(shape)}, but needs [batch, tokens]")
-            dtype = keras.backend.standardize_dtype(inputs[name].dtype)
-            if "float" in dtype:
-                raise ValueError(f"{self.name} got {name} of type {dtype}, but needs whole numbers; give it as int32")
-            for size, needed in zip(shape, shapes["input_ids"], strict=True):
-                if size != needed and None not in (size, needed):
-                    raise ValueError(
-                        f"{self.name} got {name} of shape {list(shape)}, but input_ids of shape "
-                        f"{list(shapes['input_ids'])}; they must be equal"
-                    )
-        num_tokens = shapes["input_ids"][1]
-        longest = self.config.max_position_embeddings
-        if num_tokens is not None and num_tokens > longest:
-            raise ValueError(
-                f"{self.name} got sequences of {num_tokens} tokens, but max_position_embeddings is {longest}; "
-                f"make the sequences shorter, or take a config with more positions"
-            )

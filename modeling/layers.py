@@ -229,7 +229,8 @@ def layer_norm(config):
 def mark_built(layer, output_shape):
     """Tells Keras that a layer has all its weights, and the shape of its output, which a summary shows.
 
-    Keras can afterwards build the layer no second time, and the layer gets no further weights or layers.
+    The layer then takes no further weights or layers. Do not use it for a model, because Keras would export the model
+    with float inputs of this shape.
     """
     layer.output_shape = output_shape
     layer.build(output_shape)

@@ -133,15 +133,14 @@ class TokenClassifierModel(_ModelOfClasses):
 class MultipleChoiceModel(FineTunedModel):
     """BERT that picks one of several continuations; a classifier with one class scores each (paper, section 4.4)."""
 
+    input_axes = ("batch", "choices", "tokens")
+
     def __init__(self, config, name="multiple_choice", **kwargs):
         super().__init__(config, lambda: LinearHead(config, 1, has_dropout=True), name=name, **kwargs)
 
     def call(self, features, dropout_seed=None, training=None):
         """Scores the choices; the three inputs are int32 [B, K, T] here. Returns a dict of "logits" float32 [B, K]."""
-        shape = ops.shape(features["input_ids"])
-        if len(shape) != 3:
-            raise ValueError(f"{self.name} got input_ids of shape {list(shape)}, but needs [batch, choices, tokens]")
-        _, num_choices, num_tokens = shape
+        _, num_choices, num_tokens = ops.shape(features["input_ids"])
         present = [name for name in TOKEN_INPUTS if name in features]
         flat = {name: ops.reshape(features[name], (-1, num_tokens)) for name in present}  # [B * K, T]
         logits = super().call(flat, dropout_seed, training)["logits"]  # [B * K, 1]

@@ -16,8 +16,9 @@ class IdsNetwork(tf.Module):
     "logits" [B, C] (regression and multiple choice [B, 1], token classification [B, T, C], fill_mask [B, P, V]),
     "start_logits" and "end_logits" [B, T], "sequence_output" [B, T, H] and "pooled_output" [B, H].
 
-    For vectors, the model is a BertModel that returns all layers, and layer is the number of an encoder layer or "embeddings". Without
-    has_pooler (the weights of the pooler were not loaded), the network does not return pooled_output.
+    For vectors, the model is a BertModel that returns all layers, and layer is the number of an encoder layer or
+    "embeddings". Without has_pooler (the weights of the pooler were not loaded), the network does not return
+    pooled_output.
 
     The module tracks only the weights of the model, so a file contains them once, under the names of the original BERT.
     """
