@@ -15,7 +15,6 @@ from bert_keras.export.formats.choices import FORMATS, PLACES, versions
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.export.quantization_cost import cost_of, num_bytes
-from bert_keras.modeling import BertModel, PretrainingModel, SquadModel
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage import paths
 
@@ -43,12 +42,6 @@ class Source:
         has_pooler = "bert/pooler/dense/kernel" in self.predictor.files.checkpoint.names
         return IdsNetwork(model, "vectors", self.settings["layer"], has_pooler)
 
-    def _network_in_bfloat16(self):
-        model, sizes = self.predictor.model, [self.predictor.config]
-        if not isinstance(model, BertModel | PretrainingModel | SquadModel):
-            sizes.append(self.predictor.num_classes)
-        return self._network_of(in_bfloat16(model, lambda: type(model)(*sizes)))
-
     def write_model_files(self, folder):
         """Writes the files that `prediction` needs to open a model, except its weights."""
         files = self.predictor.files
@@ -65,7 +58,7 @@ class Source:
 
         preparation = self.predictor.files.preparation
         tokenizer = GraphTokenizer(folder / "vocab.txt", preparation.do_lower_case, preparation.strip_accents)
-        network = self._network_in_bfloat16() if quantize else self.network
+        network = self._network_of(in_bfloat16(self.predictor.model)) if quantize else self.network
         text_model = make_text_model(network, tokenizer, self.settings)
         write_saved_model(text_model, folder)
         return text_model

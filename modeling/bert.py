@@ -8,30 +8,43 @@ Axes: B batch, T tokens, H hidden, N heads, S sequences of a packed row.
 import keras
 from keras import ops
 
-from bert_keras.modeling.layers import Embeddings, EncoderLayer, dense, other_sequence_scores, padding_scores, rows_at
+from bert_keras.modeling.base import BaseModel
+from bert_keras.modeling.layers import (
+    Embeddings,
+    EncoderLayer,
+    dense,
+    dtype_policy,
+    other_sequence_scores,
+    padding_scores,
+    rows_at,
+)
 
 
-class BertModel(keras.Model):
+@keras.saving.register_keras_serializable(package="bert_keras")
+class BertModel(BaseModel):
     """The encoder of "BERT: Pre-training of Deep Bidirectional Transformers" (Devlin et al. 2018, section 3).
 
     The constructor makes all weights, so you can load them before the first call. Source: `BertModel` of the original.
 
     Args:
         config: BertConfig.
-        name: prefix of the name of every weight.
+        return_all_encoder_layers: whether the outputs also have "embedding_output" and "all_encoder_layers".
+        name: of the model; two encoders in one model need different names.
+        **kwargs: see `BaseModel`.
 
     Attributes:
+        return_all_encoder_layers: bool; you can change it.
         is_recomputed: bool, False by default. If True, training stores only the input of each encoder layer and
             computes the other activations again for the gradients. The gradients are the same. This saves memory for
             long sequences and large batches, and costs time.
     """
 
-    def __init__(self, config, name="bert"):
-        super().__init__(name=name)
-        self.config = config
+    def __init__(self, config, return_all_encoder_layers=False, name="bert", **kwargs):
+        super().__init__(config, name=name, **kwargs)
+        self.return_all_encoder_layers = return_all_encoder_layers
         self.is_recomputed = False
         self.encoder_layers = []
-        with keras.name_scope(name):
+        with dtype_policy(self.dtype_policy), keras.name_scope(name):
             self.embeddings = Embeddings(config, dropout_index=0)
             with keras.name_scope("encoder"):
                 for i in range(config.num_hidden_layers):
@@ -39,63 +52,57 @@ class BertModel(keras.Model):
                     self.encoder_layers.append(EncoderLayer(config, first_dropout_index, name=f"layer_{i}"))
             with keras.name_scope("pooler"):
                 self.pooler = dense(config.hidden_size, config.hidden_size, config)
-        self.built = True
+        self._finish()
+
+    def get_config(self):
+        return super().get_config() | {"return_all_encoder_layers": self.return_all_encoder_layers}
 
     @property
     def embedding_table(self):
         """The word embeddings, float [V, H]."""
         return self.embeddings.word_embeddings
 
-    def call(
-        self,
-        input_ids,
-        input_mask=None,
-        segment_ids=None,
-        dropout_seed=None,
-        sequence_ids=None,
-        position_ids=None,
-        cls_positions=None,
-    ):
+    def call(self, features, dropout_seed=None, training=None):
         """Encodes a batch of sequences.
 
         Args:
-            input_ids: int32 [B, T], token ids.
-            input_mask: int32 [B, T], 1 for tokens and 0 for padding; None: all are tokens.
-            segment_ids: int32 [B, T]; None: all are 0.
-            dropout_seed: int32 [2] (uint32 on JAX) to train with dropout, None to predict.
-            sequence_ids: int32 [B, T], for packed rows: the number of each token's sequence. A token sees only tokens
-                with its number. Padding has a separate number, and input_mask is ignored.
-            position_ids: int32 [B, T], for packed rows: the position of each token in its sequence.
-            cls_positions: int32 [B, S], for packed rows: the position in the row where each sequence begins.
+            features: dict of the inputs. Call the model as `bert(input_ids, input_mask, segment_ids)` or with a dict,
+                see `BaseModel.__call__`. Further inputs are for packed rows: int32 [B, T] "sequence_ids", the number of
+                each token's sequence; int32 [B, T] "position_ids", its position in that sequence; and int32 [B, S]
+                "cls_positions", the position in the row where each sequence begins. A token then sees only tokens with
+                its number. Padding has a separate number, and input_mask is ignored.
+            dropout_seed: int32 [2] (uint32 on JAX) for dropout from this seed, whatever `training` is.
+            training: bool; True: dropout from a new seed at each call, unless there is a dropout_seed. Keras sets it in
+                `fit`. None or False: no dropout.
 
         Returns:
             dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H] from the first
-            token, or [B, S, H] from the tokens at `cls_positions`; "embedding_output" float [B, T, H];
-            "all_encoder_layers", a list of L float [B, T, H].
-
-        Raises:
-            ValueError: an input is not of rank 2, two inputs differ in shape, or the sequences are too long.
+            token, or [B, S, H] from the tokens at `cls_positions`. With return_all_encoder_layers also
+            "embedding_output" float [B, T, H], and "all_encoder_layers", a list of L float [B, T, H].
         """
-        rows = {"input_ids": input_ids, "input_mask": input_mask, "segment_ids": segment_ids}
-        self._check_inputs(rows | {"sequence_ids": sequence_ids, "position_ids": position_ids})
-        input_mask = ops.ones_like(input_ids) if input_mask is None else input_mask
-        segment_ids = ops.zeros_like(input_ids) if segment_ids is None else segment_ids
-        mask_scores = padding_scores(input_mask) if sequence_ids is None else other_sequence_scores(sequence_ids)
-        embedded = self.embeddings(input_ids, segment_ids, dropout_seed, position_ids)  # [B, T, H]
-        layer_outputs = []
-        hidden = ops.reshape(embedded, (-1, self.config.hidden_size))  # [B * T, H]
-        for layer in self.encoder_layers:
-            hidden = self._run(layer, hidden, mask_scores, dropout_seed)  # [B * T, H]
-            layer_outputs.append(ops.reshape(hidden, ops.shape(embedded)))  # [B, T, H]
-        sequence_output = layer_outputs[-1]
+        states, _ = self._hidden_states(features, self._dropout_seed(dropout_seed, training))
+        shape = (*ops.shape(features["input_ids"]), self.config.hidden_size)
+        states = [ops.reshape(hidden, shape) for hidden in (states if self.return_all_encoder_layers else states[-1:])]
+        sequence_output, cls_positions = states[-1], features.get("cls_positions")  # [B, T, H]
         first_tokens = sequence_output[:, 0] if cls_positions is None else rows_at(sequence_output, cls_positions)
-        return {
+        outputs = {
             "sequence_output": sequence_output,
             # tanh for every hidden_act, as in the original BERT
             "pooled_output": ops.tanh(self.pooler(first_tokens)),
-            "embedding_output": embedded,
-            "all_encoder_layers": layer_outputs,
         }
+        if self.return_all_encoder_layers:
+            outputs |= {"embedding_output": states[0], "all_encoder_layers": states[1:]}
+        return outputs
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """Returns the Keras mask of each output: bool [B, T] from input_mask for outputs with a token axis, or None."""
+        if "input_mask" not in inputs or "sequence_ids" in inputs:
+            return None
+        is_token = ops.cast(inputs["input_mask"], "bool")
+        masks = {"sequence_output": is_token, "pooled_output": None}
+        if self.return_all_encoder_layers:
+            masks |= {"embedding_output": is_token, "all_encoder_layers": [is_token] * len(self.encoder_layers)}
+        return masks
 
     def attention_probabilities(self, input_ids, input_mask=None, segment_ids=None):
         """Computes the share of each token (last axis) in each token's attention, for analyses and pictures.
@@ -103,34 +110,34 @@ class BertModel(keras.Model):
         The arguments are those of a call. Returns a list of L float [B, N, T, T], for each layer and head; the last
         axis sums to 1.
         """
-        outputs = self(input_ids, input_mask, segment_ids)
-        inputs = [outputs["embedding_output"], *outputs["all_encoder_layers"][:-1]]
-        mask_scores = padding_scores(ops.ones_like(input_ids) if input_mask is None else input_mask)
+        features = self._features(input_ids, {"input_mask": input_mask, "segment_ids": segment_ids})
+        states, mask_scores = self._hidden_states(
+            {name: ops.convert_to_tensor(x) for name, x in features.items()}, None
+        )
         return [
-            layer.self_attention.probabilities(ops.reshape(hidden, (-1, self.config.hidden_size)), mask_scores)
-            for layer, hidden in zip(self.encoder_layers, inputs, strict=True)
+            layer.self_attention.probabilities(hidden, mask_scores)
+            for layer, hidden in zip(self.encoder_layers, states[:-1], strict=True)
         ]
+
+    def _encoder(self):
+        return self
+
+    def _hidden_states(self, features, dropout_seed):
+        """Returns the embeddings and the output of each layer, float [B * T, H], and the scores of the mask."""
+        input_ids, sequence_ids = features["input_ids"], features.get("sequence_ids")
+        segment_ids = features["segment_ids"] if "segment_ids" in features else ops.zeros_like(input_ids)
+        if sequence_ids is None:
+            mask = features["input_mask"] if "input_mask" in features else ops.ones_like(input_ids)
+            mask_scores = padding_scores(mask)
+        else:
+            mask_scores = other_sequence_scores(sequence_ids)
+        embedded = self.embeddings(input_ids, segment_ids, dropout_seed, features.get("position_ids"))  # [B, T, H]
+        states = [ops.reshape(embedded, (-1, self.config.hidden_size))]
+        for layer in self.encoder_layers:
+            states.append(self._run(layer, states[-1], mask_scores, dropout_seed))
+        return states, mask_scores
 
     def _run(self, layer, hidden, mask_scores, dropout_seed):
         if not self.is_recomputed or dropout_seed is None:
             return layer(hidden, mask_scores, dropout_seed=dropout_seed)
         return keras.remat(lambda hidden: layer(hidden, mask_scores, dropout_seed=dropout_seed))(hidden)
-
-    def _check_inputs(self, inputs):
-        shapes = {name: tuple(x.shape) for name, x in inputs.items() if x is not None}
-        for name, shape in shapes.items():
-            if len(shape) != 2:
-                raise ValueError(f"{self.name} got {name} of shape {list(shape)}, but needs [batch, tokens]")
-            for size, needed in zip(shape, shapes["input_ids"], strict=True):
-                if size != needed and None not in (size, needed):
-                    raise ValueError(
-                        f"{self.name} got {name} of shape {list(shape)}, but input_ids of shape "
-                        f"{list(shapes['input_ids'])}; they must be equal"
-                    )
-        num_tokens = shapes["input_ids"][1]
-        longest = self.config.max_position_embeddings
-        if num_tokens is not None and num_tokens > longest:
-            raise ValueError(
-                f"{self.name} got sequences of {num_tokens} tokens, but max_position_embeddings is {longest}; "
-                f"make the sequences shorter, or take a config with more positions"
-            )

@@ -61,6 +61,18 @@ def _random_bits(num_draws, seed):
     )
 
 
+def draw_seed(generator):
+    """Returns a new seed for `Dropout` from a `keras.random.SeedGenerator`; each replica gets a different one."""
+    seed = keras.random.randint((2,), 0, 2**31 - 1, seed=generator)
+    if keras.backend.backend() != "tensorflow":
+        return ops.cast(seed, "uint32" if keras.backend.backend() == "jax" else "int32")
+    import tensorflow as tf
+
+    # The state of the generator is the same on all replicas.
+    replica = tf.distribute.get_replica_context()
+    return seed if replica is None else seed + tf.stack([tf.cast(replica.replica_id_in_sync_group, tf.int32), 0])
+
+
 class FixedSeed(keras.random.SeedGenerator):
     """Passes a tensor to a Keras random function as its seed."""
 

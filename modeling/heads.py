@@ -9,7 +9,15 @@ import keras
 from keras import ops
 
 from bert_keras.modeling.dropout import Dropout
-from bert_keras.modeling.layers import EncoderLayer, activation, dense, layer_norm, rows_at, truncated_normal
+from bert_keras.modeling.layers import (
+    EncoderLayer,
+    activation,
+    dense,
+    layer_norm,
+    mark_built,
+    rows_at,
+    truncated_normal,
+)
 
 # Constants of the fine-tuning heads. They ignore the config, as in the original BERT.
 FINE_TUNING_INITIALIZER_RANGE = 0.02
@@ -31,6 +39,10 @@ class MaskedLmHead(keras.layers.Layer):
                 self.dense = dense(config.hidden_size, config.hidden_size, config)
                 self.layer_norm = layer_norm(config)
             self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
+        mark_built(self, (None, None, config.vocab_size))
+
+    def compute_mask(self, inputs, previous_mask=None):
+        """Returns None: the outputs have no token axis."""
 
     def call(self, sequence_output, positions, embedding_table):
         """Scores every token of the vocabulary at the masked positions, int32 [B, P]; returns float32 [B, P, V].
@@ -70,6 +82,9 @@ class LinearHead(keras.layers.Layer):
             self.output_bias = keras.Variable(
                 "zeros", shape=(num_classes,), dtype=self.variable_dtype, name="output_bias"
             )
+        # Logits of tokens keep the mask of the tokens, so Keras losses leave out padding.
+        self.supports_masking = True
+        mark_built(self, (None, num_classes))
 
     def call(self, x, dropout_seed=None):
         """Maps float [..., H] to float32 [..., C] logits; with a seed for `Dropout`, with dropout."""

@@ -3,7 +3,8 @@
 Every layer makes its weights in its constructor. Layer names and name scopes give each weight its name in the original
 checkpoints, such as `bert/encoder/layer_0/attention/self/query/kernel`.
 
-The layers have no `training` argument. A call with a `dropout_seed` uses dropout; a call without one does not.
+The layers have no `training` argument. A call with a `dropout_seed` uses dropout; a call without one does not. The
+models draw a seed if Keras calls them for training.
 
 The encoder works on [B * T, H], because TensorFlow fuses a product with its bias and activation for this shape, but not
 for [B, T, H].
@@ -42,6 +43,7 @@ class Embeddings(keras.layers.Layer):
         with keras.name_scope(name):
             self.layer_norm = layer_norm(config)
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
+        mark_built(self, (None, None, config.hidden_size))
 
     def _add_table(self, name, num_rows, config):
         # Autocast would cast the whole table; without it, only the embeddings of the batch are cast.
@@ -159,6 +161,7 @@ class EncoderLayer(keras.layers.Layer):
             with keras.name_scope("intermediate"):
                 self.intermediate = dense(config.hidden_size, config.intermediate_size, config)
             self.feed_forward_output = AddAndNorm(config.intermediate_size, config, first_dropout_index + 2)
+        mark_built(self, (None, config.hidden_size))
 
     def call(self, hidden, mask_scores, dropout_seed=None):
         """Maps float [B * T, H] to float [B * T, H]; the arguments are those of `SelfAttention`."""
@@ -170,8 +173,8 @@ class EncoderLayer(keras.layers.Layer):
     def _activate(self, x, is_training):
         # Training uses float32: without XLA, the operations of a gelu and its gradient then take half the time.
         # Prediction uses compute_dtype, because TensorFlow then fuses the gelu. TensorFlow finds the operations only if
-        # their names come after "dense" in the alphabet.
-        with keras.name_scope("gelu"):
+        # their names come after "intermediate/dense" in the alphabet.
+        with keras.name_scope("intermediate_gelu"):
             return ops.cast(self.activation(ops.cast(x, "float32")), x.dtype) if is_training else self.activation(x)
 
 
@@ -221,6 +224,16 @@ def layer_norm(config):
     layer = keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name="LayerNorm")
     layer.build((None, config.hidden_size))
     return layer
+
+
+def mark_built(layer, output_shape):
+    """Tells Keras that a layer has all its weights, and the shape of its output, which a summary shows.
+
+    The layer then takes no further weights or layers. Do not use it for a model, because Keras would export the model
+    with float inputs of this shape.
+    """
+    layer.output_shape = output_shape
+    layer.build(output_shape)
 
 
 def truncated_normal(stddev):

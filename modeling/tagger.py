@@ -6,17 +6,19 @@ Axes: B batch, T tokens, H hidden, U units, C classes.
 import keras
 from keras import ops
 
+from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
-from bert_keras.modeling.layers import EncoderLayer, truncated_normal
+from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, truncated_normal
 
 NUM_FEATURE_LAYERS = 4
 NUM_RECURRENT_LAYERS = 2
 UNITS = 768
 
 
-class FeatureBasedTagger(keras.Model):
+@keras.saving.register_keras_serializable(package="bert_keras")
+class FeatureBasedTagger(BaseModel):
     """Gives each token one of several classes, from the last four layers of a frozen BERT.
 
     The concatenated outputs of these layers go through two bidirectional LSTM layers and a linear layer. BERT has no
@@ -27,6 +29,7 @@ class FeatureBasedTagger(keras.Model):
         config: BertConfig. If it has fewer than four layers, the tagger uses all of them.
         num_classes: C.
         units: U, the width of an LSTM in each direction.
+        **kwargs: see `BaseModel`.
 
     Attributes:
         is_per_token: True; its outputs have the tokens as second axis.
@@ -34,35 +37,42 @@ class FeatureBasedTagger(keras.Model):
 
     is_per_token = True
 
-    def __init__(self, config, num_classes, units=UNITS, name="feature_based_tagger"):
-        super().__init__(name=name)
-        self.config = config
-        self.bert = BertModel(config)
+    def __init__(self, config, num_classes, units=UNITS, name="feature_based_tagger", **kwargs):
+        super().__init__(config, name=name, **kwargs)
+        self.num_classes, self.units = num_classes, units
         first_dropout = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
         self.input_dropout = Dropout(FINE_TUNING_DROPOUT, first_dropout)
         width = min(NUM_FEATURE_LAYERS, config.num_hidden_layers) * config.hidden_size
         self.recurrent_layers = []
-        with keras.name_scope("tagger"):
-            for i in range(NUM_RECURRENT_LAYERS):
-                with keras.name_scope(f"layer_{i}"):
-                    self.recurrent_layers.append(BidirectionalLstm(width, units, first_dropout + 1 + i))
-                width = 2 * units
-            self.output_layer = keras.layers.Dense(
-                num_classes, kernel_initializer=truncated_normal(FINE_TUNING_INITIALIZER_RANGE), name="output"
-            )
-            self.output_layer.build((None, width))
-        self.built = True
+        with dtype_policy(self.dtype_policy):
+            self.bert = BertModel(config, return_all_encoder_layers=True)
+            with keras.name_scope("tagger"):
+                for i in range(NUM_RECURRENT_LAYERS):
+                    with keras.name_scope(f"layer_{i}"):
+                        self.recurrent_layers.append(BidirectionalLstm(width, units, first_dropout + 1 + i))
+                    width = 2 * units
+                self.output_layer = keras.layers.Dense(
+                    num_classes, kernel_initializer=truncated_normal(FINE_TUNING_INITIALIZER_RANGE), name="output"
+                )
+                self.output_layer.build((None, None, width))
+        self._finish()
 
-    def call(self, features, dropout_seed=None):
+    def get_config(self):
+        return super().get_config() | {"num_classes": self.num_classes, "units": self.units}
+
+    def call(self, features, dropout_seed=None, training=None):
         """Returns a dict of "logits" float32 [B, T, C]; the arguments are those of all models, see `modeling.models`.
 
         Padding must be at the end of each sequence.
         """
-        encoded = self.bert(features["input_ids"], features["input_mask"], features["segment_ids"])
+        dropout_seed = self._dropout_seed(dropout_seed, training)
+        inputs = {name: features[name] for name in TOKEN_INPUTS if name in features}
+        encoded = self.bert(inputs, training=False)
         layers = encoded["all_encoder_layers"][-NUM_FEATURE_LAYERS:]
         x = ops.stop_gradient(ops.concatenate(layers, axis=-1))  # [B, T, 4 * H]
         x = self.input_dropout(x, dropout_seed)
-        is_token = _with_a_token(ops.cast(features["input_mask"], "bool"))  # [B, T]
+        mask = features["input_mask"] if "input_mask" in features else ops.ones_like(features["input_ids"])
+        is_token = _with_a_token(ops.cast(mask, "bool"))  # [B, T]
         for layer in self.recurrent_layers:
             x = layer(x, is_token, dropout_seed=dropout_seed)  # [B, T, 2 * U]
         return {"logits": ops.cast(self.output_layer(x), "float32")}
@@ -84,6 +94,7 @@ class BidirectionalLstm(keras.layers.Layer):
         for lstm in (self.forward_lstm, self.backward_lstm):
             lstm.build((None, None, input_size))
         self.dropout = Dropout(FINE_TUNING_DROPOUT, dropout_index)
+        mark_built(self, (None, None, 2 * units))
 
     def call(self, x, is_token, dropout_seed=None):
         """Maps float [B, T, input] to [B, T, 2 * U]; is_token is bool [B, T], dropout_seed as for `Dropout`."""

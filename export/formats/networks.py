@@ -6,7 +6,6 @@ Axes: B batch, T tokens, P predictions, V vocabulary, C classes, H hidden.
 import tensorflow as tf
 
 from bert_keras.modeling import weights_by_name
-from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.tasks.registry import TASKS
 
 
@@ -17,8 +16,9 @@ class IdsNetwork(tf.Module):
     "logits" [B, C] (regression and multiple choice [B, 1], token classification [B, T, C], fill_mask [B, P, V]),
     "start_logits" and "end_logits" [B, T], "sequence_output" [B, T, H] and "pooled_output" [B, H].
 
-    For vectors, the model is a BertModel, and layer is the number of an encoder layer or "embeddings". Without
-    has_pooler (the weights of the pooler were not loaded), the network does not return pooled_output.
+    For vectors, the model is a BertModel that returns all layers, and layer is the number of an encoder layer or
+    "embeddings". Without has_pooler (the weights of the pooler were not loaded), the network does not return
+    pooled_output.
 
     The module tracks only the weights of the model, so a file contains them once, under the names of the original BERT.
     """
@@ -55,19 +55,17 @@ class IdsNetwork(tf.Module):
         return self._function({name: features[name] for name in self.input_names})
 
 
-def in_bfloat16(model, make_model):
+def in_bfloat16(model):
     """Returns a copy of a float32 model that stores and multiplies its weights in bfloat16.
 
-    Softmax and the statistics of layer normalisation use float32, as in training with mixed precision. make_model
-    returns a new model of the same class and size.
+    Softmax and the statistics of layer normalisation use float32, as in training with mixed precision.
     """
     if hasattr(model, "recurrent_layers"):
         raise ValueError(
             "a tagger with LSTMs (--tagger=bilstm) cannot be in bfloat16: Keras cannot make their weights; leave "
             "--quantize out, or take --format=onnx with --quantize=int8"
         )
-    with dtype_policy("bfloat16"):
-        copy = make_model()
+    copy = type(model).from_config(model.get_config() | {"dtype": "bfloat16"})
     values = weights_by_name(model)
     for name, weight in weights_by_name(copy).items():
         weight.assign(values[name].value)

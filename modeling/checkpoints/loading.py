@@ -164,10 +164,14 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
 def weights_by_name(model):
     """Returns the weights of a model by their names in a checkpoint, a dict of str to keras.Variable.
 
+    The names in a BertModel or a model of a task do not depend on its name, or on the model that it is part of. In any
+    other model, the names are the paths of Keras.
+
     Raises:
         ValueError: two weights have the same name.
     """
-    weights = {weight.path: weight for weight in model.weights}
+    name_of = getattr(model, "name_in_checkpoint", lambda path: path)
+    weights = {name_of(weight.path): weight for weight in model.weights}
     if len(weights) != len(model.weights):
         raise ValueError(f"{model.name} has two weights with the same name; give its parts different names")
     return weights

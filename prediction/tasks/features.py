@@ -131,7 +131,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
 
     def _load_model(self):
         with (self._strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
-            model = BertModel(self.config)
+            model = BertModel(self.config, return_all_encoder_layers=True)
         report = load_weights(
             weights_by_name(model),
             cast(Checkpoint, self.files.checkpoint),

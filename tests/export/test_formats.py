@@ -29,13 +29,16 @@ def networks():
         "fill_mask": IdsNetwork(randomise(PretrainingModel(config)), "fill_mask"),
         # The exact gelu, which converters support as Erf but not as Erfc.
         "vectors": IdsNetwork(
-            randomise(BertModel(small_config(num_hidden_layers=1, hidden_act="gelu_erf"))), "vectors"
+            randomise(
+                BertModel(small_config(num_hidden_layers=1, hidden_act="gelu_erf"), return_all_encoder_layers=True)
+            ),
+            "vectors",
         ),
     }
 
 
 def test_vectors_of_a_layer():
-    bert = randomise(BertModel(small_config()))
+    bert = randomise(BertModel(small_config(), return_all_encoder_layers=True))
     features = random_features(IdsNetwork(bert, "vectors"), 3, 12)
     expected = bert(*features.values())
     layers = {-1: expected["sequence_output"], "embeddings": expected["embedding_output"]}
@@ -128,7 +131,7 @@ def test_a_tagger_with_lstms(tagger):
     found, expected = network(features)["logits"][is_real], tagger(features)["logits"][is_real]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     with pytest.raises(ValueError, match=r"^a tagger with LSTMs \(--tagger=bilstm\) cannot be in bfloat16: Keras"):
-        in_bfloat16(tagger, None)
+        in_bfloat16(tagger)
 
 
 @pytest.mark.slow  # tf2onnx needs six seconds for the loops
@@ -227,7 +230,7 @@ def test_formats_that_do_not_go_together(formats, quantize, message):
 
 def test_a_copy_in_bfloat16_stores_half_and_gives_nearly_the_same():
     model = randomise(ClassifierModel(small_config(num_hidden_layers=1), 3))
-    half = in_bfloat16(model, lambda: ClassifierModel(model.config, 3))
+    half = in_bfloat16(model)
     assert keras.config.dtype_policy().name == "float32"
     network, half_network = IdsNetwork(model, "classification"), IdsNetwork(half, "classification")
     assert {weight.dtype for weight in half_network.weights.values()} == {tf.bfloat16}

@@ -26,6 +26,7 @@ def assert_equal_to_reference(model, features):
     reference = reference_of(model)
     inputs = [features[name] for name in ("input_ids", "input_mask", "segment_ids")]
     embedded, layers, pooled = reference.encode(*inputs)
+    model.bert.return_all_encoder_layers = True
     encoded = model.bert(*inputs)
     np.testing.assert_allclose(encoded["embedding_output"], embedded, atol=1e-5)
     np.testing.assert_allclose(np.stack(encoded["all_encoder_layers"]), np.stack(layers), atol=1e-5)
@@ -91,10 +92,12 @@ def test_without_mask_and_segments_all_are_tokens_of_the_first():
     np.testing.assert_array_equal(model.bert(ids)["sequence_output"], given["sequence_output"])
 
 
-def test_another_name_replaces_the_first_part():
-    names = weights_by_name(BertModel(make_config(), name="student"))
+def test_another_name_changes_the_paths_and_not_the_names_in_a_checkpoint():
+    student = BertModel(make_config(), name="student")
+    names = weights_by_name(student)
     assert len(names) == 5 + 16 * 2 + 2
-    assert all(name.startswith("student/") for name in names)
+    assert list(names) == list(weights_by_name(BertModel(make_config())))
+    assert [weight.path for weight in names.values()] == [f"student{name.removeprefix('bert')}" for name in names]
 
 
 @pytest.fixture

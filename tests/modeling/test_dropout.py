@@ -1,11 +1,14 @@
 """Dropout: the dropped values, and the inputs of its masks."""
 
+import types
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_keras.modeling.dropout import Dropout
+from bert_keras.modeling.dropout import Dropout, draw_seed
 
 
 def seed(*numbers):
@@ -46,3 +49,16 @@ def test_xla_draws_the_same_masks(shape, numbers):
     for is_compiled in (False, True):
         dropped = tf.function(drop, jit_compile=is_compiled)(tf.ones(shape), tf.constant(numbers))
         np.testing.assert_array_equal(dropped, expected)
+
+
+def test_each_call_and_each_replica_draws_another_seed(monkeypatch):
+    def draw(replica_id):
+        context = types.SimpleNamespace(replica_id_in_sync_group=replica_id)
+        monkeypatch.setattr(tf.distribute, "get_replica_context", lambda: context)
+        generator = keras.random.SeedGenerator(7)
+        return [draw_seed(generator).numpy().tolist() for _ in range(2)]
+
+    of_first, of_second = draw(0), draw(1)
+    assert of_first == draw(0)
+    # `Dropout` needs seeds whose first elements differ.
+    assert len({first for first, _ in of_first + of_second}) == 4

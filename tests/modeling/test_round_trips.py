@@ -107,7 +107,7 @@ def test_models_of_any_shape_come_back_bit_by_bit(tmp_path_factory, kind, config
 
 def minilm_model(path, config):
     with weights_to_load():
-        model = BertModel(config)
+        model = BertModel(config, return_all_encoder_layers=True)
     report = load_weights(weights_by_name(model), path, ignored=HEAD_PATTERNS)
     assert str(report) == f"loaded 103 of 103 weights from {report.prefix}"
     return model

@@ -63,6 +63,7 @@ def losses_and_updates():
 
 def forward_pass(model, features):
     """Returns outputs and losses of a pre-training model under the names of the golden files, a dict of tensors."""
+    model.bert.return_all_encoder_layers = True
     encoded = model.bert(features["input_ids"], features["input_mask"], features["segment_ids"])
     scores = model(features)
     task = PretrainingTask(model)

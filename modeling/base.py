@@ -1,0 +1,148 @@
+"""What all networks share: their inputs, the seed of dropout in `fit`, and the config that Keras saves."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.dropout import draw_seed
+
+TOKEN_INPUTS = ("input_ids", "input_mask", "segment_ids")
+PACKED_INPUTS = ("sequence_ids", "position_ids", "cls_positions")
+_TOKEN_AXES = (*TOKEN_INPUTS, "sequence_ids", "position_ids")
+
+
+class BaseModel(keras.Model):
+    """Base class of the networks: a Keras model that makes all its weights in its constructor.
+
+    Args:
+        config: BertConfig.
+        **kwargs: `name`, `dtype` (a dtype or the name of a policy, for all layers) and `trainable` of a Keras model.
+
+    Attributes:
+        input_names: names of the inputs, a tuple of str.
+        required_inputs: those without a default.
+        input_axes: names of the axes of the inputs of tokens, a tuple of str.
+    """
+
+    input_names = (*TOKEN_INPUTS, *PACKED_INPUTS)
+    required_inputs = ("input_ids",)
+    input_axes = ("batch", "tokens")
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        # The seed comes from NumPy, because initialisers draw from `random`: the initial weights stay the same.
+        self._seeds = keras.random.SeedGenerator(int(np.random.randint(2**31 - 1)))
+
+    def __call__(self, input_ids, input_mask=None, segment_ids=None, **options):
+        """Calls the model with inputs by position or name, or with a dict of them.
+
+        Args:
+            input_ids: int [B, T], token ids; or a dict of all inputs. It may have other keys, such as labels, if it has
+                the three inputs of this signature.
+            input_mask: int [B, T], 1 for tokens and 0 for padding; None: all are tokens.
+            segment_ids: int [B, T]; None: all are 0.
+            **options: the other inputs and the arguments of `call`.
+
+        Raises:
+            ValueError: an input is missing, unknown, not of numbers, or of a wrong shape, or the sequences are
+                too long.
+        """
+        named = {"input_mask": input_mask, "segment_ids": segment_ids}
+        named |= {name: options.pop(name) for name in self.input_names if name in options}
+        return super().__call__(self._features(input_ids, named), **options)
+
+    def get_config(self):
+        return super().get_config() | {"config": self.config.to_dict()}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**(config | {"config": BertConfig.from_dict(config["config"])}))
+
+    def name_in_checkpoint(self, path):
+        """Returns the name in a checkpoint of a weight of this model, which does not depend on the model's name.
+
+        `path` is the weight's Keras path. It begins with the layers in which this model was made.
+        """
+        encoder = self._encoder().embedding_table.path.removesuffix("/embeddings/word_embeddings")
+        if path.startswith(f"{encoder}/"):
+            return f"bert{path.removeprefix(encoder)}"
+        outer = encoder.rpartition("/")[0]
+        return path.removeprefix(f"{outer}/") if outer else path
+
+    def _encoder(self):
+        return self.bert
+
+    def _encode(self, features, dropout_seed):
+        """Returns the outputs of the encoder for the inputs among the features."""
+        inputs = {name: features[name] for name in self.bert.input_names if name in features}
+        return self.bert(inputs, dropout_seed=dropout_seed)
+
+    def _finish(self):
+        """Ends each constructor: Keras need not build the model, and `trainable` holds for the layers made since."""
+        self.built = True
+        if not self.trainable:
+            for layer in self.layers:
+                layer.trainable = False
+
+    def _dropout_seed(self, dropout_seed, training):
+        """Returns the given seed; without one, a new seed in training and None otherwise."""
+        return draw_seed(self._seeds) if dropout_seed is None and training else dropout_seed
+
+    def _features(self, input_ids, named):
+        """Returns the inputs of a call as a dict without None."""
+        named = {name: values for name, values in named.items() if values is not None}
+        if not isinstance(input_ids, dict):
+            named = {"input_ids": input_ids} | named
+        elif named:
+            raise ValueError(
+                f"{self.name} got a dict of inputs, and also {', '.join(named)}; put all inputs into the dict"
+            )
+        else:
+            named = {name: values for name, values in input_ids.items() if values is not None}
+        if missing := [name for name in self.required_inputs if name not in named]:
+            raise ValueError(f"{self.name} got the inputs {', '.join(named)}; it also needs {', '.join(missing)}")
+        unknown = [name for name in named if name not in self.input_names]
+        absent = [name for name in TOKEN_INPUTS if name not in named]
+        # Labels may be among the inputs. But an unknown name instead of a known one is probably a mistake.
+        if unknown and absent:
+            raise ValueError(
+                f"{self.name} got the unknown inputs {', '.join(unknown)}, but not {', '.join(absent)}; "
+                f"rename them, or leave them out (it takes {', '.join(self.input_names)})"
+            )
+        features = {name: self._as_array(name, values) for name, values in named.items()}
+        self._check({name: features[name] for name in _TOKEN_AXES if name in features})
+        return features
+
+    def _as_array(self, name, values):
+        try:
+            values = values if hasattr(values, "shape") else np.asarray(values)
+        except ValueError:
+            raise ValueError(
+                f"{self.name} got {name} with rows of different lengths; pad all rows to one length"
+            ) from None
+        # An `Input` of Keras is of floats by default. In 16 bits, floats would give wrong ids.
+        is_cast = name in self.input_names and "float" in str(values.dtype)
+        return ops.cast(values, "int32") if is_cast else values
+
+    def _check(self, inputs):
+        shapes = {name: tuple(values.shape) for name, values in inputs.items()}
+        for name, shape in shapes.items():
+            if len(shape) != len(self.input_axes):
+                axes = ", ".join(self.input_axes)
+                raise ValueError(f"{self.name} got {name} of shape {list(shape)}, but needs [{axes}]")
+            if not any(kind in str(inputs[name].dtype) for kind in ("int", "bool")):
+                raise ValueError(f"{self.name} got {name} of type {inputs[name].dtype}, but needs whole numbers")
+            for size, needed in zip(shape, shapes["input_ids"], strict=True):
+                if size != needed and None not in (size, needed):
+                    raise ValueError(
+                        f"{self.name} got {name} of shape {list(shape)}, but input_ids of shape "
+                        f"{list(shapes['input_ids'])}; they must be equal"
+                    )
+        num_tokens, longest = shapes["input_ids"][-1], self.config.max_position_embeddings
+        if num_tokens is not None and num_tokens > longest:
+            raise ValueError(
+                f"{self.name} got sequences of {num_tokens} tokens, but max_position_embeddings is {longest}; "
+                f"make the sequences shorter, or take a config with more positions"
+            )

@@ -1,0 +1,404 @@
+"""The networks as Keras models: saved, copied, called, nested, masked, and trained with `fit`; on every backend."""
+
+import copy
+import importlib.util
+import os
+import pathlib
+import pickle
+import re
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from tiny_bert import make_config, with_random_weights
+
+from bert_keras.modeling import (
+    BertModel,
+    ClassifierModel,
+    FeatureBasedTagger,
+    MultipleChoiceModel,
+    PretrainingModel,
+    SquadModel,
+    TokenClassifierModel,
+    load_weights,
+    save_safetensors,
+    weights_by_name,
+)
+
+pytestmark = [
+    # Keras itself causes it where it saves or reads weights.
+    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"),
+    # These models do not use the pooler, and their training leaves it as it is.
+    pytest.mark.filterwarnings("ignore:Gradients do not exist for variables .'bert/pooler:UserWarning"),
+]
+CONFIG = make_config(num_hidden_layers=1)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+IDS = np.array([[2, 7, 9, 3, 0], [2, 5, 4, 8, 3]], np.int32)
+INPUTS = {"input_ids": IDS, "input_mask": (IDS > 0).astype(np.int32), "segment_ids": (IDS == 3).astype(np.int32)}
+MODELS = {
+    "encoder": lambda **options: BertModel(CONFIG, **options),
+    "all layers": lambda **options: BertModel(CONFIG, return_all_encoder_layers=True, **options),
+    "pretraining": lambda **options: PretrainingModel(CONFIG, **options),
+    "classifier": lambda **options: ClassifierModel(CONFIG, 3, **options),
+    "token classifier": lambda **options: TokenClassifierModel(CONFIG, 3, **options),
+    "choices": lambda **options: MultipleChoiceModel(CONFIG, **options),
+    "squad": lambda **options: SquadModel(CONFIG, **options),
+    "tagger": lambda **options: FeatureBasedTagger(CONFIG, 3, units=4, **options),
+}
+
+
+def save_and_load(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+def clone(model, tmp_path):
+    again = keras.models.clone_model(model)
+    model.save_weights(tmp_path / "model.weights.h5")
+    again.load_weights(tmp_path / "model.weights.h5")
+    return again
+
+
+WAYS_TO_COPY = {
+    "keras": save_and_load,
+    "clone": clone,
+    "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
+    "deepcopy": lambda model, _: copy.deepcopy(model),
+}
+
+
+def inputs_of(model):
+    if isinstance(model, MultipleChoiceModel):
+        return {name: np.stack([values, values[:, ::-1]], axis=1) for name, values in INPUTS.items()}
+    return INPUTS | ({"masked_lm_positions": [[1, 2], [3, 0]]} if isinstance(model, PretrainingModel) else {})
+
+
+def arrays(outputs):
+    return [ops.convert_to_numpy(ops.cast(x, "float32")) for x in keras.tree.flatten(outputs)]
+
+
+def assert_same(outputs, expected):
+    keras.tree.assert_same_structure(outputs, expected)
+    for array, expected_array in zip(arrays(outputs), arrays(expected), strict=True):
+        np.testing.assert_array_equal(array, expected_array)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_COPY)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_copy_is_the_same_model(tmp_path, name, way):
+    model = with_random_weights(MODELS[name]())
+    again = WAYS_TO_COPY[way](model, tmp_path)
+    assert type(again) is type(model)
+    assert again is not model
+    assert again.config == model.config
+    assert list(weights_by_name(again)) == list(weights_by_name(model))
+    assert_same(again(inputs_of(again)), model(inputs_of(model)))
+
+
+def test_a_copy_keeps_name_type_and_what_is_trained():
+    model = ClassifierModel(CONFIG, 3, name="news", dtype="mixed_bfloat16", trainable=False)
+    again = ClassifierModel.from_config(model.get_config())
+    assert (again.name, again.dtype_policy.name, again.trainable_weights) == ("news", "mixed_bfloat16", [])
+    outer = keras.Sequential([again])
+    assert outer.trainable_weights == []
+
+
+@pytest.mark.slow
+def test_a_new_process_loads_a_functional_model(tmp_path):
+    model = functional_model(with_random_weights(BertModel(CONFIG)))
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "inputs.npz", **INPUTS)
+    code = (
+        "import keras, numpy as np, bert_keras.modeling\n"
+        "inputs = dict(np.load('inputs.npz'))\n"
+        "np.save('outputs.npy', keras.ops.convert_to_numpy(keras.models.load_model('model.keras')(inputs)))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), ops.convert_to_numpy(model(INPUTS)))
+
+
+def functional_model(bert, num_tokens=5, **options):
+    """Returns a model of 3 numbers for each text: the means over its tokens go through a dense layer."""
+    inputs = {name: keras.Input((num_tokens,), dtype="int32", name=name) for name in INPUTS}
+    x = keras.layers.GlobalAveragePooling1D()(bert(inputs, **options)["sequence_output"])
+    return keras.Model(inputs, keras.layers.Dense(3, name="answer")(x))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_type_reaches_all_layers_and_no_other_model(name):
+    if name == "tagger" and keras.backend.backend() == "torch":
+        pytest.skip("PyTorch has no LSTM of mixed types on a CPU")
+    model = MODELS[name](dtype="mixed_bfloat16")
+    layers = [layer for layer in model._flatten_layers() if layer.weights]
+    assert {layer.dtype_policy.name for layer in layers} == {"mixed_bfloat16"}
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+    assert keras.config.dtype_policy().name == "float32"
+    outputs = model(inputs_of(model))
+    is_encoder = isinstance(model, BertModel)
+    types = {keras.backend.standardize_dtype(output.dtype) for output in keras.tree.flatten(outputs)}
+    assert types == {"bfloat16" if is_encoder else "float32"}
+
+
+class TestCalls:
+    def test_inputs_by_position_by_name_in_a_dict_and_as_lists_are_the_same(self):
+        for model in (BertModel(CONFIG), ClassifierModel(CONFIG, 3)):
+            expected = model(INPUTS)
+            assert_same(model(*INPUTS.values()), expected)
+            assert_same(model(**INPUTS), expected)
+            assert_same(model(*(values.tolist() for values in INPUTS.values())), expected)
+            assert_same(model({name: ops.convert_to_tensor(x) for name, x in INPUTS.items()}), expected)
+            assert_same(
+                model(INPUTS | {"label_ids": np.zeros(2, np.int32), "input_mask": INPUTS["input_mask"] > 0}), expected
+            )
+            ids = {"input_ids": IDS}
+            assert_same(model(ids), model(IDS, np.ones_like(IDS), np.zeros_like(IDS)))
+            assert_same(model(ids | {"input_mask": None}), model(IDS))
+
+    @pytest.mark.parametrize(
+        ("inputs", "sentence"),
+        [
+            (([[1, 2], [3]],), "news got input_ids with rows of different lengths; pad all rows to one length"),
+            (([["a text"]],), "news got input_ids of type <U6, but needs whole numbers"),
+            ((["a text"],), "news got input_ids of shape [1], but needs [batch, tokens]"),
+            (({"input_mask": IDS},), "news got the inputs input_mask; it also needs input_ids"),
+            (
+                ({"input_ids": IDS, "attention_mask": IDS},),
+                "news got the unknown inputs attention_mask, but not input_mask, segment_ids; rename them, or leave "
+                "them out (it takes input_ids, input_mask, segment_ids, sequence_ids, position_ids, cls_positions)",
+            ),
+            (({"input_ids": IDS}, IDS), "news got a dict of inputs, and also input_mask; put all inputs into the dict"),
+        ],
+    )
+    def test_mistakes_are_told_in_one_sentence(self, inputs, sentence):
+        for make_model in (MODELS["encoder"], MODELS["classifier"]):
+            with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+                make_model(name="news")(*inputs)
+
+    def test_mistakes_of_some_models_are_told_in_one_sentence(self):
+        with pytest.raises(ValueError, match="^pretraining got the inputs .*; it also needs masked_lm_positions$"):
+            PretrainingModel(CONFIG)(INPUTS)
+        with pytest.raises(ValueError, match=re.escape("shape [2, 5], but needs [batch, choices, tokens]")):
+            MultipleChoiceModel(CONFIG)(INPUTS)
+
+    def test_ids_as_floats_are_exact_in_16_bits(self):
+        config = make_config(num_hidden_layers=1, vocab_size=300)
+        bert, ids = BertModel(config, dtype="mixed_bfloat16"), IDS + 280
+        expected = bert(ids)["pooled_output"]
+        assert_same(bert(ids.astype(np.float32))["pooled_output"], expected)
+        inputs = keras.Input((5,))
+        assert_same(keras.Model(inputs, bert(inputs)["pooled_output"])(ids.astype(np.float32)), expected)
+        assert np.abs(np.subtract(*arrays([bert(ids + 1)["pooled_output"], expected]))).max() > 0
+
+    def test_symbolic_outputs_have_the_static_sizes(self):
+        bert = BertModel(CONFIG, return_all_encoder_layers=True)
+        outputs = bert({name: keras.Input((5,), dtype="int32") for name in INPUTS})
+        hidden = (None, 5, 8)
+        assert keras.tree.map_structure(lambda x: x.shape, outputs) == {
+            "sequence_output": hidden,
+            "pooled_output": (None, 8),
+            "embedding_output": hidden,
+            "all_encoder_layers": [hidden],
+        }
+        assert bert(keras.Input((None,), dtype="int32"))["sequence_output"].shape == (None, None, 8)
+        scores = SquadModel(CONFIG)({name: keras.Input((5,), dtype="int32") for name in INPUTS})
+        assert scores["end_logits"].shape == (None, 5)
+
+    def test_only_requested_outputs_are_returned(self):
+        bert = BertModel(CONFIG)
+        few = bert(INPUTS)
+        bert.return_all_encoder_layers = True
+        many = bert(INPUTS)
+        assert (len(few), len(many)) == (2, 4)
+        assert_same(few, {name: many[name] for name in few})
+        assert_same(many["all_encoder_layers"][-1], few["sequence_output"])
+
+    def test_a_summary_shows_built_layers_and_their_shapes(self):
+        for name in MODELS:
+            lines = []
+            MODELS[name]().summary(expand_nested=True, print_fn=lines.append)
+            table = "\n".join(lines)
+            assert "unbuilt" not in table, name
+            # Keras knows no shape of a model that is part of another one, unless that one is functional.
+            assert re.findall(r"(\S+) \(\w+\) +│ \?", table) == (
+                [] if name in ("encoder", "all layers") else ["bert"]
+            ), table
+            assert "8)" in table, name
+        assert re.search(r"output \(Dense\) +│ \(None, None, 3\) +│ +27 ", table)
+
+
+class TestMasks:
+    def test_layers_after_the_encoder_see_the_mask(self):
+        bert = with_random_weights(BertModel(CONFIG))
+        mask = INPUTS["input_mask"][:, :, None]
+        hidden = ops.convert_to_numpy(bert(INPUTS)["sequence_output"])
+        mean = (hidden * mask).sum(1) / mask.sum(1)
+        pooled = keras.layers.GlobalAveragePooling1D()(bert(INPUTS)["sequence_output"])
+        np.testing.assert_allclose(ops.convert_to_numpy(pooled), mean, atol=1e-6)
+        model = functional_model(bert)
+        expected = mean @ ops.convert_to_numpy(model.get_layer("answer").kernel)
+        np.testing.assert_allclose(ops.convert_to_numpy(model(INPUTS)), expected, atol=1e-5)
+        unmasked = keras.layers.GlobalAveragePooling1D()(bert(IDS)["sequence_output"])
+        assert np.abs(ops.convert_to_numpy(unmasked)[0] - mean[0]).max() > 1e-3
+
+    def test_each_output_with_a_token_axis_has_the_mask(self):
+        bert = BertModel(CONFIG, return_all_encoder_layers=True)
+        masks = bert.compute_mask({name: ops.convert_to_tensor(x) for name, x in INPUTS.items()})
+        assert masks["pooled_output"] is None
+        for mask in (masks["sequence_output"], masks["embedding_output"], *masks["all_encoder_layers"]):
+            np.testing.assert_array_equal(ops.convert_to_numpy(mask), IDS > 0)
+        outputs, pool = bert(INPUTS), keras.layers.GlobalAveragePooling1D()
+        assert_same(pool(outputs["all_encoder_layers"][-1]), pool(outputs["sequence_output"]))
+        assert bert.compute_mask({"input_ids": IDS}) is None
+
+    def test_losses_of_tokens_leave_out_padding(self):
+        model = with_random_weights(TokenClassifierModel(CONFIG, 3))
+        labels = np.array([[0, 1, 2, 1, 0], [2, 2, 0, 1, 1]])
+        model.compile(loss={"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)})
+        loss = model.evaluate(INPUTS, {"logits": labels}, verbose=0)
+        log_probs = ops.convert_to_numpy(ops.log_softmax(model(INPUTS)["logits"]))
+        losses = -np.take_along_axis(log_probs, labels[:, :, None], -1)[:, :, 0]
+        assert loss == pytest.approx(losses[IDS > 0].mean(), rel=1e-5)
+
+
+class TestTraining:
+    def test_dropout_is_active_in_training_only(self):
+        config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.5)
+        for model in (BertModel(config), ClassifierModel(config, 3), FeatureBasedTagger(config, 3, units=4)):
+            plain = model(INPUTS)
+            assert_same(model(INPUTS, training=False), plain)
+            first, second = (arrays(model(INPUTS, training=True)) for _ in range(2))
+            for one, other, without in zip(first, second, arrays(plain), strict=True):
+                assert np.abs(one - other).max() > 1e-4
+                assert np.abs(one - without).max() > 1e-4
+
+    def test_a_seed_of_keras_repeats_the_masks_and_leaves_the_initial_weights(self):
+        def run():
+            keras.utils.set_random_seed(1)
+            model = ClassifierModel(CONFIG, 3)
+            return [model(INPUTS, training=True) for _ in range(2)], model.head.output_weights
+
+        (first, weights), (again, _) = run(), run()
+        assert_same(again, first)
+        keras.utils.set_random_seed(1)
+        # The head draws its weights before all other layers, as it does without the seed of dropout.
+        expected = keras.initializers.TruncatedNormal(stddev=0.02)((3, 8))
+        assert_same(weights.value, expected)
+
+    def test_two_encoders_draw_different_masks(self):
+        first, second = BertModel(CONFIG), BertModel(CONFIG)
+        second.set_weights(first.get_weights())
+        assert np.abs(np.subtract(*(arrays(bert(INPUTS, training=True))[1] for bert in (first, second)))).max() > 1e-4
+
+    def test_a_given_seed_is_used_whatever_training_is(self):
+        model = ClassifierModel(CONFIG, 3)
+        seed = np.array([3, 0], "uint32" if keras.backend.backend() == "jax" else "int32")
+        expected = model(INPUTS, dropout_seed=seed)
+        assert_same(model(INPUTS, dropout_seed=seed, training=True), expected)
+        assert np.abs(arrays(model(INPUTS))[0] - arrays(expected)[0]).max() > 1e-4
+
+    def test_the_state_of_the_seed_is_not_among_the_weights(self):
+        model = ClassifierModel(CONFIG, 3)
+        assert len(model.weights) == len(weights_by_name(model)) == 25
+        assert not [weight.path for weight in model.weights if "seed" in weight.path]
+
+    @pytest.mark.slow
+    def test_fit_draws_new_masks_at_each_step_and_evaluate_none(self):
+        config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.5)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        labels = np.array([0, 2])
+        for model, targets in (
+            (ClassifierModel(config, 3), {"logits": labels}),
+            (functional_model(BertModel(config)), labels),
+        ):
+            with_random_weights(model)
+            losses = {"logits": loss} if isinstance(targets, dict) else loss
+            model.compile(keras.optimizers.SGD(0.0), loss=losses, jit_compile=False)
+            losses = model.fit(INPUTS, targets, epochs=3, shuffle=False, verbose=0).history["loss"]
+            assert len(set(losses)) == 3
+            outputs = model.predict(INPUTS, verbose=0)
+            logits = outputs["logits"] if isinstance(outputs, dict) else outputs
+            expected = float(loss(labels, logits))
+            assert model.evaluate(INPUTS, targets, verbose=0) == pytest.approx(expected, rel=1e-5)
+            assert expected not in losses
+
+    @pytest.mark.slow
+    def test_fit_learns(self):
+        keras.utils.set_random_seed(0)
+        model = SquadModel(CONFIG)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.Adam(0.01), loss={"start_logits": loss, "end_logits": loss}, jit_compile=False)
+        targets = {"start_logits": np.array([1, 2]), "end_logits": np.array([3, 2])}
+        history = model.fit(INPUTS, targets, epochs=60, verbose=0).history["loss"]
+        assert history[-1] < 0.2 < 2 < history[0]
+        outputs = model.predict(INPUTS, verbose=0)
+        assert {name: values.argmax(-1).tolist() for name, values in outputs.items()} == {
+            "start_logits": [1, 2],
+            "end_logits": [3, 2],
+        }
+
+    def test_a_frozen_encoder_does_not_learn_in_another_model(self):
+        bert = BertModel(CONFIG, trainable=False)
+        model = functional_model(bert, training=False)
+        before = bert.get_weights()
+        assert [weight.path for weight in model.trainable_weights] == ["answer/kernel", "answer/bias"]
+        model.compile(keras.optimizers.SGD(0.1), loss="mse", jit_compile=False)
+        losses = model.fit(INPUTS, np.ones((2, 3)), epochs=2, verbose=0).history["loss"]
+        assert losses[1] < losses[0]
+        for values, expected in zip(bert.get_weights(), before, strict=True):
+            np.testing.assert_array_equal(values, expected)
+
+
+class TestNesting:
+    def test_two_encoders_of_one_model_load_two_checkpoints(self, tmp_path):
+        first, second = (with_random_weights(BertModel(CONFIG), seed) for seed in (1, 2))
+        files = [
+            save_safetensors(tmp_path / f"of_{number}", weights_by_name(bert), CONFIG)
+            for number, bert in enumerate((first, second))
+        ]
+        inputs = keras.Input((5,), dtype="int32")
+        encoders = [BertModel(CONFIG, name=f"encoder_{number}") for number in range(2)]
+        model = keras.Model(inputs, [encoder(inputs)["pooled_output"] for encoder in encoders])
+        for number, file in enumerate(files):
+            report = load_weights(weights_by_name(model.get_layer(f"encoder_{number}")), file)
+            assert len(report.loaded) == 23
+        assert_same(model(IDS), [bert(IDS)["pooled_output"] for bert in (first, second)])
+        paths = list(weights_by_name(model))
+        assert sum(path.startswith("encoder_0/") for path in paths) == 23
+        assert len(paths) == 46
+
+    def test_models_made_inside_other_layers_load_a_checkpoint(self, tmp_path):
+        class Outer(keras.layers.Layer):
+            def build(self, input_shape):
+                self.encoder = BertModel(CONFIG, name="reader")
+                self.classifier = ClassifierModel(CONFIG, 3)
+
+            def call(self, input_ids):
+                return self.encoder(input_ids)["pooled_output"], self.classifier(input_ids)["logits"]
+
+        model = with_random_weights(ClassifierModel(CONFIG, 3))
+        outer = Outer(name="outer")
+        outer(IDS)
+        assert outer.encoder.weights[0].path == "outer/reader/embeddings/word_embeddings"
+        assert outer.classifier.weights[-1].path == "outer/output_bias"
+        for part, original in ((outer.encoder, model.bert), (outer.classifier, model)):
+            file = save_safetensors(tmp_path / part.name, weights_by_name(original), CONFIG)
+            load_weights(weights_by_name(part), file)
+        assert_same(outer(IDS), (model.bert(IDS)["pooled_output"], model(IDS)["logits"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_this_file_passes_on_another_backend(backend):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"the backend {backend} is not installed")
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("this is the process of another backend")
+    environment = os.environ | {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "", __file__]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
