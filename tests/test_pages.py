@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RUN = ("cat", "cd", "cp", "export", "ls", "mkdir", "python", "tar", "unzip", "wait")
 CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 # Training in the pages takes long; these flags come last and shorten it.
-SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "num_seeds": 1}
+SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "max_steps": 3, "num_seeds": 1}
 SHORTENED = {
     "run_classifier.py": SHORT,
     "run_ner.py": SHORT,
