@@ -132,7 +132,8 @@ def adapter_bytes(model, base=None):
         "base_sha256": _digest(weights, [_kernel(dense) for dense in adapted]),
     }
     arrays = {name: _array(weight) for name, weight in weights.items() if weight.trainable}
-    return save(arrays, {"format": "np", _METADATA: json.dumps(facts)})
+    # A single entry, because the order of several is random.
+    return save(arrays, {_METADATA: json.dumps(facts)})
 
 
 def load_lora(model, file):

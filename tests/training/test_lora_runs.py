@@ -88,6 +88,18 @@ def test_a_stopped_run_ends_as_if_it_had_not_been_stopped(whole, start, tmp_path
     assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 
 
+@pytest.mark.slow  # builds the network again
+def test_lora_works_with_the_settings_that_save_memory_and_time(start, tmp_path):
+    flags = {"precision": "float16", "recompute": True, "gradient_accumulation_steps": 2, "layer_decay": 0.5}
+    run(MadeUp(), tmp_path, init_checkpoint=start, jit=True, freeze_layers=0, **FLAGS | flags)
+    before, after = weights_in(start), weights_in(tmp_path / "model")
+    changed = {name for name in after if name in before and before[name].tobytes() != after[name].tobytes()}
+    queries = {f"bert/encoder/layer_0/attention/self/{name}/kernel" for name in ("query", "value")}
+    assert changed == queries | {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
+    model, _ = adapted_model(start, tmp_path / "model" / "adapter.safetensors")
+    assert_bit_equal({name: np.asarray(value) for name, value in merged_weights(model).items()}, after)
+
+
 def test_settings_of_lora_belong_to_a_run(whole, start):
     with pytest.raises(ValueError, match="--lora_rank was 2 and is 1 now; give the old settings to resume"):
         run(MadeUp(), whole[0], init_checkpoint=start, **FLAGS | {"lora_rank": 1})
