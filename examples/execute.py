@@ -25,10 +25,10 @@ EXAMPLES = pathlib.Path(__file__).resolve().parent
 ROOT = EXAMPLES.parent
 _SECONDS = 3600  # for a cell, on a slow machine
 
-# Lines that TensorFlow prints about itself and the processor when a notebook imports it.
+# Lines that TensorFlow prints about itself and the processor.
 _GREETING = re.compile(
     r"WARNING: All log messages before absl::InitializeLog|[IW]0000 \S+ +\d+ \w+\.cc:\d+\]"
-    r"|E0000 .*failed call to cuInit|To enable the following inst"
+    r"|E0000 .*(?:failed call to cuInit|oneDNN supports DT_INT64 only)|To enable the following inst"
 )
 
 

@@ -122,12 +122,12 @@ def _read_input(settings):
             f"positions of {name}; build shorter records, or use a config with more max_position_embeddings"
         )
     lengths = (settings["max_seq_length"], settings["max_predictions_per_seq"], config.vocab_size)
-    records = open_records(settings["input_file"], *lengths)
+    records = open_records(settings["input_file"] or settings["eval_file"], *lengths)
     eval_records = open_records(settings["eval_file"], *lengths) if settings["eval_file"] else None
     if eval_records:
         check_same_vocabulary(records.files[0], records.metadata, eval_records.files[0], eval_records.metadata)
         seen = sorted(set(records.files) & set(eval_records.files))
-        if seen:
+        if seen and settings["input_file"]:
             log.warning("%s is also training data; its metrics say little about other text", ", ".join(seen))
     if settings["vocab_file"]:
         _check_vocabulary(settings["vocab_file"], config, records)

@@ -207,6 +207,8 @@ def with_names_of_arguments(values: Iterable[str], files: DataFiles | None = Non
 def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[rich.console.Console]:
     """Yields a console that shows the log if `verbose`; at the end, restores what a run sets for the whole process."""
     logging_before = log.handlers[:], log.propagate, log.level
+    tf_log, tf_level = tf.get_logger(), tf.get_logger().level
+    tf_log.setLevel(logging.WARNING)  # in a notebook it would be INFO
     states = random.getstate(), np.random.get_state()
     is_tf32 = tf.config.experimental.tensor_float_32_execution_enabled()
     # In a notebook, plain text: rich's own display would need ipywidgets, and the kernel pretends to be a terminal.
@@ -221,6 +223,7 @@ def surroundings(verbose: bool, translate: Callable[[str], str]) -> Iterator[ric
     finally:
         log.handlers, log.propagate = logging_before[:2]
         log.setLevel(logging_before[2])
+        tf_log.setLevel(tf_level)
         random.setstate(states[0])
         np.random.set_state(states[1])
         tf.config.experimental.enable_tensor_float_32_execution(is_tf32)

@@ -82,7 +82,8 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_pretraining.py with parsed flags; returns the metrics of the last evaluation or None."""
     if flag_values.run_config:
         take_run_config(flag_values, flag_values.run_config, "run_pretraining")
-    require(flag_values, ("bert_config_file", "input_file", "output_dir"))
+    is_only_evaluated = flag_values.eval_file and not flag_values.do_train
+    require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
     settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
     defaults = {name: flag_values[name].default for name in flag_values}
     return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks)
@@ -119,8 +120,6 @@ def pretrain(
     of_text = {name: settings.pop(name) for name in of_text & set(settings)}
     program = dataclasses.replace(_PROGRAM, prepare=functools.partial(_build_records, of_text))
     data = {"input_file": train_data, "eval_file": eval_data}
-    if train_data is None:  # the program evaluates on its input if it has no other records
-        data, settings = {"input_file": eval_data}, {"do_train": False, "do_eval": True, **settings}
     settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
     settings |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
     return program.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
