@@ -5,7 +5,7 @@ Names are imported on first use, because most of them need TensorFlow, which tak
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_keras.prediction.tasks.registry import TASKS
 
@@ -57,3 +57,16 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *__all__})
+
+
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from bert_keras.prediction.arguments import Limits
+    from bert_keras.prediction.predictor import Unanswered
+    from bert_keras.prediction.tasks.classification import Classification, MultiLabel, Regression, TextClassifier
+    from bert_keras.prediction.tasks.entities import Entity, EntityTagger, TaggedText, TaggedWord
+    from bert_keras.prediction.tasks.features import FeatureExtractor, Features, TextVector, Vectorizer
+    from bert_keras.prediction.tasks.fill_mask import FilledText, FillMask, Guess
+    from bert_keras.prediction.tasks.multiple_choice import Choice, ChoicePicker
+    from bert_keras.prediction.tasks.next_sentence import NextSentence, PairAnswer
+    from bert_keras.prediction.tasks.question_answering import QuestionAnswer, QuestionAnswerer, Span
+    from bert_keras.prediction.tasks.sentence_score import SentenceScore, SentenceScorer, TokenScore

@@ -68,7 +68,7 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
 
     The arguments are those of `FineTunedPredictor`. Options of a call:
 
-    - `top_k`: number of the n best answers to return; by default all, the n_best_size of the training.
+    - `top_k`: number of the n best answers to return; by default all.
     - `threshold`: odds above it mean no answer; by default the one that the training found. Only for models that may
       give no answer.
     """
@@ -84,14 +84,14 @@ class QuestionAnswerer(FineTunedPredictor[tuple[str, str], QuestionAnswer]):
         return 2
 
     def _default_options(self):
-        options = {"top_k": self.settings["n_best_size"]}
-        if self.settings["version_2_with_negative"]:
-            options["threshold"] = float(self.settings["null_score_diff_threshold"])
-        return options
+        names = ("top_k", "threshold") if self.settings["version_2_with_negative"] else ("top_k",)
+        return dict.fromkeys(names)  # None: as in the training
 
     def _check_options(self, options):
-        check_top_k(options["top_k"], self.settings["n_best_size"], "the model's n_best_size of")
-        check_threshold(options.get("threshold", 0.0), -math.inf, math.inf)
+        if options["top_k"] is not None:
+            check_top_k(options["top_k"], self.settings["n_best_size"], "the model's n_best_size of")
+        if options.get("threshold") is not None:
+            check_threshold(options["threshold"], -math.inf, math.inf)
 
     def _make_model(self, config):
         return SquadModel(config)

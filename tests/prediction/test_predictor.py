@@ -1,5 +1,6 @@
 """Features common to all predictors: any number of texts, any thread, limits."""
 
+import ast
 import concurrent.futures
 import dataclasses
 import itertools
@@ -194,3 +195,12 @@ def test_all_names_can_be_imported():
     assert set(prediction.__all__) <= set(dir(prediction))
     with pytest.raises(AttributeError, match="^module 'bert_keras.prediction' has no attribute 'Predict'$"):
         prediction.Predict  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse(pathlib.Path(prediction.__file__).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.col_offset == 4]
+    names = {alias.name: node.module for node in imports for alias in node.names if node.module.count(".") > 1}
+    del names["read_settings"]
+    assert sorted([*names, "open_model"]) == prediction.__all__
+    assert {name: getattr(prediction, name).__module__ for name in names} == names
