@@ -28,12 +28,8 @@ from bert_keras.modeling import (
     weights_by_name,
 )
 
-pytestmark = [
-    # Keras itself causes it where it saves or reads weights.
-    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"),
-    # These models do not use the pooler, and their training leaves it as it is.
-    pytest.mark.filterwarnings("ignore:Gradients do not exist for variables .'bert/pooler:UserWarning"),
-]
+# Models of tokens do not use the pooler, and their training leaves it as it is.
+pytestmark = pytest.mark.filterwarnings("ignore:Gradients do not exist for variables .'bert/pooler:UserWarning")
 CONFIG = make_config(num_hidden_layers=1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IDS = np.array([[2, 7, 9, 3, 0], [2, 5, 4, 8, 3]], np.int32)
