@@ -63,8 +63,12 @@ class Embeddings(keras.layers.Layer):
         # A product with one-hot vectors gives the small table a dense gradient.
         segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]
         segments = ops.matmul(segment_rows, self.token_type_embeddings)  # [B, T, H]
-        if position_ids is None:
-            positions = self.position_embeddings[: ops.shape(input_ids)[1]]  # [T, H]
+        num_tokens = ops.shape(input_ids)[1]
+        if position_ids is None and keras.backend.backend() == "jax" and not isinstance(num_tokens, int):
+            # While JAX infers shapes for an unknown T, it cannot compare T with the size of the table.
+            positions = ops.take(self.position_embeddings, ops.arange(num_tokens), axis=0)  # [T, H]
+        elif position_ids is None:
+            positions = self.position_embeddings[:num_tokens]  # [T, H]
         else:
             positions = ops.take(self.position_embeddings, position_ids, axis=0)  # [B, T, H]
         return self.dropout(self.layer_norm(words + segments + positions), dropout_seed)

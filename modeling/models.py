@@ -10,7 +10,7 @@ They also take
 - dropout_seed: int32 [2] (uint32 on JAX) for dropout from this seed;
 - training: bool; True: dropout from a new seed at each call. Keras sets it in `fit`.
 
-Without both there is no dropout. Models are made from a BertConfig, for a classifier the number of classes C, and
+Without both, no dropout is applied. You make a model from a BertConfig, for a classifier the number of classes C, and
 `name`, `dtype` and `trainable` of a Keras model.
 
 Features of packed rows also have "sequence_ids", "position_ids" and "cls_positions", see `BertModel`. Outputs for a

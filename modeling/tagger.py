@@ -94,6 +94,7 @@ class BidirectionalLstm(keras.layers.Layer):
         for lstm in (self.forward_lstm, self.backward_lstm):
             lstm.build((None, None, input_size))
         self.dropout = Dropout(FINE_TUNING_DROPOUT, dropout_index)
+        self.supports_masking = True
         mark_built(self, (None, None, 2 * units))
 
     def call(self, x, is_token, dropout_seed=None):

@@ -1,4 +1,4 @@
-"""The networks as Keras models: saved, copied, called, nested, masked, and trained with `fit`; on every backend."""
+"""The networks as Keras models: saved, copied, called, and with masks; on every backend."""
 
 import copy
 import importlib.util
@@ -13,41 +13,20 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras_networks import CONFIG, IDS, INPUTS, MODELS, arrays, assert_same, functional_model, inputs_of
 from tiny_bert import make_config, with_random_weights
 
 from bert_keras.modeling import (
     BertModel,
     ClassifierModel,
-    FeatureBasedTagger,
     MultipleChoiceModel,
     PretrainingModel,
     SquadModel,
     TokenClassifierModel,
-    load_weights,
-    save_safetensors,
     weights_by_name,
 )
 
-pytestmark = [
-    # Keras itself causes it where it saves or reads weights.
-    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"),
-    # These models do not use the pooler, and their training leaves it as it is.
-    pytest.mark.filterwarnings("ignore:Gradients do not exist for variables .'bert/pooler:UserWarning"),
-]
-CONFIG = make_config(num_hidden_layers=1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-IDS = np.array([[2, 7, 9, 3, 0], [2, 5, 4, 8, 3]], np.int32)
-INPUTS = {"input_ids": IDS, "input_mask": (IDS > 0).astype(np.int32), "segment_ids": (IDS == 3).astype(np.int32)}
-MODELS = {
-    "encoder": lambda **options: BertModel(CONFIG, **options),
-    "all layers": lambda **options: BertModel(CONFIG, return_all_encoder_layers=True, **options),
-    "pretraining": lambda **options: PretrainingModel(CONFIG, **options),
-    "classifier": lambda **options: ClassifierModel(CONFIG, 3, **options),
-    "token classifier": lambda **options: TokenClassifierModel(CONFIG, 3, **options),
-    "choices": lambda **options: MultipleChoiceModel(CONFIG, **options),
-    "squad": lambda **options: SquadModel(CONFIG, **options),
-    "tagger": lambda **options: FeatureBasedTagger(CONFIG, 3, units=4, **options),
-}
 
 
 def save_and_load(model, tmp_path):
@@ -70,24 +49,9 @@ WAYS_TO_COPY = {
 }
 
 
-def inputs_of(model):
-    if isinstance(model, MultipleChoiceModel):
-        return {name: np.stack([values, values[:, ::-1]], axis=1) for name, values in INPUTS.items()}
-    return INPUTS | ({"masked_lm_positions": [[1, 2], [3, 0]]} if isinstance(model, PretrainingModel) else {})
-
-
-def arrays(outputs):
-    return [ops.convert_to_numpy(ops.cast(x, "float32")) for x in keras.tree.flatten(outputs)]
-
-
-def assert_same(outputs, expected):
-    keras.tree.assert_same_structure(outputs, expected)
-    for array, expected_array in zip(arrays(outputs), arrays(expected), strict=True):
-        np.testing.assert_array_equal(array, expected_array)
-
-
-@pytest.mark.parametrize("way", WAYS_TO_COPY)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "way"), [*((name, "keras") for name in MODELS), *(("classifier", way) for way in WAYS_TO_COPY)]
+)
 def test_a_copy_is_the_same_model(tmp_path, name, way):
     model = with_random_weights(MODELS[name]())
     again = WAYS_TO_COPY[way](model, tmp_path)
@@ -119,13 +83,6 @@ def test_a_new_process_loads_a_functional_model(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, capture_output=True)
     np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), ops.convert_to_numpy(model(INPUTS)))
-
-
-def functional_model(bert, num_tokens=5, **options):
-    """Returns a model of 3 numbers for each text: the means over its tokens go through a dense layer."""
-    inputs = {name: keras.Input((num_tokens,), dtype="int32", name=name) for name in INPUTS}
-    x = keras.layers.GlobalAveragePooling1D()(bert(inputs, **options)["sequence_output"])
-    return keras.Model(inputs, keras.layers.Dense(3, name="answer")(x))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -203,6 +160,8 @@ class TestCalls:
             "embedding_output": hidden,
             "all_encoder_layers": [hidden],
         }
+        # For an unknown length, PyTorch tries out a length of 83.
+        bert = BertModel(make_config(num_hidden_layers=1, max_position_embeddings=128))
         assert bert(keras.Input((None,), dtype="int32"))["sequence_output"].shape == (None, None, 8)
         scores = SquadModel(CONFIG)({name: keras.Input((5,), dtype="int32") for name in INPUTS})
         assert scores["end_logits"].shape == (None, 5)
@@ -264,141 +223,16 @@ class TestMasks:
         assert loss == pytest.approx(losses[IDS > 0].mean(), rel=1e-5)
 
 
-class TestTraining:
-    def test_dropout_is_active_in_training_only(self):
-        config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.5)
-        for model in (BertModel(config), ClassifierModel(config, 3), FeatureBasedTagger(config, 3, units=4)):
-            plain = model(INPUTS)
-            assert_same(model(INPUTS, training=False), plain)
-            first, second = (arrays(model(INPUTS, training=True)) for _ in range(2))
-            for one, other, without in zip(first, second, arrays(plain), strict=True):
-                assert np.abs(one - other).max() > 1e-4
-                assert np.abs(one - without).max() > 1e-4
-
-    def test_a_seed_of_keras_repeats_the_masks_and_leaves_the_initial_weights(self):
-        def run():
-            keras.utils.set_random_seed(1)
-            model = ClassifierModel(CONFIG, 3)
-            return [model(INPUTS, training=True) for _ in range(2)], model.head.output_weights
-
-        (first, weights), (again, _) = run(), run()
-        assert_same(again, first)
-        keras.utils.set_random_seed(1)
-        # The head draws its weights before all other layers, as it does without the seed of dropout.
-        expected = keras.initializers.TruncatedNormal(stddev=0.02)((3, 8))
-        assert_same(weights.value, expected)
-
-    def test_two_encoders_draw_different_masks(self):
-        first, second = BertModel(CONFIG), BertModel(CONFIG)
-        second.set_weights(first.get_weights())
-        assert np.abs(np.subtract(*(arrays(bert(INPUTS, training=True))[1] for bert in (first, second)))).max() > 1e-4
-
-    def test_a_given_seed_is_used_whatever_training_is(self):
-        model = ClassifierModel(CONFIG, 3)
-        seed = np.array([3, 0], "uint32" if keras.backend.backend() == "jax" else "int32")
-        expected = model(INPUTS, dropout_seed=seed)
-        assert_same(model(INPUTS, dropout_seed=seed, training=True), expected)
-        assert np.abs(arrays(model(INPUTS))[0] - arrays(expected)[0]).max() > 1e-4
-
-    def test_the_state_of_the_seed_is_not_among_the_weights(self):
-        model = ClassifierModel(CONFIG, 3)
-        assert len(model.weights) == len(weights_by_name(model)) == 25
-        assert not [weight.path for weight in model.weights if "seed" in weight.path]
-
-    @pytest.mark.slow
-    def test_fit_draws_new_masks_at_each_step_and_evaluate_none(self):
-        config = make_config(num_hidden_layers=1, hidden_dropout_prob=0.5)
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        labels = np.array([0, 2])
-        for model, targets in (
-            (ClassifierModel(config, 3), {"logits": labels}),
-            (functional_model(BertModel(config)), labels),
-        ):
-            with_random_weights(model)
-            losses = {"logits": loss} if isinstance(targets, dict) else loss
-            model.compile(keras.optimizers.SGD(0.0), loss=losses, jit_compile=False)
-            losses = model.fit(INPUTS, targets, epochs=3, shuffle=False, verbose=0).history["loss"]
-            assert len(set(losses)) == 3
-            outputs = model.predict(INPUTS, verbose=0)
-            logits = outputs["logits"] if isinstance(outputs, dict) else outputs
-            expected = float(loss(labels, logits))
-            assert model.evaluate(INPUTS, targets, verbose=0) == pytest.approx(expected, rel=1e-5)
-            assert expected not in losses
-
-    @pytest.mark.slow
-    def test_fit_learns(self):
-        keras.utils.set_random_seed(0)
-        model = SquadModel(CONFIG)
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(keras.optimizers.Adam(0.01), loss={"start_logits": loss, "end_logits": loss}, jit_compile=False)
-        targets = {"start_logits": np.array([1, 2]), "end_logits": np.array([3, 2])}
-        history = model.fit(INPUTS, targets, epochs=60, verbose=0).history["loss"]
-        assert history[-1] < 0.2 < 2 < history[0]
-        outputs = model.predict(INPUTS, verbose=0)
-        assert {name: values.argmax(-1).tolist() for name, values in outputs.items()} == {
-            "start_logits": [1, 2],
-            "end_logits": [3, 2],
-        }
-
-    def test_a_frozen_encoder_does_not_learn_in_another_model(self):
-        bert = BertModel(CONFIG, trainable=False)
-        model = functional_model(bert, training=False)
-        before = bert.get_weights()
-        assert [weight.path for weight in model.trainable_weights] == ["answer/kernel", "answer/bias"]
-        model.compile(keras.optimizers.SGD(0.1), loss="mse", jit_compile=False)
-        losses = model.fit(INPUTS, np.ones((2, 3)), epochs=2, verbose=0).history["loss"]
-        assert losses[1] < losses[0]
-        for values, expected in zip(bert.get_weights(), before, strict=True):
-            np.testing.assert_array_equal(values, expected)
-
-
-class TestNesting:
-    def test_two_encoders_of_one_model_load_two_checkpoints(self, tmp_path):
-        first, second = (with_random_weights(BertModel(CONFIG), seed) for seed in (1, 2))
-        files = [
-            save_safetensors(tmp_path / f"of_{number}", weights_by_name(bert), CONFIG)
-            for number, bert in enumerate((first, second))
-        ]
-        inputs = keras.Input((5,), dtype="int32")
-        encoders = [BertModel(CONFIG, name=f"encoder_{number}") for number in range(2)]
-        model = keras.Model(inputs, [encoder(inputs)["pooled_output"] for encoder in encoders])
-        for number, file in enumerate(files):
-            report = load_weights(weights_by_name(model.get_layer(f"encoder_{number}")), file)
-            assert len(report.loaded) == 23
-        assert_same(model(IDS), [bert(IDS)["pooled_output"] for bert in (first, second)])
-        paths = list(weights_by_name(model))
-        assert sum(path.startswith("encoder_0/") for path in paths) == 23
-        assert len(paths) == 46
-
-    def test_models_made_inside_other_layers_load_a_checkpoint(self, tmp_path):
-        class Outer(keras.layers.Layer):
-            def build(self, input_shape):
-                self.encoder = BertModel(CONFIG, name="reader")
-                self.classifier = ClassifierModel(CONFIG, 3)
-
-            def call(self, input_ids):
-                return self.encoder(input_ids)["pooled_output"], self.classifier(input_ids)["logits"]
-
-        model = with_random_weights(ClassifierModel(CONFIG, 3))
-        outer = Outer(name="outer")
-        outer(IDS)
-        assert outer.encoder.weights[0].path == "outer/reader/embeddings/word_embeddings"
-        assert outer.classifier.weights[-1].path == "outer/output_bias"
-        for part, original in ((outer.encoder, model.bert), (outer.classifier, model)):
-            file = save_safetensors(tmp_path / part.name, weights_by_name(original), CONFIG)
-            load_weights(weights_by_name(part), file)
-        assert_same(outer(IDS), (model.bert(IDS)["pooled_output"], model(IDS)["logits"]))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_this_file_passes_on_another_backend(backend):
+def test_these_files_pass_on_another_backend(backend):
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"the backend {backend} is not installed")
     if keras.backend.backend() != "tensorflow":
         pytest.skip("this is the process of another backend")
     environment = os.environ | {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "", __file__]
+    files = [__file__, str(pathlib.Path(__file__).with_name("test_keras_training.py"))]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "", *files]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
