@@ -150,6 +150,7 @@ def test_evaluation_and_prediction_alone_take_the_model_and_the_settings_of_the_
     assert (tmp_path / "new" / "folder" / "eval_results.txt").exists()
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_kept_and_early_stopping_ends_training(start, tmp_path, capsys):
     flags = {"init_checkpoint": start, "eval_steps": 1, "save_checkpoints_steps": 1, "early_stopping": 3}
     metrics = run(MadeUp(scores=[0.5, 0.7, 0.7, 0.6, 0.7, 0.1]), tmp_path, **flags)

@@ -151,6 +151,7 @@ def test_an_exception_of_a_callback_ends_the_run_which_continues_later(short, tm
     assert f"resuming from {tmp_path / 'new' / 'model.ckpt-4'}" in messages
 
 
+@pytest.mark.slow
 def test_what_is_set_for_the_process_is_restored(short, tmp_path, capsys):
     log = logging.getLogger("bert_keras")
     handler = logging.NullHandler()
@@ -175,6 +176,7 @@ def test_the_log_names_the_arguments_of_the_call(short, tmp_path, capsys):
     assert ".jsonl" not in out
 
 
+@pytest.mark.slow
 def test_a_thread_that_is_not_the_first_can_train(short, tmp_path):
     results = []
     thread = threading.Thread(target=lambda: results.append(call(TRAIN, tmp_path, short, num_train_epochs=0.5)))

@@ -121,6 +121,7 @@ def test_the_compiled_update_equals_the_plain_one_on_every_weight_and_slot(tiny_
     assert_states_close(compiled, plain, weight_tolerance=1e-5, slot_tolerance=1e-4)
 
 
+@pytest.mark.slow
 def test_many_steps_in_one_call_are_the_same_as_one_by_one(tiny_config, make_examples):
     dataset = tf.data.Dataset.from_tensor_slices(features_of(make_examples(24))).batch(4, drop_remainder=True)
     trainer = make_trainer(tiny_config)
