@@ -28,6 +28,7 @@ PACKAGES = [
     "prediction",
     "prediction.loading",
     "prediction.tasks",
+    "serving",
     "storage",
     "training",
     "training.api",
@@ -45,6 +46,7 @@ PROGRAMS = [
     "run_ner.py",
     "run_pretraining.py",
     "run_squad.py",
+    "serve.py",
     "data_prep/build_vocab.py",
     "data_prep/create_pretraining_data.py",
     "data_prep/create_pretraining_data_beam.py",
@@ -56,6 +58,7 @@ ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.23,<2", "onnxruntime>=1.31,<2"]
 LITERT = ["ai-edge-litert>=2.3,<3"]
 # Notebooks: running them, and the kernel that runs their code.
 EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
+SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<0.27"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 
@@ -63,6 +66,8 @@ EXTRAS = {
     "examples": EXAMPLES,
     "onnx": ONNX,
     "litert": LITERT,
+    # For serve.py.
+    "serve": SERVE,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
     # With the CUDA libraries that TensorFlow was built for; only for Linux.
     "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
@@ -98,6 +103,7 @@ EXTRAS = {
         *EXAMPLES,
         *ONNX,
         *LITERT,
+        *SERVE,
         *ZSTD,
     ],
 }

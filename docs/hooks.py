@@ -135,7 +135,7 @@ def _row(flag, is_original):
     default = ",".join(map(str, flag.default)) if isinstance(flag.default, (list, tuple)) else flag.default
     default = "" if default in (None, "") else f"`{default}`"
     # absl writes the choices before the text; a | would end the cell.
-    meaning = mark_flags(re.sub(r"^<.*?>: ", "", flag.help)).replace("|", "\\|")
+    meaning = mark_flags(re.sub(r"^<.*?>: |;\n.*", "", flag.help)).replace("|", "\\|")
     mark = f" {_DAGGER}" if is_original else ""
     return f"| `--{flag.name}`{{#{flag.name}}}{mark} | {kind} | {default} | {meaning} |"
 

@@ -16,6 +16,7 @@ import run_classifier
 import run_ner
 import run_pretraining
 import run_squad
+import serve
 from bert_keras.cli.flags import parse
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
 
@@ -28,6 +29,7 @@ PROGRAMS = {
     "export_model.py": (export_model, "export.md"),
     "extract_features.py": (extract_features, "extract_features.md"),
     "predict.py": (predict, "predict.md"),
+    "serve.py": (serve, "serve.md"),
     "run_classifier.py": (run_classifier, "classification.md"),
     "run_ner.py": (run_ner, "ner.md"),
     "run_pretraining.py": (run_pretraining, "pretraining.md"),

@@ -50,10 +50,12 @@ class Task:
         is_fine_tuned: whether its models come from a fine-tuning program. All other tasks use a pre-trained model.
         texts: names of the texts of one question. If the setting is_pair is true, there is also "text_pair".
         inputs, outputs: names of the inputs and outputs of an exported network.
+        route: name of its route in the HTTP server.
     """
 
     predictor: str
     head: str | None
+    route: str
     settings: Mapping[str, tuple[str, Callable[[Any], bool]]] | None = None
     purpose: str = ""
     is_fine_tuned: bool = True
@@ -74,21 +76,28 @@ TASKS = {
     "classification": Task(
         predictor="TextClassifier",
         head="classifier",
+        route="classify",
         settings=_OF_LABELLED_TEXTS,
         purpose="assigns {texts} to one of {num_labels} classes",
     ),
     "regression": Task(
-        predictor="TextClassifier", head="classifier", settings=_OF_TEXTS, purpose="predicts a number for {texts}"
+        predictor="TextClassifier",
+        head="classifier",
+        route="classify",
+        settings=_OF_TEXTS,
+        purpose="predicts a number for {texts}",
     ),
     "multi_label": Task(
         predictor="TextClassifier",
         head="classifier",
+        route="classify",
         settings=_OF_LABELLED_TEXTS,
         purpose="predicts which of {num_labels} labels apply to {texts}",
     ),
     "multiple_choice": Task(
         predictor="ChoicePicker",
         head="multiple_choice",
+        route="choose",
         settings={},
         purpose="picks the text that best continues another text",
         texts=("text", "choices"),
@@ -96,6 +105,7 @@ TASKS = {
     "question_answering": Task(
         predictor="QuestionAnswerer",
         head="squad",
+        route="answer",
         settings=_OF_ANSWERS,
         purpose="finds the answer to a question in a text",
         texts=("question", "context"),
@@ -104,24 +114,31 @@ TASKS = {
     "token_classification": Task(
         predictor="EntityTagger",
         head="token_classifier",
+        route="entities",
         settings={"labels": _NAMES, "tagger": _one_of("linear", "bilstm")},
         purpose="tags each word of a text",
     ),
     "fill_mask": Task(
         predictor="FillMask",
         head="masked_lm",
+        route="fill-mask",
         settings={"top_k": LENGTH},
         purpose="predicts the word at each [MASK] of a text",
         is_fine_tuned=False,
         inputs=(*_IDS, "masked_lm_positions"),
     ),
     "next_sentence": Task(
-        predictor="NextSentence", head="next_sentence", is_fine_tuned=False, texts=("text_a", "text_b")
+        predictor="NextSentence",
+        head="next_sentence",
+        route="next-sentence",
+        is_fine_tuned=False,
+        texts=("text_a", "text_b"),
     ),
-    "score": Task(predictor="SentenceScorer", head="masked_lm", is_fine_tuned=False),
+    "score": Task(predictor="SentenceScorer", head="masked_lm", route="score", is_fine_tuned=False),
     "vectors": Task(
         predictor="Vectorizer",
         head=None,
+        route="embeddings",
         settings={"pooling": _one_of("cls", "mean", "max"), "layer": _LAYER},
         purpose="turns a text into a vector",
         is_fine_tuned=False,

@@ -1,0 +1,211 @@
+"""Batches across requests: one thread per model runs the sequences of all requests, grouped by padded length."""
+
+import collections
+import concurrent.futures
+import contextlib
+import contextvars
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.prediction.network import Network, Question
+from bert_keras.serving.metrics import Metrics
+
+
+class ModelError(Exception):
+    """The model could not compute an answer; this is not the client's mistake."""
+
+
+class Ticket:
+    """One request: its sequences share a cancellation, and are counted.
+
+    Attributes:
+        num_tokens: number of tokens of all its sequences so far, [CLS] and [SEP] included.
+        longest: padded length of the longest of them.
+    """
+
+    def __init__(self):
+        self.num_tokens, self.longest = 0, 0
+        self._lock, self._is_cancelled = threading.Lock(), False
+        self._future: concurrent.futures.Future | None = None
+
+    def cancel(self) -> None:
+        """Drops the sequences that wait, and ends the call that waits for them."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._future:
+                self._future.cancel()
+
+    def new_future(self) -> concurrent.futures.Future:
+        """Returns the future of the next sequences; it is cancelled already if the ticket is."""
+        future = concurrent.futures.Future()
+        with self._lock:
+            self._future = future
+            if self._is_cancelled:
+                future.cancel()
+        return future
+
+
+# The ticket of the request that the present thread answers.
+current_ticket: contextvars.ContextVar[Ticket | None] = contextvars.ContextVar("current_ticket", default=None)
+
+
+@dataclasses.dataclass
+class _Call:
+    """The sequences of one call of `answer`, and their results so far."""
+
+    future: concurrent.futures.Future
+    results: list[Any]
+    num_left: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Waiting:
+    """A sequence in the queue, with its index in the call."""
+
+    question: Question
+    call: _Call
+    index: int
+    since: float
+
+
+class BatchingNetwork:
+    """Answers like a `Network`, but sequences of one padded length share batches, whatever request they belong to.
+
+    Put it in the place of a predictor's network; then call the predictor from many threads. A batch starts when it is
+    full, or when its first sequence has waited for `batch_timeout` seconds. The number
+    of requests that the server admits limits the queue.
+
+    Args:
+        network: the network that computes the batches.
+        max_batch_tokens: maximum number of tokens in a batch, padding included; a batch has at least one sequence.
+        batch_timeout: seconds.
+        labels: labels of the metrics: model and task.
+    """
+
+    def __init__(
+        self, network: Network, max_batch_tokens: int, batch_timeout: float, metrics: Metrics, labels: dict[str, str]
+    ):
+        self.lengths, self.batch_size = network.lengths, network.batch_size
+        self._network, self._max_batch_tokens, self._batch_timeout = network, max_batch_tokens, batch_timeout
+        self._metrics, self._labels = metrics, labels
+        # (padded length, values of the extra features) -> its queue. Sequences of one key may share a batch.
+        self._queues: dict[Any, collections.deque[_Waiting]] = {}
+        self._changed, self._is_closed = threading.Condition(), False
+        self._thread = threading.Thread(target=self._run, name=f"batches of {labels['model']}", daemon=True)
+        self._thread.start()
+
+    @property
+    def num_traces(self) -> int:
+        """See `Network`."""
+        return self._network.num_traces
+
+    def answer(
+        self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
+    ) -> list[tuple[np.ndarray, ...]]:
+        """Returns each question's rows, as `Network.answer` does; `batch_size` is not used.
+
+        Raises:
+            ModelError: the network failed, or its results are not finite numbers.
+            concurrent.futures.CancelledError: the request was cancelled.
+        """
+        if not questions:
+            return []
+        ticket = current_ticket.get() or Ticket()
+        call = _Call(ticket.new_future(), [None] * len(questions), len(questions))
+        values = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in sorted(extra.items()))
+        now = time.monotonic()
+        with self._changed:
+            if self._is_closed:
+                raise ModelError("the server is stopping")
+            for index, question in enumerate(questions):
+                length = next(length for length in self.lengths if length >= len(question.input_ids))
+                ticket.num_tokens += len(question.input_ids)
+                ticket.longest = max(ticket.longest, length)
+                queue = self._queues.setdefault((length, values), collections.deque())
+                queue.append(_Waiting(question, call, index, now))
+            self._changed.notify_all()
+        return call.future.result()
+
+    def answer_by_length(
+        self, questions: Sequence[Question], batch_size: int | None = None, **extra: Any
+    ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+        """Yields the index and the rows of each question."""
+        yield from enumerate(self.answer(questions, batch_size, **extra))
+
+    def close(self) -> None:
+        """Answers what waits, and ends the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _run(self):
+        while (taken := self._take()) is not None:
+            key, batch = taken
+            if batch:
+                self._run_batch(key, batch)
+
+    def _take(self):
+        """Waits for the next batch and returns it with its key; None: the network is closed and nothing waits."""
+        with self._changed:
+            while True:
+                if not self._queues:
+                    if self._is_closed:
+                        return None
+                    self._changed.wait()
+                    continue
+                key = min(self._queues, key=lambda key: self._queues[key][0].since)
+                queue, most = self._queues[key], self._most(key)
+                left = queue[0].since + self._batch_timeout - time.monotonic()
+                if len(queue) < most and left > 0 and not self._is_closed:
+                    self._changed.wait(left)
+                    continue
+                batch = []
+                while queue and len(batch) < most:
+                    waiting = queue.popleft()
+                    if not waiting.call.future.done():  # cancelled, or another of its batches failed
+                        batch.append(waiting)
+                if not queue:
+                    del self._queues[key]
+                return key, batch
+
+    def _most(self, key):
+        return max(1, self._max_batch_tokens // key[0])
+
+    def _run_batch(self, key, batch):
+        length, values = key
+        started = time.monotonic()
+        labels = self._labels | {"length": str(length)}
+        for waiting in batch:
+            self._metrics.queue_seconds.labels(**labels).observe(started - waiting.since)
+        questions = [waiting.question for waiting in batch]
+        try:
+            rows = self._network.answer(questions, len(questions), **dict(values))
+            if not all(np.isfinite(array).all() for row in rows for array in row):
+                raise ModelError("the results of the model are not finite numbers, so its weights are broken")
+        except Exception as error:  # a thread that dies would let every request wait
+            failed = error if isinstance(error, ModelError) else ModelError(f"{type(error).__name__}: {error}")
+            for waiting in batch:
+                _finish(waiting.call.future, error=failed)
+            return
+        self._metrics.inference_seconds.labels(**labels).observe(time.monotonic() - started)
+        self._metrics.batch_fill.labels(**labels).observe(len(batch) / self._most(key))
+        self._metrics.tokens.labels(**self._labels).inc(sum(len(question.input_ids) for question in questions))
+        for waiting, row in zip(batch, rows, strict=True):
+            call = waiting.call
+            # A copy, so that the memory of the batch can be freed.
+            call.results[waiting.index] = tuple(array.copy() for array in row)
+            call.num_left -= 1
+            if not call.num_left:
+                _finish(call.future, call.results)
+
+
+def _finish(future, results=None, error=None):
+    """Sets the result or the error of a future, unless it was cancelled or has failed."""
+    with contextlib.suppress(concurrent.futures.InvalidStateError):
+        future.set_exception(error) if error else future.set_result(results)

@@ -1,0 +1,89 @@
+"""What every request passes: an id and a line of the log, and the check of the token."""
+
+import hmac
+import json
+import logging
+import logging.handlers
+import queue
+import re
+import time
+import uuid
+from typing import TextIO
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# Lines of JSON, one for each request. They have no texts.
+requests_log = logging.getLogger("bert_keras.requests")
+
+# Lines that wait if nobody reads the log; further ones are dropped, so that requests do not wait for the reader.
+_MOST_LINES = 10_000
+_VALID_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_OPEN_PATHS = ("/livez", "/readyz")
+
+
+class _Dropping(logging.handlers.QueueHandler):
+    def handleError(self, record):  # noqa: N802 (the name in logging)
+        """Drops the line: the queue is full."""
+
+
+def open_request_log(stream: TextIO) -> logging.handlers.QueueListener:
+    """Writes the lines of requests to a stream, in a thread. Returns the listener; its `stop` writes what is left."""
+    lines = queue.Queue(_MOST_LINES)
+    requests_log.handlers, requests_log.propagate = [_Dropping(lines)], False
+    requests_log.setLevel(logging.INFO)
+    listener = logging.handlers.QueueListener(lines, logging.StreamHandler(stream))
+    listener.start()
+    return listener
+
+
+class RequestLog:
+    """Gives each request an id (header X-Request-Id, the client's if it sends one) and logs it when it has ended."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        told = dict(scope["headers"]).get(b"x-request-id", b"")
+        request_id = told.decode() if _VALID_ID.fullmatch(told) else uuid.uuid4().hex
+        started, status = time.monotonic(), 500
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            line = {
+                "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "request_id": request_id,
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status,
+                "ms": round(1000 * (time.monotonic() - started), 1),
+            }
+            requests_log.info(json.dumps(line | scope.get("served", {})))
+
+
+class TokenCheck:
+    """Answers 401 to requests without the bearer token, except for the paths of health checks."""
+
+    def __init__(self, app: ASGIApp, token: str):
+        self._app, self._needed = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in _OPEN_PATHS:
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._needed):
+                headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                body = json.dumps({"error": "the token is missing or wrong (header Authorization: Bearer ...)"})
+                await send({"type": "http.response.body", "body": body.encode()})
+                return
+        await self._app(scope, receive, send)

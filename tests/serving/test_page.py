@@ -1,0 +1,44 @@
+"""The requests of docs/guides/serve.md are answered by a server."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+
+from blocks import blocks_of, logical_lines
+from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
+from known_models import random_model, write_model
+from running_server import serving
+
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.served_models import open_models
+
+ADDRESS = "http://127.0.0.1:8501"
+
+
+@pytest.mark.slow
+def test_the_requests_of_the_page_are_answered(tmp_path, capsys):
+    folders = {
+        "reviews": str(
+            write_fine_tuned(
+                tmp_path / "run", random_classifier(2), "classification", **OF_TEXTS, labels=["bad", "good"]
+            )
+        ),
+        "bert": str(write_model(tmp_path / "bert", random_model(num_hidden_layers=2))),
+    }
+    blocks = blocks_of("docs/guides/serve.md")
+    curls = [line for block in blocks for line in logical_lines(block.text) if line.startswith("curl ")]
+    scripts = [block.text for block in blocks if block.kind == "python"]
+    assert (len(curls), len(scripts)) == (2, 1)
+    with serving(open_models(folders, ["fill_mask", "vectors"], Limits())) as server:
+        for script in scripts:
+            exec(script.replace(ADDRESS, server.url), {})
+        assert capsys.readouterr().out == "Paris is in France. 16\nLondon is not. 16\n"
+        for command in curls if shutil.which("curl") else ():
+            done = subprocess.run(command.replace(ADDRESS, server.url), shell=True, capture_output=True, check=True)
+            assert "answers" in json.loads(done.stdout)

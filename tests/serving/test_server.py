@@ -1,0 +1,309 @@
+"""The server over HTTP: answers of every task, limits, deadlines, health, metrics and logs."""
+
+import base64
+import concurrent.futures
+import dataclasses
+import json
+import logging
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+
+import requests
+from fine_tuned_models import FINE_TUNED, write_fine_tuned
+from known_models import random_model, write_model
+from running_server import serving
+
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.served_models import open_models
+
+# Task -> route, items with its fields, and an option with its value.
+CASES = {
+    "classification": ("classify", [{"text": "paris is a", "text_pair": "b"}, {"text": "he ate", "text_pair": ""}]),
+    "regression": ("classify", ["paris", "he was hungry so he ate ."]),
+    "multi_label": ("classify", ["london", {"text": "she was so hungry"}]),
+    "multiple_choice": ("choose", [{"text": "he was hungry", "choices": ["so he ate", "paris", "a b c d e"]}]),
+    "question_answering": ("answer", [{"question": "where is he", "context": "he is in paris " * 9}]),
+    "token_classification": ("entities", ["he is in paris .", "she walks in london " * 9]),
+    "fill_mask": ("fill-mask", ["paris is the [MASK] of france", "[MASK] [MASK]"]),
+    "next_sentence": ("next-sentence", [{"text_a": "he was hungry", "text_b": "so he ate"}]),
+    "score": ("score", ["he was hungry so he ate .", "paris"]),
+    "vectors": ("embeddings", ["he was hungry so he ate .", "paris"]),
+}
+OPTIONS = {"fill_mask": {"top_k": 2}, "multi_label": {"threshold": 0.1, "top_k": 2}, "token_classification": {}}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    folders = {}
+    for task, (make, settings) in FINE_TUNED.items():
+        folders[task] = str(write_fine_tuned(folder / task, make(), task, **settings))
+    folders["bert"] = str(write_model(folder / "bert", random_model(num_hidden_layers=2)))
+    tasks = ("fill_mask", "next_sentence", "score", "vectors")
+    return open_models(folders, tasks, Limits(max_texts=50, max_chars=10_000, max_sequences=500))
+
+
+@pytest.fixture(scope="module")
+def plain(models):
+    """The networks of the models before a server changes them."""
+    return {model.task: model.predictor.network for model in models}
+
+
+@pytest.fixture(scope="module")
+def server(models, plain):
+    with serving(models, max_items=50, max_body_bytes=20_000) as running:
+        yield running
+
+
+@pytest.fixture
+def ask(server):
+    """Return a function that posts to a route and returns the status and the JSON of the response."""
+
+    def post(route, body=None, data=None, **headers):
+        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        data = json.dumps(body).encode() if data is None else data
+        response = requests.post(f"{server.url}/v1/{route}", data, headers=told, timeout=60)
+        return response.status_code, response.json()
+
+    return post
+
+
+@pytest.fixture
+def answers_of(models, plain):
+    """Return a function that answers items with a model as in Python, without a server."""
+
+    def answer(task, items, **options):
+        [model] = [model for model in models if model.task == task]
+        batching, model.predictor.network = model.predictor.network, plain[task]
+        try:
+            return model.answers(items, options)
+        finally:
+            model.predictor.network = batching
+
+    return answer
+
+
+def name_of(task):
+    return task if task in FINE_TUNED else "bert"
+
+
+def assert_close(found, expected):
+    """Compare two values of JSON; numbers may differ by 1e-5."""
+    if isinstance(expected, dict):
+        assert list(found) == list(expected)
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, list | tuple):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("task", CASES)
+def test_each_task_answers_as_in_python(ask, answers_of, task):
+    (route, items), options = CASES[task], OPTIONS.get(task, {})
+    status, answer = ask(route, {"model": name_of(task), "items": items, **options})
+    assert (status, answer.get("error")) == (200, None)
+    assert answer["model"] == name_of(task)
+    assert_close(answer["answers"], answers_of(task, items, **options))
+
+
+def test_the_body_may_be_one_item_with_its_options(ask, answers_of):
+    text = "paris is the [MASK] of france"
+    status, answer = ask("fill-mask", {"text": text, "top_k": 3})
+    assert status == 200
+    assert_close(answer["answers"], answers_of("fill_mask", [text], top_k=3))
+
+
+def test_requests_that_share_batches_get_their_own_answers(server, ask, answers_of):
+    words = ["paris", "london", "he", "she", "was", "hungry", "ate", "walk"]
+    bodies = [[" ".join(words[: 1 + number % 8] * (1 + number % 3))] for number in range(48)]
+    expected = [answers_of("score", items) for items in bodies]
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        found = list(pool.map(lambda items: ask("score", {"items": items}), bodies))
+    assert {status for status, _ in found} == {200}
+    for (_, answer), each in zip(found, expected, strict=True):
+        assert_close(answer["answers"], each)
+
+
+def test_vectors_in_the_form_of_openai(ask, answers_of):
+    texts = ["he was hungry", "paris"]
+    vectors = [answer["vector"] for answer in answers_of("vectors", texts)]
+    status, answer = ask("embeddings", {"input": texts, "model": "bert"})
+    assert (status, answer["object"], answer["usage"]["prompt_tokens"]) == (200, "list", 5 + 3)
+    assert [item["index"] for item in answer["data"]] == [0, 1]
+    assert_close([item["embedding"] for item in answer["data"]], vectors)
+    _, answer = ask("embeddings", {"input": texts[1], "model": "bert", "encoding_format": "base64"})
+    decoded = np.frombuffer(base64.b64decode(answer["data"][0]["embedding"]), "<f4")
+    np.testing.assert_allclose(decoded, vectors[1], rtol=1e-5, atol=1e-5)
+
+
+MISTAKES = {
+    "not JSON": ("score", b"{", 400, "not valid JSON"),
+    "not UTF-8": ("score", b'{"text": "\xff"}', 400, "not valid JSON"),
+    "NaN": ("score", b'{"text": NaN}', 400, "NaN is not a number of JSON"),
+    "too deep": ("score", b"[" * 19_000, 400, "inside each other"),
+    "a list": ("score", b"[]", 422, "a JSON object is needed"),
+    "no item": ("score", b'{"items": []}', 422, "a list of one item or more"),
+    "too many items": ("score", json.dumps({"items": ["a"] * 51}).encode(), 422, "there are 51 items"),
+    "too large": ("score", b" " * 20_001, 413, "larger than 20,000 bytes"),
+    "a wrong field": ("score", b'{"txt": "a"}', 422, 'text 1 has "txt", but the model bert needs "text"'),
+    "a number": ("score", b'{"items": [1]}', 422, "an object with"),
+    "an unknown option": ("score", b'{"items": ["a"], "top_k": 1}', 422, '"top_k" is not a field'),
+    "a wrong option": ("fill-mask", b'{"text": "[MASK]", "top_k": 0}', 422, "top_k is 0"),
+    "a text of the wrong type": ("score", b'{"text": 3}', 422, "text 1 is of type int"),
+    "half a character": ("score", b'{"text": "\\ud800"}', 422, "half of a surrogate pair"),
+    "too many characters": ("score", json.dumps({"text": "a" * 10_001}).encode(), 422, "10,001 characters"),
+    "a text of many": ("fill-mask", b'{"items": ["[MASK]", "a"]}', 422, "text 2 has no [MASK]"),
+    "which model": ("classify", b'{"text": "a"}', 422, '"model" is missing'),
+    "no such model": ("classify", b'{"text": "a", "model": "x"}', 404, "there is no model 'x'"),
+    "no such route": ("translate", b"{}", 404, "there is no /v1/translate"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_a_status_and_one_sentence(ask, mistake):
+    route, data, status, reason = MISTAKES[mistake]
+    found, answer = ask(route, data=data)
+    assert (found, list(answer)) == (status, ["error"])
+    assert reason in answer["error"]
+
+
+def test_the_wrong_method_and_the_wrong_deadline(server, ask):
+    assert requests.get(f"{server.url}/v1/score", timeout=10).status_code == 405
+    status, answer = ask("score", {"text": "a"}, X_Timeout_Ms="soon")
+    assert (status, "X-Timeout-Ms is 'soon'" in answer["error"]) == (422, True)
+
+
+def test_health_models_and_metrics(server, ask):
+    assert requests.get(f"{server.url}/livez", timeout=10).status_code == 200
+    assert ask("score", {"text": "paris"})[0] == 200
+    listed = requests.get(f"{server.url}/", timeout=10).json()["models"]
+    assert {(model["name"], model["task"]) for model in listed} == {(name_of(task), task) for task in CASES}
+    metrics = requests.get(f"{server.url}/metrics", timeout=10).text
+    for name in ("request_seconds", "queue_seconds", "inference_seconds", "batch_fill"):
+        assert f'bert_{name}_count{{length="16",model="bert"' in metrics
+    assert 'bert_tokens_total{model="bert",task="score"}' in metrics
+    assert "bert_requests_admitted 0.0" in metrics
+
+
+def test_the_log_has_a_line_of_json_with_the_id_and_without_the_text(server, caplog):
+    with caplog.at_level(logging.INFO, "bert_keras.requests"):
+        logging.getLogger("bert_keras.requests").addHandler(caplog.handler)
+        response = requests.post(
+            f"{server.url}/v1/score", json={"text": "hungry"}, headers={"X-Request-Id": "r-7"}, timeout=10
+        )
+    assert response.headers["X-Request-Id"] == "r-7"
+    line = json.loads(caplog.records[-1].getMessage())
+    assert (line["request_id"], line["status"], line["task"]) == ("r-7", 200, "score")
+    assert "hungry" not in caplog.text
+
+
+@dataclasses.dataclass
+class SlowNetwork:
+    """A network whose batches wait for `may_run`."""
+
+    network: object
+    may_run: threading.Event = dataclasses.field(default_factory=threading.Event)
+    num_sequences: int = 0
+
+    def __getattr__(self, name):
+        return getattr(self.network, name)
+
+    def answer(self, questions, *arguments, **extra):
+        assert self.may_run.wait(30)
+        self.num_sequences += len(questions)
+        return self.network.answer(questions, *arguments, **extra)
+
+
+@pytest.fixture
+def slow(server, models):
+    """The slow network of the model that scores; the server is as before after the test."""
+    [model] = [model for model in models if model.task == "score"]
+    batching = model.predictor.network
+    network, batching._network = batching._network, SlowNetwork(batching._network)
+    yield batching._network
+    batching._network.may_run.set()
+    wait_until(lambda: server.metrics.admitted._value.get() == 0)
+    batching._network = network
+
+
+def wait_until(is_true):
+    deadline = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_request_ends_at_its_deadline_and_frees_its_place(server, ask, slow):
+    status, answer = ask("score", {"text": "paris"}, X_Timeout_Ms="50")
+    assert (status, "before the deadline" in answer["error"]) == (504, True)
+    wait_until(lambda: server.metrics.admitted._value.get() == 0)
+    slow.may_run.set()
+    assert ask("score", {"text": "paris"})[0] == 200
+
+
+def test_a_client_that_goes_away_frees_its_place_and_its_sequences_are_dropped(server, ask, slow):
+    body = json.dumps({"text": "a b c d"}).encode()
+    request = b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    address = server.url.removeprefix("http://").split(":")
+    # The first request occupies the thread of the batches; the second one waits in the queue.
+    connections = []
+    for _ in range(2):
+        connections.append(socket.create_connection((address[0], int(address[1]))))
+        connections[-1].sendall(request)
+        wait_until(lambda: server.metrics.admitted._value.get() == len(connections))
+        time.sleep(0.2)
+    for connection in connections:
+        connection.close()
+    wait_until(lambda: server.metrics.admitted._value.get() == 0)
+    slow.may_run.set()
+    assert ask("score", {"text": "paris"})[0] == 200
+    assert slow.num_sequences == 4 + 1
+
+
+def test_a_model_that_fails_is_a_500_and_the_server_goes_on(ask, slow):
+    slow.may_run.set()
+    slow.network, network = None, slow.network
+    status, answer = ask("score", {"text": "paris"})
+    assert (status, "the model bert failed" in answer["error"]) == (500, True)
+    slow.network = network
+    assert ask("score", {"text": "paris"})[0] == 200
+
+
+def test_a_full_server_refuses_and_a_token_and_origins_are_checked(tmp_path):
+    folder = write_model(tmp_path / "bert", random_model(num_hidden_layers=1))
+    [model] = open_models({"bert": str(folder)}, ["next_sentence"], Limits())
+    slow = SlowNetwork(model.predictor.network)
+    body = {"text_a": "paris", "text_b": "london"}
+    origin = "https://example.com"
+    with serving([model], max_queue=1, token="secret", cors_origins=(origin,)) as server:
+        model.predictor.network._network = slow
+
+        def post(**headers):
+            told = {"Authorization": "Bearer secret"} | headers
+            return requests.post(f"{server.url}/v1/next-sentence", json=body, headers=told, timeout=60)
+
+        assert post(Authorization="Bearer wrong").status_code == 401
+        assert requests.get(f"{server.url}/livez", timeout=10).status_code == 200
+        assert requests.get(f"{server.url}/metrics", timeout=10).status_code == 401
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            first = pool.submit(post)
+            wait_until(lambda: server.metrics.admitted._value.get() == 1)
+            second = post(Origin=origin)
+            assert (second.status_code, second.headers["Retry-After"]) == (429, "1")
+            assert second.headers["Access-Control-Allow-Origin"] == origin
+            slow.may_run.set()
+            assert first.result().status_code == 200
+        assert 'bert_rejections_total{status="429"} 1.0' in server.metrics.exposed().decode()

@@ -1,0 +1,99 @@
+"""serve.py from its command line to its answers."""
+
+import contextlib
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+
+import requests
+from known_models import random_model, write_model
+
+import serve
+from bert_keras.cli.flags import run_main
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("models") / "bert", random_model(num_hidden_layers=1))
+
+
+@contextlib.contextmanager
+def started(*arguments):
+    """Starts the program. Yields the process, the address, and lists of its lines on standard error and output."""
+    command = [sys.executable, str(ROOT / "serve.py"), "--port=0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        lines, logged = [], []
+        readers = [threading.Thread(target=lambda: logged.extend(process.stdout))]
+        try:
+            for line in process.stderr:
+                lines.append(line)
+                if match := re.search(r"serving at (\S+)", line):
+                    break
+            assert match, lines
+            readers.append(threading.Thread(target=lambda: lines.extend(process.stderr)))
+            for reader in readers:
+                reader.start()
+            yield process, match[1], lines, logged
+        finally:
+            process.kill()
+            process.wait()
+            for reader in readers:
+                reader.join()
+
+
+@pytest.mark.slow
+def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
+    with started(f"--model=tiny={folder}", "--tasks=score", "--batch_timeout_ms=1500") as running:
+        process, address, lines, logged = running
+        while requests.get(f"{address}/readyz", timeout=30).status_code != 200:
+            assert process.poll() is None, lines
+        found = []
+
+        def ask():
+            found.append(requests.post(f"{address}/v1/score", json={"text": "paris"}, timeout=30))
+
+        request = threading.Thread(target=ask)
+        request.start()
+        while "bert_requests_admitted 1.0" not in requests.get(f"{address}/metrics", timeout=30).text:
+            assert request.is_alive()
+        process.send_signal(signal.SIGTERM)
+        request.join()
+        assert found[0].status_code == 200
+        assert found[0].json()["answers"][0]["text"] == "paris"
+        assert process.wait(30) == 0
+    statuses = [line["status"] for line in map(json.loads, logged) if line["path"] == "/v1/score"]
+    assert statuses == [200]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "missing: --model_dir or --model"),
+        (["--model=bert"], "--model=bert, but NAME=FOLDER is needed"),
+        (["--model=a=b", "--model=a=c"], "there are two models with the name a"),
+        (["--model=a=b", "--tasks=squad"], "--tasks has squad, but the tasks are"),
+        (["--model=a=b", "--token_file={tmp}/empty"], "must have one word of ASCII characters"),
+        (["--model=a={tmp}/none", "--port=0"], "there is no fine-tuned model in"),
+        (["--model=a={folder}", "--port=0"], "has no task.json, so it is a checkpoint of pre-training; choose"),
+    ],
+)
+def test_a_mistake_is_one_line(folder, tmp_path, capsys, arguments, message, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    (tmp_path / "empty").write_text("\n")
+    given = [argument.format(tmp=tmp_path, folder=folder) for argument in arguments]
+    assert run_main(serve.main, ["serve.py", *given]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
