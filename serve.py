@@ -5,13 +5,13 @@
     python serve.py --model=reviews=output --model=questions=squad_output
     python serve.py --model=bert=uncased_L-12_H-768_A-12 --tasks=fill_mask,vectors
 
-A model is the folder of a fine-tuning run, an export, or a checkpoint of pre-training. The program prints the address;
-GET / lists the models and their routes. /readyz answers 200 when all models are warm. Each request is a line of JSON on
-standard output; everything else goes to standard error. SIGTERM and Ctrl-C let the running requests finish.
+A model is the folder of a fine-tuning run, an export, a checkpoint of pre-training, or a folder of numbered
+SavedModels. SavedModels and exports that have one also answer in the form of TensorFlow Serving. The program prints the
+address; GET / lists the models and their routes. /readyz answers 200 when all models are warm. Each request is a line
+of JSON on standard output; everything else goes to standard error. SIGTERM and Ctrl-C let the running requests finish.
 """
 
 import logging
-import pathlib
 import signal
 import socket
 import sys
@@ -21,6 +21,7 @@ from absl import flags
 
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.served_models import define_served_models, folders_by_name, labels_by_name, read_token
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.prediction.arguments import Limits, told_with_flags
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS
@@ -45,8 +46,7 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string("model_dir", None, "A model. Its name is that of its folder.", **define)
-    flags.DEFINE_multi_string("model", [], "NAME=FOLDER of a model; you can give this flag several times.", **define)
+    define_served_models(values)
     tasks = [*PRETRAINED_TASKS, "vectors"]
     flags.DEFINE_list("tasks", [], f"Tasks of checkpoints of pre-training: {', '.join(tasks)}.", **define)
     flags.DEFINE_string("host", "127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine.", **define)
@@ -63,10 +63,10 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     open_console(stderr=True)
-    folders = _folders(values)
+    folders, labels = folders_by_name(values), labels_by_name(values)
     if wrong := [task for task in values.tasks if task not in (*PRETRAINED_TASKS, "vectors")]:
         raise ValueError(f"--tasks has {wrong[0]}, but the tasks are {', '.join(PRETRAINED_TASKS)} and vectors")
-    token = _token(values.token_file)
+    token = read_token(values.token_file)
     try:
         import uvicorn
     except ImportError:
@@ -76,10 +76,11 @@ def main(argv):
         start_tensorflow()
         from bert_keras.serving.app import Server, ServerSettings  # loads TensorFlow
         from bert_keras.serving.middleware import open_request_log
-        from bert_keras.serving.served_models import open_models
+        from bert_keras.serving.served_models import open_models, open_versions
 
         with told_with_flags():
             limits = Limits(values.max_items, values.max_chars, values.max_sequences, values.max_masks)
+            versioned = open_versions(folders, labels)
             models = open_models(folders, values.tasks, limits)
         settings = ServerSettings(
             max_batch_tokens=values.max_batch_tokens,
@@ -92,7 +93,7 @@ def main(argv):
             cors_origins=tuple(values.cors_origins),
         )
         config = uvicorn.Config(
-            Server(models, settings).app,
+            Server(models, settings, versioned).app,
             log_config=None,
             access_log=False,
             # A request that is already running has at most its own deadline left.
@@ -106,33 +107,6 @@ def main(argv):
             log.info("stopped; the running requests have finished")
         finally:
             log_lines.stop()
-
-
-def _folders(values):
-    """Returns the path of each model by its name."""
-    folders = {}
-    if values.model_dir:
-        path = pathlib.Path(values.model_dir).absolute()
-        folders[path.parent.name if path.name == "model" else path.name] = values.model_dir
-    for entry in values.model:
-        name, _, folder = entry.partition("=")
-        if not name or not folder:
-            raise ValueError(f"--model={entry}, but NAME=FOLDER is needed, such as --model=reviews=output")
-        if name in folders:
-            raise ValueError(f"there are two models with the name {name}; give each its own name")
-        folders[name] = folder
-    if not folders:
-        raise ValueError("missing: --model_dir or --model (--help says what each is for)")
-    return folders
-
-
-def _token(file):
-    if not file:
-        return None
-    token = pathlib.Path(file).read_text(encoding="utf-8").strip()
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ValueError(f"{file} must have one word of ASCII characters, the token; take a long random one")
-    return token
 
 
 if __name__ == "__main__":

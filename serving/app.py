@@ -9,6 +9,7 @@ import dataclasses
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,20 @@ from starlette.routing import Route
 
 from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.serving import tensorflow_rest
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
 from bert_keras.serving.metrics import Metrics
 from bert_keras.serving.middleware import RequestLog, TokenCheck
 from bert_keras.serving.requests import RefusedError, read_body, read_json, split_body
 from bert_keras.serving.served_models import ServedModel, body_of
+from bert_keras.serving.versions import VersionedModel
 
 log = logging.getLogger("bert_keras")
 
 # A request occupies a thread while it tokenizes and waits for its batches.
 _MOST_THREADS = 64
+# As in TensorFlow Serving.
+_SECONDS_BETWEEN_LOOKS = 1.0
 _JSON = "application/json"
 # Fields of OpenAI's form of a request for embeddings.
 _OF_OPENAI = ("input", "encoding_format", "user")
@@ -68,16 +73,22 @@ class Server:
     Args:
         models: the models, open but not warm.
         settings: ServerSettings.
+        versioned: models for the REST interface of TensorFlow Serving.
     """
 
-    def __init__(self, models: list[ServedModel], settings: ServerSettings):
+    def __init__(
+        self, models: Sequence[ServedModel], settings: ServerSettings, versioned: Sequence[VersionedModel] = ()
+    ):
         self.models, self.settings, self.metrics = models, settings, Metrics()
+        self.versioned = {model.name: model for model in versioned}
         self.is_ready, self.failure = False, ""
         self._places = threading.BoundedSemaphore(settings.max_queue)
         self._threads = concurrent.futures.ThreadPoolExecutor(min(_MOST_THREADS, settings.max_queue), "requests")
         names = sorted({TASKS[model.task].route for model in models})
         routes = [Route(f"/v1/{name}", self._task_endpoint(name), methods=["POST"]) for name in names]
         routes += [
+            # The router has no pattern without regard to case.
+            Route("/{v:str}/{path:path}", self._answer_tensorflow, methods=["GET", "POST", "PUT", "DELETE", "OPTIONS"]),
             Route("/", self._list_models),
             Route("/livez", self._tell_alive),
             Route("/readyz", self._tell_ready),
@@ -106,12 +117,14 @@ class Server:
         yield
         self.is_ready = False
         self._threads.shutdown()
-        for model in self.models:
+        for model in (*self.models, *self.versioned.values()):
             model.stop()
 
     def _warm_up(self):
         started = time.monotonic()
         try:
+            for model in self.versioned.values():
+                model.watch(_SECONDS_BETWEEN_LOOKS)
             for model in self.models:
                 model.start(self.settings.max_batch_tokens, self.settings.batch_timeout, self.metrics)
         except Exception as error:  # /livez and /readyz report it
@@ -151,7 +164,7 @@ class Server:
             try:
                 with self._admitted() as place:
                     deadline = started + self._timeout_of(request)
-                    body = await self._read(request, deadline)
+                    body = read_json(await self._read(request, deadline))
                     model = _chosen(models, body.get("model"), route)
                     request.scope["served"] = {"model": model.name, "task": model.task}
                     content = await self._answer(request, ticket, model, body, deadline, place)
@@ -168,6 +181,22 @@ class Server:
 
         return answer
 
+    async def _answer_tensorflow(self, request):
+        """Answers in the form of TensorFlow Serving."""
+        path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1").partition("?")[0]
+        if not path.lower().startswith("/v1/"):
+            raise HTTPException(404)
+        try:
+            with self._admitted() as place:
+                deadline = time.monotonic() + self._timeout_of(request)
+                body = await self._read(request, deadline)
+                arguments = (self.versioned, request.method, path, body)
+                content = await self._in_thread(request, place, deadline, tensorflow_rest.answer, *arguments)
+        except RefusedError as refused:
+            self.metrics.rejections.labels(status=str(refused.status)).inc()
+            raise
+        return Response(content, media_type=_JSON)
+
     def _timeout_of(self, request):
         told = request.headers.get("x-timeout-ms")
         if told is None:
@@ -181,7 +210,7 @@ class Server:
     async def _read(self, request, deadline):
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                return read_json(await read_body(request, self.settings.max_body_bytes))
+                return await read_body(request, self.settings.max_body_bytes)
         except TimeoutError:
             reason = "the body did not arrive before the deadline"
             raise RefusedError(408, reason, Connection="close") from None
@@ -201,10 +230,23 @@ class Server:
             yield place
 
     async def _answer(self, request, ticket, model, body, deadline, place):
-        """Answers in a thread until the deadline, or until the client goes away. Returns the body of the response."""
+        """Answers with a model. Returns the body of the response."""
         context = contextvars.copy_context()
         context.run(current_ticket.set, ticket)
-        job = self._threads.submit(context.run, _content, model, body, ticket, self.settings.max_items)
+        try:
+            arguments = (context.run, _content, model, body, ticket, self.settings.max_items)
+            return await self._in_thread(request, place, deadline, *arguments)
+        except ModelError as error:
+            log.error("%s: %s", model.name, error)
+            raise RefusedError(500, f"the model {model.name} failed: {error}") from error
+        except ValueError as error:  # of the predictor: a mistake in a text or an option
+            raise RefusedError(422, str(error)) from error
+        finally:
+            ticket.cancel()
+
+    async def _in_thread(self, request, place, deadline, function, *arguments):
+        """Runs a function in a thread until the deadline, or until the client goes away. Returns its result."""
+        job = self._threads.submit(function, *arguments)
         held = place.pop_all()
         job.add_done_callback(lambda _: held.close())
         waited = asyncio.ensure_future(asyncio.wrap_future(job))
@@ -216,14 +258,8 @@ class Server:
             if gone.done():
                 raise RefusedError(499, "the client closed the connection")
             raise RefusedError(504, "there was no answer before the deadline; send fewer texts, or try again later")
-        except ModelError as error:
-            log.error("%s: %s", model.name, error)
-            raise RefusedError(500, f"the model {model.name} failed: {error}") from error
-        except ValueError as error:  # of the predictor: a mistake in a text or an option
-            raise RefusedError(422, str(error)) from error
         finally:
             gone.cancel()
-            ticket.cancel()
             job.cancel()
             waited.cancel()
 

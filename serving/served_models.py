@@ -14,6 +14,7 @@ from bert_keras.prediction.tasks.features import Features
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS, TASKS
 from bert_keras.serving.batching import BatchingNetwork
 from bert_keras.serving.metrics import Metrics
+from bert_keras.serving.versions import VersionedModel, has_versions
 
 # Tasks of a checkpoint of pre-training. Vectors are means over the tokens of the second to last layer.
 SERVED_PRETRAINED = (*PRETRAINED_TASKS, "vectors")
@@ -102,6 +103,8 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
     models = []
     for name, path in folders.items():
         folder = local_model(path)
+        if has_versions(folder) and not is_export(folder):
+            continue  # `open_versions` opens it
         if _has_task(folder) or not pathlib.Path(folder).exists() and not tasks:
             _, settings = read_settings(folder)
             models.append(ServedModel(name, settings["task"], prediction.open_model(folder, limits=limits)))
@@ -118,6 +121,15 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
                 predictor = getattr(prediction, TASKS[task].predictor)(folder, limits=limits)
             models.append(ServedModel(name, task, predictor))
     return models
+
+
+def open_versions(folders: dict[str, str], labels: dict[str, dict[str, int]]) -> list[VersionedModel]:
+    """Opens the SavedModels among the folders, also those of exports; `labels` is for `VersionedModel`, by name."""
+    local = {name: local_model(path) for name, path in folders.items()}
+    versioned = [VersionedModel(name, path, labels.get(name, {})) for name, path in local.items() if has_versions(path)]
+    if unknown := set(labels) - {model.name for model in versioned}:
+        raise ValueError(f"there is a label for {min(unknown)}, but no model of this name has numbered SavedModels")
+    return versioned
 
 
 def _has_task(folder):

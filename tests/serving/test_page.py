@@ -13,10 +13,11 @@ pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 from blocks import blocks_of, logical_lines
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
-from running_server import serving
+from running_server import serving, write_adder
 
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.served_models import open_models
+from bert_keras.serving.versions import VersionedModel
 
 ADDRESS = "http://127.0.0.1:8501"
 
@@ -34,11 +35,18 @@ def test_the_requests_of_the_page_are_answered(tmp_path, capsys):
     blocks = blocks_of("docs/guides/serve.md")
     curls = [line for block in blocks for line in logical_lines(block.text) if line.startswith("curl ")]
     scripts = [block.text for block in blocks if block.kind == "python"]
-    assert (len(curls), len(scripts)) == (2, 1)
-    with serving(open_models(folders, ["fill_mask", "vectors"], Limits())) as server:
+    assert (len(curls), len(scripts)) == (5, 1)
+    for number in (1, 2):
+        write_adder(tmp_path, number)
+    versioned = [VersionedModel("add", str(tmp_path), {"stable": 1})]
+    with serving(open_models(folders, ["fill_mask", "vectors"], Limits()), versioned) as server:
         for script in scripts:
             exec(script.replace(ADDRESS, server.url), {})
         assert capsys.readouterr().out == "Paris is in France. 16\nLondon is not. 16\n"
-        for command in curls if shutil.which("curl") else ():
-            done = subprocess.run(command.replace(ADDRESS, server.url), shell=True, capture_output=True, check=True)
-            assert "answers" in json.loads(done.stdout)
+        if shutil.which("curl"):
+            commands = [command.replace(ADDRESS, server.url) for command in curls]
+            done = [subprocess.run(each, shell=True, capture_output=True, check=True) for each in commands]
+            *by_task, newest, stable, metadata = [json.loads(each.stdout) for each in done]
+            assert ["answers" in answer for answer in by_task] == [True, True]
+            assert (newest, stable) == ({"predictions": [3.0, 4.0]}, {"outputs": [2.0, 3.0]})
+            assert metadata["model_spec"]["version"] == "2"

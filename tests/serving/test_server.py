@@ -168,7 +168,7 @@ MISTAKES = {
     "a text of many": ("fill-mask", b'{"items": ["[MASK]", "a"]}', 422, "text 2 has no [MASK]"),
     "which model": ("classify", b'{"text": "a"}', 422, '"model" is missing'),
     "no such model": ("classify", b'{"text": "a", "model": "x"}', 404, "there is no model 'x'"),
-    "no such route": ("translate", b"{}", 404, "there is no /v1/translate"),
+    "no such route": ("translate", b"{}", 400, "Malformed request: POST /v1/translate"),
 }
 
 
@@ -181,7 +181,8 @@ def test_a_mistake_gets_a_status_and_one_sentence(ask, mistake):
 
 
 def test_the_wrong_method_and_the_wrong_deadline(server, ask):
-    assert requests.get(f"{server.url}/v1/score", timeout=10).status_code == 405
+    assert requests.get(f"{server.url}/v1/score", timeout=10).status_code == 400
+    assert requests.post(f"{server.url}/metrics", timeout=10).status_code == 405
     status, answer = ask("score", {"text": "a"}, X_Timeout_Ms="soon")
     assert (status, "X-Timeout-Ms is 'soon'" in answer["error"]) == (422, True)
 

@@ -6,15 +6,16 @@ import threading
 import time
 
 import requests
+import tensorflow as tf
 import uvicorn
 
 from bert_keras.serving.app import Server, ServerSettings
 
 
 @contextlib.contextmanager
-def serving(models, **settings):
+def serving(models, versioned=(), **settings):
     """Serves models while the block runs. Yields the Server, whose `url` is its address, when it is ready."""
-    server = Server(models, ServerSettings(**settings))
+    server = Server(models, ServerSettings(**settings), versioned)
     listener = socket.create_server(("127.0.0.1", 0))
     server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     running = uvicorn.Server(uvicorn.Config(server.app, log_config=None, access_log=False, timeout_graceful_shutdown=5))
@@ -30,3 +31,12 @@ def serving(models, **settings):
         running.should_exit = True
         thread.join()
         listener.close()
+
+
+def write_adder(folder, number):
+    """Writes a version of a SavedModel that adds its number to x, under its final name when it is complete."""
+    module = tf.Module()
+    x = tf.TensorSpec([None], tf.float32, name="x")
+    module.add = tf.function(lambda x: {"y": x + number}, input_signature=[x])
+    tf.saved_model.save(module, str(folder / f".{number}"), signatures=module.add)
+    (folder / f".{number}").rename(folder / str(number))
