@@ -104,6 +104,8 @@ EXTRAS = {
         *ONNX,
         *LITERT,
         *SERVE,
+        # A test validates the description of the HTTP routes with it.
+        "openapi-spec-validator>=0.9,<0.10",
         *ZSTD,
     ],
 }

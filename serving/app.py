@@ -27,6 +27,7 @@ from bert_keras.serving import tensorflow_rest
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
 from bert_keras.serving.metrics import Metrics
 from bert_keras.serving.middleware import RequestLog, TokenCheck
+from bert_keras.serving.openapi import description
 from bert_keras.serving.requests import RefusedError, read_body, read_json, split_body
 from bert_keras.serving.served_models import ServedModel, body_of
 from bert_keras.serving.versions import VersionedModel
@@ -90,6 +91,7 @@ class Server:
             # The router has no pattern without regard to case.
             Route("/{v:str}/{path:path}", self._answer_tensorflow, methods=["GET", "POST", "PUT", "DELETE", "OPTIONS"]),
             Route("/", self._list_models),
+            Route("/openapi.json", self._describe),
             Route("/livez", self._tell_alive),
             Route("/readyz", self._tell_ready),
             Route("/metrics", self._tell_metrics),
@@ -146,6 +148,11 @@ class Server:
             for model in self.models
         ]
         return Response(body_of({"models": models}), media_type=_JSON)
+
+    async def _describe(self, request):
+        url = str(request.base_url).rstrip("/")
+        document = description(self.models, url, self.settings.token is not None)
+        return Response(body_of(document), media_type=_JSON)
 
     async def _tell_alive(self, request):
         return _plain(500, self.failure) if self.failure else _plain(200, "alive")

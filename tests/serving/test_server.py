@@ -16,6 +16,7 @@ pytest.importorskip("uvicorn", reason="needs the extra [serve]")
 pytest.importorskip("starlette", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
+import jsonschema
 import requests
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import random_model, write_model
@@ -147,6 +148,29 @@ def test_vectors_in_the_form_of_openai(ask, answers_of):
     _, answer = ask("embeddings", {"input": texts[1], "model": "bert", "encoding_format": "base64"})
     decoded = np.frombuffer(base64.b64decode(answer["data"][0]["embedding"]), "<f4")
     np.testing.assert_allclose(decoded, vectors[1], rtol=1e-5, atol=1e-5)
+
+
+def test_the_description_is_valid_and_describes_requests_and_answers(server, ask, capsys):
+    validator = pytest.importorskip("openapi_spec_validator")
+    document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
+    validator.OpenAPIV31SpecValidator(document).validate()
+    assert set(document["paths"]) == {f"/v1/{route}" for route, _ in CASES.values()}
+    for task, (route, items) in CASES.items():
+        operation = document["paths"][f"/v1/{route}"]["post"]
+        body = {"model": name_of(task), "items": items, **OPTIONS.get(task, {})}
+        sent = operation["requestBody"]["content"]["application/json"]["schema"]
+        received = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        jsonschema.validate(body, {**sent, "components": document["components"]})
+        jsonschema.validate(ask(route, body)[1], {**received, "components": document["components"]})
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(body | {"wrong": 1}, {**sent, "components": document["components"]})
+        for sample in operation["x-codeSamples"]:
+            if sample["lang"] == "Python":
+                exec(sample["source"], {})
+                assert capsys.readouterr().out.startswith("{'model': ")
+    status, answer = ask("embeddings", {"input": "paris", "model": "bert"})
+    received = document["paths"]["/v1/embeddings"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    jsonschema.validate(answer, {**received, "components": document["components"]})
 
 
 MISTAKES = {

@@ -14,6 +14,7 @@ pytest.importorskip("starlette", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 import requests
+from google.protobuf import json_format
 from running_server import serving, write_adder
 
 from bert_keras.serving import tensorflow_rest
@@ -200,3 +201,21 @@ def test_a_deep_body_is_read_as_a_flat_one():
 def test_a_request_that_is_malformed():
     with pytest.raises(RefusedError, match="Malformed request: PUT /v1/models/x:predict"):
         tensorflow_rest.parse_path("PUT", "/v1/models/x:predict")
+
+
+@needs_data
+def test_a_client_and_the_protos_of_tensorflow_serving_take_the_answers(server):
+    apis = pytest.importorskip("tensorflow_serving.apis.get_model_status_pb2")
+    metadata_apis = pytest.importorskip("tensorflow_serving.apis.get_model_metadata_pb2")
+    client = pytest.importorskip("ovmsclient").make_http_client(server.url.removeprefix("http://"))
+    url = f"{server.url}/v1/models/{NAME}"
+    status = json_format.Parse(requests.get(url, timeout=60).text, apis.GetModelStatusResponse())
+    assert [each.version for each in status.model_version_status] == [123]
+    metadata = requests.get(f"{url}/metadata", timeout=60).json()["metadata"]["signature_def"]
+    signatures = json_format.ParseDict(metadata, metadata_apis.SignatureDefMap())
+    assert len(signatures.signature_def) == 6
+    assert client.get_model_status(NAME, 123)[123]["state"] == "AVAILABLE"
+    assert "serving_default" in str(client.get_model_metadata(NAME, 123))
+    np.testing.assert_array_equal(
+        client.predict({"x": np.array([[1.0], [2.0]], np.float32)}, NAME, 123), [[2.5], [3.0]]
+    )

@@ -1,0 +1,176 @@
+"""The description of a server in the form of OpenAPI 3.1, made from its models and the types of their answers."""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_keras import prediction
+from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.serving.served_models import ServedModel
+
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_OPTIONS = {
+    "top_k": {"type": "integer", "minimum": 1},
+    "threshold": {"type": "number"},
+    "candidates": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+}
+_FIELDS = {"choices": {"type": "array", "items": {"type": "string"}, "minItems": 2}}
+_CHOICES = ["It is.", "It was."]
+# Task -> the class of its answers, for those whose predictor does not name one.
+_ANSWERS = {
+    "classification": prediction.Classification,
+    "regression": prediction.Regression,
+    "multi_label": prediction.MultiLabel,
+}
+_ERRORS = {
+    "400": "The body is not JSON.",
+    "401": "The token is missing or wrong.",
+    "404": "The model does not exist.",
+    "408": "The body did not arrive before the deadline.",
+    "413": "The body is too large.",
+    "422": "A text, a field or an option is not valid.",
+    "429": "The server is busy.",
+    "500": "The model failed.",
+    "503": "The models are warming up.",
+    "504": "The answer was not ready before the deadline.",
+}
+
+
+def description(models: Sequence[ServedModel], url: str, has_token: bool) -> dict[str, Any]:
+    """Returns the OpenAPI document of a server's task routes.
+
+    Args:
+        models: the models of the server.
+        url: address of the server, for the examples.
+        has_token: whether requests need a token.
+    """
+    schemas: dict[str, Any] = {
+        "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
+    }
+    by_route: dict[str, list[ServedModel]] = {}
+    for model in models:
+        by_route.setdefault(TASKS[model.task].route, []).append(model)
+    paths = {f"/v1/{route}": {"post": _operation(route, found, url, schemas)} for route, found in by_route.items()}
+    components: dict[str, Any] = {"schemas": schemas}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "bert-keras", "version": "1"},
+        "servers": [{"url": url}],
+        "paths": paths,
+        "components": components,
+    }
+    if has_token:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+    return document
+
+
+def _operation(route, models, url, schemas):
+    bodies, answers = [], []
+    for model in models:
+        bodies += _bodies(model, len(models) == 1)
+        answers.append(_answer(model, schemas))
+    example = {"model": models[0].name, "items": [_example(models[0])]}
+    reply = {"type": "object", "required": ["model", "answers"], "properties": {"model": {"type": "string"}}}
+    reply["properties"]["answers"] = {"type": "array", "items": _any_of(answers)}
+    replies = [reply, _openai_reply()] if route == "embeddings" else [reply]
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    good = {"description": "The answers.", "content": {"application/json": {"schema": _any_of(replies)}}}
+    body = {"schema": _any_of(bodies), "example": example}
+    return {
+        "operationId": route.replace("-", "_"),
+        "requestBody": {"required": True, "content": {"application/json": body}},
+        "responses": {"200": good}
+        | {status: {"description": meaning, "content": error} for status, meaning in _ERRORS.items()},
+        "x-codeSamples": [
+            {"lang": "Shell", "source": f"curl -s {url}/v1/{route} -d '{json.dumps(example)}'"},
+            {
+                "lang": "Python",
+                "source": f"import requests\n\nbody = {example!r}\n"
+                f'print(requests.post("{url}/v1/{route}", json=body, timeout=60).json())',
+            },
+        ],
+    }
+
+
+def _bodies(model, is_only):
+    """Returns the schemas of the bodies for a model: several items, one item, and for vectors OpenAI's form."""
+    fields = {name: _FIELDS.get(name, {"type": "string"}) for name in model.fields}
+    item = {"type": "object", "required": list(fields), "properties": fields, "additionalProperties": False}
+    items = {
+        "type": "array",
+        "minItems": 1,
+        "items": _any_of([item, {"type": "string"}] if len(fields) == 1 else [item]),
+    }
+    options = {name: _any_of([_OPTIONS[name], {"type": "null"}]) for name in model.options}
+    shared = {"model": {"const": model.name}} | options
+
+    def body(**own):
+        required = [*own, *([] if is_only else ["model"])]
+        return {"type": "object", "required": required, "properties": own | shared, "additionalProperties": False}
+
+    bodies = [body(items=items), body(**fields)]
+    if model.task == "vectors":
+        texts = _any_of([{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}])
+        openai = body(input=texts)
+        openai["properties"] |= {"encoding_format": {"enum": ["float", "base64"]}, "user": {"type": "string"}}
+        bodies.append(openai)
+    return bodies
+
+
+def _example(model):
+    text = "Paris is [MASK]." if model.task == "fill_mask" else "Paris is big."
+    return {name: _CHOICES if name == "choices" else text for name in model.fields}
+
+
+def _openai_reply():
+    vector = _any_of([{"type": "array", "items": {"type": "number"}}, {"type": "string"}])
+    properties = {"object": {"const": "embedding"}, "index": {"type": "integer"}, "embedding": vector}
+    data = {"type": "object", "required": list(properties), "properties": properties}
+    counts = {name: {"type": "integer"} for name in ("prompt_tokens", "total_tokens")}
+    of_list = {
+        "object": {"const": "list"},
+        "data": {"type": "array", "items": data},
+        "model": {"type": "string"},
+        "usage": {"type": "object", "properties": counts},
+    }
+    return {"type": "object", "required": list(of_list), "properties": of_list}
+
+
+def _answer(model, schemas):
+    """Returns the schema of a model's answers."""
+    if model.task == "vectors":
+        return _schema(prediction.TextVector, schemas)
+    predictor = getattr(prediction, TASKS[model.task].predictor)
+    _, answer = typing.get_args(predictor.__orig_bases__[0])
+    return _schema(_ANSWERS.get(model.task, answer), schemas)
+
+
+def _schema(kind: Any, schemas: dict[str, Any]) -> Mapping[str, Any]:
+    """Returns the schema of a type; those of dataclasses are added to `schemas`."""
+    if kind in _PLAIN:
+        return {"type": _PLAIN[kind]}
+    if kind is types.NoneType:
+        return {"type": "null"}
+    if dataclasses.is_dataclass(kind):
+        name = typing.cast(type, kind).__name__
+        if name not in schemas:
+            schemas[name] = {}  # the place, in case the type has itself
+            hints = typing.get_type_hints(kind)
+            properties = {field: _schema(hint, schemas) for field, hint in hints.items()}
+            schemas[name] = {"type": "object", "required": list(properties), "properties": properties}
+        return {"$ref": f"#/components/schemas/{name}"}
+    arguments = typing.get_args(kind)
+    if isinstance(kind, types.UnionType):
+        return _any_of([_schema(argument, schemas) for argument in arguments])
+    if typing.get_origin(kind) is list:
+        return {"type": "array", "items": _schema(arguments[0], schemas)}
+    return {"type": "object", "additionalProperties": _schema(arguments[1], schemas)}  # dict
+
+
+def _any_of(schemas):
+    different = [schema for number, schema in enumerate(schemas) if schema not in schemas[:number]]
+    return different[0] if len(different) == 1 else {"anyOf": different}
