@@ -31,7 +31,7 @@ _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_le
 def define_flags():
     """Returns the flags of this program."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
     define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
     flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)

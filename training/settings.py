@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+from typing import Any
 
 from absl import flags
 
@@ -82,7 +83,7 @@ FREE_SETTINGS = frozenset(
 
 def define_run_flags(flag_values):
     """Defines the flags that pre-training and fine-tuning share."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_string(
         "output_dir", None, "Required. Folder for the model, its checkpoints and the reports.", **define
     )

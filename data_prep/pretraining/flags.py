@@ -44,7 +44,7 @@ _NAME = re.compile(r"(.*?)((?:\.[A-Za-z_]\w*)?(?:\.gz)?)", re.DOTALL)
 def define_flags() -> flags.FlagValues:
     """Returns the flags: those of the original BERT with the same names and defaults, and additional ones."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     for name, meaning in _FILES.items():
         flags.DEFINE_string(name, None, meaning, **define)
     flags.DEFINE_bool(
