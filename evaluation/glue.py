@@ -46,7 +46,7 @@ def submission_text(task, predictions, labels=None):
     name, accepted, num_examples = _SITE[task]
     if accepted is None:
         values = _clipped(predictions)
-    elif set(labels or ()) == accepted:
+    elif labels and set(labels) == accepted:
         values = [labels[class_id] for class_id in predictions]
     else:
         given = ", ".join(labels) if labels else "none"

@@ -94,7 +94,7 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, la
     is_empty = np.array([not text for text in answered.values()])
     # By ascending odds; ties keep the order of `na_probs`.
     places = {id_: place for place, id_ in enumerate(na_probs)}
-    order = np.lexsort(([places[id_] for id_ in answered], odds))
+    order = np.lexsort((np.array([places[id_] for id_ in answered]), odds))
     for name, values in (("exact", exact), ("f1", f1)):
         gains = np.where(has_answer, values, np.where(is_empty, 0, -1))[order]
         result[f"best_{name}"], result[f"best_{name}_thresh"] = _best_threshold(gains, odds[order], sum(~has_answer))
@@ -145,6 +145,10 @@ def warn_of_words(dataset, name):
         )
 
 
+def _has_text(answer):
+    return isinstance(answer, dict) and isinstance(answer.get("text"), str)
+
+
 def _is_punctuation(character):
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
@@ -162,8 +166,7 @@ def _gold_answers(dataset):
             raise ValueError(f"the gold file has two questions with the id {id_}; every question needs its own")
         if answers is None and entry.get("is_impossible") is True:
             answers = []
-        is_list = isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers)
-        if not is_list or not all(isinstance(answer.get("text"), str) for answer in answers):
+        if not isinstance(answers, list) or not all(map(_has_text, answers)):
             raise ValueError(f'question {id_} of the gold file has no "answers" with a "text"; give both keys')
         gold[id_] = tuple(answer["text"] for answer in answers)
     if not gold:

@@ -102,7 +102,7 @@ def main(argv):
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     open_console(stderr=True)
-    settings = {name: flag_values[name].value for name in flag_values}
+    settings = flag_values.flag_values_dict()
     config = _config(settings)
     part = _part_of_batch(settings, config)
     trainer = make_step(settings, config)

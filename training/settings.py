@@ -61,7 +61,7 @@ _NUMBERS = (
     ),
 )
 # Settings that runs of earlier versions lack, with the values that those had.
-TUNING_DEFAULTS = {name: default for name, default, *_ in _NUMBERS} | {
+TUNING_DEFAULTS: dict[str, Any] = {name: default for name, default, *_ in _NUMBERS} | {
     "learning_rate_schedule": "linear",
     "keep_checkpoint_max": 5,
 }

@@ -196,7 +196,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
     _check_choices(settings)
     run_dir = RunDir(settings["output_dir"], program)
     folder, stored = _trained_model(settings, run_dir)
-    if folder is not None:
+    if stored is not None:
         if stored["task"] not in tasks:
             raise ValueError(f"the model in {folder} was trained for {stored['task']}; give one from {program}")
         settings |= _settled(flag_values, stored, settled, fixed)

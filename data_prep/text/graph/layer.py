@@ -1,6 +1,7 @@
 """The tokenizer as a Keras layer, for input pipelines and for models that take text."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -95,7 +96,7 @@ class TokenizerLayer(keras.layers.Layer):
         with tf.control_dependencies([check] if check is not None else []):
             ids = [self._graph.tokenize(tf.identity(column)) for column in columns]
         is_fixed = self.sequence_length is not None and not self.pad_to_longest
-        features, _ = self._graph.pack(ids[0], *(ids[1:] or [None]), self.sequence_length, is_fixed)
+        features, _ = self._graph.pack(ids[0], ids[1] if len(ids) == 2 else None, self.sequence_length, is_fixed)
         if is_single:
             features = {name: values[0] for name, values in features.items()}
         shape = self._shape(() if is_single else columns[0].shape)
@@ -132,7 +133,7 @@ class TokenizerLayer(keras.layers.Layer):
         return (*shape_of_texts, None if self.pad_to_longest else self.sequence_length)
 
 
-def _columns(texts):
+def _columns(texts: Any) -> Sequence[Any]:
     """Returns the one or two columns of texts of an input; Keras may turn a tuple of tensors into a list."""
     if not isinstance(texts, tuple) and not (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
         return [texts]
