@@ -85,6 +85,7 @@ def folder(tmp_path_factory):
     masks = write_export(folder / "fill_mask", pretrained, task="fill_mask", max_seq_length=20, top_k=3)
     networks[masks] = IdsNetwork(model, "fill_mask")
     vectors = {"task": "vectors", "max_seq_length": 20, "pooling": "mean", "layer": 0}
+    model.bert.return_all_encoder_layers = True
     networks[write_export(folder / "vectors", pretrained, **vectors)] = IdsNetwork(model.bert, "vectors", 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
