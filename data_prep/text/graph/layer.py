@@ -37,7 +37,7 @@ class TokenizerLayer(keras.layers.Layer):
     """
 
     def __init__(
-        self, tokenizer: FullTokenizer, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs
+        self, tokenizer: FullTokenizer, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs: Any
     ):
         super().__init__(**kwargs)
         if not isinstance(tokenizer, FullTokenizer):
@@ -63,7 +63,7 @@ class TokenizerLayer(keras.layers.Layer):
 
     @classmethod
     def from_checkpoint(
-        cls, path: str | os.PathLike, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs
+        cls, path: str | os.PathLike, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs: Any
     ) -> "TokenizerLayer":
         """Returns the layer with the tokenizer of a model; see `FullTokenizer.from_checkpoint` for the path."""
         return cls(FullTokenizer.from_checkpoint(path), sequence_length, pad_to_longest, **kwargs)
