@@ -136,7 +136,7 @@ def find_files(settings):
 
 
 def _tags_of(sentences):
-    return [sentence.tags for sentence in sentences]
+    return [sentence.tags or () for sentence in sentences]
 
 
 def _digest(sentences):
