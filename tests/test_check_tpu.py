@@ -172,6 +172,7 @@ def test_the_exchange_of_gradients_between_4_cores_is_compiled(config_file, monk
     assert "bf16[" not in program
 
 
+@pytest.mark.slow
 def test_a_step_in_16_bits_recomputed_and_packed_is_compiled(config_file, monkeypatch):
     flags = {"precision": "bfloat16", "recompute": True, "pack": True}
     trainer, program, num_cores = lowered(config_file, monkeypatch, num_tpu_cores=1, **flags)

@@ -77,6 +77,7 @@ def test_the_defaults_of_the_flags():
     assert defaults == {"format": ["saved_model"], "top_k": 5, "pooling": "mean", "layer": "-1"}
 
 
+@pytest.mark.slow
 class TestExport:
     def test_the_files(self, exported, runs):
         folder, written = exported
@@ -137,6 +138,7 @@ class TestExport:
 
 
 class TestQuantizing:
+    @pytest.mark.slow  # converts a model twice
     def test_int8(self, runs, tmp_path, messages):
         with converters_in_this_process():
             written = export(f"--model_dir={runs}/news --export_dir={tmp_path}/out --format=litert --quantize=int8")
@@ -297,6 +299,7 @@ def signatures(exported):
     return tf.saved_model.load(str(exported[0] / "1"), tags=["serve"]).signatures
 
 
+@pytest.mark.slow
 class TestServing:
     def test_ids_that_the_model_does_not_support(self, signatures):
         ids = tf.ones([2, 41], tf.int32)

@@ -92,6 +92,7 @@ def test_a_run_that_sigterm_stopped_continues_as_if_it_had_not(whole, store, sta
     assert run(flags, do_train=False) == metrics
 
 
+@pytest.mark.slow
 def test_a_finished_run_may_be_made_longer_but_not_shorter_or_different(whole, tmp_path, write_records, capsys):
     flags = {**whole[0], "output_dir": shutil.copytree(whole[0]["output_dir"], tmp_path / "run"), "do_eval": False}
     config = json.loads(flags["bert_config_file"].read_text())

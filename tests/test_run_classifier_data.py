@@ -87,6 +87,7 @@ def test_pairs_of_ones_own(flags, out, tmp_path, capsys):
     assert [row["id"] for row in table_in(out / "predictions.tsv")] == [f"n{number}" for number in range(5)]
 
 
+@pytest.mark.slow
 def test_numbers(flags, out, tmp_path, capsys):
     for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
         rows = [(text, 2.5 if label == "pos" else -1) for text, label in texts(count, seed)]
@@ -120,6 +121,7 @@ def labels_of(text):
     return [word for word in ("film", "good", "left") if word in text.split()]
 
 
+@pytest.mark.slow
 def test_several_labels(flags, out, tmp_path, capsys):
     for seed, (name, count) in enumerate({"train": 16, "dev": 9}.items()):
         lines = [json.dumps({"text": text, "labels": labels_of(text)}) for text, _ in texts(count, seed)]
@@ -145,6 +147,7 @@ def test_several_labels(flags, out, tmp_path, capsys):
     assert not (out / "confusion_matrix.tsv").exists()
 
 
+@pytest.mark.slow
 def test_choices_of_ones_own(flags, out, tmp_path):
     def rows(count, seed):
         return [(first, second, first, int(same)) for first, second, same in pairs(count, seed)]
@@ -182,6 +185,7 @@ def tfds():
             yield tfds
 
 
+@pytest.mark.slow
 def test_a_data_set_of_tensorflow_datasets(flags, out, tfds, tmp_path):
     run({**flags, "tfds": "imdb_reviews"}, "do_train", "do_eval", tfds_eval_split="test")
     assert task_of(out)["labels"] == ["neg", "pos"]

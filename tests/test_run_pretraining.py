@@ -125,6 +125,7 @@ def test_a_finished_run_is_not_trained_again_but_evaluated_if_that_is_missing(tr
     assert_bit_equal(weights_in(trained[0]["output_dir"]), weights_in(again["output_dir"]))
 
 
+@pytest.mark.slow
 def test_a_run_config_gives_the_same_run(trained, tmp_path):
     flags, metrics, _ = trained
     config = flags["output_dir"] / "run_config.json"
@@ -132,6 +133,7 @@ def test_a_run_config_gives_the_same_run(trained, tmp_path):
     assert_bit_equal(weights_in(flags["output_dir"]), weights_in(tmp_path / "other"))
 
 
+@pytest.mark.slow
 def test_the_seed_and_a_smooth_rate_change_the_run(trained, files):
     run(files, do_train=True, num_train_steps=6, log_steps=1, smooth_learning_rate=True, seed=1)
     rows = rows_of(files["output_dir"])

@@ -166,6 +166,7 @@ def test_folder_of_the_vocabulary_decides_the_casing(arguments, tmp_path, capsys
     assert "next to" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_many_local_files_need_few_open_ones_and_no_tensorflow(arguments, tmp_path):
     """Writes 100 record files in a process that may have 64 files open."""
     code = (

@@ -37,6 +37,7 @@ def networks():
     }
 
 
+@pytest.mark.slow
 def test_vectors_of_a_layer():
     bert = randomise(BertModel(small_config(), return_all_encoder_layers=True))
     features = random_features(IdsNetwork(bert, "vectors"), 3, 12)
@@ -75,6 +76,7 @@ def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_pro
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_weights_of_8_bits_are_smaller_and_close(tmp_path, in_this_process):
     check_8_bits(tmp_path, "onnx")
 
@@ -124,6 +126,7 @@ def tagger():
     return randomise(FeatureBasedTagger(small_config(num_hidden_layers=1), 5, units=4))
 
 
+@pytest.mark.slow
 def test_a_tagger_with_lstms(tagger):
     network = IdsNetwork(tagger, "token_classification")
     features = random_features(network, 3, 9)

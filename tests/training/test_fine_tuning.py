@@ -200,6 +200,7 @@ def test_a_batch_that_is_too_large_to_evaluate_or_predict_is_named(whole, tmp_pa
         run(task, tmp_path, do_train=False, init_checkpoint=whole[0], do_predict=does_predict)
 
 
+@pytest.mark.slow
 def test_frozen_layers_keep_their_bits_and_lower_layers_move_less_by_the_decay(deep_start, tmp_path, capsys):
     before, after = weights_in(deep_start), {}
     flags = {"init_checkpoint": deep_start, "train_batch_size": 24, "num_train_epochs": 1, "warmup_proportion": 0}
@@ -235,6 +236,7 @@ def test_a_head_of_another_shape_is_refused_unless_a_new_one_is_asked_for(whole,
         run(MadeUp(labels=["no", "yes"]), tmp_path / "other", **flags)
 
 
+@pytest.mark.slow
 def test_a_head_that_is_there_is_trained_on_unless_a_new_one_is_asked_for(whole, tmp_path):
     folder, _ = whole
     # At this rate the weights do not change, so that the final weights are the initial ones.
@@ -332,6 +334,7 @@ def test_settings_that_only_change_the_memory_may_change_when_a_run_resumes(whol
     assert "nothing to train: step 6 of 6 is reached" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_products_of_16_bits_train_weights_of_32_to_nearly_the_same(whole, start, tmp_path):
     folder, _ = whole
     flags = {"init_checkpoint": start, "eval_steps": 2, "save_checkpoints_steps": 4, "precision": "bfloat16"}

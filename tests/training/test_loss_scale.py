@@ -55,6 +55,7 @@ def state_of(trainer):
     return {name: variable.numpy() for name, variable in trainer.state.items()}
 
 
+@pytest.mark.slow
 def test_a_scale_changes_nothing_in_32_bits(tiny_config, batches):
     plain_totals, plain = train(make_trainer(tiny_config, "float32"), batches, 2)
     totals, scaled = train(make_trainer(tiny_config, "float32", LossScale()), batches, 2)

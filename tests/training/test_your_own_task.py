@@ -3,6 +3,7 @@
 import pathlib
 import re
 
+import pytest
 from known_models import make_config, write_model
 
 from bert_keras.modeling import PretrainingModel
@@ -10,6 +11,7 @@ from bert_keras.modeling import PretrainingModel
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guides" / "your_own_task.md"
 
 
+@pytest.mark.slow
 def test_the_program_in_the_docs_trains_evaluates_and_predicts(tmp_path):
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names = {"__name__": "run_reviews"}
