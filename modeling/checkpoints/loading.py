@@ -161,7 +161,7 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
     return Checkpoint(prefix, TensorFlowReader(prefix))
 
 
-def weights_by_name(model):
+def weights_by_name(model: keras.Model) -> dict[str, keras.Variable]:
     """Returns the weights of a model by their names in a checkpoint, a dict of str to keras.Variable.
 
     The names in a BertModel or a model of a task do not depend on its name, or on the model that it is part of. In any

@@ -120,8 +120,9 @@ def save_safetensors(
     if "output_weights" in tensors_by_name:
         labels = _checked_labels(labels, tensors_by_name["output_weights"].shape[0])
     arrays = {
-        to_hugging_face(name, is_encoder_only=not heads): _to_array(value, is_transposed(name))
+        new_name: _to_array(value, is_transposed(name))
         for name, value in tensors_by_name.items()
+        if (new_name := to_hugging_face(name, is_encoder_only=not heads)) is not None
     }
     values = to_hugging_face_config(config, architecture, labels)
 
