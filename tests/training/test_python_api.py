@@ -198,7 +198,8 @@ def test_a_thread_that_is_not_the_first_can_train(short, tmp_path):
         ({"train_file": "a.csv"}, TypeError, r"train_classifier\(\) got train_data and train_file; give one of them"),
         ({"max_seq_length": 25}, ValueError, "^max_seq_length=25 is more than the 24 positions"),
         ({"output_dir": None}, TypeError, r"train_classifier\(\) needs output_dir, the folder of the run"),
-        ({"eval_steps": 2}, ValueError, "^eval_steps says when to evaluate; give do_eval as well, or leave it out$"),
+        ({"eval_steps": 2}, ValueError, r"^eval_steps says when to evaluate; give eval_data \(or do_eval\) as well, "),
+        ({"do_eval": True}, ValueError, "^do_eval needs eval_data, or eval_share of train_data to hold out$"),
         ({"init_checkpoint": None}, ValueError, r"^missing: init_checkpoint, .*, bert_config_file and vocab_file\)$"),
     ],
 )

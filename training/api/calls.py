@@ -192,7 +192,9 @@ def with_names_of_arguments(values: Iterable[str], files: DataFiles | None = Non
     """
 
     def translate(text):
-        text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], _ADVICE.sub("", text))
+        text = re.sub(r"--(train|eval|predict)_file\b", r"\1_data", _ADVICE.sub("", text))
+        text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], text)
+        text = re.sub(r"\b(give|with) do_(train|eval|predict)\b", r"\1 \2_data (or do_\2)", text)
         return files.translate(text) if files else text
 
     try:
