@@ -25,7 +25,16 @@ from keras_user import (
     write_pretrained,
 )
 
-from bert_keras import BertModel, ClassifierModel, FullTokenizer, load_weights, save_safetensors, weights_by_name
+from bert_keras import (
+    BertModel,
+    ClassifierModel,
+    FullTokenizer,
+    enable_lora,
+    load_weights,
+    merge_lora,
+    save_safetensors,
+    weights_by_name,
+)
 from bert_keras.modeling import HEAD_PATTERNS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -159,7 +168,7 @@ class TestNesting:
         same(probe(features, training=True), probe(features))
 
     def test_fit_overrides_training_in_a_functional_model(self, encoder, features):
-        """The page says so; Keras may change it."""
+        """See the page; Keras may change it."""
         inputs = functional_inputs()
         model = keras.Model(inputs, encoder()(inputs, training=False)["pooled_output"])
         assert np.abs(array(model(features, training=True)) - array(model(features))).max() > 1e-3
@@ -180,17 +189,31 @@ class TestDropout:
         assert np.abs(array(seeded[0]) - array(seeded[2])).max() > 1e-3
 
     def test_fit_applies_dropout_and_a_seed_repeats_it(self, encoder, features):
-        def losses(seed):
+        def fit(seed):
             keras.utils.set_random_seed(seed)
             model = classifier_of(encoder(), kernel_initializer=keras.initializers.RandomNormal(seed=0))
             compiled(model, keras.optimizers.SGD(0.0))
-            history = model.fit(features, CLASSES, epochs=3, verbose=0).history["loss"]
-            return history, model.evaluate(features, CLASSES, verbose=0)[0]
+            return model, model.fit(features, CLASSES, epochs=3, verbose=0).history["loss"]
 
-        (first, plain), (again, _), (other, _) = losses(1), losses(1), losses(2)
-        assert len({*first, plain}) == 4  # no weight changes, so the masks make the difference
-        assert first == again
-        assert first != other
+        (model, losses), (_, again) = fit(1), fit(1)
+        assert again == pytest.approx(losses, rel=1e-6)
+        plain = model.compute_loss(y=keras.ops.convert_to_tensor(CLASSES), y_pred=model(features), training=False)
+        assert len({*losses, float(array(plain))}) == 4  # no weight changes, so the masks make the difference
+
+
+def test_mistakes_are_sentences(encoder, folder, tmp_path):
+    bert = encoder()
+    for call, message in (
+        (lambda: BertModel("tiny"), "^the config is of type str; give a BertConfig, such as read_config"),
+        (lambda: load_weights(bert, folder), r"^the weights are of type BertModel; give weights_by_name\(model\)$"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+    enable_lora(bert, rank=1, targets="query")
+    with pytest.raises(ValueError, match="query/lora_kernel_b; leave that out, or call merge_lora on the model first$"):
+        save_safetensors(tmp_path / "adapted", weights_by_name(bert), bert.config)
+    merge_lora(bert)
+    save_safetensors(tmp_path / "adapted", weights_by_name(bert), bert.config)
 
 
 WAYS_TO_COPY = {
@@ -220,9 +243,8 @@ class TestCopies:
         same(again.predict(features, verbose=0)["logits"], model.predict(features, verbose=0)["logits"])
 
     def test_an_encoder_of_a_model_becomes_a_checkpoint(self, encoder, features, tmp_path):
-        model = classifier_of(encoder())
-        compiled(model, keras.optimizers.Adam(0.01)).fit(features, CLASSES, verbose=0)
-        bert = model.get_layer("bert")
+        bert = classifier_of(encoder()).get_layer("bert")
+        bert.embedding_table.assign(bert.embedding_table * 2)
         save_safetensors(tmp_path / "my_encoder", weights_by_name(bert), bert.config)
         again = load_encoder(tmp_path / "my_encoder")
         same(again(features)["sequence_output"], bert(features)["sequence_output"])
