@@ -195,6 +195,7 @@ def test_a_thread_that_is_not_the_first_can_train(short, tmp_path):
         ({"learning_rate": "fast"}, ValueError, "^flag learning_rate=fast: 'fast' is not a number$"),
         ({"train_batch_size": 1.5}, ValueError, "'1.5' is not a whole number"),
         ({"seed": True}, ValueError, "seed=True"),
+        ({"on_step": "print"}, TypeError, "^on_step is of type str; give a function$"),
         ({"train_file": "a.csv"}, TypeError, r"train_classifier\(\) got train_data and train_file; give one of them"),
         ({"max_seq_length": 25}, ValueError, "^max_seq_length=25 is more than the 24 positions"),
         ({"output_dir": None}, TypeError, r"train_classifier\(\) needs output_dir, the folder of the run"),
