@@ -32,6 +32,11 @@ class BaseModel(keras.Model):
     input_axes = ("batch", "tokens")
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        if not isinstance(config, BertConfig):
+            raise TypeError(
+                f"the config is of type {type(config).__name__}; give a BertConfig, such as read_config(folder) or "
+                "open_checkpoint(folder).config"
+            )
         super().__init__(**kwargs)
         self.config = config
         # The seed comes from NumPy, because initialisers draw from `random`: the initial weights stay the same.
@@ -121,7 +126,7 @@ class BaseModel(keras.Model):
 
     def _as_array(self, name, values):
         try:
-            values = values if hasattr(values, "shape") else np.asarray(values)
+            values = values if hasattr(values, "dtype") else np.asarray(values)
         except ValueError:
             raise ValueError(
                 f"{self.name} got {name} with rows of different lengths; pad all rows to one length"

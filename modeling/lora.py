@@ -67,6 +67,7 @@ def enable_lora(
         ValueError: the model has no BertModel or has LoRA already, or an argument is not possible.
     """
     alpha = rank if alpha is None else alpha
+    targets = (targets,) if isinstance(targets, str) else targets
     _check(model, rank, alpha, targets)
     for encoder in _encoders_of(model):
         for name, weight in weights_by_name(encoder).items():

@@ -43,6 +43,11 @@ class Callbacks:
     on_evaluation: collections.abc.Callable | None = None
     on_save: collections.abc.Callable | None = None
 
+    def __post_init__(self):
+        for name, function in vars(self).items():
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} is of type {type(function).__name__}; give a function")
+
 
 NO_CALLBACKS = Callbacks()
 

@@ -53,7 +53,7 @@ def check_sequence_length(sequence_length: int | None) -> None:
     """Checks that a sequence has room for a pair; None is valid."""
     if sequence_length is not None and (not isinstance(sequence_length, int) or sequence_length < SHORTEST):
         raise ValueError(
-            f"sequence_length is {sequence_length}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
+            f"sequence_length is {sequence_length!r}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
         )
 
 

@@ -233,6 +233,8 @@ def load_weights(
         ValueError: no name matches, or a weight has another shape or no floating type. No weight is changed. Or an
             entry is damaged; the weights before it are then changed.
     """
+    if not isinstance(variables_by_name, Mapping):
+        raise TypeError(f"the weights are of type {type(variables_by_name).__name__}; give weights_by_name(model)")
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = open_checkpoint(checkpoint)
     held = [name for name in checkpoint.names if not is_training_state(name)]
