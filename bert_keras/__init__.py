@@ -37,7 +37,7 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 (a list of str)
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll] (a list of str)
 
 
 def __getattr__(name):

@@ -12,6 +12,7 @@ import logging
 import os
 import pathlib
 import sys
+from typing import Any
 
 from absl import flags
 
@@ -26,7 +27,7 @@ ACCUMULATION = "Number of parts that each batch is split into: less memory, the 
 
 def define_device_flags(flag_values):
     """Defines flags for devices, precision, compilation and pace; most are those of the original BERT."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     at_least_one = {"lower_bound": 1, **define}
     flags.DEFINE_enum(
         "strategy",

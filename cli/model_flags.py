@@ -1,11 +1,13 @@
 """The flags that name the files of a model, for all programs that open one."""
 
+from typing import Any
+
 from absl import flags
 
 
 def define_model_flags(flag_values, init_checkpoint=None):
     """Defines the flags of a model's files. `init_checkpoint` is the help text of that flag; None leaves it out."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     if init_checkpoint:
         flags.DEFINE_string("init_checkpoint", None, init_checkpoint, **define)
     flags.DEFINE_string(

@@ -1,13 +1,14 @@
 """The flags that name the models of a server."""
 
 import pathlib
+from typing import Any
 
 from absl import flags
 
 
-def define_served_models(flag_values):
+def define_served_models(flag_values: flags.FlagValues) -> None:
     """Defines the flags of the models of a server."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_string("model_dir", None, "A model. Its name is that of its folder.", **define)
     flags.DEFINE_multi_string("model", [], "NAME=FOLDER of a model; you can give this flag several times.", **define)
     flags.DEFINE_list(
@@ -15,7 +16,7 @@ def define_served_models(flag_values):
     )
 
 
-def folders_by_name(values):
+def folders_by_name(values: flags.FlagValues) -> dict[str, str]:
     """Returns the path of each model by its name."""
     folders = {}
     if values.model_dir:
@@ -33,7 +34,7 @@ def folders_by_name(values):
     return folders
 
 
-def read_token(file):
+def read_token(file: str | None) -> str | None:
     """Returns the token in a file; None without a file."""
     if not file:
         return None
@@ -43,7 +44,7 @@ def read_token(file):
     return token
 
 
-def labels_by_name(values):
+def labels_by_name(values: flags.FlagValues) -> dict[str, dict[str, int]]:
     """Returns the numbers of labelled versions: a dict by the name of a model, of dicts by label."""
     labels = {}
     for entry in values.version_labels:

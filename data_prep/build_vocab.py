@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import sys
+from typing import Any
 
 if not __package__:
     # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
@@ -36,7 +37,7 @@ log = logging.getLogger("bert_keras")
 def define_flags() -> flags.FlagValues:
     """Returns the flags of this program."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string(
         "input_file", None, "Required. Text files: paths and patterns, separated by commas; local or remote.", **define
     )

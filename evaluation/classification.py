@@ -2,9 +2,12 @@
 
 import math
 import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.stats
+from numpy.typing import ArrayLike
 from sklearn import metrics
 
 from bert_keras.evaluation.tables import tab_separated, text_table
@@ -13,7 +16,9 @@ CLASSIFICATION_METRICS = ("accuracy", "f1", "f1_macro", "matthews")
 REGRESSION_METRICS = ("pearson", "spearman")
 
 
-def classification_metrics(label_ids, predicted_ids, names=("accuracy",)):
+def classification_metrics(
+    label_ids: ArrayLike, predicted_ids: ArrayLike, names: Iterable[str] = ("accuracy",)
+) -> dict[str, float]:
     """Computes metrics, a dict of float, for examples with one class each: int [N], the gold and the predicted classes.
 
     The names are those of CLASSIFICATION_METRICS. `f1` is the F1 of class 1 of two, as GLUE defines it for MRPC and
@@ -42,7 +47,7 @@ def _classification_metric(name, labels, predicted):
     return float(metrics.f1_score(labels, predicted, zero_division=0))
 
 
-def regression_metrics(labels, predicted):
+def regression_metrics(labels: ArrayLike | Sequence[Any], predicted: ArrayLike) -> dict[str, float]:
     """Computes the correlations of GLUE's STS-B, of the gold and the predicted numbers, float [N].
 
     Returns a dict with `pearson` and `spearman` (of ranks; ties share their mean rank). Both are 0.0 if all labels, or
@@ -63,7 +68,7 @@ def regression_metrics(labels, predicted):
     return {"pearson": 0.0 if math.isnan(pearson) else pearson, "spearman": spearman}
 
 
-def multi_label_metrics(labels, predicted):
+def multi_label_metrics(labels: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     """Computes metrics for examples with any number of labels each, [N, C] of 1 (the example has the label) or 0.
 
     Returns a dict of float: `f1_micro` (over all labels of all examples together), `f1_macro` (the mean F1 of the C
@@ -78,7 +83,7 @@ def multi_label_metrics(labels, predicted):
     }
 
 
-def class_report(label_ids, predicted_ids, labels):
+def class_report(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequence[str]) -> str:
     """Formats precision, recall and F1 of every class as a table for people, undefined values as 0.
 
     The ids are int [N]; or [N, C] of 0 and 1 for several labels. `labels` are the C names. A row for each class has its
@@ -104,7 +109,7 @@ def class_report(label_ids, predicted_ids, labels):
     return text_table(["", "precision", "recall", "f1", "examples"], rows)
 
 
-def confusion_matrix_table(label_ids, predicted_ids, labels):
+def confusion_matrix_table(label_ids: ArrayLike, predicted_ids: ArrayLike, labels: Sequence[str]) -> str:
     """Formats the confusion matrix as a table for programs: a row for each gold class, a column for each predicted one.
 
     The ids are int [N], and `labels` the names of the classes.

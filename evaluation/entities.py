@@ -7,6 +7,7 @@ entities of the same type), and any mixture of them. IOBES and BILOU have more t
 
 import collections
 import re
+from collections.abc import Sequence
 
 from bert_keras.evaluation.tables import text_table
 
@@ -19,12 +20,12 @@ _TAG_OF_ANY_SCHEME = re.compile(r"O|[BIELMSU](-.+)?", re.DOTALL)
 _LAST, _SINGLE = "EL", "SU"
 
 
-def is_tag(text):
+def is_tag(text: str) -> bool:
     """Returns whether a text is a tag of BIO, IOB1, IOBES or BILOU."""
     return _TAG_OF_ANY_SCHEME.fullmatch(text) is not None
 
 
-def find_scheme(tag_lists):
+def find_scheme(tag_lists: Sequence[Sequence[str]]) -> str:
     """Returns the scheme of the tags of sentences.
 
     It is "IOBES" or "BILOU" if a mark occurs only in that scheme. Otherwise it is "BIO", "IOB1", or "mixed" if entities
@@ -47,7 +48,7 @@ def find_scheme(tag_lists):
     return "mixed" if "B" in beginnings else "IOB1"
 
 
-def to_bio(tags):
+def to_bio(tags: Sequence[str]) -> list[str]:
     """Returns the tags of a sentence as BIO, with the entities that conlleval finds."""
     converted, previous = [], "O"
     for tag in tags:
@@ -78,7 +79,7 @@ def entities(tags):
     return spans
 
 
-def entity_metrics(true_tags, predicted_tags):
+def entity_metrics(true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[Sequence[str]]) -> dict[str, float]:
     """Computes the scores of conlleval: an entity is right if its type and all its words are right.
 
     Args:
@@ -100,7 +101,9 @@ def entity_metrics(true_tags, predicted_tags):
     return {**_scores(total), "accuracy": sum(is_right) / len(is_right)}
 
 
-def entity_metrics_by_type(true_tags, predicted_tags):
+def entity_metrics_by_type(
+    true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[Sequence[str]]
+) -> dict[str, dict[str, float]]:
     """Computes the scores of each entity type, a dict in alphabetical order; see `entity_metrics`.
 
     Each type has `precision`, `recall`, `f1`, `entities` and `predicted` (the numbers of gold and predicted entities).
@@ -112,7 +115,7 @@ def entity_metrics_by_type(true_tags, predicted_tags):
     }
 
 
-def entity_report(true_tags, predicted_tags):
+def entity_report(true_tags: Sequence[Sequence[str]], predicted_tags: Sequence[Sequence[str]]) -> str:
     """Formats the scores of each entity type and of all types as a table for people; see `entity_metrics`."""
     by_type = entity_metrics_by_type(true_tags, predicted_tags)
     total = entity_metrics(true_tags, predicted_tags)

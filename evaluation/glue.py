@@ -3,6 +3,8 @@
 import io
 import logging
 import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +30,7 @@ _SITE = {
 SUBMISSION_FILES = {task: name for task, (name, _, _) in _SITE.items()}
 
 
-def submission_text(task, predictions, labels=None):
+def submission_text(task: str, predictions: Any, labels: Sequence[str] | None = None) -> str:
     """Formats predictions as the file that GLUE's site takes for a task, a tab-separated str.
 
     Args:
@@ -46,7 +48,7 @@ def submission_text(task, predictions, labels=None):
     name, accepted, num_examples = _SITE[task]
     if accepted is None:
         values = _clipped(predictions)
-    elif set(labels or ()) == accepted:
+    elif labels and set(labels) == accepted:
         values = [labels[class_id] for class_id in predictions]
     else:
         given = ", ".join(labels) if labels else "none"
@@ -60,7 +62,7 @@ def submission_text(task, predictions, labels=None):
     return "index\tprediction\n" + "".join(f"{index}\t{value}\n" for index, value in enumerate(values))
 
 
-def submission_zip(texts):
+def submission_zip(texts: Mapping[str, str]) -> bytes:
     """Returns files for GLUE's site, a dict of str by file name, as bytes of a zip archive.
 
     The same texts give the same bytes. The log lists missing files; a name not in SUBMISSION_FILES is a ValueError.

@@ -1,6 +1,7 @@
 """Creates the content of report files: tables of predictions for programs, and a picture of the confusion matrix."""
 
 import io
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
@@ -12,7 +13,7 @@ _MOST_NUMBERED_CLASSES = 30
 _MOST_INCHES = 24
 
 
-def predictions_table(ids, texts, predictions, probabilities=None, labels=None):
+def predictions_table(ids, texts, predictions, probabilities=None, labels: Sequence[str] = ()):
     """Formats all predictions (class names or numbers) with their texts as a tab-separated table.
 
     A text is a str, or a tuple of str for pairs (or a question and its choices); None in a tuple is ignored. The

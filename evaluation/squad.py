@@ -6,6 +6,8 @@ import math
 import re
 import string
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +31,9 @@ _CHINESE_CHARACTER = re.compile("[\u4e00-\u9fa5]")
 _WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 
 
-def squad_v1_metrics(dataset, predictions, language=None):
+def squad_v1_metrics(
+    dataset: dict[str, Any] | list[dict[str, Any]], predictions: Mapping[str, str], language: str | None = None
+) -> dict[str, float]:
     """Computes the scores of SQuAD 1.1, where every question has an answer.
 
     A question without a prediction counts 0; the log reports how many. Arguments and errors are as in
@@ -50,7 +54,13 @@ def squad_v1_metrics(dataset, predictions, language=None):
     return {"exact_match": 100.0 * sum(exact) / len(gold), "f1": 100.0 * sum(f1) / len(gold)}
 
 
-def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, language=None):
+def squad_v2_metrics(
+    dataset: dict[str, Any] | list[dict[str, Any]],
+    predictions: Mapping[str, str],
+    na_probs: Mapping[str, float] | None = None,
+    na_prob_thresh: float = 1.0,
+    language: str | None = None,
+) -> dict[str, float]:
     """Computes the scores of SQuAD 2.0, where an empty text is the right prediction for a question without an answer.
 
     Questions without a prediction are left out; the log reports how many. Differs from the official script: it ends
@@ -94,14 +104,14 @@ def squad_v2_metrics(dataset, predictions, na_probs=None, na_prob_thresh=1.0, la
     is_empty = np.array([not text for text in answered.values()])
     # By ascending odds; ties keep the order of `na_probs`.
     places = {id_: place for place, id_ in enumerate(na_probs)}
-    order = np.lexsort(([places[id_] for id_ in answered], odds))
+    order = np.lexsort((np.array([places[id_] for id_ in answered]), odds))
     for name, values in (("exact", exact), ("f1", f1)):
         gains = np.where(has_answer, values, np.where(is_empty, 0, -1))[order]
         result[f"best_{name}"], result[f"best_{name}_thresh"] = _best_threshold(gains, odds[order], sum(~has_answer))
     return result
 
 
-def normalize_answer(text, language=None):
+def normalize_answer(text: str, language: str | None = None) -> str:
     """Normalizes a text for comparison: lower case, without punctuation, articles and extra white space.
 
     A language of LANGUAGES selects the rules of MLQA: they remove the punctuation of all scripts and the articles of
@@ -128,7 +138,7 @@ def questions_of(dataset):
             yield from _members(paragraph, "qas", "a paragraph of the gold file")
 
 
-def is_version_2(dataset):
+def is_version_2(dataset: dict[str, Any] | list[dict[str, Any]]) -> bool:
     """Returns whether a gold file is SQuAD 2.0: a question has no answer, or has `is_impossible`."""
     return any("is_impossible" in entry or not entry.get("answers") for entry in questions_of(dataset))
 
@@ -143,6 +153,10 @@ def warn_of_words(dataset, name):
             "none, so a partly correct answer has F1 0; --answer_language=zh compares Chinese characters",
             name,
         )
+
+
+def _has_text(answer):
+    return isinstance(answer, dict) and isinstance(answer.get("text"), str)
 
 
 def _is_punctuation(character):
@@ -162,8 +176,7 @@ def _gold_answers(dataset):
             raise ValueError(f"the gold file has two questions with the id {id_}; every question needs its own")
         if answers is None and entry.get("is_impossible") is True:
             answers = []
-        is_list = isinstance(answers, list) and all(isinstance(answer, dict) for answer in answers)
-        if not is_list or not all(isinstance(answer.get("text"), str) for answer in answers):
+        if not isinstance(answers, list) or not all(map(_has_text, answers)):
             raise ValueError(f'question {id_} of the gold file has no "answers" with a "text"; give both keys')
         gold[id_] = tuple(answer["text"] for answer in answers)
     if not gold:

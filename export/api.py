@@ -24,14 +24,14 @@ from bert_keras.training.api.calls import surroundings, with_names_of_arguments
 log = logging.getLogger("bert_keras")
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-_OF_TASK = {name: TASKS[name].settings for name in EXPORTED_TASKS if not TASKS[name].is_fine_tuned}
+_OF_TASK = {name: TASKS[name].settings or {} for name in EXPORTED_TASKS if not TASKS[name].is_fine_tuned}
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
 
 
 def define_flags():
     """Returns the flags of this program."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string("model_dir", None, "A fine-tuned model: the --output_dir of its run.", **define)
     define_model_flags(values, "A pre-trained model: checkpoint, its folder, folder of a run, or hf://owner/name.")
     flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)

@@ -1,5 +1,7 @@
 """What all networks share: their inputs, the seed of dropout in `fit`, and the config that Keras saves."""
 
+from typing import Any, Self
+
 import keras
 import numpy as np
 from keras import ops
@@ -29,13 +31,20 @@ class BaseModel(keras.Model):
     required_inputs = ("input_ids",)
     input_axes = ("batch", "tokens")
 
-    def __init__(self, config, **kwargs):
+    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        if not isinstance(config, BertConfig):
+            raise TypeError(
+                f"the config is of type {type(config).__name__}; give a BertConfig, such as read_config(folder) or "
+                "open_checkpoint(folder).config"
+            )
         super().__init__(**kwargs)
         self.config = config
         # The seed comes from NumPy, because initialisers draw from `random`: the initial weights stay the same.
         self._seeds = keras.random.SeedGenerator(int(np.random.randint(2**31 - 1)))
 
-    def __call__(self, input_ids, input_mask=None, segment_ids=None, **options):
+    def __call__(
+        self, input_ids: Any, input_mask: Any = None, segment_ids: Any = None, **options: Any
+    ) -> dict[str, Any]:
         """Calls the model with inputs by position or name, or with a dict of them.
 
         Args:
@@ -53,14 +62,14 @@ class BaseModel(keras.Model):
         named |= {name: options.pop(name) for name in self.input_names if name in options}
         return super().__call__(self._features(input_ids, named), **options)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"config": self.config.to_dict()}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Self:
         return cls(**(config | {"config": BertConfig.from_dict(config["config"])}))
 
-    def name_in_checkpoint(self, path):
+    def name_in_checkpoint(self, path: str) -> str:
         """Returns the name in a checkpoint of a weight of this model, which does not depend on the model's name.
 
         `path` is the weight's Keras path. It begins with the layers in which this model was made.
@@ -117,7 +126,7 @@ class BaseModel(keras.Model):
 
     def _as_array(self, name, values):
         try:
-            values = values if hasattr(values, "shape") else np.asarray(values)
+            values = values if hasattr(values, "dtype") else np.asarray(values)
         except ValueError:
             raise ValueError(
                 f"{self.name} got {name} with rows of different lengths; pad all rows to one length"

@@ -5,10 +5,13 @@ A packed row of a batch holds several sequences. They do not see each other, and
 Axes: B batch, T tokens, H hidden, N heads, S sequences of a packed row.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from bert_keras.modeling.base import BaseModel
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.layers import (
     Embeddings,
     EncoderLayer,
@@ -39,7 +42,9 @@ class BertModel(BaseModel):
             long sequences and large batches, and costs time.
     """
 
-    def __init__(self, config, return_all_encoder_layers=False, name="bert", **kwargs):
+    def __init__(
+        self, config: BertConfig, return_all_encoder_layers: bool = False, name: str = "bert", **kwargs: Any
+    ) -> None:
         super().__init__(config, name=name, **kwargs)
         self.return_all_encoder_layers = return_all_encoder_layers
         self.is_recomputed = False
@@ -54,15 +59,15 @@ class BertModel(BaseModel):
                 self.pooler = dense(config.hidden_size, config.hidden_size, config)
         self._finish()
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"return_all_encoder_layers": self.return_all_encoder_layers}
 
     @property
-    def embedding_table(self):
+    def embedding_table(self) -> keras.Variable:
         """The word embeddings, float [V, H]."""
         return self.embeddings.word_embeddings
 
-    def call(self, features, dropout_seed=None, training=None):
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Encodes a batch of sequences.
 
         Args:
@@ -94,7 +99,7 @@ class BertModel(BaseModel):
             outputs |= {"embedding_output": states[0], "all_encoder_layers": states[1:]}
         return outputs
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: dict[str, Any], previous_mask: Any = None) -> dict[str, Any] | None:
         """Returns the Keras mask of each output: bool [B, T] from input_mask for outputs with a token axis, or None."""
         if "input_mask" not in inputs or "sequence_ids" in inputs:
             return None
@@ -104,7 +109,7 @@ class BertModel(BaseModel):
             masks |= {"embedding_output": is_token, "all_encoder_layers": [is_token] * len(self.encoder_layers)}
         return masks
 
-    def attention_probabilities(self, input_ids, input_mask=None, segment_ids=None):
+    def attention_probabilities(self, input_ids: Any, input_mask: Any = None, segment_ids: Any = None) -> list[Any]:
         """Computes the share of each token (last axis) in each token's attention, for analyses and pictures.
 
         The arguments are those of a call. Returns a list of L float [B, N, T, T], for each layer and head; the last

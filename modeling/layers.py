@@ -64,8 +64,9 @@ class Embeddings(keras.layers.Layer):
         segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]
         segments = ops.matmul(segment_rows, self.token_type_embeddings)  # [B, T, H]
         num_tokens = ops.shape(input_ids)[1]
-        if position_ids is None and keras.backend.backend() == "jax" and not isinstance(num_tokens, int):
-            # While JAX infers shapes for an unknown T, it cannot compare T with the size of the table.
+        is_known = isinstance(num_tokens, int) and num_tokens <= self.position_embeddings.shape[0]
+        if position_ids is None and keras.backend.backend() != "tensorflow" and not is_known:
+            # While Keras infers shapes for an unknown T, T is a symbol on JAX, and may exceed the table on PyTorch.
             positions = ops.take(self.position_embeddings, ops.arange(num_tokens), axis=0)  # [T, H]
         elif position_ids is None:
             positions = self.position_embeddings[:num_tokens]  # [T, H]

@@ -13,7 +13,10 @@ import gc
 import hashlib
 import json
 import math
+import os
 import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -40,7 +43,13 @@ DEFAULT_TARGETS = ("query", "value")
 _METADATA = "lora"
 
 
-def enable_lora(model, rank, alpha=None, targets=DEFAULT_TARGETS, also_trained=("pooler/",)):
+def enable_lora(
+    model: keras.Model,
+    rank: int,
+    alpha: float | None = None,
+    targets: Sequence[str] = DEFAULT_TARGETS,
+    also_trained: Iterable[str] = ("pooler/",),
+) -> None:
     """Adds A and B to dense layers of the encoder, and freezes its other weights. Compile the model after it.
 
     Weights outside the encoder, such as those of a task's head, stay trainable.
@@ -58,6 +67,7 @@ def enable_lora(model, rank, alpha=None, targets=DEFAULT_TARGETS, also_trained=(
         ValueError: the model has no BertModel or has LoRA already, or an argument is not possible.
     """
     alpha = rank if alpha is None else alpha
+    targets = (targets,) if isinstance(targets, str) else targets
     _check(model, rank, alpha, targets)
     for encoder in _encoders_of(model):
         for name, weight in weights_by_name(encoder).items():
@@ -68,12 +78,12 @@ def enable_lora(model, rank, alpha=None, targets=DEFAULT_TARGETS, also_trained=(
         dense.enable_lora(rank, alpha, a_initializer=start)
 
 
-def has_lora(model):
+def has_lora(model: keras.Model) -> bool:
     """Returns whether a model has the weights of LoRA."""
     return bool(_adapted_layers(model))
 
 
-def merge_lora(model):
+def merge_lora(model: keras.Model) -> None:
     """Adds A B to the kernels, removes A and B, and makes all weights trainable. The outputs stay the same.
 
     Compile the model after it. A model without LoRA does not change.
@@ -90,7 +100,7 @@ def merge_lora(model):
             weight.trainable = True
 
 
-def merged_weights(model):
+def merged_weights(model: keras.Model) -> dict[str, Any]:
     """Returns the weights that a model without LoRA needs for the same outputs: `weights_by_name` with merged kernels.
 
     The model does not change. The values are tensors and variables of the backend.
@@ -103,7 +113,7 @@ def merged_weights(model):
     }
 
 
-def save_lora(model, file, base=None):
+def save_lora(model: keras.Model, file: str | os.PathLike, base: str | None = None) -> None:
     """Writes an adapter: the trained weights of a model with LoRA, as a safetensors file.
 
     Args:
@@ -118,7 +128,7 @@ def save_lora(model, file, base=None):
     writing.write_bytes(file, adapter_bytes(model, base))
 
 
-def adapter_bytes(model, base=None):
+def adapter_bytes(model: keras.Model, base: str | None = None) -> bytes:
     """Returns the content of the file that `save_lora` writes."""
     adapted = _adapted_layers(model)
     if not adapted:
@@ -136,7 +146,7 @@ def adapter_bytes(model, base=None):
     return save(arrays, {_METADATA: json.dumps(facts)})
 
 
-def load_lora(model, file):
+def load_lora(model: keras.Model, file: str | os.PathLike) -> dict[str, Any]:
     """Enables LoRA in a model and loads an adapter of `save_lora`; you can then use, train or merge the model.
 
     Args:

@@ -21,11 +21,15 @@ The weights have the names of the original checkpoints, so models fine-tuned wit
 Axes: B batch, T tokens, P predictions, V vocabulary, C classes, K choices, S sequences of a packed row.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 from bert_keras.modeling.layers import dtype_policy
 
@@ -37,7 +41,7 @@ class PretrainingModel(BaseModel):
     input_names = (*BaseModel.input_names, "masked_lm_positions")
     required_inputs = ("input_ids", "masked_lm_positions")
 
-    def __init__(self, config, name="pretraining", **kwargs):
+    def __init__(self, config: BertConfig, name: str = "pretraining", **kwargs: Any) -> None:
         super().__init__(config, name=name, **kwargs)
         with dtype_policy(self.dtype_policy):
             self.bert = BertModel(config)
@@ -45,7 +49,7 @@ class PretrainingModel(BaseModel):
             self.next_sentence_head = LinearHead(config, 2, ("cls", "seq_relationship"), config.initializer_range)
         self._finish()
 
-    def call(self, features, dropout_seed=None, training=None):
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Scores the masked tokens, at int32 [B, P] features["masked_lm_positions"], and the order of the segments.
 
         Returns:
@@ -76,7 +80,7 @@ class FineTunedModel(BaseModel):
 
     is_per_token = False
 
-    def __init__(self, config, make_head, **kwargs):
+    def __init__(self, config: BertConfig, make_head: Callable[[], keras.layers.Layer], **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
         with dtype_policy(self.dtype_policy):
             # The head draws its random weights first, and is the last in `weights`.
@@ -85,7 +89,7 @@ class FineTunedModel(BaseModel):
         self.head = head
         self._finish()
 
-    def call(self, features, dropout_seed=None, training=None):
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Returns a dict of "logits" float32 [B, C], or [B, T, C] if the model is per token."""
         dropout_seed = self._dropout_seed(dropout_seed, training)
         encoded = self._encode(features, dropout_seed)
@@ -96,11 +100,11 @@ class FineTunedModel(BaseModel):
 class _ModelOfClasses(FineTunedModel):
     """Base class of the models with a number of classes, which Keras saves."""
 
-    def __init__(self, config, num_classes, **kwargs):
+    def __init__(self, config: BertConfig, num_classes: int, **kwargs: Any) -> None:
         super().__init__(config, lambda: LinearHead(config, num_classes, has_dropout=True), **kwargs)
         self.num_classes = num_classes
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"num_classes": self.num_classes}
 
 
@@ -112,7 +116,7 @@ class ClassifierModel(_ModelOfClasses):
     Source: `create_model` of the original run_classifier.py.
     """
 
-    def __init__(self, config, num_classes, name="classification", **kwargs):
+    def __init__(self, config: BertConfig, num_classes: int, name: str = "classification", **kwargs: Any) -> None:
         super().__init__(config, num_classes, name=name, **kwargs)
 
 
@@ -125,7 +129,7 @@ class TokenClassifierModel(_ModelOfClasses):
 
     is_per_token = True
 
-    def __init__(self, config, num_classes, name="token_classification", **kwargs):
+    def __init__(self, config: BertConfig, num_classes: int, name: str = "token_classification", **kwargs: Any) -> None:
         super().__init__(config, num_classes, name=name, **kwargs)
 
 
@@ -135,10 +139,10 @@ class MultipleChoiceModel(FineTunedModel):
 
     input_axes = ("batch", "choices", "tokens")
 
-    def __init__(self, config, name="multiple_choice", **kwargs):
+    def __init__(self, config: BertConfig, name: str = "multiple_choice", **kwargs: Any) -> None:
         super().__init__(config, lambda: LinearHead(config, 1, has_dropout=True), name=name, **kwargs)
 
-    def call(self, features, dropout_seed=None, training=None):
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Scores the choices; the three inputs are int32 [B, K, T] here. Returns a dict of "logits" float32 [B, K]."""
         _, num_choices, num_tokens = ops.shape(features["input_ids"])
         present = [name for name in TOKEN_INPUTS if name in features]
@@ -156,10 +160,10 @@ class SquadModel(FineTunedModel):
 
     is_per_token = True
 
-    def __init__(self, config, name="question_answering", **kwargs):
+    def __init__(self, config: BertConfig, name: str = "question_answering", **kwargs: Any) -> None:
         super().__init__(config, lambda: LinearHead(config, 2, ("cls", "squad")), name=name, **kwargs)
 
-    def call(self, features, dropout_seed=None, training=None):
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Scores each token as the start and the end of the answer.
 
         Returns:

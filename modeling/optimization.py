@@ -12,6 +12,8 @@ Source: the original optimization.py.
 
 import math
 import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -49,7 +51,14 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
         shape: "linear", as in the original BERT, "constant" or "cosine".
     """
 
-    def __init__(self, learning_rate, num_train_steps, num_warmup_steps=0, smooth=False, shape="linear"):
+    def __init__(
+        self,
+        learning_rate: float,
+        num_train_steps: int,
+        num_warmup_steps: int = 0,
+        smooth: bool = False,
+        shape: str = "linear",
+    ) -> None:
         if not learning_rate > 0:
             raise ValueError(f"learning_rate is {learning_rate}, but must be above 0")
         if num_train_steps < 1:
@@ -66,7 +75,7 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.smooth = smooth
         self.shape = shape
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         """Returns the rate at a step: a float for a Python number, float32 for a tensor."""
         if isinstance(step, (int, float)):
             is_warmup = step < self.num_warmup_steps
@@ -77,7 +86,7 @@ class LearningRateSchedule(keras.optimizers.schedules.LearningRateSchedule):
             return decayed
         return ops.where(step < self.num_warmup_steps, self._warmup(step), decayed)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return dict(vars(self))
 
     def _warmup(self, step):
@@ -126,16 +135,16 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate,
-        weight_decay_rate=0.01,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
-        exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
-        rate_factor=None,
-        clip_norm=1.0,
-        name="AdamWeightDecay",
-    ):
+        learning_rate: LearningRateSchedule | float,
+        weight_decay_rate: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude_from_weight_decay: Iterable[str] = ("LayerNorm", "layer_norm", "bias"),
+        rate_factor: Callable[[str], float] | None = None,
+        clip_norm: float = 1.0,
+        name: str = "AdamWeightDecay",
+    ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
         self.schedule = learning_rate
         self.weight_decay_rate = weight_decay_rate
@@ -146,12 +155,12 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.rate_factor = rate_factor
         self.clip_norm = clip_norm
 
-    def rule(self, name):
+    def rule(self, name: str) -> tuple[float, float]:
         """Returns the weight decay rate and the learning rate factor of a weight, two floats."""
         is_excluded = any(re.search(pattern, name) for pattern in self.exclude_from_weight_decay)
         return 0.0 if is_excluded else self.weight_decay_rate, self.rate_factor(name) if self.rate_factor else 1.0
 
-    def update(self, name, value, gradient, m, v, learning_rate):
+    def update(self, name: str, value: Any, gradient: Any, m: Any, v: Any, learning_rate: Any) -> tuple[Any, Any, Any]:
         """Returns the new value, m and v of a weight from float tensors of one shape; the gradient is dense."""
         weight_decay_rate, rate_factor = self.rule(name)
         m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
@@ -163,19 +172,19 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             learning_rate = learning_rate * rate_factor
         return value - learning_rate * step, m, v
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
         self._names = [variable.path for variable in variables]
         self._m, self._v = self.add_optimizer_variables(variables, ["adam_m", "adam_v"])
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None) -> None:
         """Updates the weights in `fit`, once for all devices; Keras calls it."""
         present = iter(self._clipped([gradient for gradient in grads if gradient is not None]))
         super().apply([gradient if gradient is None else next(present) for gradient in grads], trainable_variables)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         """Updates one weight in `fit`; Keras calls it."""
         index = self._get_variable_index(variable)  # as in the example of keras.optimizers.Optimizer
         m, v = self._m[index], self._v[index]
@@ -184,7 +193,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         for changed, value in zip((variable, m, v), values, strict=True):
             self.assign(changed, value)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         inherited = super().get_config()
         names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon", "exclude_from_weight_decay", "clip_norm")
         return {
@@ -194,7 +203,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> "AdamWeightDecay":
         rate_factor = keras.saving.deserialize_keras_object(config["rate_factor"], custom_objects)
         return super().from_config(config | {"rate_factor": rate_factor}, custom_objects)
 
@@ -218,7 +227,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         return clipped if num_replicas == 1 else [gradient / num_replicas for gradient in clipped]
 
 
-def layer_of(name, num_hidden_layers):
+def layer_of(name: str, num_hidden_layers: int) -> int:
     """Returns the layer of a weight, an int: 0 for embeddings, 1 for the first encoder layer, and so on.
 
     The pooler and all heads have the number `num_hidden_layers + 1`.
@@ -230,7 +239,7 @@ def layer_of(name, num_hidden_layers):
     return int(match[1]) + 1 if match else num_hidden_layers + 1
 
 
-def clip_by_global_norm(gradients, clip_norm):
+def clip_by_global_norm(gradients: Sequence[Any], clip_norm: float) -> tuple[Sequence[Any], Any]:
     """Scales gradients so that their global norm is at most `clip_norm`, as `tf.clip_by_global_norm` does.
 
     Args:

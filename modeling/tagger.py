@@ -3,11 +3,14 @@
 Axes: B batch, T tokens, H hidden, U units, C classes.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.heads import FINE_TUNING_DROPOUT, FINE_TUNING_INITIALIZER_RANGE
 from bert_keras.modeling.layers import EncoderLayer, dtype_policy, mark_built, truncated_normal
@@ -37,7 +40,14 @@ class FeatureBasedTagger(BaseModel):
 
     is_per_token = True
 
-    def __init__(self, config, num_classes, units=UNITS, name="feature_based_tagger", **kwargs):
+    def __init__(
+        self,
+        config: BertConfig,
+        num_classes: int,
+        units: int = UNITS,
+        name: str = "feature_based_tagger",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(config, name=name, **kwargs)
         self.num_classes, self.units = num_classes, units
         first_dropout = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
@@ -57,10 +67,10 @@ class FeatureBasedTagger(BaseModel):
                 self.output_layer.build((None, None, width))
         self._finish()
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"num_classes": self.num_classes, "units": self.units}
 
-    def call(self, features, dropout_seed=None, training=None):
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
         """Returns a dict of "logits" float32 [B, T, C]; the arguments are those of all models, see `modeling.models`.
 
         Padding must be at the end of each sequence.

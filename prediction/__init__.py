@@ -23,7 +23,7 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = sorted([*_MODULE_OF, "open_model"])  # noqa: PLE0605 (a list of str)
+__all__ = sorted([*_MODULE_OF, "open_model"])  # noqa: PLE0605  # pyright: ignore[reportUnsupportedDunderAll] (a list of str)
 
 
 def open_model(path: str | os.PathLike, batch_size: int = 16, **options: Any) -> Any:

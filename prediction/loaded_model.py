@@ -1,6 +1,7 @@
 """The base class of all classes that load a model: files, device, calls with one or several texts."""
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
@@ -52,7 +53,16 @@ class LoadedModel(Generic[Text, Answer]):
     settings: Any
     files: ModelFiles
 
-    def __init__(self, path, batch_size, limits, strategy=None, device=None, format=None, **text_options):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        batch_size: int,
+        limits: Limits | None,
+        strategy: Any = None,
+        device: str | None = None,
+        format: str | None = None,
+        **text_options: Any,
+    ) -> None:
         check_backend(keras.backend.backend())
         check_batch_size(batch_size)
         self.limits, self.options = limits or Limits(), {}
@@ -61,6 +71,7 @@ class LoadedModel(Generic[Text, Answer]):
             check_choice("format", format, tuple(OPENERS))
             if not is_export(path):
                 raise ValueError(f"{path} is not an export, so it has no formats; leave out {name_of('format')}")
+        self.folder: Any  # the path; a Path if the model has a task.json
         self.folder, self.settings = self._read_task(path) if self.needs_task or is_export(path) else (path, None)
         self.files = open_files(self.folder, **text_options)
         self.config, self.tokenizer = self.files.config, self.files.tokenizer
@@ -90,7 +101,7 @@ class LoadedModel(Generic[Text, Answer]):
     @overload
     def __call__(self, texts: Iterable[Text], *, batch_size: int | None = None, **options: Any) -> list[Answer]: ...
 
-    def __call__(self, texts, *, batch_size=None, **options):
+    def __call__(self, texts: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         """Answers a text, or each of several texts.
 
         Args:

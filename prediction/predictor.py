@@ -5,12 +5,13 @@ import dataclasses
 import itertools
 import json
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from bert_keras.prediction.arguments import ON_ERROR, check_choice, name_of
+from bert_keras.prediction.arguments import ON_ERROR, Limits, check_choice, name_of
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import Answer, LoadedModel, Text
 from bert_keras.prediction.network import check_batch_size
@@ -78,7 +79,14 @@ class Predictor(LoadedModel[Text, Answer]):
     It has the attributes of `LoadedModel`.
     """
 
-    def __init__(self, path, batch_size, limits, options, **loading):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        batch_size: int,
+        limits: Limits | None,
+        options: dict[str, Any],
+        **loading: Any,
+    ) -> None:
         self._given = options
         super().__init__(path, batch_size, limits, **loading)
 

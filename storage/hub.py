@@ -12,7 +12,7 @@ def split_name(name: str) -> tuple[str, str | None]:
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not the name of a model; give hf://owner/name or hf://owner/name@revision")
-    return match.groups()
+    return match[1], match[2]
 
 
 def fetch(name: str, patterns: Sequence[str], commit: str | None = None, is_quiet: bool = True) -> str:

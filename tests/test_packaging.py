@@ -1,10 +1,12 @@
 """setup.py lists everything that an installation needs."""
 
 import ast
+import inspect
 import pathlib
 
 import pytest
 
+import bert_keras
 from tests.test_architecture import FLOORS, PROGRAMS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -57,3 +59,32 @@ def test_the_gate_tests_the_beam_that_an_installation_brings():
     )
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert [requirement for requirement in beam if f"'{requirement}'" not in gate] == []
+
+
+def _own_functions(public):
+    """Yields the functions of a public name that we wrote: itself, or a class's methods and those that it inherits."""
+    if not inspect.isclass(public):
+        yield public
+        return
+    for owner in public.__mro__:
+        if owner.__module__.startswith("bert_keras."):
+            for name, member in vars(owner).items():
+                if not name.startswith("_") or name in ("__init__", "__call__"):
+                    member = member.fget if isinstance(member, property) else inspect.unwrap(member)
+                    member = getattr(member, "__func__", member)  # of a class or static method
+                    if inspect.isfunction(member):
+                        yield member
+
+
+def _has_all_types(function):
+    signature = inspect.signature(function)
+    given = [each.annotation for name, each in signature.parameters.items() if name not in ("self", "cls")]
+    if function.__name__ != "__init__":
+        given.append(signature.return_annotation)
+    return inspect.Signature.empty not in given
+
+
+def test_every_public_function_and_method_states_its_types():
+    functions = [each for name in bert_keras.__all__ for each in _own_functions(getattr(bert_keras, name))]
+    assert len(functions) > 100
+    assert {each.__qualname__ for each in functions if not _has_all_types(each)} == set()

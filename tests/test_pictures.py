@@ -61,15 +61,6 @@ def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
 
 
 @pytest.mark.slow
-def test_the_picture_of_the_demo_comes_from_the_demo(real_pictures):
-    pictures = module("demo").figures()
-    for name, picture in pictures.items():
-        drawn, kept = pixels(picture), pixels((PICTURES / f"{name}.png").read_bytes())
-        assert drawn.shape == kept.shape, "run python docs/pictures/draw.py demo"
-    assert list(pictures) == ["demo_confusions"]
-
-
-@pytest.mark.slow
 def test_the_pictures_of_a_run_come_from_a_run(real_pictures):
     flags = ["--do_train", "--do_eval", "--eval_share=0.95", "--num_train_epochs=2", "--max_seq_length=8"]
     for name, picture in module("run").figures(flags).items():

@@ -13,6 +13,7 @@ import pathlib
 import platform
 import sys
 import time
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -59,7 +60,7 @@ LIMITS = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 1e-1, "float16": 2e-2}
 
 def define_flags():
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_enum(
         "device", "gpu", ["gpu", "cpu"], "Device to check. cpu tests this program without a GPU.", **define
     )

@@ -17,6 +17,7 @@ import logging
 import pathlib
 import sys
 import time
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -74,7 +75,7 @@ _MAX_PROPOSALS = 3
 
 def define_flags():
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_enum("task", "pretraining", list(TASKS), "Task to train.", **define)
     flags.DEFINE_string("bert_config_file", None, "Config: a file, or the name of a released model.", **define)
     flags.DEFINE_string(
@@ -101,7 +102,7 @@ def main(argv):
     flag_values = define_flags()
     parse(flag_values, argv, __doc__)
     open_console(stderr=True)
-    settings = {name: flag_values[name].value for name in flag_values}
+    settings = flag_values.flag_values_dict()
     config = _config(settings)
     part = _part_of_batch(settings, config)
     trainer = make_step(settings, config)

@@ -5,6 +5,8 @@ import logging
 import os
 import pathlib
 import shlex
+from collections.abc import Callable
+from typing import Any
 
 from bert_keras.cli.console import open_console
 from bert_keras.data_prep import sample
@@ -43,7 +45,7 @@ class _Demo:
     """`prepare` returns flag values by name; `predict` holds the arguments of predict.py for the finished model."""
 
     purpose: str
-    prepare: object
+    prepare: Callable[[], dict[str, Any]]
     output_dir: str
     reports: tuple
     predict: tuple

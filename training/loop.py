@@ -243,7 +243,9 @@ def _open_report(trainer, hooks, step):
     run_dir, settings = hooks.run_dir, hooks.settings
     names = [*trainer.task.metric_names, *hooks.eval_metric_names]
     names += ["loss_scale", "skipped_steps"] if "loss_scale" in trainer.state else []
-    metrics_logs = [MetricsFile(run_dir, names, step)] if run_dir.is_writable else []
+    metrics_logs: list[MetricsFile | TensorBoardEvents] = (
+        [MetricsFile(run_dir, names, step)] if run_dir.is_writable else []
+    )
     if run_dir.is_writable and TensorBoardEvents.is_available():
         metrics_logs.append(TensorBoardEvents(run_dir))
     return Report(

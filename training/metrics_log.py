@@ -5,6 +5,7 @@ import importlib.util
 import io
 import logging
 import time
+from typing import Any
 
 import tensorflow as tf
 
@@ -36,7 +37,7 @@ class MetricsFile:
         run_dir.write_text(METRICS_FILE, text)
         self._is_copied = paths.is_remote(path)
         if self._is_copied:
-            self._file = io.StringIO()
+            self._file: Any = io.StringIO()
             self._file.write(text)
         else:
             self._file = open(path, "a", encoding="utf-8", newline="", buffering=1)  # noqa: SIM115 - see close()
@@ -127,7 +128,7 @@ def draw_learning_curves(run_dir):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
     figure.supxlabel("step", fontsize=10)
-    lines = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
+    lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
     if lines:
         figure.legend(lines.values(), lines, loc="outside upper right", ncols=2, frameon=False)
     picture = io.BytesIO()

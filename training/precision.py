@@ -38,7 +38,7 @@ def take_precision(settings):
                 else "on an Intel Skylake, a step takes 1.5 times as long as with --precision=float32 --jit"
             )
             log.warning("--precision=bfloat16 is slow here, since %s; %s", reason, cost)
-    elif asked == "tf32" and not (asks_for_tpu(settings) or (_weakest_gpu() and _weakest_gpu()[0] >= _AMPERE)):
+    elif asked == "tf32" and not (asks_for_tpu(settings) or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
         log.warning("--precision=tf32 is float32 here, since there is no NVIDIA GPU of the Ampere generation or later")
 
 
@@ -58,8 +58,8 @@ def _find_bfloat16(settings):
     """Returns whether the devices of a run have instructions for bfloat16, and the reason as a str."""
     if asks_for_tpu(settings):
         return True, "a TPU multiplies bfloat16 numbers"
-    if _weakest_gpu():
-        capability, name = _weakest_gpu()
+    if gpu := _weakest_gpu():
+        capability, name = gpu
         number = ".".join(map(str, capability)) or "unknown"
         verb = "has" if capability >= _AMPERE else "lacks"
         return capability >= _AMPERE, f"{name} (compute capability {number}) {verb} instructions for bfloat16"

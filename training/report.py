@@ -4,6 +4,7 @@ import collections
 import collections.abc
 import dataclasses
 import logging
+import math
 import time
 
 import rich.console
@@ -41,6 +42,11 @@ class Callbacks:
     on_step: collections.abc.Callable | None = None
     on_evaluation: collections.abc.Callable | None = None
     on_save: collections.abc.Callable | None = None
+
+    def __post_init__(self):
+        for name, function in vars(self).items():
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} is of type {type(function).__name__}; give a function")
 
 
 NO_CALLBACKS = Callbacks()
@@ -143,7 +149,7 @@ class _Screen:
 
     def __init__(self, console, start_step, num_train_steps):
         self._num_train_steps = num_train_steps
-        self._last_line = None
+        self._last_line = -math.inf
         self._bar = rich.progress.Progress(
             rich.progress.TextColumn("step {task.completed}/{task.total}"),
             rich.progress.BarColumn(bar_width=None),
@@ -164,7 +170,6 @@ class _Screen:
             self._metrics.plain = in_words(metrics)
             return
         now = time.monotonic()
-        is_first_or_last = self._last_line is None or step == self._num_train_steps
-        if is_first_or_last or now - self._last_line >= _SECONDS_BETWEEN_LINES:
+        if step == self._num_train_steps or now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
             log.info("step %d/%d: %s, %s", step, self._num_train_steps, in_words(metrics), speed)

@@ -174,7 +174,7 @@ class RunDir:
 
     def restore(self, state):
         """Reads the newest checkpoint into a dict of `tf.Variable`, which must have exactly its names and shapes."""
-        checkpoint = open_checkpoint(self.latest_checkpoint())
+        checkpoint = open_checkpoint(self.file(f"model.ckpt-{self.latest_step()}"))
         differing = sorted(set(checkpoint.names) ^ set(state))
         differing += [
             name for name in state if name not in differing and checkpoint.shape(name) != tuple(state[name].shape)

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+from typing import Any
 
 from absl import flags
 
@@ -60,7 +61,7 @@ _NUMBERS = (
     ),
 )
 # Settings that runs of earlier versions lack, with the values that those had.
-TUNING_DEFAULTS = {name: default for name, default, *_ in _NUMBERS} | {
+TUNING_DEFAULTS: dict[str, Any] = {name: default for name, default, *_ in _NUMBERS} | {
     "learning_rate_schedule": "linear",
     "keep_checkpoint_max": 5,
 }
@@ -82,7 +83,7 @@ FREE_SETTINGS = frozenset(
 
 def define_run_flags(flag_values):
     """Defines the flags that pre-training and fine-tuning share."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_string(
         "output_dir", None, "Required. Folder for the model, its checkpoints and the reports.", **define
     )

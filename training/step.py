@@ -186,7 +186,7 @@ class Trainer:
         return gradients, numerators
 
     def _apply(self, strategy, gradients, learning_rate, is_finite=None):
-        if is_finite is None:
+        if not self._loss_scale:
             self._update_weights(strategy, gradients, learning_rate)
         else:
             is_finite = local_values(strategy, is_finite)

@@ -23,8 +23,8 @@ class BeamWorkers(contextlib.AbstractContextManager):
 
     def __init__(self, options: Sequence[str], context: Any):
         try:
-            import apache_beam as beam
-            from apache_beam.options.pipeline_options import PipelineOptions
+            import apache_beam as beam  # pyright: ignore[reportMissingImports] (an extra)
+            from apache_beam.options.pipeline_options import PipelineOptions  # pyright: ignore[reportMissingImports] (an extra)
         except ImportError:
             raise ValueError("apache-beam is not installed; run pip install 'bert-keras[beam]'") from None
         self._options, self._context = PipelineOptions(list(options)), context
@@ -38,7 +38,7 @@ class BeamWorkers(contextlib.AbstractContextManager):
 
     def run(self, function: Callable, folder: WorkFolder, tasks: Mapping[str, Any]) -> Iterator[tuple[str, dict]]:
         """Runs the unfinished tasks like `Workers.run`; the results come after all tasks are done."""
-        import apache_beam as beam
+        import apache_beam as beam  # pyright: ignore[reportMissingImports] (an extra)
 
         # NFS caches failed lookups: checking for a missing file could hide it later. Listing the folder avoids this.
         names = set(os.listdir(folder.path))

@@ -8,6 +8,7 @@ import os
 import random
 from array import array
 from collections.abc import Sequence
+from typing import Any, Literal
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
@@ -16,6 +17,8 @@ from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
+
+_Typecode = Literal["H", "I", "Q"]
 
 
 class Documents:
@@ -26,10 +29,11 @@ class Documents:
     """
 
     def __init__(self, vocab_size: int):
-        self.tokens = array(_typecode(vocab_size))
-        self.sentence_starts = array("Q", [0])  # indices in `tokens`; ends with the length of `tokens`
-        self.document_starts = array("Q", [0])  # indices in `sentence_starts`; ends with the number of sentences
-        self._order = array("Q")
+        # Any: an array, or a memoryview of a file.
+        self.tokens: Any = array(_typecode(vocab_size))
+        self.sentence_starts: Any = array("Q", [0])  # indices in `tokens`; ends with the length of `tokens`
+        self.document_starts: Any = array("Q", [0])  # indices in `sentence_starts`; ends with the number of sentences
+        self._order: Any = array("Q")
         self._maps = []
 
     @classmethod
@@ -37,7 +41,8 @@ class Documents:
         """Memory-maps documents from three files, one for each attribute."""
         documents = cls(vocab_size)
         views = []
-        for file, typecode in zip(files, (_typecode(vocab_size), "Q", "Q"), strict=True):
+        typecodes: tuple[_Typecode, ...] = (_typecode(vocab_size), "Q", "Q")
+        for file, typecode in zip(files, typecodes, strict=True):
             with open(file, "rb") as content:
                 documents._maps.append(mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ))
             views.append(memoryview(documents._maps[-1]).cast(typecode))
@@ -169,5 +174,5 @@ def read_documents(
     return documents
 
 
-def _typecode(vocab_size: int) -> str:
+def _typecode(vocab_size: int) -> _Typecode:
     return "H" if vocab_size <= 1 << 16 else "I"

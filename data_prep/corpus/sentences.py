@@ -1,6 +1,7 @@
 """Sentence of words and tags from a file. Needs the standard library only."""
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 
 from bert_keras.storage.text_files import ending_of
@@ -30,6 +31,6 @@ class Sentence:
         return f"{place} word {word + 1}" if is_json_lines(self.path) else place
 
 
-def is_json_lines(path: str) -> bool:
+def is_json_lines(path: str | os.PathLike) -> bool:
     """Returns whether a file has JSON lines, judged by its name without the ending of a compression."""
     return ending_of(path) in JSON_ENDINGS

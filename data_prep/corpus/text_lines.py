@@ -80,12 +80,12 @@ def read_lines(
 def text_warnings(dropped: Dropped, continuing: Sequence[tuple[str, str]]) -> list[str]:
     """Returns warnings about dropped text, and about files whose last document continues in the next file."""
     warnings = []
-    if dropped.num_invalid_lines:
+    if dropped.first_invalid is not None:
         warnings.append(
             f"{line_of(dropped.first_invalid)}: not valid UTF-8; dropped {dropped.num_invalid_bytes} bytes in "
             f"{dropped.num_invalid_lines} lines, as the original does (--strict_utf8 refuses them)"
         )
-    if dropped.num_returns:
+    if dropped.first_return is not None:
         warnings.append(
             f"{line_of(dropped.first_return)}: a carriage return inside the line is dropped and joins the words around "
             f"it, as in the original ({dropped.num_returns} such lines); end lines with a line feed"

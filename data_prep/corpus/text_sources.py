@@ -9,7 +9,7 @@ import logging
 import lzma
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from bert_keras.cli.progress import Progress
@@ -94,7 +94,7 @@ def _is_local_utf8(file: str) -> bool:
     return not paths.is_remote(file) and form_of(file) == Form("", "utf-8")
 
 
-def _blocks(file: str, form: Form, size: int = _BLOCK) -> Iterator[bytes]:
+def _blocks(file: str, form: Form, size: int = _BLOCK) -> Generator[bytes, None, None]:
     """Yields the content of a file, decompressed and as UTF-8."""
     damage, unpack = (EOFError, OSError, zlib.error, lzma.LZMAError), _OPEN.get(form.compression)
     if form.compression == "zstd":
@@ -131,7 +131,7 @@ def _compression(head: bytes) -> str:
 
 def _zstd(file: str):
     try:
-        from compression import zstd  # Python 3.14
+        from compression import zstd  # pyright: ignore[reportMissingImports] (Python 3.14)
     except ImportError:
         try:
             from backports import zstd
@@ -152,7 +152,7 @@ _OPEN = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
 def _refuse_utf16_without_mark(head: bytes, file: str) -> None:
     """Rejects text in which the first or the second byte of a pair is often 0, for example in line feeds."""
     counts = {"UTF-16BE": head[::2].count(0), "UTF-16LE": head[1::2].count(0)}
-    encoding = max(counts, key=counts.get)
+    encoding = max(counts, key=counts.__getitem__)
     most, fewest = max(counts.values()), min(counts.values())
     if most < 2 or most < len(head) / 200 or 10 * fewest > most:
         return

@@ -47,7 +47,8 @@ def tokenize_corpus(
     The tokenizer must also be the first element of the workers' context. The folder may hold results of an interrupted
     build. Returns the documents in the order of the files, and the number of `[UNK]` tokens.
     """
-    if folder.result("corpus") is None:
+    corpus = folder.result("corpus")
+    if corpus is None:
         chunks = cut(local_texts(files, folder, workers.run, progress))
         results = {}
         tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
@@ -58,8 +59,7 @@ def tokenize_corpus(
             results[name] = result
             progress.advance(chunks[name].size)
         progress.finish()
-        _join(chunks, results, folder)
-    corpus = folder.result("corpus")
+        corpus = _join(chunks, results, folder)
     folder.remove("source-")
     folder.remove("text-")
     for warning in corpus["warnings"]:
@@ -107,7 +107,7 @@ def _tokenize_chunk(context, folder: WorkFolder, name: str, task: tuple) -> dict
     return folder.finish(name, result, files)
 
 
-def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder) -> None:
+def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder) -> dict:
     num_tokens = num_sentences = num_documents = last_end = 0
     dropped, continuing, names = Dropped(), [], list(chunks)
     with contextlib.ExitStack() as stack:
@@ -133,7 +133,7 @@ def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder
             num_tokens += int(sentence_starts[-1])
             num_documents += len(ends)
             dropped.add(Dropped(**results[name]["dropped"]))
-    folder.finish(
+    return folder.finish(
         "corpus",
         {
             "num_documents": num_documents,
@@ -147,4 +147,5 @@ def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder
 def _read_chunk(folder: WorkFolder, name: str) -> tuple[bytes, np.ndarray, np.ndarray]:
     with open(folder.file(f"{name}.tokens"), "rb") as file:
         content = file.read()
-    return content, *(np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:])
+    sentences, documents = (np.fromfile(folder.file(f"{name}.{starts}"), np.uint64) for starts in _ARRAYS[1:])
+    return content, sentences, documents

@@ -153,8 +153,9 @@ class WorkFolder:
             return None
 
         for task in tasks:
-            if first_damaged(task) is not None:
-                log.warning("%s is missing or damaged; making it again", self.file(first_damaged(task)))
+            damaged = first_damaged(task)
+            if damaged is not None:
+                log.warning("%s is missing or damaged; making it again", self.file(damaged))
                 self.forget(task)
 
 

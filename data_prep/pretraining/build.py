@@ -37,6 +37,7 @@ from bert_keras.data_prep.records.writing import (
     serialize_example,
     tell_replaced,
 )
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -45,7 +46,7 @@ log = logging.getLogger("bert_keras")
 def build_pretraining_data(
     input_files: Sequence[str],
     output_files: Sequence[str],
-    tokenizer,
+    tokenizer: FullTokenizer,
     settings: PretrainingDataSettings,
     vocab_file: str | None = None,
     progress: Progress | None = None,
@@ -62,7 +63,7 @@ def build_pretraining_data(
             first.
         output_files: TFRecord files, local or remote. With one worker, example j goes to file j modulo their number;
             with more, to a random file. NAME.json holds the metadata of the file NAME.
-        tokenizer: a `FullTokenizer`.
+        tokenizer: makes the tokens.
         settings: settings of the examples.
         vocab_file: recorded in the metadata, and never overwritten.
         progress: reports the progress; None: lines in the log.

@@ -29,6 +29,7 @@ from bert_keras.data_prep.pretraining.shuffling import (
 )
 from bert_keras.data_prep.records.tfrecord_format import compressing
 from bert_keras.data_prep.records.writing import serialize_example
+from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
@@ -47,7 +48,7 @@ _INSTANCES_BETWEEN_RELEASES = 4096
 class Tools(NamedTuple):
     """Objects that every process needs."""
 
-    tokenizer: object
+    tokenizer: FullTokenizer
     vocabulary: MaskingVocabulary
     settings: PretrainingDataSettings
 

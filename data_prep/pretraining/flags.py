@@ -38,13 +38,13 @@ _SETTINGS = {
 _CHOICES = {"masked_spans": list(SPAN_LENGTHS), "sentence_task": list(SENTENCE_TASKS)}
 
 # Splits a file name into stem and ending: "train-v1.0" and ".tfrecord.gz".
-_NAME = re.compile(r"(.*?)((?:\.[A-Za-z_]\w*)?(?:\.gz)?)", re.DOTALL)
+_ENDING = re.compile(r"(?:\.[A-Za-z_]\w*)?(?:\.gz)?\Z")
 
 
 def define_flags() -> flags.FlagValues:
     """Returns the flags: those of the original BERT with the same names and defaults, and additional ones."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     for name, meaning in _FILES.items():
         flags.DEFINE_string(name, None, meaning, **define)
     flags.DEFINE_bool(
@@ -82,8 +82,10 @@ def define_flags() -> flags.FlagValues:
 
 def read_settings(values: flags.FlagValues) -> PretrainingDataSettings:
     """Returns the settings of the examples; raises ValueError for an invalid value."""
-    names = [field.name for field in dataclasses.fields(PretrainingDataSettings)]
-    return PretrainingDataSettings(**{name: values[name].value for name in names})
+    given = values.flag_values_dict()
+    return PretrainingDataSettings(
+        **{field.name: given[field.name] for field in dataclasses.fields(PretrainingDataSettings)}
+    )
 
 
 def casing_of(values: flags.FlagValues) -> dict[str, Any]:
@@ -108,8 +110,8 @@ def name_outputs(values: flags.FlagValues) -> list[str]:
             f"--output_file names {len(output_files)} files, but --num_shards={num_shards} needs one name; "
             "give one name, or leave out --num_shards"
         )
-    stem, ending = _NAME.fullmatch(output_files[0]).groups()
-    return [f"{stem}-{number:05}-of-{num_shards:05}{ending}" for number in range(num_shards)]
+    shards = (rf"-{number:05}-of-{num_shards:05}\g<0>" for number in range(num_shards))
+    return [_ENDING.sub(shard, output_files[0], count=1) for shard in shards]
 
 
 def is_gzip(output_files: list[str], values: flags.FlagValues) -> bool:

@@ -112,7 +112,7 @@ class Instance(NamedTuple):
         """
         length, num_masked = len(self.tokens), len(self.masked_lm_ids)
         pad = [0] * (settings.max_seq_length - length)
-        features = {
+        features: dict[str, list] = {
             "input_ids": self.tokens + pad,
             "input_mask": [1] * length + pad,
             "segment_ids": [0] * self.first_length + [1] * (length - self.first_length) + pad,

@@ -101,7 +101,7 @@ class _Run(contextlib.AbstractContextManager):
         self._file = open(f"{path}.records", "rb")  # noqa: SIM115 (closed by __exit__)
 
     def __exit__(self, *exception) -> None:
-        self._index = None  # closes the memory map, because this is the only reference
+        del self._index  # closes the memory map, because this is the only reference
         self._file.close()
 
     def read(self, first: int, end: int) -> tuple[np.ndarray, list[bytes]] | None:

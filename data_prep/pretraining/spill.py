@@ -7,6 +7,7 @@ import random
 import tempfile
 from array import array
 from collections.abc import Iterator
+from typing import Any
 
 from bert_keras.data_prep.pretraining.instances import Instance
 from bert_keras.data_prep.pretraining.masking import shuffle
@@ -22,7 +23,8 @@ class InstanceSpill(contextlib.AbstractContextManager):
 
     def __init__(self, folder: str):
         self._name = f'a temporary file in "{folder}"'
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 (closed by __exit__)
+        # Any: its type depends on the system.
+        self._file: Any = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 (closed by __exit__)
         self._places = array("Q")
         self._size = self._longest = 0
 

@@ -63,7 +63,7 @@ def frame(records: Sequence[bytes]) -> Iterator[bytes]:
             yield b"".join((_header(len(record)), record, footers[4 * number : 4 * number + 4]))
 
 
-def compressing(file: BinaryIO, is_gzip: bool) -> contextlib.AbstractContextManager[BinaryIO]:
+def compressing(file: BinaryIO, is_gzip: bool) -> contextlib.AbstractContextManager[BinaryIO | gzip.GzipFile]:
     """Returns a file whose content goes to `file`, which stays open; deterministic for one version of zlib."""
     return gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip else contextlib.nullcontext(file)
 

@@ -10,6 +10,7 @@ import pathlib
 import secrets
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from bert_keras.data_prep.records.tfrecord_format import compressing, frame
 from bert_keras.storage import paths, writing
@@ -54,7 +55,7 @@ def _lead(name: str, kind: bytes, size: int) -> bytes:
     return _field(_FIRST, _field(_FIRST, name.encode("utf-8")) + _field(_SECOND, feature)).removesuffix(blank)
 
 
-def serialize_example(features: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
+def serialize_example(features: Mapping[str, Sequence[Any]]) -> bytes:
     """Serializes a `tf.train.Example` of int64 and float32 lists, several times faster than the class of that name."""
     parts = []
     for name, values in features.items():

@@ -271,11 +271,11 @@ def _leave_out_comments(path, lines, is_row, layout):
     """Clears `is_row` for lines before a sentence that begin with # and do not look like a word."""
     count = 0
     usual = _split(lines[layout.first_line - 1], layout.is_tabbed)
-    has_tag = layout.tag is not None and is_tag(usual[layout.tag])
+    tag = layout.tag if layout.tag is not None and is_tag(usual[layout.tag]) else None
     for number, line in enumerate(lines):
         if is_row[number] and line.startswith(_COMMENT) and not (number and is_row[number - 1]):
             row = _split(line, layout.is_tabbed)
-            if len(row) != layout.num_columns or (has_tag and not is_tag(row[layout.tag])):
+            if len(row) != layout.num_columns or (tag is not None and not is_tag(row[tag])):
                 is_row[number] = False
                 count += 1
     if count:

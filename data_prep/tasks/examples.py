@@ -5,6 +5,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 KINDS = ("single_label", "regression", "multi_label", "multiple_choice")
 
@@ -48,7 +49,7 @@ def learn_labels(examples: Sequence[Example], kind: str) -> tuple[str, ...]:
     for example in examples:
         if example.label is None:
             raise ValueError(f"{example.source}: no label, but labels are learnt from this file; add it")
-        counts.update(example.label if kind == "multi_label" else [example.label])
+        counts.update(_names_in(example.label, kind))
     name = _PLACE.sub("", examples[0].source) or "the training data"
     if not counts:
         raise ValueError(f"{name} has no example with a label; check the column of the labels")
@@ -76,10 +77,14 @@ def check_labels(examples: Sequence[Example], labels: Sequence[str], kind: str) 
             if isinstance(label, bool) or not isinstance(label, (int, float)) or not math.isfinite(label):
                 raise ValueError(f'{example.source}: label "{label}" is not a finite number, as regression needs')
             continue
-        for name in label if kind == "multi_label" else [label]:
+        for name in _names_in(label, kind):
             if name not in known:
                 rest = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
                 raise ValueError(f'{example.source}: label "{name}" is not one of {", ".join(labels[:20])}{rest}')
+
+
+def _names_in(label: Any, kind: str) -> Sequence[str]:
+    return label if kind == "multi_label" else [label]
 
 
 def to_number(text: str | float) -> float | None:

@@ -75,7 +75,7 @@ class GlueTask:
     other_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def _indexed_task(name, text_a, text_b, labels, label="label", id="index", **options):
+def _indexed_task(name, text_a, text_b, labels, label="label", id: str | None = "index", **options):
     """Returns a task whose files have the same named columns; the test file has no label."""
     files = {split: GlueFile(f"{split}.tsv", text_a, text_b, label, id) for split in ("train", "dev")}
     files["test"] = GlueFile("test.tsv", text_a, text_b, None, id or "index")

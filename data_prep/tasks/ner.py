@@ -30,7 +30,7 @@ def collect_tags(sentences: Sequence[Sentence]) -> list[str]:
 
     Every type gets both tags: one with only one-word entities in a small file may have longer entities in another.
     """
-    types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags if tag != "O"})
+    types = sorted({tag[2:] for sentence in sentences for tag in sentence.tags or () if tag != "O"})
     if not types:
         raise ValueError(
             f"{sentences[0].path} has no entity: the tag of every word is O; training needs some entities, maybe in "

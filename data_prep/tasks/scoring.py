@@ -3,7 +3,6 @@
 Each function returns a dict of metrics, and the same as a table for people. Errors name file and line.
 """
 
-import itertools
 import logging
 import math
 
@@ -173,8 +172,8 @@ def _read_entries(rows, name, labels):
 
 
 def _is_distribution(cells):
-    values = list(map(to_number, cells))
-    return None not in values and all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
+    values = [number for cell in cells if (number := to_number(cell)) is not None]
+    return len(values) == len(cells) and all(0 <= value <= 1 for value in values) and abs(sum(values) - 1) < 1e-3
 
 
 def _read_prediction(text, place, labels):
@@ -233,12 +232,7 @@ def _read_sentences(path, word_column, tag_column, tag_keys=("tags",)):
 
 
 def _check_same_words(gold, predicted):
-    for right, other in itertools.zip_longest(gold, predicted):
-        if right is None or other is None:
-            more, fewer = (right, predicted[0]) if other is None else (other, gold[0])
-            raise ValueError(
-                f"{more.place()} begins a sentence that {fewer.path} lacks; give the predictions of this file"
-            )
+    for right, other in zip(gold, predicted, strict=False):
         for word, (expected, found) in enumerate(zip(right.words, other.words, strict=False)):
             if expected != found:
                 raise ValueError(
@@ -250,9 +244,15 @@ def _check_same_words(gold, predicted):
                 f"{other.place()} begins a sentence of {len(other.words)} words, which at {right.place()} has "
                 f"{len(right.words)}; both files need the same sentences"
             )
+    if len(gold) != len(predicted):
+        fewer, more = sorted((gold, predicted), key=len)
+        raise ValueError(
+            f"{more[len(fewer)].place()} begins a sentence that {fewer[0].path} lacks; give the predictions of this "
+            "file"
+        )
 
 
 def _tag_lists(sentences):
     """Returns the tags of sentences for conlleval: IOBES and BILOU become BIO, others stay."""
-    tag_lists = [sentence.tags for sentence in sentences]
+    tag_lists = [sentence.tags or () for sentence in sentences]
     return list(map(to_bio, tag_lists)) if find_scheme(tag_lists) in ("IOBES", "BILOU") else tag_lists

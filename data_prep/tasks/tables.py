@@ -168,7 +168,7 @@ def _find_delimiter(text, name):
         return ","
     if len(shares) > 1 and not _COMMA_OUTSIDE_NUMBER.search(sample):
         shares.pop(",", None)
-    delimiter = max(shares, key=shares.get)
+    delimiter = max(shares, key=shares.__getitem__)
     if delimiter != ",":
         log.info("%s: cells are separated by %s", name, _DELIMITERS[delimiter])
     return delimiter
@@ -177,7 +177,7 @@ def _find_delimiter(text, name):
 def _share_of_same_length(sample, delimiter):
     """Returns the share of rows with the most frequent number of cells; 0 if it is one or not that of the first row."""
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
-    rows = itertools.takewhile(lambda row: row is not None, (_next_row(reader) for _ in range(_ROWS_LOOKED_AT)))
+    rows = itertools.islice(iter(lambda: _next_row(reader), None), _ROWS_LOOKED_AT)
     lengths = [len(row) for row in rows if any(map(str.strip, row))]
     if not lengths:
         return 0

@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,8 @@ def iterate_own_file(
         source = f"{paths.name(path)} line {row.line}"
         try:
             cells = {column: row.cells[place] for column, place in places.items()}
-            _check_label_type(cells.get(columns.label), row.line, label_lines)
+            label = None if columns.label is None else cells.get(columns.label)
+            _check_label_type(label, row.line, label_lines)
             example = _own_example(cells, number, columns, kind, needs_label, source)
             other = row.line if columns.id is None else lines_of_ids.setdefault(example.id, row.line)
             if other != row.line:
@@ -99,7 +101,7 @@ def read_tfds(
     if task is not None:
         split = _split_name(task, split)
     try:
-        features = tfds.builder(name, data_dir=data_dir).info.features
+        features: Any = tfds.builder(name, data_dir=data_dir).info.features
     except tfds.core.DatasetNotFoundError:
         raise ValueError(f'TensorFlow Datasets has no data set "{name}"; look the name up in its catalog') from None
     columns = _choose_features(name, task, features, columns)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,8 +36,10 @@ def encode_batch(
         row, num = join_pair(encode(first), encode(second) if second else [], sequence_length, cls, sep)
         rows.append(row)
         num_first.append(num)
-    is_fixed = sequence_length is not None and not pad_to_longest
-    num_columns = sequence_length if is_fixed else max(map(len, rows), default=2)
+    if sequence_length is not None and not pad_to_longest:
+        num_columns = sequence_length
+    else:
+        num_columns = max(map(len, rows), default=2)
     ids = [tokenizer.convert_tokens_to_ids(token for token, _, _ in row) for row in rows] if with_offsets else rows
     features = {name: values.astype(np.int32) for name, values in pad_rows(ids, num_first, num_columns).items()}
     if with_offsets:
@@ -51,7 +53,7 @@ def check_sequence_length(sequence_length: int | None) -> None:
     """Checks that a sequence has room for a pair; None is valid."""
     if sequence_length is not None and (not isinstance(sequence_length, int) or sequence_length < SHORTEST):
         raise ValueError(
-            f"sequence_length is {sequence_length}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
+            f"sequence_length is {sequence_length!r}, but [CLS], [SEP] and a token of each text need {SHORTEST} or more"
         )
 
 
@@ -60,17 +62,19 @@ def _as_pairs(texts: Texts) -> Iterator[tuple[Text, Text | None]]:
     if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
         kind = type(texts).__name__
         raise ValueError(f"the texts are of type {kind}; give a list of texts, or a tuple of two lists for pairs")
+    rows: Any = texts
     if isinstance(texts, Text):
-        texts = [texts]
+        rows = [texts]
     elif isinstance(texts, tuple):
-        texts = [texts] if all(isinstance(text, Text) for text in texts) else _zipped(texts)
+        rows = [texts] if all(isinstance(text, Text) for text in texts) else _zipped(texts)
     elif hasattr(texts, "columns"):  # a DataFrame, which iterates over the names of its columns
-        texts = texts.to_numpy()
-    for number, text in enumerate(texts, 1):
+        rows = rows.to_numpy()
+    for number, text in enumerate(rows, 1):
         pair = (text, None) if isinstance(text, Text) else text
         if not (isinstance(pair, tuple | list | np.ndarray) and len(pair) == 2 and isinstance(pair[0], Text)):
             raise ValueError(f"text {number} is {text!r:.100}, but a str is needed, or a tuple of two for a pair")
-        yield tuple(pair)
+        first, second = pair
+        yield first, second
 
 
 def _zipped(columns):

@@ -112,7 +112,7 @@ class BasicTokenizer:
             return [(match.group(), range(*match.span())) for match in _ASCII_WORD.finditer(lowered)]
         # Each step maps single characters, except for the order of marks and the form of a final sigma. Neither changes
         # a length, so applying a step to single characters gives the number of characters that each one becomes.
-        steps = [lambda part: part.translate(CLEAN)]
+        steps: list[Callable[[str], str]] = [lambda part: part.translate(CLEAN)]
         if self.do_lower_case:
             steps.append(str.lower)
         if self.strip_accents:

@@ -1,5 +1,6 @@
 """Conversion of checkpoints between formats: selects the entries, adds rows for new words, and writes the copy."""
 
+import collections
 import collections.abc
 import copy
 import dataclasses
@@ -130,7 +131,7 @@ def check_labels(labels):
     """Rejects empty and repeated names of classes, a list of str or None."""
     if labels is not None and not all(label.strip() for label in labels or [""]):
         raise ValueError(f'--labels="{",".join(labels)}" has an empty name; give one for each class')
-    if repeated := sorted({label for label in labels or () if labels.count(label) > 1}):
+    if repeated := sorted(label for label, count in collections.Counter(labels or ()).items() if count > 1):
         raise ValueError(f"--labels has {', '.join(repeated)} more than once; give each class its own name")
 
 

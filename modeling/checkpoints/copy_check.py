@@ -29,12 +29,12 @@ def check_copy(folder, contents, computed):
             from `computed`, the result of `run_network` on the input.
     """
     checkpoint = open_checkpoint(folder)
-    # The heads of the input: a TensorFlow checkpoint does not tell top-level heads apart.
-    copy = Contents(checkpoint, contents.heads, checkpoint.config)
     if differing := _differing_entries(contents.checkpoint, checkpoint):
         raise ValueError(f"the written entries differ from the input in {', '.join(differing[:5])}; nothing is kept")
-    if copy.config != contents.config:
-        raise ValueError(f"the written config is {copy.config}, not {contents.config}; nothing is kept")
+    if checkpoint.config != contents.config:
+        raise ValueError(f"the written config is {checkpoint.config}, not {contents.config}; nothing is kept")
+    # The heads of the input: a TensorFlow checkpoint does not tell top-level heads apart.
+    copy = Contents(checkpoint, contents.heads, contents.config)
     difference = largest_difference(computed, run_network(copy))
     log.info(
         "read back: all %d entries have the same bits; on a fixed input %s differ by at most %g",

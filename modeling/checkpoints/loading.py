@@ -161,7 +161,7 @@ def open_checkpoint(path: str | os.PathLike) -> Checkpoint:
     return Checkpoint(prefix, TensorFlowReader(prefix))
 
 
-def weights_by_name(model):
+def weights_by_name(model: keras.Model) -> dict[str, keras.Variable]:
     """Returns the weights of a model by their names in a checkpoint, a dict of str to keras.Variable.
 
     The names in a BertModel or a model of a task do not depend on its name, or on the model that it is part of. In any
@@ -233,6 +233,8 @@ def load_weights(
         ValueError: no name matches, or a weight has another shape or no floating type. No weight is changed. Or an
             entry is damaged; the weights before it are then changed.
     """
+    if not isinstance(variables_by_name, Mapping):
+        raise TypeError(f"the weights are of type {type(variables_by_name).__name__}; give weights_by_name(model)")
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = open_checkpoint(checkpoint)
     held = [name for name in checkpoint.names if not is_training_state(name)]

@@ -116,12 +116,14 @@ def save_safetensors(
         raise ValueError(f"{architecture} has the head {' and '.join(missing)}, but its weights were not given")
     unknown = [name for name in tensors_by_name if to_hugging_face(name) is None]
     if unknown:
-        raise ValueError(f"the Hugging Face layout has no place for {', '.join(unknown)}; leave that out")
+        advice = ", or call merge_lora on the model first" if "lora_kernel" in unknown[0] else ""
+        raise ValueError(f"the Hugging Face layout has no place for {', '.join(unknown)}; leave that out{advice}")
     if "output_weights" in tensors_by_name:
         labels = _checked_labels(labels, tensors_by_name["output_weights"].shape[0])
     arrays = {
-        to_hugging_face(name, is_encoder_only=not heads): _to_array(value, is_transposed(name))
+        new_name: _to_array(value, is_transposed(name))
         for name, value in tensors_by_name.items()
+        if (new_name := to_hugging_face(name, is_encoder_only=not heads)) is not None
     }
     values = to_hugging_face_config(config, architecture, labels)
 

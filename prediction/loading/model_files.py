@@ -172,9 +172,13 @@ def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
     if not paths.is_file(file):
         found = f"neither {TASK_FILE} nor model/{TASK_FILE} is there" if paths.is_dir(folder) else "it does not exist"
         is_released = find_released(paths.name(folder.rstrip("/"))) is not None
-        hint = "; a released model is not fine-tuned: give it as --init_checkpoint" if is_released else ""
+        hint = (
+            "; a released model is not fine-tuned: give it as --init_checkpoint, or in Python to FillMask"
+            if is_released
+            else ""
+        )
         raise FileNotFoundError(
-            f"there is no fine-tuned model in {path}: {found}; give the --output_dir of a run that has trained{hint}"
+            f"there is no fine-tuned model in {path}: {found}; give the folder of a run that has trained{hint}"
         )
     values = read_json_object(file)
     if not isinstance(values.get("task"), str):

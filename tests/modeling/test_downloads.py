@@ -204,8 +204,8 @@ def test_any_other_model_that_is_not_there_is_explained(monkeypatch, tmp_path):
 def test_a_released_model_is_not_a_fine_tuned_one(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     sentence = (
-        "there is no fine-tuned model in uncased_L-12_H-768_A-12: it does not exist; give the --output_dir of a run "
-        "that has trained; a released model is not fine-tuned: give it as --init_checkpoint"
+        "there is no fine-tuned model in uncased_L-12_H-768_A-12: it does not exist; give the folder of a run that "
+        "has trained; a released model is not fine-tuned: give it as --init_checkpoint, or in Python to FillMask"
     )
     with pytest.raises(FileNotFoundError, match=f"^{re.escape(sentence)}$"):
         open_model("uncased_L-12_H-768_A-12")

@@ -197,10 +197,12 @@ def test_a_thread_that_is_not_the_first_can_train(short, tmp_path):
         ({"learning_rate": "fast"}, ValueError, "^flag learning_rate=fast: 'fast' is not a number$"),
         ({"train_batch_size": 1.5}, ValueError, "'1.5' is not a whole number"),
         ({"seed": True}, ValueError, "seed=True"),
+        ({"on_step": "print"}, TypeError, "^on_step is of type str; give a function$"),
         ({"train_file": "a.csv"}, TypeError, r"train_classifier\(\) got train_data and train_file; give one of them"),
         ({"max_seq_length": 25}, ValueError, "^max_seq_length=25 is more than the 24 positions"),
         ({"output_dir": None}, TypeError, r"train_classifier\(\) needs output_dir, the folder of the run"),
-        ({"eval_steps": 2}, ValueError, "^eval_steps says when to evaluate; give do_eval as well, or leave it out$"),
+        ({"eval_steps": 2}, ValueError, r"^eval_steps says when to evaluate; give eval_data \(or do_eval\) as well, "),
+        ({"do_eval": True}, ValueError, "^do_eval needs eval_data, or eval_share of train_data to hold out$"),
         ({"init_checkpoint": None}, ValueError, r"^missing: init_checkpoint, .*, bert_config_file and vocab_file\)$"),
     ],
 )
@@ -216,7 +218,7 @@ def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(short, tmp_
         (5, TypeError, "train_data is of the type int; give a path, a list of dicts, "),
         ([], ValueError, "train_data has no rows; give at least one"),
         ([("a", "pos"), ("", "neg")], ValueError, '^train_data row 1: the column "text" is empty; '),
-        ([("a", "b", "c", "d")], ValueError, r"row 0 is not a dict, but 4 value\(s\); give a dict, or \(text, label\)"),
+        ([("a", "b", "c", "d")], ValueError, r"row 0 has 4 value\(s\) and no names; give a dict, or \(text, label\)"),
         ((["a", "b"], ["pos"]), ValueError, r"columns of different lengths \(column 0: 2, column 1: 1\); "),
         (
             {"text": ["a"], "label": []},

@@ -146,10 +146,8 @@ def read_table(folder: str) -> list[dict[str, Any]] | None:
     if text is None:
         return None
     rows = csv.DictReader(io.StringIO(text, newline="\n"), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return [
-        {name: float(value) if name.startswith("probability of ") else value for name, value in row.items()}
-        for row in rows
-    ]
+    numbers = {name for name in rows.fieldnames or () if name.startswith("probability of ")} or {"prediction"}
+    return [{name: float(value) if name in numbers else value for name, value in row.items()} for row in rows]
 
 
 def read_json_lines(folder: str) -> list[dict[str, Any]] | None:
@@ -192,7 +190,11 @@ def with_names_of_arguments(values: Iterable[str], files: DataFiles | None = Non
     """
 
     def translate(text):
-        text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], _ADVICE.sub("", text))
+        text = re.sub(
+            r"--((?:train|eval|predict|input)_file)\b", lambda match: _name_of(match[1]), _ADVICE.sub("", text)
+        )
+        text = re.sub(r"--(\w+)", lambda match: match[1] if match[1] in values else match[0], text)
+        text = re.sub(r"(give|with|of|,) do_(train|eval|predict)\b", r"\1 \2_data (or do_\2)", text)
         return files.translate(text) if files else text
 
     try:

@@ -39,7 +39,7 @@ _METRIC = (
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string("task_name", None, "A known task, such as mrpc, xnli or swag; needs --data_dir.", **define)
     flags.DEFINE_string(
         "data_dir", None, "Folder with the files of --task_name, as distributed; for --tfds, its data folder.", **define

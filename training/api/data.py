@@ -88,12 +88,13 @@ def rows_of(data: Any, name: str, columns: Mapping[int, tuple[str, ...]], rank: 
     for number, row in enumerate(iterate(data, name, rank)):
         where = f"{name} row {number}"
         if not isinstance(row, Mapping):
-            parts = row if isinstance(row, tuple) else (row,)
+            is_tuple = isinstance(row, tuple) or (rank == 0 and isinstance(row, (list, np.ndarray)))
+            parts = tuple(row) if is_tuple else (row,)
             if rank == 0 and isinstance(parts[0], tuple):  # a pair of texts, and its label
                 parts = (*parts[0], *parts[1:])
             if len(parts) not in columns:
                 known = "".join(f", or ({', '.join(names)})" for names in columns.values())
-                raise ValueError(f"{where} is not a dict, but {len(parts)} value(s); give a dict{known}")
+                raise ValueError(f"{where} has {len(parts)} value(s) and no names; give a dict{known}")
             row = dict(zip(columns[len(parts)], parts, strict=True))
         yield {str(column): to_json(value, f'{where}: the column "{column}"') for column, value in row.items()}
     if number < 0:

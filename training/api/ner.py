@@ -26,7 +26,7 @@ _FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string("data_dir", None, "Folder with train.txt, dev.txt and test.txt.", **define)
     flags.DEFINE_string(
         "train_file", None, "Sentences to train on: columns as in CoNLL, or JSON lines (.jsonl, .json).", **define

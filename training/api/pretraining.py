@@ -31,7 +31,7 @@ _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string(
         "bert_config_file", None, "Required. Config of the model: a file, or the name of a released model.", **define
     )

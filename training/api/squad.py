@@ -29,7 +29,7 @@ _ANSWERS = ("n_best_size", "max_answer_length", "version_2_with_negative", "null
 def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
-    define = {"flag_values": values}
+    define: dict[str, Any] = {"flag_values": values}
     flags.DEFINE_string("train_file", None, "Questions to train on, in SQuAD's JSON format.", **define)
     flags.DEFINE_string("eval_file", None, "Questions with answers to evaluate on.", **define)
     flags.DEFINE_string(

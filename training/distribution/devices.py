@@ -2,6 +2,7 @@
 
 import functools
 import logging
+from typing import Any
 
 import tensorflow as tf
 
@@ -55,7 +56,7 @@ def strategy_of(settings):
     )
 
 
-def workers_of_tf_config():
+def workers_of_tf_config() -> tuple[list[tuple[str, int]], Any]:
     """Returns the (kind, number) of each worker in the environment variable TF_CONFIG, the chief first, and our own.
 
     Without TF_CONFIG, these are an empty list and None.

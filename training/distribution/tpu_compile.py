@@ -94,7 +94,7 @@ def _refusal(message):
 def _answer(serialized, topology, num_cores):
     """Returns the output of this program: the fields of Memory, or an error."""
     import jax
-    import libtpu  # noqa: F401  (tells JAX where its library is)
+    import libtpu  # noqa: F401  # pyright: ignore[reportMissingImports] (an extra; tells JAX where its library is)
     import numpy as np
     from jax.experimental import topologies
     from jaxlib import xla_client

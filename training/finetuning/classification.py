@@ -70,7 +70,7 @@ class Classification(Task):
         return {"data": facts_of(self.data.labels, self.data.train), "evaluation": evaluation}
 
     def describe(self):
-        examples = self.data.train or self.data.dev or self.data.test
+        examples = self.data.train or self.data.dev or self.data.test or ()
         return {
             "task": TASK_NAMES[self.data.kind],
             "labels": list(self.data.labels),
@@ -107,12 +107,12 @@ class Classification(Task):
     @property
     def baseline(self):
         """The metrics of the most frequent class, of no label (multi-label), or of a constant (regression)."""
-        size = len(self.data.dev)
+        size = len(self.data.dev or ())
         if self.data.kind == "regression":
             return self._judge(np.zeros(size))
         if self.data.kind == "multi_label":
             return self._judge(np.zeros((size, len(self.data.labels))))
-        counts = collections.Counter(example.label for example in self.data.train or self.data.dev)
+        counts = collections.Counter(example.label for example in self.data.train or self.data.dev or ())
         most_frequent = self.data.labels.index(counts.most_common(1)[0][0])
         return self._judge(np.eye(len(self.data.labels))[[most_frequent] * size])
 
@@ -152,7 +152,7 @@ class Classification(Task):
         return -scipy.special.log_softmax(logits, axis=-1)[np.arange(len(labels)), labels]
 
     def _judge(self, answers):
-        examples, labels = self.data.dev, self.data.labels
+        examples, labels = self.data.dev or (), self.data.labels
         if self.data.kind == "regression":
             metrics = regression_metrics([example.label for example in examples], answers)
         elif self.data.kind == "multi_label":

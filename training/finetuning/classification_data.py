@@ -144,8 +144,10 @@ def _read_tfds(settings, stored):
     splits = ("train", settings["tfds_eval_split"], settings["tfds_predict_split"])
     if task is not None:
         splits = ("train", "dev", "test")
-    given = (settings[f"{column}_column"] for column in ("text", "text_pair", "label", "id"))
-    columns = None if task else Columns(*given, settings["label_separator"])
+    columns = None
+    if task is None:
+        text, pair, label, id_ = (settings[f"{name}_column"] for name in ("text", "text_pair", "label", "id"))
+        columns = Columns(text, pair, label, id_, settings["label_separator"])
     names = []
 
     def read(split):

@@ -87,7 +87,7 @@ def _write_predictions(run_dir, name, data, examples, answers):
         [_texts(example) for example in examples],
         _names(data, answers),
         answers if has_probabilities else None,
-        data.labels if has_probabilities else None,
+        data.labels,
     )
     run_dir.write_text(name, table)
 

@@ -56,20 +56,20 @@ class TokenClassification(Task):
             columns = {name: settings.get(name) for name in ("word_column", "tag_column")}
             return read_conll(path, needs_tags, **({} if is_json_lines(path) else columns))
 
-        train = read(train_file) if train_file else None
-        if stored is None and train is None:
+        train = read(train_file) if train_file else []
+        if stored is None and not train:
             raise ValueError("the set of tags is unknown; train with --do_train, or give a model from run_ner")
         self.tags = stored["labels"] if stored else collect_tags(train)
-        self._eval = read(eval_file) if eval_file else None
-        self._predict = read(predict_file, needs_tags=False) if predict_file else None
-        self._predict_file = predict_file
+        self._eval = read(eval_file) if eval_file else []
+        self._predict = read(predict_file, needs_tags=False) if predict_file else []
+        self._predict_file = predict_file or ""
         self.facts = {"tags": self.tags}
         for name, sentences in (("train_file", train), ("eval_file", self._eval)):
             if sentences:
                 self.facts[f"{name}_sha256"] = _digest(sentences)
 
         def features(sentences):
-            if sentences is None:
+            if not sentences:
                 return None
             length, has_context = settings["max_seq_length"], settings["document_context"]
             return make_features(sentences, self.tags, files.tokenizer, length, has_context)
@@ -77,7 +77,7 @@ class TokenClassification(Task):
         self.train_features = features(train)
         self.eval_features = features(self._eval)
         # Without tags, because they may differ from those of training.
-        untagged = self._predict and [dataclasses.replace(sentence, tags=None) for sentence in self._predict]
+        untagged = [dataclasses.replace(sentence, tags=None) for sentence in self._predict]
         self.predict_features = features(untagged)
         self.num_train_examples = len(self.train_features["input_ids"]) if train else 0
         log.info("tags: %s", ", ".join(self.tags))
@@ -136,7 +136,7 @@ def find_files(settings):
 
 
 def _tags_of(sentences):
-    return [sentence.tags for sentence in sentences]
+    return [sentence.tags or () for sentence in sentences]
 
 
 def _digest(sentences):

@@ -7,6 +7,7 @@ the model (`training.finetuning.model_dir`).
 import json
 import logging
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -151,7 +152,7 @@ class _Session:
         self._workers = workers
         self._console = console
         self._callbacks = callbacks
-        self._network = None
+        self._network: Any = None
         self._outputs = None
         # Folder and step of the last saved weights, while they are still in memory.
         self._saved = None
@@ -302,7 +303,7 @@ class _Session:
         if self._saved is not None and self._saved[0] == run_dir.path:
             return self._saved[1]
         self._saved = None
-        if self._network is None:
+        if not self._network:
             self._build(settings)
         merge_lora(self._network.model)  # as in the folder model
         if not run_dir.within(MODEL_DIR).latest_step() and run_dir.latest_step():

@@ -6,6 +6,7 @@ Flags of the original BERT keep their names.
 import dataclasses
 import logging
 import math
+from typing import Any
 
 from absl import flags
 
@@ -29,7 +30,7 @@ _PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
 
 def define_fine_tuning_flags(flag_values, max_seq_length=128):
     """Defines the flags for the model, for training and for the run."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     define_model_flags(
         flag_values,
         "Model to start from: its folder, a checkpoint, or hf://owner/name. Without it, training starts from random "
@@ -44,7 +45,7 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
         **define,
     )
     flags.DEFINE_bool("do_predict", False, "Write predictions for --predict_file, or the test data.", **define)
-    numbers = {"flag_values": flag_values, "lower_bound": 0, "is_open": True}
+    numbers: dict[str, Any] = {"flag_values": flag_values, "lower_bound": 0, "is_open": True}
     _define_numbers("train_batch_size", "32", int, "Number of examples in one update", flag_values, 1)
     flags.DEFINE_integer(
         "predict_batch_size", 8, "Number of sequences in a batch of prediction.", lower_bound=1, **define
@@ -60,7 +61,7 @@ def define_fine_tuning_flags(flag_values, max_seq_length=128):
 
 def _define_tuning_flags(flag_values):
     """Defines the flags that the original BERT does not have."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_integer(
         "num_seeds", 1, "Number of runs, with seeds from --seed on. The best run is kept.", lower_bound=1, **define
     )
@@ -116,7 +117,7 @@ def _define_tuning_flags(flag_values):
 
 
 def _define_lora_flags(flag_values):
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_integer(
         "lora_rank",
         0,
@@ -142,7 +143,7 @@ def _define_lora_flags(flag_values):
 
 def define_evaluation_flags(flag_values):
     """Defines the flags of programs that evaluate on separate data and can pack rows."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_bool("do_eval", False, "Evaluate, after training if there is any.", **define)
     flags.DEFINE_integer("eval_batch_size", 8, "Number of sequences in a batch of evaluation.", lower_bound=1, **define)
     flags.DEFINE_bool(
@@ -195,7 +196,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
     _check_choices(settings)
     run_dir = RunDir(settings["output_dir"], program)
     folder, stored = _trained_model(settings, run_dir)
-    if folder is not None:
+    if stored is not None:
         if stored["task"] not in tasks:
             raise ValueError(f"the model in {folder} was trained for {stored['task']}; give one from {program}")
         settings |= _settled(flag_values, stored, settled, fixed)

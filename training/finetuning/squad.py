@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import logging
+from typing import Any
 
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.data_prep.records.feature_cache import cached_features
@@ -80,7 +81,7 @@ class QuestionAnswering(Task):
         self._found_threshold = None
         self._judged = None
         self._train = self._read(train_file, is_training=True)
-        self._eval = self._read(eval_file)
+        self._eval: Any = self._read(eval_file)
         is_same = eval_file and predict_file and is_same_file(eval_file, predict_file)
         self._predict = self._eval if is_same else self._read(predict_file)
         if self._eval:
@@ -181,7 +182,7 @@ class QuestionAnswering(Task):
             return self._answers.null_score_diff_threshold
         return self._found_threshold
 
-    def _read(self, path, is_training=False):
+    def _read(self, path, is_training=False) -> Any:
         if path is None:
             return None
         articles = read_articles(path)

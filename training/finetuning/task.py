@@ -3,6 +3,8 @@
 docs/guides/your_own_task.md shows how to write one.
 """
 
+from typing import Any
+
 
 class Task:
     """A fine-tuning task: its data, its network and its evaluation.
@@ -34,9 +36,9 @@ class Task:
     program = ""
     metric = ""
     metric_names = ()
-    train_features = None
-    eval_features = None
-    predict_features = None
+    train_features: Any = None
+    eval_features: Any = None
+    predict_features: Any = None
     num_train_examples = 0
     facts = {}
     free_settings = ()

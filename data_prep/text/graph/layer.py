@@ -1,6 +1,7 @@
 """The tokenizer as a Keras layer, for input pipelines and for models that take text."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -36,7 +37,7 @@ class TokenizerLayer(keras.layers.Layer):
     """
 
     def __init__(
-        self, tokenizer: FullTokenizer, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs
+        self, tokenizer: FullTokenizer, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs: Any
     ):
         super().__init__(**kwargs)
         if not isinstance(tokenizer, FullTokenizer):
@@ -62,7 +63,7 @@ class TokenizerLayer(keras.layers.Layer):
 
     @classmethod
     def from_checkpoint(
-        cls, path: str | os.PathLike, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs
+        cls, path: str | os.PathLike, sequence_length: int | None = None, pad_to_longest: bool = False, **kwargs: Any
     ) -> "TokenizerLayer":
         """Returns the layer with the tokenizer of a model; see `FullTokenizer.from_checkpoint` for the path."""
         return cls(FullTokenizer.from_checkpoint(path), sequence_length, pad_to_longest, **kwargs)
@@ -95,7 +96,7 @@ class TokenizerLayer(keras.layers.Layer):
         with tf.control_dependencies([check] if check is not None else []):
             ids = [self._graph.tokenize(tf.identity(column)) for column in columns]
         is_fixed = self.sequence_length is not None and not self.pad_to_longest
-        features, _ = self._graph.pack(ids[0], *(ids[1:] or [None]), self.sequence_length, is_fixed)
+        features, _ = self._graph.pack(ids[0], ids[1] if len(ids) == 2 else None, self.sequence_length, is_fixed)
         if is_single:
             features = {name: values[0] for name, values in features.items()}
         shape = self._shape(() if is_single else columns[0].shape)
@@ -132,7 +133,7 @@ class TokenizerLayer(keras.layers.Layer):
         return (*shape_of_texts, None if self.pad_to_longest else self.sequence_length)
 
 
-def _columns(texts):
+def _columns(texts: Any) -> Sequence[Any]:
     """Returns the one or two columns of texts of an input; Keras may turn a tuple of tensors into a list."""
     if not isinstance(texts, tuple) and not (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
         return [texts]

@@ -57,14 +57,15 @@ class Normalizer:
 
     def _entries(self, codes):
         entries = self._map.look_up(codes)
-        if self._sigma_contexts is None:
+        sigma_contexts = self._sigma_contexts
+        if sigma_contexts is None:
             return entries
         has_sigma = tf.reduce_any(codes == _SIGMA)
-        return tf.cond(has_sigma, lambda: entries + self._final_sigma_steps(codes), lambda: entries)
+        return tf.cond(has_sigma, lambda: entries + self._final_sigma_steps(codes, sigma_contexts), lambda: entries)
 
-    def _final_sigma_steps(self, codes):
+    def _final_sigma_steps(self, codes, sigma_contexts):
         """Returns the steps to add to entries so that word-final sigmas become ς, as in `str.lower`."""
-        contexts = self._sigma_contexts.look_up(codes)
+        contexts = sigma_contexts.look_up(codes)
         counts = contexts != tables.PASSED_OVER
         counted = tf.concat([[tables.UNCASED], tf.boolean_mask(contexts, counts), [tables.UNCASED]], 0)
         sigmas = tf.where(codes == _SIGMA)
