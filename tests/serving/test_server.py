@@ -241,13 +241,15 @@ class SlowNetwork:
 
     network: object
     may_run: threading.Event = dataclasses.field(default_factory=threading.Event)
+    has_begun: threading.Event = dataclasses.field(default_factory=threading.Event)
     num_sequences: int = 0
 
     def __getattr__(self, name):
         return getattr(self.network, name)
 
     def answer(self, questions, *arguments, **extra):
-        assert self.may_run.wait(30)
+        self.has_begun.set()
+        assert self.may_run.wait(60)
         self.num_sequences += len(questions)
         return self.network.answer(questions, *arguments, **extra)
 
@@ -289,7 +291,7 @@ def test_a_client_that_goes_away_frees_its_place_and_its_sequences_are_dropped(s
         connections.append(socket.create_connection((address[0], int(address[1]))))
         connections[-1].sendall(request)
         wait_until(lambda: server.metrics.admitted._value.get() == len(connections))
-        time.sleep(0.2)
+        assert slow.has_begun.wait(30)
     for connection in connections:
         connection.close()
     wait_until(lambda: server.metrics.admitted._value.get() == 0)
