@@ -232,7 +232,9 @@ def test_a_mistake_is_one_line_and_nothing_is_written(files, tmp_path, capsys):
 
 
 @pytest.mark.slow  # the demo; CI also runs it as the README shows
-def test_the_demo_trains_on_the_sample_messages_and_shows_the_command_that_it_is(tmp_path, monkeypatch, capsys):
+def test_the_demo_trains_on_the_sample_messages_and_shows_the_command_that_it_is(
+    tmp_path, monkeypatch, capsys, real_pictures
+):
     monkeypatch.chdir(tmp_path)
     metrics = run_classifier.main(["run_classifier.py"])
     assert 0.6 < metrics["accuracy"] < 1, "the baseline is 0.26"

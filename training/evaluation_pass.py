@@ -23,7 +23,10 @@ class Evaluator:
         self.strategy = strategy
         self._numerators = task.numerators
         if is_compiled:
-            self._numerators = tf.function(lambda features: task.numerators(features), jit_compile=True)
+            # AutoGraph would rewrite every method with `super()`, and keep the frame of the call.
+            self._numerators = tf.function(
+                lambda features: task.numerators(features), jit_compile=True, autograph=False
+            )
         self._run = graph_function(self, "_sums")
 
     def evaluate(self, batches):
@@ -71,7 +74,9 @@ class Inference:
         self._batch_size = batch_size
         self._is_trimmed = is_trimmed
         self._is_compiled = is_compiled
-        self._answer = tf.function(lambda features: model(features), jit_compile=True) if is_compiled else model
+        self._answer = model
+        if is_compiled:
+            self._answer = tf.function(lambda features: model(features), jit_compile=True, autograph=False)
         self._run = graph_function(self, "_next_outputs")
 
     def outputs(self, features, before_batch=lambda: None):
