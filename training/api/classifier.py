@@ -117,10 +117,12 @@ def train_classifier(
     Without `train_data` it uses the model in `output_dir`. The same call continues a run that was interrupted.
 
     Args:
-        train_data, eval_data, predict_data: the path of a file, or rows in memory. A row is a dict by column, or a
+        train_data: the path of a file, or rows in memory. A row is a dict by column, or a
             tuple (text, label) or (text_a, text_b, label); to predict, a text or (text_a, text_b). Rows may be in a
             list, a generator, a table of pandas, polars or pyarrow, or a finite `tf.data.Dataset`. Columns may be a
             dict or a tuple of lists, such as (texts, labels). The call writes rows in memory to `output_dir/data`.
+        eval_data: data to evaluate on, in one of these forms.
+        predict_data: data to predict, in one of these forms.
         output_dir: the run folder.
         init_checkpoint: the model to start from: a folder, a checkpoint, or hf://owner/name.
         on_step: takes the step and the averages of `log_steps` steps.

@@ -97,10 +97,12 @@ def train_ner(
     """Fine-tunes a model that tags words, as run_ner.py does. It works as `train_classifier`.
 
     Args:
-        train_data, eval_data, predict_data: the path of a file, or sentences in memory. A sentence is a dict with
+        train_data: the path of a file, or sentences in memory. A sentence is a dict with
             "words", "tags" and optionally "document", or a tuple (words, tags); to predict, a list of words. Sentences
             may be in a list, a generator, a table, or a finite `tf.data.Dataset`. Columns may be a dict or a tuple of
             lists, such as (all_words, all_tags).
+        eval_data: data to evaluate on, in one of these forms.
+        predict_data: data to predict, in one of these forms.
         settings: the other flags of run_ner.py, by name.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}

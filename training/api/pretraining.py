@@ -106,11 +106,12 @@ def pretrain(
     """Pre-trains BERT, as run_pretraining.py does. It works as `train_classifier`.
 
     Args:
-        train_data, eval_data: records, text files, or documents in memory. Records are paths and patterns between
+        train_data: records, text files, or documents in memory. Records are paths and patterns between
             commas; so are text files, whose names end in .txt, also compressed. A document is a text with one sentence
             a line, a list of sentences, or a dict with one of them as "text". Documents may be in a list, a generator,
             a table, or a finite `tf.data.Dataset`. The call writes documents and the examples that it builds to
             `output_dir/data`.
+        eval_data: data to evaluate on, in one of these forms.
         bert_config_file: the config of the model: a file, or the name of a released model.
         vocab_file: the vocabulary; texts need it.
         settings: the other flags of run_pretraining.py by name; for texts also the settings of the examples, which are

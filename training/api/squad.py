@@ -144,12 +144,14 @@ def train_squad(
     """Fine-tunes a model that finds answers in texts, as run_squad.py does. It works as `train_classifier`.
 
     Args:
-        train_data, eval_data, predict_data: the path of a file, or questions in memory. A question is a dict with
+        train_data: the path of a file, or questions in memory. A question is a dict with
             "context", "question" and optionally "id". Its answer is "answer", a text, with "answer_start", its
             position; without a position, the first place of the answer in the context. Or the answer is "answers": a
             list of dicts with "text" and "answer_start", or a dict of two lists with these names. If it is empty, the
             context does not answer the question (`version_2_with_negative`). Questions may be in a list, a generator, a
             table, a dict of columns, or a finite `tf.data.Dataset`. A dict with "data" has the form of SQuAD's files.
+        eval_data: data to evaluate on, in one of these forms.
+        predict_data: data to predict, in one of these forms.
         settings: the other flags of run_squad.py, by name.
     """
     data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
