@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -23,7 +24,7 @@ ADDRESS = "http://127.0.0.1:8501"
 
 
 @pytest.mark.slow
-def test_the_requests_of_the_page_are_answered(tmp_path, capsys):
+def test_the_requests_of_the_page_are_answered(tmp_path):
     folders = {
         "reviews": str(
             write_fine_tuned(
@@ -41,8 +42,10 @@ def test_the_requests_of_the_page_are_answered(tmp_path, capsys):
     versioned = [VersionedModel("add", str(tmp_path), {"stable": 1})]
     with serving(open_models(folders, ["fill_mask", "vectors"], Limits()), versioned) as server:
         for script in scripts:
-            exec(script.replace(ADDRESS, server.url), {})
-        assert capsys.readouterr().out == "Paris is in France. 16\nLondon is not. 16\n"
+            # A process of its own: the log of a program that another test ran could print here.
+            command = [sys.executable, "-c", script.replace(ADDRESS, server.url)]
+            printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+            assert printed == "Paris is in France. 16\nLondon is not. 16\n"
         if shutil.which("curl"):
             commands = [command.replace(ADDRESS, server.url) for command in curls]
             done = [subprocess.run(each, shell=True, capture_output=True, check=True) for each in commands]
