@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from made_up_task import MadeUp, run, task_of, write_start
+from made_up_task import MadeUp, run, task_of
 from pretraining_runs import make_files
 from pretraining_runs import run as pretrain
 from states import assert_bit_equal, weights_in
@@ -15,11 +15,6 @@ from training_runs import rows_of, stop_after
 from bert_keras.training.settings import TUNING_DEFAULTS
 
 AVERAGED = {"ema_decay": 0.9, "eval_steps": 2, "save_checkpoints_steps": 2, "keep_checkpoint_max": 2}
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return write_start(tmp_path_factory.mktemp("start") / "tiny")
 
 
 @pytest.fixture(scope="module")
