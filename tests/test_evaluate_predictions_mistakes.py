@@ -72,7 +72,7 @@ def test_mistakes_in_squad(score, write, arguments, predictions, message):
         ),
         (
             "0\t1\n1\t0\n7\t0\n3\t0\n",
-            '^p.tsv line 3: there is no example with the id "7"; give the file for this data$',
+            '^p.tsv line 3: no example has the id "7"; give the file for this data$',
         ),
         ("0\t1\n1\t0\n1\t0\n3\t0\n", '^p.tsv line 3: the id "1" is also in line 2; ids must be unique$'),
         ("index\tprediction\n0\t1\n1\n", "^p.tsv line 3 has 1 columns, but 2 are needed; restore the row$"),
