@@ -34,9 +34,10 @@ from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, Limits, chec
 from bert_keras.prediction.input_texts import is_table, read_table, read_texts, settings_of_training
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
 
-# A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last two are allowed.
-_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long", "top_k")
-_OF_FILL_MASK = _OF_PRETRAINED[-2:]
+# A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
+_OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long")
+# The options that a predictor may have; it refuses the others.
+_OPTIONS = ("top_k", "threshold", "candidates")
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 _INPUTS = {
     "input_file": "Text file with one text or pair a line, or a table (.csv, .tsv, .jsonl).",
@@ -63,7 +64,9 @@ def define_flags():
     flags.DEFINE_enum("has_header", None, HEADERS, "Whether a table has a header. If not given: auto.", **define)
     flags.DEFINE_bool("json", False, "Write each answer as a line of JSON.", **define)
     flags.DEFINE_enum("on_error", "stop", ON_ERROR, "Stop at a text without an answer, or report it.", **define)
-    flags.DEFINE_integer("top_k", 5, "fill_mask: number of guesses for each mask.", lower_bound=1, **define)
+    flags.DEFINE_integer("top_k", None, "Number of best guesses, classes or spans.", lower_bound=1, **define)
+    flags.DEFINE_float("threshold", None, "Lowest probability of a label or an entity; odds of no answer.", **define)
+    flags.DEFINE_list("candidates", None, "fill_mask: the only words to guess, separated by commas.", **define)
     flags.DEFINE_enum("long", "error", LONG_CHOICES, "What to do with texts that are too long.", **define)
     flags.DEFINE_integer("batch_size", 16, "Maximum number of sequences in a batch.", lower_bound=1, **define)
     for name, meaning in _LIMITS.items():
@@ -104,12 +107,10 @@ def _check_pretrained(values):
     if values.task in FINE_TUNED_TASKS:
         raise ValueError(f"--task={values.task} is for fine-tuned models; give the folder of one as --model_dir")
     require(values, ("task", "init_checkpoint"))
-    if "top_k" in given_flags(values) and values.task != "fill_mask":
-        raise ValueError(f"--top_k is for --task=fill_mask; leave it out for --task={values.task}")
 
 
 def _check_fine_tuned(values, task):
-    allowed = _OF_FILL_MASK if task == "fill_mask" else ()
+    allowed = ("long",) if task == "fill_mask" else ()
     if wrong := [f"--{name}" for name in _OF_PRETRAINED if name in given_flags(values) and name not in allowed]:
         raise ValueError(f"{', '.join(wrong)}: a fine-tuned model or an export sets this; leave it out")
     if values.task not in (None, task):
@@ -130,11 +131,10 @@ def _read_rows(values, arguments, settings, limits):
 
 def _open(values, limits):
     options = {"batch_size": values.batch_size, "limits": limits}
+    options |= {name: values[name].value for name in (*_OPTIONS, "long") if name in given_flags(values)}
     if values.model_dir:
-        options |= {name: values[name].value for name in _OF_FILL_MASK if name in given_flags(values)}
         return prediction.open_model(values.model_dir, **options)
-    options |= {name: values[name].value for name in ("long", "vocab_file", "do_lower_case")}
-    options |= {"top_k": values.top_k} if values.task == "fill_mask" else {}
+    options |= {name: values[name].value for name in ("vocab_file", "do_lower_case")}
     predictor = getattr(prediction, TASKS[values.task].predictor)
     return predictor(values.init_checkpoint, config_file=values.bert_config_file, **options)
 

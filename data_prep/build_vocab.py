@@ -26,7 +26,7 @@ from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
-from bert_keras.data_prep.text.tokenization import BasicTokenizer
+from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_learning import count_words, cover, learn_vocabulary
 from bert_keras.storage import paths, writing
 from bert_keras.storage.checks import check_output_file

@@ -137,7 +137,7 @@ def _in_step(labels, predicted):
         shapes = [" x ".join(map(str, values.shape)) for values in (labels, predicted)]
         raise ValueError(f"there are {shapes[0]} labels, but {shapes[1]} predictions; give one for each")
     if not labels.size:
-        raise ValueError("there are no examples; give at least one with its label")
+        raise ValueError("0 examples were given; give at least one with its label")
     return labels, predicted
 
 

@@ -146,7 +146,7 @@ def _count(true_tags, predicted_tags):
             for type_, _, _ in spans:
                 counts[type_][name] += 1
     if not any(map(len, true_tags)):
-        raise ValueError("there are no tags; give at least one sentence")
+        raise ValueError("0 tags were given; give at least one sentence")
     return counts
 
 

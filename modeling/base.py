@@ -55,8 +55,8 @@ class BaseModel(keras.Model):
             **options: the other inputs and the arguments of `call`.
 
         Raises:
-            ValueError: an input is missing, unknown, not of numbers, or of a wrong shape, or the sequences are
-                too long.
+            ValueError: an input is missing, unknown, not of numbers, or of a wrong shape, the sequences are empty or
+                too long, or a token id in an array or a list is not in the vocabulary.
         """
         named = {"input_mask": input_mask, "segment_ids": segment_ids}
         named |= {name: options.pop(name) for name in self.input_names if name in options}
@@ -154,4 +154,13 @@ class BaseModel(keras.Model):
             raise ValueError(
                 f"{self.name} got sequences of {num_tokens} tokens, but max_position_embeddings is {longest}; "
                 f"make the sequences shorter, or take a config with more positions"
+            )
+        if num_tokens == 0:
+            raise ValueError(f"{self.name} got sequences of 0 tokens; give one token or more")
+        ids, size = inputs["input_ids"], self.config.vocab_size
+        # The values of a tensor may be on another device, or not known yet.
+        if isinstance(ids, np.ndarray) and ids.size and not (ids.min() >= 0 and ids.max() < size):
+            wrong = ids[(ids < 0) | (ids >= size)][0]
+            raise ValueError(
+                f"{self.name} got the token id {wrong}, but its ids are 0 to {size - 1}; take the model's vocabulary"
             )

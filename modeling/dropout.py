@@ -1,6 +1,7 @@
 """Dropout without a random state: each mask is a pure function of a seed and of the position in the network."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -14,17 +15,17 @@ class Dropout:
 
     Args:
         rate: probability in [0, 1), rounded to a multiple of 1/65536.
-        index: int, position in the network; unique within a network.
+        index: position in the network; unique within a network.
     """
 
-    def __init__(self, rate, index):
+    def __init__(self, rate: float, index: int) -> None:
         self.rate = rate
         self.index = index
 
-    def is_active(self, seed):
+    def is_active(self, seed: Any) -> bool:
         return seed is not None and self.rate > 0
 
-    def __call__(self, x, seed):
+    def __call__(self, x: Any, seed: Any) -> Any:
         """Drops elements of a float tensor of any shape.
 
         Args:
@@ -61,7 +62,7 @@ def _random_bits(num_draws, seed):
     )
 
 
-def draw_seed(generator):
+def draw_seed(generator: keras.random.SeedGenerator) -> Any:
     """Returns a new seed for `Dropout` from a `keras.random.SeedGenerator`; each replica gets a different one."""
     seed = keras.random.randint((2,), 0, 2**31 - 1, seed=generator)
     if keras.backend.backend() != "tensorflow":
@@ -76,9 +77,9 @@ def draw_seed(generator):
 class FixedSeed(keras.random.SeedGenerator):
     """Passes a tensor to a Keras random function as its seed."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: Any) -> None:
         # The parent's constructor would create a state variable.
         self.seed = seed
 
-    def next(self, ordered=True):
+    def next(self, ordered: bool = True) -> Any:
         return self.seed

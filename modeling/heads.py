@@ -4,10 +4,12 @@ Axes: B batch, T tokens, H hidden, P predictions, V vocabulary, C classes.
 """
 
 import contextlib
+from typing import Any
 
 import keras
 from keras import ops
 
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
 from bert_keras.modeling.layers import (
     EncoderLayer,
@@ -31,7 +33,7 @@ class MaskedLmHead(keras.layers.Layer):
     go through it. Its kernel is the word-embedding table. Source: `get_masked_lm_output` of the original.
     """
 
-    def __init__(self, config, name="predictions"):
+    def __init__(self, config: BertConfig, name: str = "predictions") -> None:
         super().__init__(name=name)
         self.activation = activation(config.hidden_act)
         with keras.name_scope("cls"):
@@ -41,10 +43,10 @@ class MaskedLmHead(keras.layers.Layer):
             self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
         mark_built(self, (None, None, config.vocab_size))
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         """Returns None: the outputs have no token axis."""
 
-    def call(self, sequence_output, positions, embedding_table):
+    def call(self, sequence_output: Any, positions: Any, embedding_table: Any) -> Any:
         """Scores every token of the vocabulary at the masked positions, int32 [B, P]; returns float32 [B, P, V].
 
         `sequence_output` is float [B, T, H], and `embedding_table`, the word embeddings of the encoder, float [V, H].
@@ -59,13 +61,18 @@ class MaskedLmHead(keras.layers.Layer):
 class LinearHead(keras.layers.Layer):
     """A linear layer with the original names and shapes: `output_weights` [C, H] and `output_bias` [C].
 
-    The name scopes of `scope`, a tuple of str, prefix the names of the weights. Source: `get_next_sentence_output` of
+    The name scopes of `scope` prefix the names of the weights. Source: `get_next_sentence_output` of
     the original run_pretraining.py, and `create_model` of run_classifier.py (with dropout) and run_squad.py.
     """
 
     def __init__(
-        self, config, num_classes, scope=(), initializer_range=FINE_TUNING_INITIALIZER_RANGE, has_dropout=False
-    ):
+        self,
+        config: BertConfig,
+        num_classes: int,
+        scope: tuple[str, ...] = (),
+        initializer_range: float = FINE_TUNING_INITIALIZER_RANGE,
+        has_dropout: bool = False,
+    ) -> None:
         super().__init__(name=scope[-1] if scope else "classifier")
         num_dropouts_below = 1 + config.num_hidden_layers * EncoderLayer.NUM_DROPOUTS
         self.dropout = Dropout(FINE_TUNING_DROPOUT if has_dropout else 0.0, num_dropouts_below)
@@ -86,7 +93,7 @@ class LinearHead(keras.layers.Layer):
         self.supports_masking = True
         mark_built(self, (None, num_classes))
 
-    def call(self, x, dropout_seed=None):
+    def call(self, x: Any, dropout_seed: Any = None) -> Any:
         """Maps float [..., H] to float32 [..., C] logits; with a seed for `Dropout`, with dropout."""
         x = self.dropout(x, dropout_seed)
         return ops.cast(ops.matmul(x, ops.transpose(self.output_weights)) + self.output_bias, "float32")

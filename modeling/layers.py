@@ -15,10 +15,13 @@ Axes: B batch, T tokens, H hidden, I intermediate, N heads, D head size (H / N),
 import contextlib
 import contextvars
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 from keras import ops
 
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.dropout import Dropout
 
 # True while a model is made whose weights a checkpoint will overwrite.
@@ -34,7 +37,7 @@ class Embeddings(keras.layers.Layer):
     Source: `embedding_lookup` and `embedding_postprocessor` of the original modeling.py.
     """
 
-    def __init__(self, config, dropout_index, name="embeddings"):
+    def __init__(self, config: BertConfig, dropout_index: int, name: str = "embeddings") -> None:
         super().__init__(name=name)
         self.num_segments = config.type_vocab_size
         self.word_embeddings = self._add_table("word_embeddings", config.vocab_size, config)
@@ -54,7 +57,7 @@ class Embeddings(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, input_ids, segment_ids, dropout_seed=None, position_ids=None):
+    def call(self, input_ids: Any, segment_ids: Any, dropout_seed: Any = None, position_ids: Any = None) -> Any:
         """Maps ids, int32 [B, T], to float [B, T, H]; without position_ids, the positions are 0, 1, 2, ...
 
         A segment id beyond the table adds nothing, as in the original BERT.
@@ -81,7 +84,7 @@ class SelfAttention(keras.layers.Layer):
     Source: `attention_layer` of the original modeling.py.
     """
 
-    def __init__(self, config, dropout_index, name="self"):
+    def __init__(self, config: BertConfig, dropout_index: int, name: str = "self") -> None:
         super().__init__(name=name)
         self.num_heads = config.num_attention_heads
         self.head_size = config.head_size
@@ -93,7 +96,7 @@ class SelfAttention(keras.layers.Layer):
         # Without this, Keras runs the encoder layer twice while tracing, to find what to build.
         self.built = True
 
-    def call(self, hidden, mask_scores, dropout_seed=None):
+    def call(self, hidden: Any, mask_scores: Any, dropout_seed: Any = None) -> Any:
         """Maps float [B * T, H] to float [B * T, H]: weighted averages of the values, the heads concatenated.
 
         `padding_scores` or `other_sequence_scores` make the mask scores, float [B, 1, 1, T] or [B, 1, T, T], which are
@@ -110,7 +113,7 @@ class SelfAttention(keras.layers.Layer):
             context = self._attend(query, key, value, mask_scores, dropout_seed)  # [B, T, N, D]
         return ops.reshape(context, ops.shape(hidden))  # [B * T, H]
 
-    def probabilities(self, hidden, mask_scores):
+    def probabilities(self, hidden: Any, mask_scores: Any) -> Any:
         """Maps float [B * T, H] to float [B, N, T, T]: the weight of each value in a token's average, by head."""
         query, key = (self._heads(layer(hidden), mask_scores) for layer in (self.query, self.key))  # [B, T, N, D]
         return self._probabilities(query, key, ops.cast(mask_scores, self.compute_dtype))
@@ -136,7 +139,7 @@ class SelfAttention(keras.layers.Layer):
 class AddAndNorm(keras.layers.Layer):
     """The end of each sub-layer: project to H, apply dropout, add the residual, normalise (post-norm)."""
 
-    def __init__(self, input_size, config, dropout_index, name="output"):
+    def __init__(self, input_size: int, config: BertConfig, dropout_index: int, name: str = "output") -> None:
         super().__init__(name=name)
         with keras.name_scope(name):
             self.dense = dense(input_size, config.hidden_size, config)
@@ -144,7 +147,7 @@ class AddAndNorm(keras.layers.Layer):
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
         self.built = True  # as in SelfAttention
 
-    def call(self, x, residual, dropout_seed=None):
+    def call(self, x: Any, residual: Any, dropout_seed: Any = None) -> Any:
         return self.layer_norm(residual + self.dropout(self.dense(x), dropout_seed))
 
 
@@ -156,7 +159,7 @@ class EncoderLayer(keras.layers.Layer):
 
     NUM_DROPOUTS = 3
 
-    def __init__(self, config, first_dropout_index, name):
+    def __init__(self, config: BertConfig, first_dropout_index: int, name: str) -> None:
         super().__init__(name=name)
         self.activation = activation(config.hidden_act)
         with keras.name_scope(name):
@@ -168,7 +171,7 @@ class EncoderLayer(keras.layers.Layer):
             self.feed_forward_output = AddAndNorm(config.intermediate_size, config, first_dropout_index + 2)
         mark_built(self, (None, config.hidden_size))
 
-    def call(self, hidden, mask_scores, dropout_seed=None):
+    def call(self, hidden: Any, mask_scores: Any, dropout_seed: Any = None) -> Any:
         """Maps float [B * T, H] to float [B * T, H]; the arguments are those of `SelfAttention`."""
         context = self.self_attention(hidden, mask_scores, dropout_seed=dropout_seed)  # [B * T, H]
         attended = self.attention_output(context, hidden, dropout_seed=dropout_seed)  # [B * T, H]
@@ -183,13 +186,13 @@ class EncoderLayer(keras.layers.Layer):
             return ops.cast(self.activation(ops.cast(x, "float32")), x.dtype) if is_training else self.activation(x)
 
 
-def padding_scores(input_mask):
+def padding_scores(input_mask: Any) -> Any:
     """Maps int32 [B, T], 1 for tokens and 0 for padding, to attention scores float32 [B, 1, 1, T] that hide padding."""
     scores = (1.0 - ops.cast(input_mask, "float32")) * PADDING_SCORE  # [B, T]
     return ops.expand_dims(ops.expand_dims(scores, 1), 1)
 
 
-def other_sequence_scores(sequence_ids):
+def other_sequence_scores(sequence_ids: Any) -> Any:
     """Maps int32 [B, T], the number of each token's sequence, to attention scores float32 [B, 1, T, T].
 
     They hide the sequences of a packed row from each other.
@@ -198,7 +201,7 @@ def other_sequence_scores(sequence_ids):
     return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
 
 
-def rows_at(x, positions):
+def rows_at(x: Any, positions: Any) -> Any:
     """Gathers float [B, P, H] from float [B, T, H] at int32 [B, P], each in [0, T).
 
     A product with one-hot vectors does it, because its gradient is a product, not a scatter.
@@ -206,7 +209,7 @@ def rows_at(x, positions):
     return ops.matmul(ops.one_hot(positions, ops.shape(x)[1], dtype=x.dtype), x)
 
 
-def activation(name):
+def activation(name: str) -> Callable[[Any], Any]:
     """Returns the activation function of a name in `config.HIDDEN_ACTIVATIONS`."""
     return {
         "gelu": lambda x: ops.gelu(x, approximate=True),
@@ -217,21 +220,21 @@ def activation(name):
     }[name]
 
 
-def dense(input_size, output_size, config, name="dense"):
+def dense(input_size: int, output_size: int, config: BertConfig, name: str = "dense") -> keras.layers.Dense:
     """Makes a dense layer with its weights: kernel [input, output] and bias [output]."""
     layer = keras.layers.Dense(output_size, kernel_initializer=truncated_normal(config.initializer_range), name=name)
     layer.build((None, input_size))
     return layer
 
 
-def layer_norm(config):
+def layer_norm(config: BertConfig) -> keras.layers.LayerNormalization:
     """Makes a layer normalisation over the last axis with its weights gamma and beta [H]."""
     layer = keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name="LayerNorm")
     layer.build((None, config.hidden_size))
     return layer
 
 
-def mark_built(layer, output_shape):
+def mark_built(layer: keras.layers.Layer, output_shape: tuple[int | None, ...]) -> None:
     """Tells Keras that a layer has all its weights, and the shape of its output, which a summary shows.
 
     The layer then takes no further weights or layers. Do not use it for a model, because Keras would export the model
@@ -241,7 +244,7 @@ def mark_built(layer, output_shape):
     layer.build(output_shape)
 
 
-def truncated_normal(stddev):
+def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     """Makes an initialiser that redraws numbers beyond two standard deviations, or zeros within `weights_to_load`.
 
     Make one for each weight: a Keras initialiser returns the same numbers at every use.
@@ -250,7 +253,7 @@ def truncated_normal(stddev):
 
 
 @contextlib.contextmanager
-def weights_to_load():
+def weights_to_load() -> Iterator[None]:
     """Initialises all weights with 0 within the block, for a model that you then load from a checkpoint.
 
     This saves seconds for BERT-Base. It affects the current thread only.
@@ -263,7 +266,7 @@ def weights_to_load():
 
 
 @contextlib.contextmanager
-def dtype_policy(name):
+def dtype_policy(name: str | keras.DTypePolicy) -> Iterator[None]:
     """Sets the Keras dtype policy for the networks made within the block, and restores the previous policy after it.
 
     With "mixed_bfloat16", matrix products have 16 bits, and weights, softmax, normalisations and losses have 32. With

@@ -97,7 +97,7 @@ def _with_a_token(is_token):
 class BidirectionalLstm(keras.layers.Layer):
     """Two LSTMs (Hochreiter and Schmidhuber 1997), one in each direction, concatenated; padding changes neither."""
 
-    def __init__(self, input_size, units, dropout_index, name="lstm"):
+    def __init__(self, input_size: int, units: int, dropout_index: int, name: str = "lstm") -> None:
         super().__init__(name=name)
         self.forward_lstm = keras.layers.LSTM(units, return_sequences=True, name="forward")
         self.backward_lstm = keras.layers.LSTM(units, return_sequences=True, go_backwards=True, name="backward")
@@ -107,7 +107,7 @@ class BidirectionalLstm(keras.layers.Layer):
         self.supports_masking = True
         mark_built(self, (None, None, 2 * units))
 
-    def call(self, x, is_token, dropout_seed=None):
+    def call(self, x: Any, is_token: Any, dropout_seed: Any = None) -> Any:
         """Maps float [B, T, input] to [B, T, 2 * U]; is_token is bool [B, T], dropout_seed as for `Dropout`."""
         forward = self.forward_lstm(x, mask=is_token)  # [B, T, U]
         # The backward LSTM returns its outputs in reversed order.

@@ -62,7 +62,8 @@ class Network:
                 inputs = {name: value for name, value in features.items() if name not in self._extra_specs}
                 return read_out(model(inputs), features)
 
-        self._function = tf.function(run)
+        # AutoGraph would rewrite every function of the model, and double the time of tracing.
+        self._function = tf.function(run, autograph=False)
         self._compiled = {}
         self._lock = threading.Lock()
         self._strategy = strategy

@@ -21,7 +21,7 @@ def check_output_file(path: str | os.PathLike, flag: str, inputs: Mapping[str, A
     folder = paths.parent(path)
     if not paths.is_remote(path) and not paths.is_special(path):
         if not os.path.isdir(folder):
-            raise ValueError(f"{flag}={path}: there is no folder {folder}; create it, or give another file")
+            raise ValueError(f"{flag}={path}: the folder {folder} does not exist; create it, or give another file")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ValueError(f"{flag}={path}: the folder {folder} cannot be written to; give a file in another folder")
     if not paths.is_remote(path) and os.path.exists(path) and not os.access(path, os.W_OK):

@@ -52,7 +52,7 @@ def fetch(name: str, patterns: Sequence[str], commit: str | None = None, is_quie
         raise OSError(f"{name} cannot be downloaded: {reason}") from error
     except hub.errors.RepositoryNotFoundError as error:
         reason = "check the name; for a private model, run first: hf auth login"
-        raise FileNotFoundError(f"there is no model {repository} on Hugging Face; {reason}") from error
+        raise FileNotFoundError(f"Hugging Face has no model {repository}; {reason}") from error
     except hub.errors.RevisionNotFoundError as error:
         raise FileNotFoundError(
             f"{name}: the model {repository} has no revision {revision}; give a branch, a tag or a commit"

@@ -60,7 +60,7 @@ def read_text(path: str | os.PathLike, needed: str = "give a text file") -> str:
     try:
         content = paths.read_bytes(name)
     except FileNotFoundError:
-        raise FileNotFoundError(f'there is no file "{name}"; check the path, and {needed}') from None
+        raise FileNotFoundError(f'the file "{name}" does not exist; check the path, and {needed}') from None
     text = decode(decompress(content, name), paths.name(name))
     if not text.strip():
         raise ValueError(f"{name} is empty; {needed}")

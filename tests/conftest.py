@@ -2,6 +2,7 @@
 
 import base64
 import gc
+import json
 import logging
 import os
 import pathlib
@@ -169,3 +170,32 @@ def ask(folder, capsys):
         return capsys.readouterr().out
 
     return run
+
+
+@pytest.fixture
+def score(tmp_path, monkeypatch, capsys):
+    """Return a function that runs evaluate_predictions.py in a folder and returns standard output; it keeps the log."""
+    import evaluate_predictions
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        capsys.readouterr()
+        evaluate_predictions.main(["evaluate_predictions.py", *arguments])
+        captured = capsys.readouterr()
+        run.log = captured.err.splitlines()
+        return captured.out
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes files into the folder by name: text, or objects as JSON."""
+
+    def write_files(**files):
+        for name, content in files.items():
+            path = tmp_path / name.replace("__", ".")
+            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+    return write_files

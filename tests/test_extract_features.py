@@ -128,7 +128,9 @@ def test_the_output_is_checked_first(extract, tmp_path):
     (tmp_path / "sub").mkdir()
     with pytest.raises(ValueError, match=rf"^--output_file={tmp_path}/sub is a folder; give the file to write, for"):
         extract("he\n", "sub")
-    message = rf"^--output_file={tmp_path}/none/a.npz: there is no folder {tmp_path}/none; create it, or give another"
+    message = (
+        rf"^--output_file={tmp_path}/none/a.npz: the folder {tmp_path}/none does not exist; create it, or give another"
+    )
     with pytest.raises(ValueError, match=message):
         extract("he\n", "none/a.npz")
 

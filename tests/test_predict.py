@@ -79,7 +79,9 @@ def test_flags_and_their_defaults():
         "do_lower_case": None,
         "input_file": None,
         "json": False,
-        "top_k": 5,
+        "top_k": None,
+        "threshold": None,
+        "candidates": None,
         "long": "error",
         "batch_size": 16,
         "text_column": None,
@@ -184,6 +186,18 @@ def test_fine_tuned_models_answer_in_the_form_of_their_texts(ask_fine_tuned):
     assert [entity["type"] for entity in tagged["entities"]] == ["PER", "LOC"]
 
 
+def test_options_change_the_answers(ask, ask_fine_tuned):
+    [classified] = ask_fine_tuned("classification", "he", "--top_k=1")
+    assert list(classified["probabilities"]) == ["yes"]
+    [answer] = ask_fine_tuned("answers", "Where?", "He is in Paris, the Capital.", "--top_k=1", "--threshold=-100")
+    assert (len(answer["n_best"]), answer["null_threshold"], answer["is_impossible"]) == (1, -100, True)
+    assert not ask_fine_tuned("tags", "He is in Paris.", "--threshold=1")[0]["entities"]
+    [filled] = answers_in(ask("fill_mask", "--json", "[MASK]", "--candidates=london,hungry"))
+    assert [guess["token"] for guess in filled["masks"][0]] == ["london", "hungry"]
+    with pytest.raises(ValueError, match="^--top_k is not an option of SentenceScorer; it has none$"):
+        ask("score", "--top_k=3", "he")
+
+
 def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_tuned, tmp_path):
     run_config = fine_tuned / "classification" / "run_config.json"
     run_config.write_text('{"settings": {"text_column": "review", "text_pair_column": null}}')
@@ -202,10 +216,6 @@ def test_the_columns_of_a_table_are_those_of_the_training(fine_tuned, ask_fine_t
         (["--task=classification", "he"], "^--task=classification is for fine-tuned models; give the folder of one as"),
         (["--model_dir=a", "--init_checkpoint=b"], "^there are both --model_dir and --init_checkpoint; give one of"),
         (
-            ["--task=score", "--init_checkpoint=a", "--top_k=3", "he"],
-            "^--top_k is for --task=fill_mask; leave it out for --task=score$",
-        ),
-        (
             ["--task=score", "--init_checkpoint=a", "--text_column=a", "he"],
             r"^--text_column is for a table as --input_file \(.csv, .tsv, .jsonl\); leave it out$",
         ),
@@ -220,7 +230,13 @@ def test_mistakes_in_flags(arguments, message):
     ("arguments", "message"),
     [
         (["he", "--long=window"], "^--long: a fine-tuned model or an export sets this; leave it out$"),
-        (["he", "--top_k=2", "--vocab_file=a"], "^--vocab_file, --top_k: a fine-tuned model or an export sets this"),
+        (["he", "--vocab_file=a", "--long=window"], "^--vocab_file, --long: a fine-tuned model or an export sets this"),
+        (["he", "--top_k=3"], "^--top_k is 3, but must be from 1 to the number of the model's labels, 2$"),
+        (
+            ["he", "--threshold=0"],
+            "^--threshold is not an option of TextClassifier for classification; its options are",
+        ),
+        (["he", "--candidates=a"], "^--candidates is not an option of TextClassifier for classification"),
         (["he", "--task=regression"], "^--task=regression, but --model_dir=.* is for classification; leave --task out"),
         ([""], "^argument 1 has no word in its text; give a text$"),
     ],

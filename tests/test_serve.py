@@ -87,7 +87,7 @@ def test_the_program_serves_and_a_signal_lets_running_requests_finish(folder):
         (["--model=a={tmp}", "--version_labels=a/b=1", "--port=0"], "there is a label for a, but no model"),
         (["--model=a=b", "--tasks=squad"], "--tasks has squad, but the tasks are"),
         (["--model=a=b", "--token_file={tmp}/empty"], "must have one word of ASCII characters"),
-        (["--model=a={tmp}/none", "--port=0"], "there is no fine-tuned model in"),
+        (["--model=a={tmp}/none", "--port=0"], "does not exist; give the folder of a run"),
         (["--model=a={folder}", "--port=0"], "has no task.json, so it is a checkpoint of pre-training; choose"),
     ],
 )

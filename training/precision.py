@@ -39,7 +39,7 @@ def take_precision(settings):
             )
             log.warning("--precision=bfloat16 is slow here, since %s; %s", reason, cost)
     elif asked == "tf32" and not (asks_for_tpu(settings) or ((gpu := _weakest_gpu()) and gpu[0] >= _AMPERE)):
-        log.warning("--precision=tf32 is float32 here, since there is no NVIDIA GPU of the Ampere generation or later")
+        log.warning("--precision=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or later")
 
 
 def _of_run(settings):

@@ -60,7 +60,7 @@ _NUMBERS = (
         "the averages. 0: no averages.",
     ),
 )
-# Settings that runs of earlier versions lack, with the values that those had.
+# Defaults of the settings that the original BERT has as constants in its code.
 TUNING_DEFAULTS: dict[str, Any] = {name: default for name, default, *_ in _NUMBERS} | {
     "learning_rate_schedule": "linear",
     "keep_checkpoint_max": 5,

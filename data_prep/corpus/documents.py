@@ -128,7 +128,7 @@ def check_text_files(files: list[str]) -> None:
         try:
             form = form_of(file)
         except FileNotFoundError:
-            raise FileNotFoundError(f'there is no input file "{file}"; check the path') from None
+            raise FileNotFoundError(f'the input file "{file}" does not exist; check the path') from None
         except OSError as error:
             raise ValueError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
         if form.encoding != "utf-8":

@@ -202,7 +202,7 @@ def _is_header(first, rows, places, needed, label, name):
         message = "%s; the first row is taken for the header, because %s: %s (--has_header=false reads it as data)"
         log.warning(message, counted, reason, shown)
         return True
-    log.info("%s; there is no header, the first row is %s (--has_header=true skips it)", counted, shown)
+    log.info("%s; no header, the first row is %s (--has_header=true skips it)", counted, shown)
     return False
 
 

@@ -172,7 +172,7 @@ def find_task(name: str) -> GlueTask:
     task = GLUE_TASKS.get(name.lower())
     if task is None:
         raise ValueError(
-            f'there is no task "{name}"; the tasks are {", ".join(task.name for task in _TASKS)} '
+            f'"{name}" is not a task; the tasks are {", ".join(task.name for task in _TASKS)} '
             "(for other data, give your own files)"
         )
     return task
@@ -189,7 +189,7 @@ def read_glue(
     if not paths.is_file(path):
         names = ", ".join(other.name.format(language=xnli_language) for other in task.files.values())
         needed = f"the task {task.name} needs the files {names}, named as distributed"
-        raise FileNotFoundError(f'there is no "{path}"; {needed}, in the data folder')
+        raise FileNotFoundError(f'"{path}" does not exist; {needed}, in the data folder')
     return read_glue_file(task, path, split, xnli_language, skip_bad_rows)
 
 

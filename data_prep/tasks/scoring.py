@@ -203,9 +203,7 @@ def _by_id(entries, name, examples):
     known = set(ids)
     for id_, (line, _) in by_id.items():
         if id_ not in known:
-            raise ValueError(
-                f'{name} line {line}: there is no example with the id "{id_}"; give the file for this data'
-            )
+            raise ValueError(f'{name} line {line}: no example has the id "{id_}"; give the file for this data')
     for id_, example in zip(ids, examples, strict=True):
         if id_ not in by_id:
             raise ValueError(

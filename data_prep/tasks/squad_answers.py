@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.data_prep.tasks.squad import Passage, PassageTokens, SquadExample
-from bert_keras.data_prep.text.tokenization import BasicTokenizer
+from bert_keras.data_prep.text.splitting import BasicTokenizer
 
 log = logging.getLogger("bert_keras")
 

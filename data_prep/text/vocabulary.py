@@ -3,7 +3,8 @@
 import dataclasses
 import re
 
-from bert_keras.data_prep.text.tokenization import BasicTokenizer, WordpieceTokenizer, convert_tokens_to_ids
+from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.tokenization import convert_tokens_to_ids
 from bert_keras.data_prep.text.vocabulary_files import read_tokens
 from bert_keras.storage import text_files
 

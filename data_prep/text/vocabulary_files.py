@@ -64,7 +64,7 @@ def read_tokens(vocab_file: str | os.PathLike | Sequence[str]) -> list[str]:
         content = paths.read_bytes(name)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f'there is no vocabulary file "{name}"; give the vocab.txt that came with the model'
+            f'the vocabulary file "{name}" does not exist; give the vocab.txt that came with the model'
         ) from None
     if content.startswith(codecs.BOM_UTF8):
         log.warning("%s begins with a byte order mark, which is ignored; save it as UTF-8 without one", name)
@@ -218,6 +218,6 @@ def find_vocabulary(path: str | os.PathLike) -> str:
         if paths.is_file(file):
             return file
     raise FileNotFoundError(
-        f"there is no {VOCABULARY_FILE} in {path}; give the folder of a model, the prefix of its checkpoint, or "
+        f"{path} has no {VOCABULARY_FILE}; give the folder of a model, the prefix of its checkpoint, or "
         "hf://owner/name; to read a vocabulary without a model, call FullTokenizer(vocab_file)"
     )

@@ -16,7 +16,7 @@ from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_war
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
-from bert_keras.data_prep.text.tokenization import BasicTokenizer, WordpieceTokenizer
+from bert_keras.data_prep.text.splitting import BasicTokenizer, WordpieceTokenizer
 
 log = logging.getLogger("bert_keras")
 

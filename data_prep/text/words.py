@@ -1,7 +1,7 @@
 """Splits running text into words as in tagged corpora and returns their positions. Imports without TensorFlow."""
 
 from bert_keras.data_prep.text.characters import is_cjk_ideograph
-from bert_keras.data_prep.text.tokenization import BasicTokenizer
+from bert_keras.data_prep.text.splitting import BasicTokenizer
 
 # These do not end a word between letters or digits: co-founded, U.S, AT&T, O'Neill. The second set: only digits.
 INNER = frozenset("-./&_@+'’")

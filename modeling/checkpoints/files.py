@@ -67,7 +67,7 @@ def _nothing_to_open(folder, stale):
         name = min(pickles, key=lambda name: not _PICKLED_MODEL.match(name))
         return pickle_refusal(paths.join(folder, name))
     reason = f"{stale}; " if stale else ""
-    return FileNotFoundError(f"there is no checkpoint in the folder {folder}; {reason}{contents_of(folder)}")
+    return FileNotFoundError(f"the folder {folder} has no checkpoint; {reason}{contents_of(folder)}")
 
 
 def _prefixes(folder):
@@ -104,7 +104,7 @@ def not_found(path, sought):
         model = find_released(name) or find_on_hugging_face(folder) or find_on_hugging_face(name)
         if model and not paths.is_dir(folder):
             return FileNotFoundError(_how_to_get(model, folder))
-    return FileNotFoundError(f"there is no checkpoint {sought}; {contents_of(paths.parent(path))}")
+    return FileNotFoundError(f"the checkpoint {sought} does not exist; {contents_of(paths.parent(path))}")
 
 
 def _how_to_get(model, folder):
@@ -112,7 +112,7 @@ def _how_to_get(model, folder):
     output = "" if is_default else f" --output={folder}"
     unzip = "unzip" if model.has_folder else f"unzip -d {model.name}"
     return (
-        f"there is no folder {folder}; to download this released model ({model.readable_size}), run: python "
+        f"the folder {folder} does not exist; to download this released model ({model.readable_size}), run: python "
         f"convert_checkpoint.py --download={model.name}{output} (or download {model.address} and {unzip} it; or give "
         f"hf://{model.hugging_face}); the folder then holds bert_config.json, vocab.txt, {RELEASED_PREFIX}.index and "
         f"{RELEASED_PREFIX}.data-00000-of-00001"
@@ -122,7 +122,7 @@ def _how_to_get(model, folder):
 def contents_of(folder):
     """Returns the contents of a folder as the end of an error message."""
     if not paths.is_dir(folder):
-        return f"there is no folder {folder}; {_LAYOUT}"
+        return f"the folder {folder} does not exist; {_LAYOUT}"
     if prefixes := _prefixes(folder):
         return f"the checkpoints in {folder} are {', '.join(prefixes)}"
     names = paths.list_dir(folder)

@@ -31,7 +31,7 @@ def check_vocabulary(vocab_file, config, do_lower_case=None, strip_accents=None)
     try:
         lines = paths.read_text(vocab_file, "utf-8-sig").removesuffix("\n").split("\n")
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no {vocab_file}; give the vocab.txt that came with the model") from None
+        raise FileNotFoundError(f"{vocab_file} does not exist; give the vocab.txt that came with the model") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{vocab_file} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     if len(lines) != config.vocab_size:

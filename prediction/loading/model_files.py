@@ -82,7 +82,7 @@ def open_files(
     vocab_file, config_file = (paths.join(path, name) for name in ("vocab.txt", "bert_config.json"))
     for file in (vocab_file, config_file):
         if not paths.is_file(file):
-            raise FileNotFoundError(f"there is no {paths.name(file)} in {path}; take the whole folder of the export")
+            raise FileNotFoundError(f"{path} has no {paths.name(file)}; take the whole folder of the export")
     return open_model_files(None, vocab_file, config_file)
 
 
@@ -114,7 +114,7 @@ def open_model_files(
     config = given_config(config_file) if config_file else checkpoint and checkpoint.config
     if config is None:
         raise FileNotFoundError(
-            f"there is no bert_config.json or config.json in {folder}; put it there, or give --bert_config_file (from "
+            f"{folder} has no bert_config.json or config.json; put it there, or give --bert_config_file (from "
             "Python: config_file)"
         )
     if config_file and checkpoint:
@@ -122,7 +122,7 @@ def open_model_files(
     vocab_file = vocab_file or (checkpoint and checkpoint.vocab_file)
     if vocab_file is None:
         raise FileNotFoundError(
-            f"there is no vocab.txt in {folder}; put it there, or give --vocab_file (from Python: vocab_file)"
+            f"{folder} has no vocab.txt; put it there, or give --vocab_file (from Python: vocab_file)"
         )
     preparation = find_preparation(folder, vocab_file, config, do_lower_case)
     tokenizer = FullTokenizer(vocab_file, preparation.do_lower_case, preparation.strip_accents)
@@ -170,16 +170,16 @@ def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
     folder = os.fspath(_model_of_run(path))
     file = paths.join(folder, TASK_FILE)
     if not paths.is_file(file):
-        found = f"neither {TASK_FILE} nor model/{TASK_FILE} is there" if paths.is_dir(folder) else "it does not exist"
+        found = "does not exist"
+        if paths.is_dir(folder):
+            found = f"has no fine-tuned model: neither {TASK_FILE} nor model/{TASK_FILE} is there"
         is_released = find_released(paths.name(folder.rstrip("/"))) is not None
         hint = (
             "; a released model is not fine-tuned: give it as --init_checkpoint, or in Python to FillMask"
             if is_released
             else ""
         )
-        raise FileNotFoundError(
-            f"there is no fine-tuned model in {path}: {found}; give the folder of a run that has trained{hint}"
-        )
+        raise FileNotFoundError(f"{path} {found}; give the folder of a run that has trained{hint}")
     values = read_json_object(file)
     if not isinstance(values.get("task"), str):
         raise ValueError(f"{file} does not name its task; take the file that the training wrote")

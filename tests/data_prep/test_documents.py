@@ -107,7 +107,7 @@ def test_files_are_checked_before_any_is_read(tmp_path, messages):
         ([text, f"{tmp_path}/empty"], ValueError, 'empty" is empty; leave it out, or look at how it was made'),
         ([str(tmp_path)], ValueError, r'" is a folder; name its files, for example ".*/\*"'),
         ([f"{tmp_path}/pipe"], ValueError, 'pipe" is not an ordinary file, but a pipe or a device; write its'),
-        ([f"{tmp_path}/none"], FileNotFoundError, 'there is no input file ".*none"; check the path'),
+        ([f"{tmp_path}/none"], FileNotFoundError, 'the input file ".*none" does not exist; check the path'),
         ([f"{text}/x"], ValueError, 'the input file ".*/text/x" cannot be read: Not a directory'),
     ):
         with pytest.raises(error, match=sentence):

@@ -182,7 +182,7 @@ def test_tasks_are_found_by_name_and_alias():
     assert find_task("SST2") is GLUE_TASKS["sst-2"]
     assert find_task("stsb").name == "sts-b"
     assert find_task("diagnostic").name == "ax"
-    with pytest.raises(ValueError, match=r'there is no task "mprc"; the tasks are cola, .* swag \(for other data'):
+    with pytest.raises(ValueError, match=r'"mprc" is not a task; the tasks are cola, .* swag \(for other data'):
         find_task("mprc")
 
 

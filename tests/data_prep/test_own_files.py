@@ -73,7 +73,7 @@ def test_labels_may_be_absent_if_they_are_not_needed(read):
     assert labels_of(read("own.csv", "text,label\na,x\n", needs_label=False)) == ["x"]
 
 
-NO_HEADER = "there is no header, the first row is 1, a (--has_header=true skips it)"
+NO_HEADER = "no header, the first row is 1, a (--has_header=true skips it)"
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_log_has_decisions_and_the_first_examples(text, tmp_path, letters_tokeni
 def test_bad_input_and_output_stop_before_any_work(text, tmp_path, letters_tokenizer):
     with pytest.raises(ValueError, match='the output file ".*text.txt" is the input ".*text.txt"; choose another name'):
         build_pretraining_data([text], [text], letters_tokenizer, PretrainingDataSettings())
-    with pytest.raises(FileNotFoundError, match='there is no input file "none"; check the path'):
+    with pytest.raises(FileNotFoundError, match='the input file "none" does not exist; check the path'):
         build_pretraining_data(["none"], [str(tmp_path / "x")], letters_tokenizer, PretrainingDataSettings())
     assert (tmp_path / "text.txt").read_text() == TEXT
 

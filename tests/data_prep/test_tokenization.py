@@ -55,7 +55,7 @@ def test_vocabulary_lines_end_at_line_feeds_only(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, 'there is no vocabulary file ".*vocab.txt"; give the vocab.txt that came with the model$'),
+        (None, 'the vocabulary file ".*vocab.txt" does not exist; give the vocab.txt that came with the model$'),
         (b"", 'vocab.txt" has no tokens; it needs one token a line$'),
         (b"\n \n", 'vocab.txt" has no tokens; it needs one token a line$'),
         (b"[UNK]\ncaf\xe9\n", r"vocab.txt line 2: the vocabulary is not UTF-8 \(byte 0xe9\); save it as UTF-8$"),

@@ -225,5 +225,5 @@ def test_a_folder_without_a_vocabulary_is_named(tmp_path):
     (tmp_path / "run").mkdir()
     write_vocab(tmp_path / "vocab.txt", "[UNK]", "a")
     for path in (tmp_path / "run", tmp_path / "missing", tmp_path / "missing.ckpt"):
-        with pytest.raises(FileNotFoundError, match=f"^there is no vocab.txt in {path}; give the folder of a model"):
+        with pytest.raises(FileNotFoundError, match=f"^{path} has no vocab.txt; give the folder of a model"):
             FullTokenizer.from_checkpoint(path)

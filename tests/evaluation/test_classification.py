@@ -51,7 +51,7 @@ def test_single_classes(truth, found, expected):
 @pytest.mark.parametrize(
     ("truth", "found", "names", "message"),
     [
-        ([], [], ["accuracy"], "^there are no examples; give at least one with its label$"),
+        ([], [], ["accuracy"], "^0 examples were given; give at least one with its label$"),
         ([0, 1], [0], ["accuracy"], "^there are 2 labels, but 1 predictions; give one for each$"),
         ([0], [0], ["auc"], '^"auc" is not a classification metric; choose from "accuracy", "f1", "f1_macro", "matt'),
         ([0], [2], ["f1"], "^f1 is for classes 0 and 1, but there is a class 2; use f1_macro for more classes$"),

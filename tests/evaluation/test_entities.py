@@ -83,8 +83,8 @@ def test_without_entities_all_scores_are_0():
         ([["O"], ["O"]], [["O"]], "^there are 2 sentences with tags, but 1 with predictions; give the predictions of"),
         ([["O"], ["O", "O"]], [["O"], ["O"]], "^sentence 2 has 2 tags, but 1 predicted ones; every word needs one$"),
         ([["O"], ["O"]], [["O"], ["X"]], '^sentence 2: tag "X" is not O, B-TYPE or I-TYPE'),
-        ([], [], "^there are no tags; give at least one sentence$"),
-        ([[]], [[]], "^there are no tags"),
+        ([], [], "^0 tags were given; give at least one sentence$"),
+        ([[]], [[]], "^0 tags were given"),
     ],
 )
 def test_mistakes(truth, found, message):

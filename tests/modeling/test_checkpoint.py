@@ -141,9 +141,9 @@ class TestRemote:
         ):
             save_safetensors(folder, {}, CONFIG)
         paths.make_dirs(folder)
-        with refused(f"there is no checkpoint in the folder {folder}; {folder} is empty", FileNotFoundError):
+        with refused(f"the folder {folder} has no checkpoint; {folder} is empty", FileNotFoundError):
             open_checkpoint(folder)
-        with refused(f"no checkpoint {folder}/a.ckpt (no {folder}/a.ckpt.index)", FileNotFoundError):
+        with refused(f"the checkpoint {folder}/a.ckpt (no {folder}/a.ckpt.index) does not exist; ", FileNotFoundError):
             open_checkpoint(f"{folder}/a.ckpt")
         paths.copy(__file__, f"{folder}/model.safetensors")
         with refused(f"{folder}/model.safetensors is remote, "):
@@ -172,7 +172,9 @@ class TestFinding:
         # Invalid bytes from another program must not fail.
         (tmp_path / "checkpoint").write_bytes(b'model_checkpoint_path: "/\xff/model.ckpt-30"\n')
         stale = "its file checkpoint names model.ckpt-30, which does not exist"
-        with refused(f"the folder {tmp_path}; {stale}; {tmp_path} holds checkpoint", FileNotFoundError):
+        with refused(
+            f"the folder {tmp_path} has no checkpoint; {stale}; {tmp_path} holds checkpoint", FileNotFoundError
+        ):
             open_checkpoint(tmp_path)
         prefix = save_checkpoint(tmp_path / "a.ckpt", ONE)
         assert open_checkpoint(tmp_path).prefix == prefix
@@ -189,11 +191,12 @@ class TestFinding:
     @pytest.mark.parametrize(
         ("path", "message"),
         [
-            ("b.ckpt", "there is no checkpoint {0}/b.ckpt (no {0}/b.ckpt.index); the checkpoints in {0} are a.ckpt"),
-            ("other/model.ckpt", "there is no checkpoint {0}/other/model.ckpt (no {0}/other/model.ckpt.index); "
-             "there is no folder {0}/other"),
-            ("texts", "there is no checkpoint in the folder {0}/texts; {0}/texts holds vocab.txt"),
-            ("texts/bert", "there is no checkpoint {0}/texts/bert (no {0}/texts/bert.index); "
+            ("b.ckpt", "the checkpoint {0}/b.ckpt (no {0}/b.ckpt.index) does not exist; "
+             "the checkpoints in {0} are a.ckpt"),
+            ("other/model.ckpt", "the checkpoint {0}/other/model.ckpt (no {0}/other/model.ckpt.index) does not exist; "
+             "the folder {0}/other does not exist"),
+            ("texts", "the folder {0}/texts has no checkpoint; {0}/texts holds vocab.txt"),
+            ("texts/bert", "the checkpoint {0}/texts/bert (no {0}/texts/bert.index) does not exist; "
              "{0}/texts holds vocab.txt"),
             ("many", "{0}/many holds 00, 01, 02, 03, 04, 05, 06, 07, 08, 09 and 2 more"),
         ],

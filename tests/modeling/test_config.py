@@ -152,9 +152,8 @@ def test_bad_files_are_refused_by_name(tmp_path, text, sentence):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"none\.json\"; check the path, and give the file that belongs to the model"
-    ):
+    message = r"none\.json\" does not exist; check the path, and give the file that belongs to the model"
+    with pytest.raises(FileNotFoundError, match=message):
         BertConfig.from_json_file(tmp_path / "none.json")
 
 

@@ -157,7 +157,7 @@ def test_an_unknown_name_is_refused_with_a_suggestion():
 
 
 HOW = (
-    "there is no folder {folder}; to download this released model (440 MB), run: python convert_checkpoint.py "
+    "the folder {folder} does not exist; to download this released model (440 MB), run: python convert_checkpoint.py "
     "--download=uncased_L-12_H-768_A-12{output} (or download https://storage.googleapis.com/bert_models/2018_10_18/"
     "uncased_L-12_H-768_A-12.zip and unzip it; or give hf://google-bert/bert-base-uncased); the folder then holds "
     "bert_config.json, vocab.txt, bert_model.ckpt.index and bert_model.ckpt.data-00000-of-00001"
@@ -193,9 +193,9 @@ def test_a_miniature_needs_its_own_folder(monkeypatch, tmp_path):
 def test_any_other_model_that_is_not_there_is_explained(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     sentence = (
-        "there is no checkpoint models/mine (no models/mine.index); there is no folder models; a model is a folder "
-        "with bert_config.json, vocab.txt and bert_model.ckpt.*, or with config.json, vocab.txt and model.safetensors; "
-        "convert_checkpoint.py --list shows models to download"
+        "the checkpoint models/mine (no models/mine.index) does not exist; the folder models does not exist; a model "
+        "is a folder with bert_config.json, vocab.txt and bert_model.ckpt.*, or with config.json, vocab.txt and "
+        "model.safetensors; convert_checkpoint.py --list shows models to download"
     )
     with pytest.raises(FileNotFoundError, match=f"^{re.escape(sentence)}$"):
         open_checkpoint("models/mine")
@@ -204,8 +204,8 @@ def test_any_other_model_that_is_not_there_is_explained(monkeypatch, tmp_path):
 def test_a_released_model_is_not_a_fine_tuned_one(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     sentence = (
-        "there is no fine-tuned model in uncased_L-12_H-768_A-12: it does not exist; give the folder of a run that "
-        "has trained; a released model is not fine-tuned: give it as --init_checkpoint, or in Python to FillMask"
+        "uncased_L-12_H-768_A-12 does not exist; give the folder of a run that has trained; a released model is not "
+        "fine-tuned: give it as --init_checkpoint, or in Python to FillMask"
     )
     with pytest.raises(FileNotFoundError, match=f"^{re.escape(sentence)}$"):
         open_model("uncased_L-12_H-768_A-12")

@@ -145,7 +145,7 @@ def test_a_run_records_the_name_and_resumes(server, tmp_path):
     [
         ("hf://model", ValueError, r"^hf://model is not the name of a model; give hf://owner/name or"),
         ("hf://owner/model/file", ValueError, "is not the name of a model"),
-        ("hf://owner/none", FileNotFoundError, "^there is no model owner/none on Hugging Face; check the name; for a"),
+        ("hf://owner/none", FileNotFoundError, "^Hugging Face has no model owner/none; check the name; for a"),
         ("hf://owner/model@v2", FileNotFoundError, "the model owner/model has no revision v2; give a branch, a tag or"),
         ("hf://owner/gated", OSError, "cannot be downloaded: its owner must permit it: ask at https://hugg"),
         ("hf://owner/roberta", ValueError, r"config\.json is not a BERT config: model_type is 'roberta', but only"),
@@ -187,9 +187,9 @@ def test_of_a_tokenizer_only_the_vocabulary_is_downloaded(server, folder):
     tokenizer = FullTokenizer.from_checkpoint(f"hf://owner/model@{COMMIT}")
     assert set(server.downloaded) <= {"vocab.txt", "tokenizer_config.json"}
     assert tokenizer.vocab == FullTokenizer.from_checkpoint(folder).vocab
-    with pytest.raises(FileNotFoundError, match=r"^there is no vocab.txt in hf://owner/without; give the folder of a"):
+    with pytest.raises(FileNotFoundError, match=r"^hf://owner/without has no vocab.txt; give the folder of a"):
         FullTokenizer.from_checkpoint("hf://owner/without")
-    with pytest.raises(FileNotFoundError, match=r"^there is no model owner/other on Hugging Face"):
+    with pytest.raises(FileNotFoundError, match=r"^Hugging Face has no model owner/other"):
         FullTokenizer.from_checkpoint("hf://owner/other")
 
 

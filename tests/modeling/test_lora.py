@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import safetensors.numpy
+from states import weights_of
 from tiny_bert import make_config, make_features, with_random_weights
 
 from bert_keras.modeling import BertModel, ClassifierModel, open_checkpoint, save_checkpoint, weights_by_name
@@ -41,13 +42,9 @@ def logits_of(model):
     return np.asarray(model(make_features(CONFIG))["logits"])
 
 
-def values_of(model):
-    return {name: np.asarray(weight) for name, weight in weights_by_name(model).items()}
-
-
 def test_lora_adds_a_product_of_two_matrices_to_the_kernel():
     model = with_lora(alpha=6)
-    values = values_of(model)
+    values = weights_of(model)
     a, b = values[f"{QUERY}lora_kernel_a"], values[f"{QUERY}lora_kernel_b"]
     assert (a.shape, b.shape) == ((8, 2), (2, 8))
     x = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
@@ -91,30 +88,30 @@ def test_all_dense_layers_and_other_weights_can_be_trained():
 
 def test_training_changes_only_the_trained_weights():
     model = with_lora()
-    before = values_of(model)
+    before = weights_of(model)
     trained = {name for name, weight in weights_by_name(model).items() if weight.trainable}
     features = make_features(CONFIG)
     inputs = {name: features[name] for name in ("input_ids", "input_mask", "segment_ids")}
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=keras.optimizers.SGD(0.1), loss={"logits": loss})
     model.fit(inputs, {"logits": np.array([0, 1, 2, 0])}, verbose=0)
-    after = values_of(model)
+    after = weights_of(model)
     assert {name for name in after if not np.array_equal(after[name], before[name])} == trained
 
 
 @pytest.mark.parametrize("targets", [("query", "value"), TARGETS])
 def test_a_merged_model_has_the_same_outputs_and_the_weights_of_the_original(targets):
     model = with_lora(targets=targets)
-    expected, names = logits_of(model), list(values_of(make_classifier()))
+    expected, names = logits_of(model), list(weights_of(make_classifier()))
     merged = {name: np.asarray(value) for name, value in merged_weights(model).items()}
     assert list(merged) == names
     assert has_lora(model)
     merge_lora(model)
-    assert list(values_of(model)) == names
+    assert list(weights_of(model)) == names
     assert not has_lora(model)
     assert all(weight.trainable for weight in model.weights)
     np.testing.assert_allclose(logits_of(model), expected, rtol=1e-5, atol=1e-5)
-    for name, value in values_of(model).items():
+    for name, value in weights_of(model).items():
         np.testing.assert_array_equal(merged[name], value)
     # LoRA can be enabled again; a model without LoRA does not change.
     enable_lora(model, 1)
@@ -126,10 +123,10 @@ def test_a_merged_model_has_the_same_outputs_and_the_weights_of_the_original(tar
 def test_a_kernel_is_merged_in_full_precision():
     with dtype_policy("mixed_bfloat16"):
         model = with_lora()
-    values = values_of(model)
+    values = weights_of(model)
     merge_lora(model)
     expected = values[f"{QUERY}kernel"] + values[f"{QUERY}lora_kernel_a"] @ values[f"{QUERY}lora_kernel_b"]
-    np.testing.assert_allclose(values_of(model)[f"{QUERY}kernel"], expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(weights_of(model)[f"{QUERY}kernel"], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_checkpoint_of_the_merged_weights_is_that_of_a_plain_model(tmp_path):
@@ -149,7 +146,7 @@ def test_a_weights_file_of_keras_is_merged_and_makes_a_model_with_lora_untrainab
         each.load_weights(tmp_path / "model.weights.h5")
         np.testing.assert_allclose(logits_of(each), logits_of(model), rtol=1e-5, atol=1e-5)
     # With A and B at zero, both gradients are zero.
-    matrices = [value for name, value in values_of(other).items() if "lora_kernel" in name]
+    matrices = [value for name, value in weights_of(other).items() if "lora_kernel" in name]
     assert len(matrices) == 8
     assert not any(value.any() for value in matrices)
 

@@ -57,7 +57,9 @@ class TestDamage:
             open_checkpoint(tmp_path)
 
     def test_a_missing_file_is_refused_with_what_is_there(self, path, tmp_path):
-        sentence = f"there is no checkpoint {tmp_path}/other.safetensors; the checkpoints in {tmp_path} are model.safe"
+        sentence = (
+            f"the checkpoint {tmp_path}/other.safetensors does not exist; the checkpoints in {tmp_path} are model.safe"
+        )
         with pytest.raises(FileNotFoundError, match=re.escape(sentence)):
             open_checkpoint(tmp_path / "other.safetensors")
 

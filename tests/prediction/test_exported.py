@@ -274,7 +274,7 @@ def test_parts_of_an_export_are_refused(export):
     with pytest.raises(ValueError, match=message):
         open_model(export)
     (export / "vocab.txt").unlink()
-    message = f"^there is no vocab.txt in {export}; take the whole folder of the exp"
+    message = f"^{export} has no vocab.txt; take the whole folder of the exp"
     with pytest.raises(FileNotFoundError, match=message):
         open_model(export)
 

@@ -53,7 +53,7 @@ def test_the_task_decides_the_class(tmp_path):
 
 
 def test_a_folder_without_a_task_is_not_a_fine_tuned_model(tmp_path):
-    message = rf"^there is no fine-tuned model in {tmp_path}: neither task.json nor model/task.json is there; give the"
+    message = rf"^{tmp_path} has no fine-tuned model: neither task.json nor model/task.json is there; give the"
     with pytest.raises(FileNotFoundError, match=message):
         open_model(tmp_path)
 

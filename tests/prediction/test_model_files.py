@@ -66,7 +66,7 @@ def test_a_run_of_fine_tuning_answers_with_its_model(folder, model, tmp_path):
     # The newest training checkpoint is not the right one, and its folder has no config or vocabulary.
     save_checkpoint(run / "model.ckpt-9", weights_by_name(model))
     (run / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
-    with pytest.raises(FileNotFoundError, match=r"^there is no bert_config.json or config.json in .*run; put it there"):
+    with pytest.raises(FileNotFoundError, match=r"^.*run has no bert_config.json or config.json; put it there"):
         open_model_files(run)
     (run / "model" / "task.json").write_text("{}")
     for path in (run, run / "model"):
@@ -229,10 +229,10 @@ def test_the_length_of_the_folder_limits_texts(folder):
     [
         (
             "bert_config.json",
-            r"^there is no bert_config.json or config.json in .*model; put it there, or give --bert_config_file",
+            r"^.*model has no bert_config.json or config.json; put it there, or give --bert_config_file",
         ),
-        ("vocab.txt", r"^there is no vocab.txt in .*model; put it there, or give --vocab_file"),
-        ("bert_model.ckpt.index", "^there is no checkpoint in the folder"),
+        ("vocab.txt", r"^.*model has no vocab.txt; put it there, or give --vocab_file"),
+        ("bert_model.ckpt.index", "^the folder .* has no checkpoint"),
     ],
 )
 def test_a_missing_part_is_named(folder, name, message):

@@ -29,7 +29,7 @@ def test_new_and_old_files_may_be_written(folder):
     [
         ("", "is empty"),
         (".", "is a folder"),
-        ("missing/a.txt", "there is no folder"),
+        ("missing/a.txt", "missing does not exist; create it"),
         ("vocab.txt", "is also --vocab_file, which would be lost"),
         ("link.txt", "is also --vocab_file"),
         ("sub/../vocab.txt", "is also --vocab_file"),

@@ -84,5 +84,5 @@ def test_other_content_is_named_with_what_to_do(tmp_path, content, sentence):
 def test_folders_and_missing_files_are_named(tmp_path):
     with pytest.raises(ValueError, match="is a folder; give a table"):
         read_text(tmp_path, "give a table")
-    with pytest.raises(FileNotFoundError, match='no file ".*b.csv"; check the path, and give a table'):
+    with pytest.raises(FileNotFoundError, match='the file ".*b.csv" does not exist; check the path, and give a table'):
         read_text(tmp_path / "b.csv", "give a table")

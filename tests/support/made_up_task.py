@@ -124,7 +124,7 @@ def run(task, output_dir, **given):
         usual = {"output_dir": output_dir, "do_eval": task.eval_features is not None}
     opened = open_run(**{name: value for name, value in {**usual, **given}.items() if value is not None})
     console = open_console()
-    return finetune(task, opened.files, opened.settings, strategy_of(opened.settings), console)
+    return finetune(task, opened, strategy_of(opened.settings), console)
 
 
 def task_of(folder):

@@ -19,11 +19,6 @@ from bert_keras.training.finetuning.model_dir import is_model_of
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return write_start(tmp_path_factory.mktemp("start") / "tiny")
-
-
-@pytest.fixture(scope="module")
 def deep_start(tmp_path_factory):
     """A model of two layers, for tests of options that treat layers differently."""
     return write_start(tmp_path_factory.mktemp("deep_start") / "tiny", num_layers=2)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from made_up_task import MadeUp, run, task_of, write_start
+from made_up_task import MadeUp, run, task_of
 from states import assert_bit_equal, weights_in
 from training_runs import stop_after
 
@@ -12,11 +12,6 @@ from bert_keras.modeling import ClassifierModel, load_weights, open_checkpoint, 
 from bert_keras.modeling.lora import load_lora, merged_weights
 
 FLAGS = {"lora_rank": 2, "lora_alpha": 4, "eval_steps": 2, "learning_rate": 0.05}
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return write_start(tmp_path_factory.mktemp("start") / "tiny")
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_in(machine, messages, tmp_
             "give float16",
         ),
         ("bfloat16", {"A100": (8, 0)}, None),
-        ("tf32", {}, "--precision=tf32 is float32 here, since there is no NVIDIA GPU of the Ampere generation or lat"),
+        ("tf32", {}, "--precision=tf32 is float32 here, since it needs an NVIDIA GPU of the Ampere generation or lat"),
         ("tf32", {"A100": (8, 0)}, None),
         ("float32", {}, None),
         ("float16", {}, None),

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from made_up_task import MadeUp, run, task_of, write_start
+from made_up_task import MadeUp, run, task_of
 from pretraining_runs import make_files
 from pretraining_runs import run as pretrain
 from states import assert_bit_equal, weights_in
@@ -15,11 +15,6 @@ from training_runs import rows_of, stop_after
 from bert_keras.training.settings import TUNING_DEFAULTS
 
 AVERAGED = {"ema_decay": 0.9, "eval_steps": 2, "save_checkpoints_steps": 2, "keep_checkpoint_max": 2}
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return write_start(tmp_path_factory.mktemp("start") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +111,7 @@ def test_a_run_of_an_earlier_version_resumes(plain, start, tmp_path, capsys):
     flags = {"init_checkpoint": start, "eval_steps": 2}
     shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "run_config.json").read_text())
-    for name in [*TUNING_DEFAULTS, "max_steps", "early_stopping_delta", "label_smoothing"]:
+    for name in [*TUNING_DEFAULTS, "max_steps", "early_stopping_delta", "label_smoothing", "lora_rank", "lora_targets"]:
         del config["settings"][name]
     (tmp_path / "run_config.json").write_text(json.dumps(config))
     run(MadeUp(), tmp_path, **flags)

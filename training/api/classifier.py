@@ -1,5 +1,6 @@
 """`train_classifier`, the flags of run_classifier.py and what it does with them."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any
@@ -91,11 +92,11 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     opened = open_fine_tuning(
         flag_values, "run_classifier", _PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride")
     )
-    defaults = {name: flag_values[name].default for name in flag_values}
-    settings = complete_settings(opened.settings, given_flags(flag_values), defaults, opened.stored)
+    settings = complete_settings(opened.settings, given_flags(flag_values), opened.defaults, opened.stored)
+    opened = dataclasses.replace(opened, settings=settings)
     strategy = strategy_of(settings)
     task = Classification(settings, opened.files, opened.stored)
-    return finetune(task, opened.files, settings, strategy, console, callbacks)
+    return finetune(task, opened, strategy, console, callbacks)
 
 
 def train_classifier(

@@ -71,7 +71,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     _check_columns(find_files(opened.settings).values(), given_flags(flag_values))
     strategy = strategy_of(opened.settings)
     task = TokenClassification(opened.settings, opened.files, opened.stored)
-    return finetune(task, opened.files, opened.settings, strategy, console, callbacks)
+    return finetune(task, opened, strategy, console, callbacks)
 
 
 def _check_columns(paths, given):

@@ -105,7 +105,7 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
     task = QuestionAnswering(settings, opened.files, is_threshold_given, is_evaluated)
     if not task.metric_names:
         _check_needs_no_evaluation(settings)
-    return finetune(task, opened.files, settings, strategy, console, callbacks)
+    return finetune(task, opened, strategy, console, callbacks)
 
 
 def _check(settings):

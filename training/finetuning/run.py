@@ -17,7 +17,7 @@ from bert_keras.cli.flags import PRECISIONS
 from bert_keras.data_prep.pretraining.build import vocabulary_digest
 from bert_keras.modeling import layer_of, weights_by_name
 from bert_keras.modeling.layers import dtype_policy
-from bert_keras.modeling.lora import DEFAULT_TARGETS, enable_lora, merge_lora
+from bert_keras.modeling.lora import enable_lora, merge_lora
 from bert_keras.training.distribution.devices import distribute
 from bert_keras.training.distribution.tpu import is_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
@@ -37,7 +37,7 @@ from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import NO_CALLBACKS, in_words
 from bert_keras.training.run_dir import MODEL_DIR
-from bert_keras.training.settings import FREE_SETTINGS, TUNING_DEFAULTS
+from bert_keras.training.settings import FREE_SETTINGS
 
 log = logging.getLogger("bert_keras")
 
@@ -47,25 +47,13 @@ _FREE_SETTINGS = FREE_SETTINGS | {
     *("early_stopping", "early_stopping_delta", "num_train_steps"),
 }
 
-# Values of settings that runs of earlier versions lack.
-_EARLIER_SETTINGS = TUNING_DEFAULTS | {
-    "has_header": "auto",
-    "max_steps": 0,
-    "early_stopping_delta": 0.0,
-    "label_smoothing": 0.0,
-    "lora_rank": 0,
-    "lora_alpha": None,
-    "lora_targets": ",".join(DEFAULT_TARGETS),
-}
 
-
-def finetune(task, files, settings, strategy, console, callbacks=NO_CALLBACKS):
+def finetune(task, opened, strategy, console, callbacks=NO_CALLBACKS):
     """Trains, evaluates and predicts according to the settings.
 
     Args:
         task: a `training.finetuning.task.Task`.
-        files: a `prediction.loading.model_files.ModelFiles` of the model to train, evaluate or predict with.
-        settings: dict of flag values by name.
+        opened: a `training.finetuning.settings.Opened`: the settings, and the model to train or use.
         strategy: the `tf.distribute.Strategy` from `training.distribution.devices.strategy_of`.
         console: a `rich.console.Console`.
         callbacks: a `training.report.Callbacks`.
@@ -73,6 +61,7 @@ def finetune(task, files, settings, strategy, console, callbacks=NO_CALLBACKS):
     Returns:
         dict of the metrics of the model to use; None without an evaluation, or if training was stopped.
     """
+    settings, files = opened.settings, opened.files
     if settings.get("pack") and task.cannot_pack:
         raise ValueError(f"--pack puts several examples into a row, but {task.cannot_pack}; leave it out")
     if settings["label_smoothing"] and task.cannot_smooth:
@@ -85,7 +74,7 @@ def finetune(task, files, settings, strategy, console, callbacks=NO_CALLBACKS):
         if settings["do_train"]:
             for one in tries:
                 _count_steps(task, {**settings, **one}, strategy)
-            _claim(run_dir, task, files, settings, tries, workers)
+            _claim(run_dir, task, opened, tries, workers)
         else:
             run_dir.create()
         # The chief writes the features, and the others read them.
@@ -119,8 +108,9 @@ def _count_steps(task, settings, strategy):
     return {**settings, "num_train_steps": num_steps, "num_warmup_steps": num_warmup_steps}
 
 
-def _claim(run_dir, task, files, settings, tries, workers):
+def _claim(run_dir, task, opened, tries, workers):
     """Claims the run folder. With several tries, compares only the settings that they share."""
+    settings, files = opened.settings, opened.files
     facts = {
         "bert_config": files.config.to_dict(),
         "vocab_sha256": vocabulary_digest(files.tokenizer.vocab),
@@ -136,8 +126,7 @@ def _claim(run_dir, task, files, settings, tries, workers):
         free -= {"early_stopping", "early_stopping_delta", "eval_steps"}
     else:
         settings = {**settings, **tries[0]}
-    earlier = {name: value for name, value in _EARLIER_SETTINGS.items() if name in settings}
-    run_dir.claim(settings, facts, earlier, free)
+    run_dir.claim(settings, facts, opened.defaults, free)
 
 
 class _Session:

@@ -164,11 +164,13 @@ class Opened:
 
     Attributes:
         settings: dict of flag values by name.
+        defaults: dict of the flags' default values by name.
         files: the model to train, evaluate or predict with.
         stored: the model's task.json if the run does not train; None if the run trains or the file is missing.
     """
 
     settings: dict
+    defaults: dict
     files: ModelFiles
     stored: dict | None
 
@@ -214,7 +216,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
             f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
         )
     _check_lora(settings, files.config.hidden_size)
-    return Opened(settings, files, stored)
+    return Opened(settings, {name: flag_values[name].default for name in flag_values}, files, stored)
 
 
 def _check_choices(settings):

@@ -13,7 +13,7 @@ import tensorflow_text
 from bert_keras.data_prep.text.graph.code_point_tables import IN_WORD, NUM_KIND_BITS, SPACE, is_removed
 from bert_keras.data_prep.text.graph.normalization import Normalizer, low_bits, without_low_bits
 from bert_keras.data_prep.text.model_inputs import SHORTEST
-from bert_keras.data_prep.text.tokenization import WordpieceTokenizer
+from bert_keras.data_prep.text.splitting import WordpieceTokenizer
 from bert_keras.data_prep.text.vocabulary_files import load_vocab, name_of
 
 _UNKNOWN = "[UNK]"

@@ -6,39 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from scored_files import MRPC, MRPC_FLAGS, SQUAD_FLAGS
 from tiny_data import gold_file
 
 import evaluate_predictions
-from bert_keras.cli.flags import run_main
 from bert_keras.evaluation.entities import entity_metrics
 from bert_keras.evaluation.squad import squad_v2_metrics
-
-
-@pytest.fixture
-def score(tmp_path, monkeypatch, capsys):
-    """Return a function that runs the program in a folder and returns standard output; it keeps the log."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        capsys.readouterr()
-        evaluate_predictions.main(["evaluate_predictions.py", *arguments])
-        captured = capsys.readouterr()
-        run.log = captured.err.splitlines()
-        return captured.out
-
-    return run
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Return a function that writes files into the folder by name: text, or objects as JSON."""
-
-    def write_files(**files):
-        for name, content in files.items():
-            path = tmp_path / name.replace("__", ".")
-            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-
-    return write_files
 
 
 def test_the_flags():
@@ -53,9 +26,6 @@ def test_the_flags():
 # SQuAD
 
 
-SQUAD = ("--task=squad", "--data_file=gold.json", "--predictions_file=predictions.json")
-
-
 def test_the_report_of_squad_2(score, write):
     write(gold__json=gold_file({"a": ["cat"], "b": ["dog"], "c": []}))
     write(predictions__json={"a": "the cat", "b": "dog house", "c": "x"}, odds__json={"a": -5, "b": -4, "c": 2.5})
@@ -65,18 +35,18 @@ def test_the_report_of_squad_2(score, write):
         "f1         55.5556      83.3333   0.0000\n"
         "questions        3            2        1\n"
     )
-    assert score(*SQUAD) == expected
-    assert score(*SQUAD, "--na_prob_file=odds.json", "--na_prob_thresh=3") == expected + (
+    assert score(*SQUAD_FLAGS) == expected
+    assert score(*SQUAD_FLAGS, "--na_prob_file=odds.json", "--na_prob_thresh=3") == expected + (
         "\n       at best  threshold\nexact  66.6667         -5\nf1     88.8889         -4\n"
     )
-    assert "without" in score(*SQUAD, "--na_prob_file=odds.json")
-    assert "100.0000\n" in score(*SQUAD, "--na_prob_file=odds.json").splitlines(keepends=True)[1]
+    assert "without" in score(*SQUAD_FLAGS, "--na_prob_file=odds.json")
+    assert "100.0000\n" in score(*SQUAD_FLAGS, "--na_prob_file=odds.json").splitlines(keepends=True)[1]
 
 
 def test_the_json_of_squad_has_the_official_keys(score, write):
     gold, predictions, odds = gold_file({"a": ["cat"], "b": []}), {"a": "cat", "b": ""}, {"a": 0.25, "b": 0.75}
     write(gold__json=gold, predictions__json=predictions, odds__json=odds)
-    metrics = json.loads(score(*SQUAD, "--na_prob_file=odds.json", "--json"))
+    metrics = json.loads(score(*SQUAD_FLAGS, "--na_prob_file=odds.json", "--json"))
     assert metrics == squad_v2_metrics(gold, predictions, odds)
     assert list(metrics) == (
         ["exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total", "NoAns_exact", "NoAns_f1", "NoAns_total"]
@@ -88,9 +58,9 @@ def test_the_json_of_squad_has_the_official_keys(score, write):
 
 def test_the_version_of_squad_is_found_or_given(score, write):
     write(gold__json=gold_file({"a": ["cat"]}), predictions__json={"a": "the cats"})
-    assert score(*SQUAD) == "             percent\nexact_match   0.0000\nf1            0.0000\n"
+    assert score(*SQUAD_FLAGS) == "             percent\nexact_match   0.0000\nf1            0.0000\n"
     assert score.log == ["gold.json: scored as SQuAD 1.1 (every question has an answer)"]
-    assert "HasAns_exact" in score(*SQUAD, "--version_2_with_negative", "--json")
+    assert "HasAns_exact" in score(*SQUAD_FLAGS, "--version_2_with_negative", "--json")
     assert score.log == ["gold.json: scored as SQuAD 2.0 (set by the flag)"]
 
 
@@ -98,13 +68,13 @@ def test_the_version_of_squad_is_found_or_given(score, write):
 def test_the_arguments_of_the_official_scripts(score, write, tmp_path, is_v2):
     gold = gold_file({"a": ["cat"], "b": []} if is_v2 else {"a": ["cat"]})
     write(gold__json=gold, predictions__json={"a": "cat", "b": "x"}, odds__json={"a": 0.25, "b": 0.75})
-    expected = score(*SQUAD, "--json")
+    expected = score(*SQUAD_FLAGS, "--json")
     assert score("gold.json", "predictions.json") == expected
-    assert score("gold.json", "predictions.json", "--nojson") == score(*SQUAD)
+    assert score("gold.json", "predictions.json", "--nojson") == score(*SQUAD_FLAGS)
     if is_v2:
         arguments = ("gold.json", "predictions.json", "--na-prob-file", "odds.json", "-t", "0.5", "--out-file=out.json")
         official = score(*arguments)
-        assert official == score(*SQUAD, "--json", "--na_prob_file=odds.json", "--na_prob_thresh=0.5")
+        assert official == score(*SQUAD_FLAGS, "--json", "--na_prob_file=odds.json", "--na_prob_thresh=0.5")
         assert (tmp_path / "out.json").read_text() == official
 
 
@@ -114,7 +84,7 @@ def test_answers_in_other_languages(score, write):
     assert any("a partly correct answer has F1 0; --answer_language=zh compares" in line for line in score.log)
     expected = {"exact_match": 50.0, "f1": pytest.approx((200 / 3 + 100) / 2)}
     assert json.loads(score("gold.json", "predictions.json", "zh")) == expected
-    assert json.loads(score(*SQUAD, "--answer_language=zh", "--json")) == expected
+    assert json.loads(score(*SQUAD_FLAGS, "--answer_language=zh", "--json")) == expected
     assert not any("partly correct" in line for line in score.log)
 
 
@@ -122,15 +92,12 @@ def test_ids_that_are_numbers(score, write):
     gold = gold_file({"1": ["cat"]})
     gold["data"][0]["paragraphs"][0]["qas"][0] |= {"id": 1, "answers": [{"text": "cat", "answer_start": 0.0}]}
     write(gold__json=gold, predictions__json={"1": "cat"})
-    assert json.loads(score(*SQUAD, "--json")) == {"exact_match": 100.0, "f1": 100.0}
+    assert json.loads(score(*SQUAD_FLAGS, "--json")) == {"exact_match": 100.0, "f1": 100.0}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # GLUE
 
-MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(
-    f'{label}\t1\t2\tA "text\tanother\n' for label in (1, 1, 0, 1)
-)
 RTE = "index\tsentence1\tsentence2\tlabel\n4\ta\tb\tentailment\n6\tc\td\tnot_entailment\n"
 
 
@@ -261,10 +228,7 @@ def test_entities_in_named_columns_and_other_schemes(score, write):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Output and mistakes
-
-MRPC_FLAGS = ("--task=mrpc", "--data_file=dev.tsv", "--predictions_file=p.tsv")
-NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
+# Output
 
 
 def test_an_output_file(score, write, tmp_path):
@@ -285,155 +249,3 @@ def test_a_closed_pipe_ends_the_program_which_does_not_import_tensorflow(write, 
     assert (done.returncode, lines) == (141, ["p.tsv: read as the probabilities of 0, 1, in this order"])
     assert "sklearn.metrics" in done.stderr  # the list of imports is there
     assert "tensorflow" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--task=squad",), "^missing: --data_file, --predictions_file "),
-        (("--task=ner",), "^missing: --predictions_file "),
-        (("--task=imdb", *MRPC_FLAGS[1:]), "^--task=imdb is not one of squad, ner, cola, sst-2, .*, wnli, xnli, swag$"),
-        ((*MRPC_FLAGS, "--xnli_language=de"), "^--xnli_language is for --task=xnli; leave it out for --task=mrpc$"),
-        ((*MRPC_FLAGS, "--na_prob_thresh=1"), "^--na_prob_thresh is for --task=squad; leave it out for --task=mrpc$"),
-        ((*MRPC_FLAGS, "--output_file=dev.tsv"), "^--output_file=dev.tsv is also --data_file, which would be lost"),
-        (("--task=ax", *MRPC_FLAGS[1:]), "^--task=ax has no file with labels; only GLUE's site can score it$"),
-        (
-            ("--task=ner", "--predictions_file=p.jsonl", "--tag_column=1"),
-            r"^--word_column and --tag_column are for files of columns, not for JSON lines \(p.jsonl\)$",
-        ),
-        (("--task=mrpc", "gold.json", "p.json"), '^"gold.json" is not a flag; give only flags, or only the answer fil'),
-        (("gold.json",), '^"gold.json" is not a flag; give only flags, or only the answer file'),
-        (("gold.json", "p.json", "fr"), '^the third argument, "fr", is not one of MLQA\'s languages ar, de, en, es'),
-    ],
-)
-def test_mistakes_in_flags(score, write, arguments, message):
-    write(dev__tsv=MRPC)
-    with pytest.raises(ValueError, match=message):
-        score(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "predictions", "message"),
-    [
-        ((), "[]", "^predictions.json is JSON, but not an object; give the answer to each question by its id$"),
-        (
-            ("--na_prob_file=odds.json",),
-            {"a": "cat"},
-            "^--na_prob_file and --na_prob_thresh are for SQuAD 2.0, but gold.json is scored as 1.1; leave them out,",
-        ),
-        (
-            ("--na_prob_file=odds.json", "--version_2_with_negative"),
-            {"a": "x"},
-            "^odds.json is JSON, but not an object",
-        ),
-    ],
-)
-def test_mistakes_in_squad(score, write, arguments, predictions, message):
-    write(gold__json=gold_file({"a": ["cat"]}), predictions__json=predictions, odds__json="[]")
-    with pytest.raises(ValueError, match=message):
-        score(*SQUAD, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("predictions", "message"),
-    [
-        ("index\tprediction\n0\t1\n1\tyes\n", '^p.tsv line 3: prediction "yes" is not one of 0, 1$'),
-        ("1\n1\n1\n", "^p.tsv has 3 predictions, but there are 4 examples; the first without one is dev.tsv line 5$"),
-        (
-            "prediction\n1\n1\n1\n0\n0\n",
-            "^p.tsv line 6: this is prediction 5, but there are only 4 examples; give one for each$",
-        ),
-        (
-            "index\tprediction\n0\t1\n1\t0\n2\t0\n",
-            '^p.tsv has no prediction with the id "3", of dev.tsv line 5; give one for each example$',
-        ),
-        (
-            "0\t1\n1\t0\n7\t0\n3\t0\n",
-            '^p.tsv line 3: there is no example with the id "7"; give the file for this data$',
-        ),
-        ("0\t1\n1\t0\n1\t0\n3\t0\n", '^p.tsv line 3: the id "1" is also in line 2; ids must be unique$'),
-        ("index\tprediction\n0\t1\n1\n", "^p.tsv line 3 has 1 columns, but 2 are needed; restore the row$"),
-        ("0\ta\tb\n", "^p.tsv line 1 has 3 columns, but a file of predictions without a header has one or two"),
-        (
-            "id\ttext\tanswer\n0\ta\t1\n",
-            '^p.tsv line 1: no column "prediction" among id, text, answer; rename the column$',
-        ),
-    ],
-)
-def test_mistakes_in_predictions(score, write, predictions, message):
-    write(dev__tsv=MRPC, p__tsv=predictions)
-    with pytest.raises(ValueError, match=message):
-        score(*MRPC_FLAGS)
-
-
-@pytest.mark.parametrize(("value", "problem"), [("x", "not a number"), ("nan", "not finite")])
-def test_predictions_that_are_not_numbers(score, write, value, problem):
-    write(dev__tsv="index\tsentence1\tsentence2\tscore\n0\ta\tb\t1.0\n", p__tsv=f"{value}\n")
-    with pytest.raises(ValueError, match=f'^p.tsv line 1: prediction "{value}" is {problem}; this task needs numbers$'):
-        score("--task=sts-b", *MRPC_FLAGS[1:])
-
-
-@pytest.mark.parametrize(
-    ("gold", "predictions", "message"),
-    [
-        (
-            None,
-            "EU B-ORG\n",
-            "^p.txt has no column of correct tags before the predicted ones; give them in --data_file$",
-        ),
-        (
-            "EU O\nis O\n",
-            "EU O\nwas O\n",
-            '^p.txt line 2 has the word "was" where gold.txt line 2 has "is"; both files need the same words$',
-        ),
-        (
-            "EU O\nis O\n",
-            "EU O\n\nis O\n",
-            "^p.txt line 1 begins a sentence of 1 words, which at gold.txt line 1 has 2; both files need the same sent",
-        ),
-        (
-            "EU O\n\nis O\n",
-            "EU O\n",
-            "^gold.txt line 3 begins a sentence that p.txt lacks; give the predictions of this file$",
-        ),
-        (
-            "EU O\n",
-            "EU O\n\nis O\n",
-            "^p.txt line 3 begins a sentence that gold.txt lacks; give the predictions of this file$",
-        ),
-    ],
-)
-def test_mistakes_in_files_of_entities(score, write, gold, predictions, message):
-    write(gold__txt=gold or "", p__txt=predictions)
-    with pytest.raises(ValueError, match=message):
-        score(*(NER_FLAGS if gold else NER_FLAGS[::2]))
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("", '^p.jsonl line 1 has only words; add "predicted_tags", a list of as many tags$'),
-        (', "predicted_tags": [3]', r'^p.jsonl line 1: "predicted_tags" is \[3\], but must be a list of'),
-        (', "predicted_tags": ["O", "O"]', "^p.jsonl line 1 has 1 words but 2 predicted_tags; every word needs one"),
-        (
-            ', "predicted_tags": ["X"]',
-            '^p.jsonl line 1 word 1: the tag "X" is not .*; convert "predicted_tags" to tags O, B-<type> and I-<type>$',
-        ),
-    ],
-)
-def test_mistakes_in_predicted_tags(score, write, more, message):
-    write(p__jsonl='{"words": ["EU"], "tags": ["O"]' + more + "}")
-    with pytest.raises(ValueError, match=message):
-        score("--task=ner", "--predictions_file=p.jsonl")
-
-
-def test_a_mistake_prints_one_line_and_writes_nothing(write, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write(dev__tsv=MRPC, p__tsv="1\n1\n")
-    flags = [*MRPC_FLAGS, "--output_file=out.json"]
-    assert run_main(evaluate_predictions.main, ["evaluate_predictions.py", *flags]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert captured.err.endswith("the first without one is dev.tsv line 4\n")
-    assert not (tmp_path / "out.json").exists()

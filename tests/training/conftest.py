@@ -1,0 +1,10 @@
+"""Fixtures of the tests of training."""
+
+import made_up_task
+import pytest
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory):
+    """The folder of a pre-trained model of one layer, which tests only read."""
+    return made_up_task.write_start(tmp_path_factory.mktemp("start") / "tiny")
