@@ -246,7 +246,7 @@ class TestMistakes:
             export(f"--model_dir={copy} --export_dir={tmp_path}/out --format=onnx --quantize=int8")
 
     def test_an_interrupted_export_leaves_nothing(self, runs, tmp_path, monkeypatch):
-        def interrupt(source, folder, formats, quantize, check_texts):
+        def interrupt(source, folder, formats, quantize, check_texts, web_package):
             source.write_model_files(folder)
             assert (formats, quantize, check_texts["text"].tolist()) == (["saved_model"], None, [b"he ate", b"so"])
             raise KeyboardInterrupt
