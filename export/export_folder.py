@@ -69,7 +69,8 @@ def write_export(source, folder, formats, quantize=None, check_texts=None, web_p
     """Writes an export of a Source into an empty folder, and compares it with the model.
 
     check_texts are the texts to check the SavedModel with (see `read_check_texts`); None for built-in texts.
-    web_package is the result of `find_package`, for the format "web". Returns the contents of export.json. Raises ValueError if a format does not support the model, or if its outputs differ.
+    web_package is the result of `find_package`, for the format "web". Returns the contents of export.json. Raises
+    ValueError if a format does not support the model, or if its outputs differ.
     """
     source.write_model_files(folder)
     entries, answer = {}, {}

@@ -2,6 +2,7 @@
 
 import base64
 import gc
+import json
 import logging
 import os
 import pathlib

@@ -22,8 +22,8 @@ def write_ids(name, network, file, quantize=None, plain_file=None):
     """Writes an IdsNetwork as "onnx" or "litert", runs the file and compares its outputs with the network.
 
     The file has the input and output names of the network, and appears only after the comparison. A LiteRT file has
-    only LiteRT operations, without TensorFlow operations (Flex). quantize is "int8" or None. plain_file, only for "onnx", is where to
-    write the file without quantization, too.
+    only LiteRT operations, without TensorFlow operations (Flex). quantize is "int8" or None. With
+    quantize, plain_file is where to put the ONNX file without quantization, or None.
 
     Returns the result of `judge`.
     """
