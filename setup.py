@@ -134,7 +134,11 @@ setup(
     python_requires=">=3.11",
     packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
     package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name.replace(".", "/") for name in PACKAGES},
-    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"]},
+    package_data={
+        "bert_keras": ["py.typed"],
+        "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],
+        "bert_keras.serving": ["page/*"],
+    },
     include_package_data=False,
     scripts=PROGRAMS,
     install_requires=[
