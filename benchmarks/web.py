@@ -2,9 +2,9 @@
 
     python benchmarks/web.py --init_checkpoint=minilm --work_dir=/tmp/web
 
-The encoder is pre-trained; its head of two classes is random, which takes the same time. Chromium opens each export from
-a server on this computer and answers a text of 32 tokens, and one of 128, one at a time. The tokenizer cuts a text of
-10,000 characters. Prints tables in Markdown. Needs Chromium, Node.js and npm.
+The encoder is pre-trained; its head of two classes is random, which takes the same time. Chromium opens each export
+from a server on this computer and answers a text of 32 tokens, and one of 128, one at a time. The tokenizer cuts a text
+of 10,000 characters. Prints tables in Markdown. Needs Chromium, Node.js and npm.
 """
 
 import pathlib

@@ -63,7 +63,7 @@ def _write_page(source, web):
     task = TASKS[settings["task"]]
     described = {
         "name": source.name,
-        "route": task.route,
+        "route": f"/v1/{task.route}",
         "fields": [*task.texts, *(["text_pair"] if settings.get("is_pair") else [])],
         "settings": settings,
         "limits": dataclasses.asdict(Limits()),

@@ -188,6 +188,11 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
             check_batch_size(batch_size)
         return self._pipe(several(texts), batch_size or self.network.batch_size, advance)
 
+    def sequences(self, text: str | tuple[str, str]) -> tuple[None, list[Question]]:
+        """Returns None, and the sequence of tokens that the network reads for a text; see `Predictor.sequences`."""
+        input_ids, segment_ids, _ = encode_pair(self.tokenizer, *self._as_pair(text, "text 1"), self.max_seq_length)
+        return None, [Question(input_ids, segment_ids)]
+
     def _pipe(self, texts, batch_size, advance):
         group, num_values = [], 0
         num_texts, num_cut_texts, num_cut_tokens = 0, 0, 0

@@ -19,16 +19,16 @@ let opened = null;
 let lastRun = Promise.resolve();
 
 /** Returns the one model of this folder in a list, as GET /models. */
-export async function models() {
+export const models = withSentences(async () => {
   const { name, route, fields, settings } = await theModel();
   const { task, labels } = settings;
   const types = labels && task === "token_classification" ? typesOf(labels) : labels;
   const options = optionNames(settings);
   return [{ name, task, route, fields, options, labels: types ?? null, num_layers: null, num_heads: null }];
-}
+});
 
 /** Returns the answer to each item, the objects that the HTTP route of the task answers. */
-export async function answers(name, items, options) {
+export const answers = withSentences(async (_, items, options) => {
   const model = await theModel();
   const chosen = optionsOf(model, options);
   const encoded = items.map((item, number) => encode(model, item, `text ${number + 1}`));
@@ -37,19 +37,30 @@ export async function answers(name, items, options) {
     found.push(await answer(model, item, encoded[number], chosen, (features) => run(model, features)));
   }
   return found;
-}
+});
 
 /** Returns how the tokenizer cuts an item: its sequences of tokens with their places in the texts. */
-export async function tokens(name, item) {
+export const tokens = withSentences(async (_, item) => {
   const model = await theModel();
-  const tokensOfSequence = (sequence) =>
-    sequence.tokens.map(({ id, start, end, text }) => ({ token: model.tokenizer.token(id), start, end, text }));
-  return encode(model, item, "text 1").sequences.map((sequence) => ({ tokens: tokensOfSequence(sequence) }));
-}
+  const described = ({ id, start, end, text }) => ({ token: model.tokenizer.token(id), start, end, text });
+  return encode(model, item, "text 1").sequences.map((sequence) => ({ tokens: sequence.tokens.map(described) }));
+});
 
 /** There is no request to show. */
 export function requestOf() {
   return null;
+}
+
+/** Returns a function whose errors begin with a capital letter and end with a full stop. */
+function withSentences(call) {
+  return async (...values) => {
+    try {
+      return await call(...values);
+    } catch (error) {
+      if (error.constructor === Error) error.message = `${error.message[0].toUpperCase()}${error.message.slice(1)}.`;
+      throw error;
+    }
+  };
 }
 
 /** Returns the model, which is opened once; after a failure, the next call tries again. */

@@ -3,6 +3,7 @@
 import functools
 import json
 
+import numpy as np
 import pytest
 from known_models import TOKENS
 from node import run_node
@@ -12,6 +13,7 @@ from tiny_web import open_web
 from benchmarks.browser import find_chromium, run_in_chromium
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.export.checks.web_check import answers_in_node, run_in_node
+from bert_keras.prediction import FeatureExtractor
 
 pytestmark = pytest.mark.slow  # converts models, starts Node
 
@@ -98,10 +100,16 @@ def test_masks(of_task):
     assert sorted(tokens) == ["##s", "ate", "paris"]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-def test_vectors(of_task, tmp_path, pooling):
-    web = of_task("vectors").changed(tmp_path / "web", pooling=pooling)
-    assert len(web.check({"text": "he was hungry"}, {"text": LONG})[0]["vector"]) == 16
+def test_vectors(of_task, tmp_path):
+    items = [{"text": "he was hungry"}, {"text": LONG}]
+    web = of_task("vectors")
+    web.check(*items)
+    checkpoint = web.folder.parents[1] / "run"
+    for pooling in ("cls", "max"):
+        changed = web.changed(tmp_path / pooling, pooling=pooling)
+        found = [answer["vector"] for answer in answers_in_node(changed.folder, items)]
+        expected = FeatureExtractor(checkpoint, [-1], pooling, 16)([item["text"] for item in items])
+        np.testing.assert_allclose(found, [features.values[0] for features in expected], rtol=0, atol=1e-4)
 
 
 def test_every_task_is_described(of_task):
@@ -134,64 +142,67 @@ def test_tokens_have_their_places(of_task):
             assert LONG[token["start"] : token["end"]].lower() == token["token"].removeprefix("##")
 
 
-@pytest.mark.parametrize(
-    ("task", "item", "options", "message"),
-    [
-        ("regression", {"text": " \t"}, {}, "text 1 has no word in its text; give a text"),
-        ("regression", {"words": "a"}, {}, 'text 1 has "words", but the model run needs "text"'),
-        ("regression", "a", {}, 'text 1 is not an object, but one with "text" is needed'),
-        ("regression", {"text": 3}, {}, "text 1 has a text that is not a text; give a text"),
-        ("regression", {"text": "a"}, {"top_k": 1}, '"top_k" is not a field of this request; its options are: none'),
+# Task -> item, options and error.
+MISTAKES = {
+    "regression": [
+        ({"text": " \t"}, {}, "Text 1 has no word in its text; give a text."),
+        ({"words": "a"}, {}, 'Text 1 has "words", but the model run needs "text".'),
+        ("a", {}, 'Text 1 is not an object, but one with "text" is needed.'),
+        ({"text": 3}, {}, "Text 1 has a text that is not a text; give a text."),
+        ({"text": "a"}, {"top_k": 1}, '"top_k" is not a field of this request; its options are: none.'),
+        ({"text": "a \ud800"}, {}, "Text 1: character 3 of its text is half of a surrogate pair; remove it."),
         (
-            "regression",
-            {"text": "a \ud800"},
-            {},
-            "text 1: character 3 of its text is half of a surrogate pair; remove it",
-        ),
-        (
-            "regression",
             {"text": "a" * 1_000_001},
             {},
-            "text 1 has 1000001 characters, but at most 1000000 are allowed; make it shorter",
-        ),
-        ("multi_label", {"text": "a"}, {"top_k": 4}, "top_k is 4, but must be a whole number from 1 to 3"),
-        ("multi_label", {"text": "a"}, {"threshold": 2}, "threshold is 2, but must be a number from 0 to 1"),
-        ("multiple_choice", choices("a", "b"), {}, "text 1 has no list of choices; give two or more"),
-        ("multiple_choice", choices("a", "b", ""), {}, "text 1 has no word in its choice 2; give a choice 2"),
-        ("token_classification", {"text": "\x01"}, {}, "text 1 has no word in its text; give a text"),
-        ("fill_mask", {"text": "a"}, {}, "text 1 has no [MASK]; write [MASK] where a word is to be guessed"),
-        (
-            "fill_mask",
-            {"text": "[MASK]" + " a" * 20},
-            {},
-            "text 1 has 21 tokens, 7 more than the 14 that the model takes; make it shorter",
-        ),
-        (
-            "fill_mask",
-            {"text": "[MASK]"},
-            {"candidates": ["walks"]},
-            'candidates has "walks", which the tokenizer turns into walk ##s; a [MASK] is one token, so give words that '
-            "the vocabulary has",
+            "Text 1 has 1000001 characters, but at most 1000000 are allowed; make it shorter.",
         ),
     ],
-)
-def test_mistakes(of_task, task, item, options, message):
-    web = of_task(task)
-    assert answers_in_node(web.folder, [item], **options) == [message]
+    "multi_label": [
+        ({"text": "a"}, {"top_k": 4}, "Top_k is 4, but must be a whole number from 1 to 3."),
+        ({"text": "a"}, {"threshold": 2}, "Threshold is 2, but must be a number from 0 to 1."),
+    ],
+    "multiple_choice": [
+        (choices("a", "b"), {}, "Text 1 has no list of choices; give two or more."),
+        (choices("a", "b", ""), {}, "Text 1 has no word in its choice 2; give a choice 2."),
+    ],
+    "token_classification": [({"text": "\x01"}, {}, "Text 1 has no word in its text; give a text.")],
+    "fill_mask": [
+        ({"text": "a"}, {}, "Text 1 has no [MASK]; write [MASK] where a word is to be guessed."),
+        (
+            {"text": "[MASK]" + " a" * 20},
+            {},
+            "Text 1 has 21 tokens, 7 more than the 14 that the model takes; make it shorter.",
+        ),
+        (
+            {"text": "[MASK]"},
+            {"candidates": ["walks"]},
+            'Candidates has "walks", which the tokenizer turns into walk ##s; a [MASK] is one token, so give words '
+            "that the vocabulary has.",
+        ),
+    ],
+}
+
+
+def test_mistakes(of_task):
+    for task, cases in MISTAKES.items():
+        results = run_in_node(of_task(task).folder, [["answers", "", [item], options] for item, options, _ in cases])
+        assert results == [{"error": message} for _, _, message in cases]
 
 
 def test_a_folder_that_lacks_a_file_or_has_a_broken_model(of_task, tmp_path):
-    advice = "upload the whole folder of the export, and load the page again"
+    advice = "upload the whole folder of the export, and load the page again."
     folder = of_task("regression").changed(tmp_path / "web").folder
     (folder / "model.onnx").write_bytes(b"broken")
     [error] = answers_in_node(folder, [{"text": "a"}])
-    assert error.startswith("the model could not be opened (")
+    assert error.startswith("The model could not be opened (")
     for name in ("model.onnx", "ort-wasm-simd-threaded.wasm"):
         (folder / name).unlink()
-        assert answers_in_node(folder, [{"text": "a"}]) == [f"{name} could not be loaded (no connection); {advice}"]
+        assert answers_in_node(folder, [{"text": "a"}]) == [
+            f"{name.capitalize()} could not be loaded (no connection); {advice}"
+        ]
     (folder / "ort.wasm.bundle.min.mjs").unlink()
     [error] = answers_in_node(folder, [{"text": "a"}])
-    assert error == f"ort.wasm.bundle.min.mjs could not be loaded; {advice}"
+    assert error == f"Ort.wasm.bundle.min.mjs could not be loaded; {advice}"
 
 
 def test_an_engine_without_simd(tmp_path):
@@ -203,7 +214,7 @@ def test_an_engine_without_simd(tmp_path):
       return models().catch((error) => error.message);
     }
     """
-    message = "this browser has no WebAssembly SIMD, which the model needs; take a newer browser"
+    message = "This browser has no WebAssembly SIMD, which the model needs; take a newer browser."
     assert run_node(tmp_path / "without", script, False) == message
     # This engine has it, so the first file is what is missing.
     assert "could not be loaded" in run_node(tmp_path / "with", script, True)

@@ -214,7 +214,7 @@ def test_the_wrong_method_and_the_wrong_deadline(server, ask):
 def test_health_models_and_metrics(server, ask):
     assert requests.get(f"{server.url}/livez", timeout=10).status_code == 200
     assert ask("score", {"text": "paris"})[0] == 200
-    listed = requests.get(f"{server.url}/", timeout=10).json()["models"]
+    listed = requests.get(f"{server.url}/models", timeout=10).json()["models"]
     assert {(model["name"], model["task"]) for model in listed} == {(name_of(task), task) for task in CASES}
     metrics = requests.get(f"{server.url}/metrics", timeout=10).text
     for name in ("request_seconds", "queue_seconds", "inference_seconds", "batch_fill"):
