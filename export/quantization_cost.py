@@ -12,7 +12,7 @@ from bert_keras.export.checks.agreement import random_features
 from bert_keras.export.formats.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.prediction.loading.exported import OPENERS
-from bert_keras.prediction.tasks.registry import TASKS
+from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS
 from bert_keras.training.input.feature_batches import prediction_batches
 
 log = logging.getLogger("bert_keras")
@@ -42,7 +42,7 @@ def cost_of(name, source, folder, quantize):
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
     )
     if source.task is None:
-        is_fine_tuned = TASKS[source.settings["task"]].is_fine_tuned
+        is_fine_tuned = source.settings.get("task") in FINE_TUNED_TASKS
         reason = "the run of the model was not found, so there is" if is_fine_tuned else "a pre-trained model has"
         told += f"{reason} no metric for the loss of quality"
     else:

@@ -218,6 +218,19 @@ class TestMistakes:
                 f"{NEWS} --eval_file=DIR/none.csv --quantize=bfloat16",
                 "--eval_file=DIR/none.csv does not exist; give the path",
             ),
+            (f"{NEWS} --onnxruntime_web=x", "--onnxruntime_web is for --format=web; leave it out"),
+            (
+                f"{NEWS} --format=web --quantize=bfloat16",
+                "--quantize=bfloat16 works only with saved_model, but --format",
+            ),
+            (
+                f"{NEWS} --format=web --quantize=float32 --eval_file=DIR/eval.csv",
+                "--eval_file measures the cost of --quantize; leave it out, or give --quantize",
+            ),
+            (
+                f"{NEWS} --format=web",
+                "--format=web needs tf2onnx, which is not installed: pip install 'bert-keras[onnx]'",
+            ),
             (f"{NEWS} --format=saved_model,onnx", "--format=onnx needs tf2onnx, which is not installed: pip install"),
         ],
     )

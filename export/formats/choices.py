@@ -47,10 +47,11 @@ def check_formats(formats, quantize):
         raise ValueError(f"--format={','.join(formats)}: give one or more of {', '.join(FORMATS)}, each once")
     wrong = [name for name in formats if quantize not in (None, "float32", _QUANTIZATION[name])]
     if wrong:
-        able = [name for name, supported in _QUANTIZATION.items() if supported == quantize]
+        *others, last = [name for name, supported in _QUANTIZATION.items() if supported == quantize]
+        able = f"{', '.join(others)} or {last}" if others else last
         raise ValueError(
-            f"--quantize={quantize} works only with {' or '.join(able)}, but --format has {', '.join(wrong)}; leave "
-            f"--quantize out for {'these' if len(wrong) > 1 else 'it'}, or export twice"
+            f"--quantize={quantize} works only with {able}, but --format has {', '.join(wrong)}; leave --quantize out "
+            f"for {'these' if len(wrong) > 1 else 'it'}, or export twice"
         )
 
 

@@ -105,7 +105,7 @@ async function loadRuntime() {
   try {
     ort = await import(new URL(RUNTIME, import.meta.url));
   } catch {
-    throw new Error(`${RUNTIME} could not be loaded; upload the whole folder of the export, and load the page again`);
+    throw new Error(`the file ${RUNTIME} could not be loaded; upload the whole folder of the export, and load the page again`);
   }
   // Threads need headers that most static hosts do not send.
   ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? 0 : 1;
@@ -122,7 +122,7 @@ async function read(name) {
   }
   if (!response.ok) {
     const advice = "upload the whole folder of the export, and load the page again";
-    throw new Error(`${name} could not be loaded (${response.status}); ${advice}`);
+    throw new Error(`the file ${name} could not be loaded (${response.status}); ${advice}`);
   }
   return response;
 }

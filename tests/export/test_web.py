@@ -202,7 +202,7 @@ def test_a_folder_that_lacks_a_file_or_has_a_broken_model(of_task, tmp_path):
         ]
     (folder / "ort.wasm.bundle.min.mjs").unlink()
     [error] = answers_in_node(folder, [{"text": "a"}])
-    assert error == f"Ort.wasm.bundle.min.mjs could not be loaded; {advice}"
+    assert error == f"The file ort.wasm.bundle.min.mjs could not be loaded; {advice}"
 
 
 def test_an_engine_without_simd(tmp_path):
@@ -217,7 +217,7 @@ def test_an_engine_without_simd(tmp_path):
     message = "This browser has no WebAssembly SIMD, which the model needs; take a newer browser."
     assert run_node(tmp_path / "without", script, False) == message
     # This engine has it, so the first file is what is missing.
-    assert "could not be loaded" in run_node(tmp_path / "with", script, True)
+    assert "The file " in run_node(tmp_path / "with", script, True)
 
 
 def test_chromium_answers_from_the_folder_alone(of_task):
