@@ -220,14 +220,49 @@ def test_an_engine_without_simd(tmp_path):
     assert "The file " in run_node(tmp_path / "with", script, True)
 
 
-def test_chromium_answers_from_the_folder_alone(of_task):
+# Opens the page, asks with the form, and opens the tokens.
+_USE_PAGE = """
+const frame = document.body.appendChild(document.createElement("iframe"));
+frame.src = "index.html";
+const until = async (find) => {
+  for (;;) {
+    const found = find((id) => frame.contentDocument?.getElementById(id));
+    if (found) return found;
+    await new Promise((resume) => setTimeout(resume, 20));
+  }
+};
+const ask = async (texts) => {
+  await until((at) => at("task") && !at("task").hidden);
+  const at = (id) => frame.contentDocument.getElementById(id);
+  for (const [name, text] of Object.entries(texts)) at(`field-${name}`).value = text;
+  at("run").click();
+  await until((at) => !at("answer").hidden || at("error").textContent);
+  at("tokens").open = true;
+  return [at("error").textContent, at("answer").hidden ? "" : at("answer").textContent];
+};
+const [items, wrong] = %s;
+const answers = [];
+for (const item of items) answers.push(await ask(item));
+const tokens = await until((at) => at("tokens").querySelector("li"));
+const hidden = ["attention", "request"].filter((id) => frame.contentDocument.getElementById(id).hidden);
+return { answers, hidden, token: tokens.textContent, error: (await ask(wrong))[0] };
+"""
+
+
+def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
     if not find_chromium():
         pytest.skip("Chromium is not installed")
     web = of_task("classification")
-    items = [pair("he was hungry", "so he ate"), pair("Paris é", "👨")]
-    script = f'const {{ answers }} = await import("./backend.js"); return answers("", {json.dumps(items)}, {{}});'
-    found, asked = run_in_chromium(web.folder, script)
-    for answer, expected in zip(found, web.live([tuple(item.values()) for item in items]), strict=True):
-        assert answer["probabilities"] == pytest.approx(expected.probabilities, abs=1e-4)
+    items = [pair("he was hungry", "so he ate"), pair("Paris é <script>", "👨")]
+    shown, asked = run_in_chromium(web.folder, _USE_PAGE % json.dumps([items, pair(" ", "a")]))
+    expected = web.live([tuple(item.values()) for item in items])
+    for (error, answer), of_python in zip(shown["answers"], expected, strict=True):
+        assert error == ""
+        for label, probability in of_python.probabilities.items():
+            assert label in answer
+            assert f"{100 * probability:.1f} %" in answer
+    assert (shown["token"], shown["hidden"]) == ("[CLS]", ["attention", "request"])
+    assert shown["error"] == "Text 1 has no word in its first text; give a first text."
+    # index.html is also the file of the path "/".
     assert {path.strip("/") for path in asked} - {"test.html"} <= {path.name for path in web.folder.iterdir()}
     assert "/model.onnx" in asked
