@@ -34,7 +34,7 @@ def compare_in_node(export, settings, quantized=None):
     if not shutil.which("node"):
         log.warning(
             "node is not installed, so the JavaScript of the web export was not compared with Python; to compare, "
-            "install Node.js 20.19 or later"
+            "install Node.js 20 or later"
         )
         return {}
     items = check_items(settings)

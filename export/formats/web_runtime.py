@@ -66,7 +66,7 @@ def _download(file):
     npm = shutil.which("npm")
     if npm is None:
         raise ValueError(
-            f"--format=web needs {_PACKAGE}, which npm downloads, and npm is not installed; install Node.js 20.19 or "
+            f"--format=web needs {_PACKAGE}, which npm downloads, and npm is not installed; install Node.js 20 or "
             f"later, or give the file that `npm pack {_PACKAGE}` writes on another computer as --onnxruntime_web"
         )
     log.info("downloading %s with npm to %s", _PACKAGE, file)

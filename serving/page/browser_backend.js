@@ -15,12 +15,15 @@ const MODULE_WITH_SIMD = [
   ...[0x0a, 0x16, 1, 0x14, 0, 0xfd, 0x0c, ...new Array(16).fill(0), 0x0b],
 ];
 
+let described = null;
 let opened = null;
 let lastRun = Promise.resolve();
 
 /** Returns the one model of this folder in a list, as GET /models. */
 export const models = withSentences(async () => {
-  const { name, route, fields, settings } = await theModel();
+  const { name, route, fields, settings } = await description();
+  // The network loads while the reader writes. The first answer tells its error.
+  theModel().catch(() => {});
   const { task, labels } = settings;
   const types = labels && task === "token_classification" ? typesOf(labels) : labels;
   const options = optionNames(settings);
@@ -57,18 +60,23 @@ function withSentences(call) {
     try {
       return await call(...values);
     } catch (error) {
-      if (error.constructor === Error) error.message = `${error.message[0].toUpperCase()}${error.message.slice(1)}.`;
-      throw error;
+      if (error.constructor !== Error) throw error;
+      throw new Error(`${error.message[0].toUpperCase()}${error.message.slice(1)}.`);
     }
   };
 }
 
+/** Returns model.json, which is read once; after a failure, the next call tries again. */
+function description() {
+  described ??= read("model.json").then((response) => response.json());
+  described.catch(() => (described = null));
+  return described;
+}
+
 /** Returns the model, which is opened once; after a failure, the next call tries again. */
 function theModel() {
-  opened ??= open().catch((error) => {
-    opened = null;
-    throw error;
-  });
+  opened ??= open();
+  opened.catch(() => (opened = null));
   return opened;
 }
 
@@ -77,9 +85,9 @@ async function open() {
   if (!WebAssembly.validate(Uint8Array.from(MODULE_WITH_SIMD))) {
     throw new Error("this browser has no WebAssembly SIMD, which the model needs; take a newer browser");
   }
-  const [ort, described, vocabulary, tables, network] = await Promise.all([
+  const [ort, model, vocabulary, tables, network] = await Promise.all([
     loadRuntime(),
-    read("model.json").then((response) => response.json()),
+    description(),
     read("vocab.txt").then((response) => response.text()),
     read("unicode.json").then((response) => response.json()),
     read("model.onnx").then((response) => response.arrayBuffer()),
@@ -91,11 +99,11 @@ async function open() {
     throw new Error(`the model could not be opened (${error.message}); load the page again, or export the model again`);
   }
   return {
-    ...described,
+    ...model,
     ort,
     session,
     tokenizer: new Tokenizer(tables.tokenizer, vocabulary.split("\n").slice(0, -1)),
-    splitter: described.settings.task === "token_classification" ? new WordSplitter(tables) : null,
+    splitter: model.settings.task === "token_classification" ? new WordSplitter(tables) : null,
     whiteSpace: new Set([...tables.white_space].map((char) => char.codePointAt(0))),
   };
 }

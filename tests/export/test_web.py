@@ -207,11 +207,11 @@ def test_a_folder_that_lacks_a_file_or_has_a_broken_model(of_task, tmp_path):
 
 def test_an_engine_without_simd(tmp_path):
     script = """
-    import { models } from "./browser_backend.js";
+    import { tokens } from "./browser_backend.js";
     const validate = WebAssembly.validate;
     async function main(answer) {
       WebAssembly.validate = (bytes) => answer && validate(bytes);
-      return models().catch((error) => error.message);
+      return tokens("", {}).catch((error) => error.message);
     }
     """
     message = "This browser has no WebAssembly SIMD, which the model needs; take a newer browser."
