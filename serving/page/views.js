@@ -171,7 +171,7 @@ async function scoreView({ answers, items, tokens }) {
       ),
     );
   }
-  const key = [0, 3, 6, 9, 12].map((value) => share(make("mark", { className: "word" }, `−${value}`), value / 12));
+  const key = [0, 3, 6, 9, 12].map((value) => share(make("mark", { className: "word" }, value ? `−${value}` : "0"), value / 12));
   const legend = make("p", { className: "muted key" }, "Log-probability of a word: ", ...key, " (less natural)");
   return [make("ol", { className: "scores" }, cards), legend];
 }
