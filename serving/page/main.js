@@ -65,6 +65,7 @@ function choose() {
 function fieldOf(name, { label, rows }) {
   const area = make("textarea", { id: `field-${name}`, rows, dir: "auto", spellcheck: false });
   area.setAttribute("aria-keyshortcuts", "Control+Enter");
+  area.style.setProperty("--rows", rows);
   return make("div", { className: "field" }, make("label", { htmlFor: area.id }, label), area);
 }
 
