@@ -80,7 +80,7 @@ function headView(tokens, rows, chosen) {
       share(item, row[other] / most);
       item.classList.toggle("asking", other === index);
     });
-    title.textContent = `${tokens[index].token} attends to`;
+    title.textContent = `“${tokens[index].token}” attends to`;
     const order = row.map((value, other) => [value, other]).sort((one, other) => other[0] - one[0]);
     best.replaceChildren(
       ...order.slice(0, MOST_SHARES).map(([value, other]) =>
@@ -94,12 +94,14 @@ function headView(tokens, rows, chosen) {
       ),
     );
   };
+  const caption = make("figcaption", { className: "muted" }, "Each row is a token, each column a token that it attends to.");
+  const map = make("figure", {}, picture(rows, 260), caption);
   const list = make("ol", { className: "tokens attended", ariaLabel: "Tokens" }, items);
   roving(list, items, show);
   show(Math.min(chosen.token, tokens.length - 1));
   return [
     make("p", { className: "muted" }, "Point at a token, or move with the arrow keys, to see where it looks."),
     list,
-    make("div", { className: "columns" }, make("div", {}, title, best), make("div", { className: "map" }, picture(rows, 260))),
+    make("div", { className: "columns" }, make("div", {}, title, best), map),
   ];
 }

@@ -28,8 +28,7 @@ async function open() {
   const name = ({ name, task }) => `${name}: ${TASKS[task].title}`;
   at("model").replaceChildren(...models.map((each, index) => make("option", { value: index }, name(each))));
   at("chooser").hidden = models.length === 1;
-  const told = models.findIndex((each) => `#${each.name}/${each.task}` === decodeURIComponent(location.hash));
-  at("model").value = Math.max(0, told);
+  at("model").value = Math.max(0, models.findIndex((each) => hashOf(each) === location.hash));
   choose();
 }
 
@@ -42,9 +41,13 @@ function report(error) {
   }
 }
 
+/** Returns the end of the address that opens the page with a model. */
+const hashOf = ({ name, task }) => `#${encodeURIComponent(name)}/${task}`;
+
 /** Shows the form of the chosen model. */
 function choose() {
   model = models[at("model").value];
+  history.replaceState(null, "", hashOf(model));
   const task = TASKS[model.task];
   document.title = `${task.title} · ${model.name}`;
   at("title").textContent = task.title;
@@ -62,6 +65,7 @@ function choose() {
 function fieldOf(name, { label, rows }) {
   const area = make("textarea", { id: `field-${name}`, rows, dir: "auto", spellcheck: false });
   area.setAttribute("aria-keyshortcuts", "Control+Enter");
+  area.style.setProperty("--rows", rows);
   return make("div", { className: "field" }, make("label", { htmlFor: area.id }, label), area);
 }
 

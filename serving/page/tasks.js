@@ -1,6 +1,6 @@
 // What the page says for each task: its title, fields, options and examples. Tasks have the names of the server.
 
-const TEXT = { label: "Text", rows: 4 };
+const TEXT = { label: "Text", rows: 3 };
 const CLASSIFY = {
   title: "Classify a text",
   fields: { text: TEXT, text_pair: { label: "Second text", rows: 2 } },
@@ -10,7 +10,7 @@ const CLASSIFY = {
     { name: "News", text: "The city will open two new bridges over the river next spring.", text_pair: "The bridges are closed." },
   ],
 };
-const LINES = { label: "Sentences, one per line", rows: 5, isItems: true };
+const LINES = { label: "Sentences, one per line", rows: 4, isItems: true };
 
 /** Task -> title, purpose, button, fields (`isList`: a list, one per line; `isItems`: one item per line), examples. */
 export const TASKS = {
@@ -26,7 +26,7 @@ export const TASKS = {
     title: "Choose the best continuation",
     purpose: "The model compares several texts that could come next.",
     button: "Choose",
-    fields: { text: { label: "Text", rows: 2 }, choices: { label: "Choices, one per line", rows: 4, isList: true } },
+    fields: { text: { label: "Text", rows: 2 }, choices: { label: "Choices, one per line", rows: 3, isList: true } },
     examples: [
       {
         name: "Rain",
@@ -44,7 +44,7 @@ export const TASKS = {
     title: "Answer a question from a text",
     purpose: "The model marks the words of the text that answer the question.",
     button: "Find the answer",
-    fields: { question: { label: "Question", rows: 1 }, context: { label: "Text", rows: 7 } },
+    fields: { question: { label: "Question", rows: 1 }, context: { label: "Text", rows: 4 } },
     examples: [
       {
         name: "Lighthouse",
@@ -64,7 +64,7 @@ export const TASKS = {
     title: "Find names in a text",
     purpose: "The model marks people, places and whatever else its training data marks.",
     button: "Find names",
-    fields: { text: { label: "Text", rows: 5 } },
+    fields: { text: { label: "Text", rows: 3 } },
     examples: [
       { name: "Travel", text: "Maria Silva flew from Lisbon to Oslo and met Erik Dahl of Nordic Shipping in March." },
       { name: "Science", text: "Marie Curie was born in Warsaw and worked at the University of Paris." },
@@ -74,7 +74,7 @@ export const TASKS = {
     title: "Fill in a word",
     purpose: "The model guesses the word at each [MASK]. Choose a guess to put it into the text.",
     button: "Guess",
-    fields: { text: { label: "Text with [MASK]", rows: 3 } },
+    fields: { text: { label: "Text with [MASK]", rows: 2 } },
     options: {
       top_k: { label: "Guesses", type: "number", min: 1, max: 50, value: 5 },
       candidates: { label: "Only these words", type: "text", placeholder: "any word", isWords: true },

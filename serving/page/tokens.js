@@ -30,6 +30,7 @@ function sequenceView(tokens, texts) {
   let marked = null;
   const mark = (index) => {
     const { text: field, start, end } = tokens[index];
+    items.forEach((item, other) => item.classList.toggle("asking", other === index));
     if (marked) paragraphs[marked].replaceChildren(texts[marked]);
     marked = field;
     if (field === null) return;

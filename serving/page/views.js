@@ -89,7 +89,7 @@ function answerView({ answers: [answer], items: [{ context }] }) {
   if (answer.null_odds === null) draw(0);
   else {
     const reach = Math.ceil(2 * Math.max(Math.abs(answer.null_odds), Math.abs(answer.null_threshold), 5));
-    const odds = `No answer above these odds; this text has ${answer.null_odds.toFixed(2)}`;
+    const odds = `Threshold for no answer (its score here: ${answer.null_odds.toFixed(2)})`;
     elements.push(slider(odds, -reach, reach, answer.null_threshold, draw));
   }
   const others = answer.n_best.slice(0, 5).map(({ text, probability }) => [text || "(no answer)", probability]);
@@ -171,7 +171,7 @@ async function scoreView({ answers, items, tokens }) {
       ),
     );
   }
-  const key = [0, 3, 6, 9, 12].map((value) => share(make("mark", { className: "word" }, `−${value}`), value / 12));
+  const key = [0, 3, 6, 9, 12].map((value) => share(make("mark", { className: "word" }, value ? `−${value}` : "0"), value / 12));
   const legend = make("p", { className: "muted key" }, "Log-probability of a word: ", ...key, " (less natural)");
   return [make("ol", { className: "scores" }, cards), legend];
 }
