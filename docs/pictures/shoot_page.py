@@ -4,8 +4,9 @@
     python docs/pictures/shoot_page.py http://127.0.0.1:8501 [...]
 
 Serve the models of the first steps under these names: messages=bert_demo/messages, names=bert_demo/entities_minilm,
-questions=bert_demo/questions_minilm; and minilm=minilm with --tasks=vectors. They may be on several servers. The script
-needs the extra [browser], chromium and chromedriver. It leaves out the pictures whose model no server has.
+questions=bert_demo/questions_minilm; and minilm=minilm with --tasks=vectors. They may be on several servers. An address
+may also be that of the web folder of docs/guides/web.md on a static server. The script needs the extra [browser],
+chromium and chromedriver. It leaves out the pictures whose model no server has.
 """
 
 import base64
@@ -25,6 +26,7 @@ NOTICE = (
     "The winter market takes place in Turin on Saturday. Kira Jensen leads it this year. A ticket costs 12 euro. Some "
     "800 people are expected. If it rains, it is moved to Sunday."
 )
+NEWS = "The striker scored twice as United won the cup final."
 # Name of the picture -> model, task, fields, the part below the answer that is open, width, and whether it is dark.
 PICTURES = {
     "page_classes": ("messages", "classification", {"text": "my parcel never arrived"}, None, WIDE, False),
@@ -45,9 +47,13 @@ PICTURES = {
 
 def main(addresses):
     """Takes the pictures from servers."""
-    served = {}
+    served, web = {}, None
     for address in addresses:
-        for model in requests.get(f"{address}/models", timeout=60).json()["models"]:
+        response = requests.get(f"{address}/models", timeout=60)
+        if response.status_code == 404:  # a static server
+            web = address
+            continue
+        for model in response.json()["models"]:
             served[model["name"], model["task"]] = address
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
@@ -56,9 +62,16 @@ def main(addresses):
     with webdriver.Chrome(options, webdriver.ChromeService(executable_path=shutil.which("chromedriver"))) as driver:
         for picture, (model, task, *scene) in PICTURES.items():
             if (model, task) in served:
-                file = FOLDER / f"{picture}.png"
-                file.write_bytes(shot(driver, f"{served[model, task]}/page/#{model}/{task}", *scene))
-                print(f"docs/pictures/{file.name}: {file.stat().st_size / 1000:.0f} KB")
+                keep(picture, shot(driver, f"{served[model, task]}/page/#{model}/{task}", *scene))
+        if web:
+            keep("page_web", shot(driver, f"{web}/", {"text": NEWS}, "tokens", WIDE, False))
+
+
+def keep(picture, content):
+    """Writes a picture."""
+    file = FOLDER / f"{picture}.png"
+    file.write_bytes(content)
+    print(f"docs/pictures/{file.name}: {len(content) / 1000:.0f} KB")
 
 
 def shot(driver, address, texts, part, width, is_dark):
