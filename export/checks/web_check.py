@@ -29,7 +29,7 @@ def compare_in_node(export, settings, quantized=None):
     log reports how many answers change.
 
     Returns a dict: "answers", the largest difference, "num_texts", and "num_other", the number of answers that the
-    quantized network changes. Without Node, {}, and the log says so. Raises ValueError if answers differ.
+    quantized network changes. Without Node, {} and a warning. Raises ValueError if answers differ.
     """
     if not shutil.which("node"):
         log.warning(
@@ -98,7 +98,7 @@ def run_in_node(web, calls):
 
     Returns a list of dicts with "value" or "error".
     """
-    # Node reads a .js file as a module only if a package.json in a folder above says so.
+    # Node reads a .js file as a module only if the package.json of a folder above has this type.
     settings = web.parent / "package.json"
     settings.write_text('{"type": "module"}')
     try:

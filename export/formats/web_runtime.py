@@ -19,7 +19,7 @@ _PACKAGE = f"onnxruntime-web@{VERSION}"
 _FILE = f"onnxruntime-web-{VERSION}.tgz"
 # The library without WebGPU and WebGL, and its WebAssembly.
 _PARTS = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
-# Of the Python package onnxruntime, which is a build of the same code; the package on npm does not have them.
+# The Python package onnxruntime, a build of the same code, has these files; the package on npm lacks them.
 _LICENSES = {"LICENSE": "onnxruntime-LICENSE.txt", "ThirdPartyNotices.txt": "onnxruntime-ThirdPartyNotices.txt"}
 
 

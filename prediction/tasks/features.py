@@ -82,7 +82,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         strategy: a `tf.distribute.Strategy` for several devices; None: one device.
         limits: Limits of the input; None: the defaults.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx" or "litert"; None: the first of these that it has.
+        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.

@@ -198,7 +198,7 @@ def test_a_folder_that_lacks_a_file_or_has_a_broken_model(of_task, tmp_path):
     for name in ("model.onnx", "ort-wasm-simd-threaded.wasm"):
         (folder / name).unlink()
         assert answers_in_node(folder, [{"text": "a"}]) == [
-            f"{name.capitalize()} could not be loaded (no connection); {advice}"
+            f"The file {name} could not be loaded (no connection); {advice}"
         ]
     (folder / "ort.wasm.bundle.min.mjs").unlink()
     [error] = answers_in_node(folder, [{"text": "a"}])
