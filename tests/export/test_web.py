@@ -195,14 +195,14 @@ def test_a_folder_that_lacks_a_file_or_has_a_broken_model(of_task, tmp_path):
     (folder / "model.onnx").write_bytes(b"broken")
     [error] = answers_in_node(folder, [{"text": "a"}])
     assert error.startswith("The model could not be opened (")
-    for name in ("model.onnx", "ort-wasm-simd-threaded.wasm"):
-        (folder / name).unlink()
-        assert answers_in_node(folder, [{"text": "a"}]) == [
-            f"The file {name} could not be loaded (no connection); {advice}"
-        ]
+    for name in ("model.onnx", "ort-wasm-simd-threaded.wasm", "vocab.txt"):
+        file = (folder / name).rename(tmp_path / name)
+        message = f"The file {name} could not be loaded (no connection); {advice}"
+        assert answers_in_node(folder, [{"text": "a"}]) == [message]
+        file.rename(folder / name)
     (folder / "ort.wasm.bundle.min.mjs").unlink()
-    [error] = answers_in_node(folder, [{"text": "a"}])
-    assert error == f"The file ort.wasm.bundle.min.mjs could not be loaded; {advice}"
+    message = f"The file ort.wasm.bundle.min.mjs could not be loaded; {advice}"
+    assert answers_in_node(folder, [{"text": "a"}]) == [message]
 
 
 def test_an_engine_without_simd(tmp_path):
