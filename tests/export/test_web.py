@@ -2,11 +2,14 @@
 
 import functools
 import json
+import random
+import re
 
 import numpy as np
 import pytest
 from known_models import TOKENS
 from node import run_node
+from reference_tokenizer import random_texts
 from tiny_exports import FINE_TUNED, PRETRAINED
 from tiny_web import open_web
 
@@ -110,6 +113,18 @@ def test_vectors(of_task, tmp_path):
         found = [answer["vector"] for answer in answers_in_node(changed.folder, items)]
         expected = FeatureExtractor(checkpoint, [-1], pooling, 16)([item["text"] for item in items])
         np.testing.assert_allclose(found, [features.values[0] for features in expected], rtol=0, atol=1e-4)
+
+
+def test_random_texts(of_task):
+    draw = random.Random(5)
+    words = [token.removeprefix("##") for token in TOKENS[5:]]
+    odd = [text for text in random_texts(1000, words) if not re.search("[\ud800-\udfff]", text)]
+
+    def text(most):
+        return " ".join(draw.choice((words, odd))[draw.randrange(len(words))] for _ in range(draw.randrange(1, most)))
+
+    of_task("question_answering").check(*(question(f"who {text(6)}", f"he {text(30)}") for _ in range(100)))
+    of_task("token_classification").check(*({"text": f"he {text(30)}"} for _ in range(100)))
 
 
 def test_every_task_is_described(of_task):

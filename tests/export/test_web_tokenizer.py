@@ -1,14 +1,12 @@
 """The tokenizer in JavaScript: equal to FullTokenizer and to the original BERT, in Node."""
 
-import random
 import sys
 import unicodedata
 
 import pytest
 from node import run_node
-from reference_tokenizer import MODES, TRICKY, write_odd_vocab
+from reference_tokenizer import MODES, random_texts, write_odd_vocab
 
-from bert_keras.data_prep.text.characters import CJK_IDEOGRAPHS
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.export.formats.web_tokenizer import unicode_tables
@@ -52,27 +50,6 @@ def check(folder, tokenizers, texts):
     for tokenizer, of_texts in zip(tokenizers, found, strict=True):
         for text, numbers in zip(texts, of_texts, strict=True):
             assert numbers == expected_of(tokenizer, text), (tokenizer.casing, text)
-
-
-def random_texts(number, words):
-    """Return texts of letters of all planes, marks, ideographs, emoji, controls, and words of a vocabulary."""
-    draw = random.Random(17)
-    assigned = [char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char) not in ("Cs", "Co")]
-    marks = [char for char in assigned if unicodedata.combining(char)]
-    expanding = [char for char in assigned if unicodedata.normalize("NFD", char) != char or char.lower() != char]
-    ideographs = [chr(code) for limits in CJK_IDEOGRAPHS for code in limits]
-    emoji = ["👨\u200d👩\u200d👧", "🇫🇷", "👍🏽", "☝\ufe0f", "🤖"]
-    kinds = [
-        *(lambda: draw.choice(TRICKY), lambda: draw.choice(assigned), lambda: chr(draw.randrange(0x20, 0x17F))),
-        *(lambda: draw.choice(marks), lambda: draw.choice(expanding), lambda: draw.choice(ideographs)),
-        *(lambda: draw.choice(emoji), lambda: chr(draw.randrange(0x20)), lambda: draw.choice(words), lambda: " "),
-        *(lambda: "a" * draw.randrange(190, 210), lambda: draw.choice(["ΑΣ", "Σ", "'", "\u0345", "[MASK]", "##"])),
-    ]
-    texts = []
-    for _ in range(number):
-        chosen = draw.sample(kinds, draw.randint(1, 5))
-        texts.append("".join(draw.choice(chosen)() for _ in range(draw.randrange(25))))
-    return texts
 
 
 def test_the_ids_of_the_original(golden_texts, tmp_path):
