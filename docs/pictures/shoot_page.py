@@ -74,7 +74,7 @@ def main(addresses):
             if all((scene.model, scene.task) in served for scene in scenes):
                 file = FOLDER / f"{picture}.png"
                 shots = [shot(driver, served[scene.model, scene.task], scene) for scene in scenes]
-                in_a_row(shots).quantize(256).save(file, optimize=True)
+                in_a_row(shots).quantize(256, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
                 print(f"docs/pictures/{file.name}: {file.stat().st_size / 1000:.0f} KB")
 
 
