@@ -4,8 +4,9 @@
     python docs/pictures/shoot_page.py http://127.0.0.1:8501 [...]
 
 Serve the models of the first steps under these names: messages=bert_demo/messages, names=bert_demo/entities_minilm,
-questions=bert_demo/questions_minilm; and minilm=minilm with --tasks=vectors. They may be on several servers. The script
-needs the extra [browser], chromium and chromedriver. It leaves out the pictures whose model no server has.
+questions=bert_demo/questions_minilm; and minilm=minilm with --tasks=vectors. They may be on several servers. An address
+may also be that of the web folder of docs/guides/web.md on a static server. The script needs the extra [browser],
+chromium and chromedriver. It leaves out the pictures whose model no server has.
 """
 
 import base64
@@ -44,6 +45,8 @@ class Scene:
     is_dark: bool = False
 
 
+# The page without a server.
+WEB = Scene("web", "classification", {"text": "The striker scored twice as United won the cup final."}, "tokens")
 # Name of the picture -> its scenes, from left to right.
 PICTURES = {
     "page_classes": [Scene("messages", "classification", MESSAGE)],
@@ -51,6 +54,7 @@ PICTURES = {
     "page_answer": [Scene("questions", "question_answering", QUESTION)],
     "page_similarity": [Scene("minilm", "vectors")],
     "page_attention": [Scene("names", "token_classification", {"text": "Petra lives in Oslo."}, "attention")],
+    "page_web": [WEB],
     "page_phone": [
         Scene("messages", "classification", MESSAGE, is_phone=True),
         Scene("names", "token_classification", NAMES, is_phone=True, is_dark=True),
@@ -63,8 +67,13 @@ def main(addresses):
     """Takes the pictures from servers."""
     served = {}
     for address in addresses:
-        for model in requests.get(f"{address}/models", timeout=60).json()["models"]:
-            served[model["name"], model["task"]] = address
+        response = requests.get(f"{address}/models", timeout=60)
+        if response.status_code == 404:  # a static server
+            served[WEB.model, WEB.task] = f"{address}/"
+            continue
+        for model in response.json()["models"]:
+            name, task = model["name"], model["task"]
+            served[name, task] = f"{address}/page/#{name}/{task}"
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
@@ -96,7 +105,7 @@ def shot(driver, address, scene):
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if scene.is_dark else "light"}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     driver.get("about:blank")
-    driver.get(f"{address}/page/#{scene.model}/{scene.task}")
+    driver.get(address)
     wait_for(driver, "return document.getElementById('title').textContent")
     for name, text in scene.texts.items():
         script = "arguments[0].value = arguments[1]"
