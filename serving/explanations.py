@@ -157,7 +157,7 @@ def _placed(question, parts):
     placed = [_described("[CLS]")]
     for (field, tokens), size in zip(parts, sizes, strict=False):
         if size >= 0:  # an empty second text has no segment
-            placed += [_described(*token, field) for token in tokens[:size]]
+            placed += [_described(token, start, end, field) for token, start, end in tokens[:size]]
             placed.append(_described("[SEP]"))
     return placed
 

@@ -8,6 +8,9 @@ import { TASKS } from "./tasks.js";
 import { tokensView } from "./tokens.js";
 import { VIEWS } from "./views.js";
 
+// Tables and lists with more sentences are too large to read.
+const MOST_ITEMS = 40;
+
 const at = (id) => document.getElementById(id);
 
 let models = [];
@@ -53,6 +56,7 @@ function choose() {
   at("title").textContent = task.title;
   at("purpose").textContent = `${task.purpose} Model: ${model.name}.`;
   at("run").textContent = task.button;
+  at("run").title = "Ctrl+Enter";
   at("fields").replaceChildren(...model.fields.map((name) => fieldOf(name, task.fields[name])));
   const options = Object.entries(task.options ?? {}).filter(([name]) => model.options.includes(name));
   at("options").replaceChildren(...options.map(([name, option]) => optionOf(name, option)));
@@ -101,6 +105,7 @@ function read() {
     item[name] = fields[name].isList ? lines : text;
     if (fields[name].isItems && lines.length) items = lines.map((line) => ({ [name]: line }));
   }
+  if (items.length > MOST_ITEMS) throw new Error(`There are ${items.length} sentences; give at most ${MOST_ITEMS}.`);
   const given = {};
   for (const [name, { type, isWords }] of Object.entries(options)) {
     const value = at(`option-${name}`)?.value.trim();
@@ -112,10 +117,10 @@ function read() {
 async function run() {
   clear();
   const mine = newest;
-  const request = { model, ...read() };
   const started = performance.now();
   setBusy(true);
   try {
+    const request = { model, ...read() };
     const answers = await backend.answers(model, request.items, request.options);
     if (mine !== newest) return;
     const tokens = (item) => backend.tokens(request.model, item);

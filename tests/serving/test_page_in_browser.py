@@ -272,6 +272,8 @@ def test_mistakes_are_sentences_and_the_old_answer_goes(page):
     assert not page.find("#answer").is_displayed()
     page.run(text="paris is [MASK]")
     assert (page.find("#error").text, page.find("#answer").is_displayed()) == ("", True)
+    page.open("vectors").run(text="paris\n" * 41)
+    assert page.find("#error").text == "There are 41 sentences; give at most 40."
 
 
 def test_an_older_answer_does_not_replace_a_newer_one(page):
