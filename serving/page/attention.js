@@ -19,14 +19,17 @@ export async function attentionView(numLayers, load) {
     const mine = ++asked;
     number.value = `${layers.value} of ${numLayers}`;
     error.textContent = "";
+    place.ariaBusy = "true";
     try {
       const { tokens, attention } = await load(Number(layers.value) - 1);
-      if (mine === asked) place.replaceChildren(...layerView(tokens, attention, chosen));
+      if (mine !== asked) return;
+      place.replaceChildren(...layerView(tokens, attention, chosen));
     } catch (problem) {
       if (mine !== asked) return;
       place.replaceChildren();
       error.textContent = problem.message;
     }
+    place.ariaBusy = "false";
   };
   layers.addEventListener("input", show);
   await show();

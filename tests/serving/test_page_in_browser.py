@@ -327,7 +327,8 @@ def test_the_attention_of_each_layer_and_head(page, server):
     body = {"model": "bert", "task": "next_sentence", "item": CASES["next_sentence"][1]}
     for layer, head in ((1, 1), (0, 0)):
         page.slide("#attention input[type=range]", layer + 1)
-        page.wait(lambda layer=layer: page.text_of("#attention output") == f"{layer + 1} of 2")
+        page.wait(lambda: page.texts("#attention [aria-busy=false]"))
+        assert page.text_of("#attention output") == f"{layer + 1} of 2"
         page.driver.find_elements(By.CSS_SELECTOR, "#attention .head")[head].click()
         answer = requests.post(f"{server.url}/v1/attention", json=body | {"layer": layer}, timeout=60).json()
         assert page.texts("#attention .token") == [token["token"] for token in answer["tokens"]]
