@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Exports a model for use without this project: as a SavedModel that takes text, as ONNX, or as LiteRT.
+"""Exports a model for use without this project: as a SavedModel that takes text, ONNX, LiteRT, or a web page.
 
     python export_model.py --model_dir=output --export_dir=exported
     python export_model.py --model_dir=output --export_dir=small --format=onnx,litert --quantize=int8
+    python export_model.py --model_dir=output --export_dir=page --format=web
     python export_model.py --init_checkpoint=model --task=fill_mask --export_dir=masks
 
 The program compares the export with the model before the folder appears: the SavedModel in a process with only
-TensorFlow and tensorflow-text, the other formats with their own runtimes.
+TensorFlow and tensorflow-text, the other formats with their own runtimes, the page in Node.
 """
 
 import sys

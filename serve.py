@@ -7,8 +7,9 @@
 
 A model is the folder of a fine-tuning run, an export, a checkpoint of pre-training, or a folder of numbered
 SavedModels. SavedModels and exports that have one also answer in the form of TensorFlow Serving. The program prints the
-address; GET / lists the models and their routes. /readyz answers 200 when all models are warm. Each request is a line
-of JSON on standard output; everything else goes to standard error. SIGTERM and Ctrl-C let the running requests finish.
+address, which has a page to try the models; GET /models lists them with their routes. /readyz answers 200 when all
+models are warm. Each request is a line of JSON on standard output; everything else goes to standard error. SIGTERM and
+Ctrl-C let the running requests finish.
 """
 
 import logging

@@ -59,6 +59,7 @@ LITERT = ["ai-edge-litert>=2.3,<3"]
 # Notebooks: running them, and the kernel that runs their code.
 EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
 SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<0.27"]
+BROWSER = ["selenium>=4.51,<5"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 
@@ -68,6 +69,8 @@ EXTRAS = {
     "litert": LITERT,
     # For serve.py.
     "serve": SERVE,
+    # For tests of the server's page, which also need the programs chromium and chromedriver.
+    "browser": BROWSER,
     "tensorboard": ["tensorboard>=2.21,<2.22"],
     # With the CUDA libraries that TensorFlow was built for; only for Linux.
     "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
@@ -134,7 +137,12 @@ setup(
     python_requires=">=3.11",
     packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
     package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name.replace(".", "/") for name in PACKAGES},
-    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"]},
+    package_data={
+        "bert_keras": ["py.typed"],
+        "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],
+        "bert_keras.export.checks": ["*.mjs"],
+        "bert_keras.serving": ["page/*"],
+    },
     include_package_data=False,
     scripts=PROGRAMS,
     install_requires=[

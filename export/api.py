@@ -10,7 +10,14 @@ from bert_keras.cli.flags import require, take_values
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.export.checks.texts import read_check_texts
 from bert_keras.export.export_folder import Source, write_export
-from bert_keras.export.formats.choices import FORMATS, QUANTIZE_CHOICES, check_formats, check_packages
+from bert_keras.export.formats.choices import (
+    FORMATS,
+    QUANTIZE_CHOICES,
+    check_formats,
+    check_packages,
+    quantization_of,
+)
+from bert_keras.export.formats.web_runtime import find_package
 from bert_keras.export.run_folder import name_of, read_run, reopen_evaluation
 from bert_keras.prediction import FeatureExtractor, FillMask, open_model
 from bert_keras.prediction.arguments import POOLINGS, parse_layers, told_with_flags
@@ -37,8 +44,15 @@ def define_flags():
     flags.DEFINE_enum("task", None, list(_OF_TASK), "Task of a pre-trained model.", **define)
     flags.DEFINE_string("export_dir", None, "Required. Local folder to write; new or empty.", **define)
     flags.DEFINE_list("format", ["saved_model"], f"One or more of {', '.join(FORMATS)}.", **define)
-    flags.DEFINE_enum("quantize", None, QUANTIZE_CHOICES, "Store the weights in 16 or 8 bits.", **define)
+    flags.DEFINE_enum(
+        "quantize",
+        None,
+        QUANTIZE_CHOICES,
+        "Numbers of the weights. If not given: int8 for web, else float32.",
+        **define,
+    )
     flags.DEFINE_string("eval_file", None, "Data to measure --quantize on. If not given: as in the run.", **define)
+    flags.DEFINE_string("onnxruntime_web", None, "web: file of that package. If not given: from npm.", **define)
     flags.DEFINE_string("check_file", None, "Texts to check the SavedModel with. If not given: built in.", **define)
     flags.DEFINE_integer("max_seq_length", None, "Maximum tokens in a text. If not given: as many as fit.", 5, **define)
     flags.DEFINE_integer("top_k", 5, "fill_mask: number of guesses for each mask.", lower_bound=1, **define)
@@ -52,10 +66,11 @@ def run(values):
     _check_flags(values)
     folder, settings = find_task(values.model_dir) if values.model_dir else (None, {"task": values.task})
     texts = read_check_texts(values.check_file, settings) if values.check_file else None
+    web_package = find_package(values.onnxruntime_web) if "web" in values.format else None
     with told_with_flags(layers="layer"):  # this program takes one layer
         source = _open_fine_tuned(values, folder, settings) if values.model_dir else _open_pretrained(values)
     with folder_that_appears_when_done(values.export_dir, "export_dir", last=("export.json",)) as folder:
-        written = write_export(source, folder, values.format, values.quantize, texts)
+        written = write_export(source, folder, values.format, values.quantize, texts, web_package)
     log.info("the export is in %s; its README.md shows how to call it", values.export_dir)
     return written
 
@@ -111,7 +126,9 @@ def _check_flags(values):
                 raise ValueError(f"--{wrong[0]} is for --task={task}; leave it out for --task={values.task}")
     check_new_folder(values.export_dir, "export_dir")
     check_formats(values.format, values.quantize)
-    if values.eval_file and not values.quantize:
+    if values.onnxruntime_web and "web" not in values.format:
+        raise ValueError("--onnxruntime_web is for --format=web; leave it out")
+    if values.eval_file and not _quantizes(values):
         raise ValueError("--eval_file measures the cost of --quantize; leave it out, or give --quantize")
     if values.check_file and "saved_model" not in values.format:
         raise ValueError("--check_file has texts, and only a SavedModel takes text; leave it out")
@@ -123,14 +140,20 @@ def _check_flags(values):
 def _open_fine_tuned(values, folder, settings):
     """Opens the model in a folder, and for --quantize the evaluation data of its run."""
     run = read_run(folder, settings.get("step"))
-    if values.quantize and run is None:
+    if values.quantize and _quantizes(values) and run is None:
         raise ValueError(
             f"--quantize measures its cost with the settings of the run that wrote the model, but for {folder} that "
             "run was not found; give its --output_dir as --model_dir, or if it is that, run its command again first"
         )
     predictor = open_model(values.model_dir)
-    task = reopen_evaluation(run, settings, predictor.files, values.eval_file) if values.quantize else None
+    is_measured = run is not None and _quantizes(values)
+    task = reopen_evaluation(run, settings, predictor.files, values.eval_file) if is_measured else None
     return Source(name_of(values.model_dir), predictor, settings, run, task)
+
+
+def _quantizes(values):
+    """Returns whether a format stores its weights in less than 32 bits."""
+    return any(quantization_of(name, values.quantize) for name in values.format)
 
 
 def _open_pretrained(values):

@@ -11,9 +11,10 @@ from bert_keras.export.card.model_card import model_card
 from bert_keras.export.card.usage_examples import example_texts
 from bert_keras.export.checks.saved_model_check import check_saved_model
 from bert_keras.export.checks.texts import built_in_texts
-from bert_keras.export.formats.choices import FORMATS, PLACES, versions
+from bert_keras.export.formats.choices import FORMATS, PLACES, quantization_of, versions
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
+from bert_keras.export.formats.web import write_web
 from bert_keras.export.quantization_cost import cost_of, num_bytes
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, TASK_FILE, TOKENIZER_FILE, preparation_text
 from bert_keras.storage import paths
@@ -64,23 +65,27 @@ class Source:
         return text_model
 
 
-def write_export(source, folder, formats, quantize=None, check_texts=None):
+def write_export(source, folder, formats, quantize=None, check_texts=None, web_package=None):
     """Writes an export of a Source into an empty folder, and compares it with the model.
 
-    check_texts are the texts to check the SavedModel with (see `read_check_texts`); None for built-in texts. Returns
-    the contents of export.json. Raises ValueError if a format does not support the model, or if its outputs differ.
+    check_texts are the texts to check the SavedModel with (see `read_check_texts`); None for built-in texts.
+    web_package is the result of `find_package`, for the format "web". Returns the contents of export.json. Raises
+    ValueError if a format does not support the model, or if its outputs differ.
     """
     source.write_model_files(folder)
     entries, answer = {}, {}
     for name in [name for name in FORMATS if name in formats]:
-        started, path = time.monotonic(), folder / PLACES[name]
+        started, path, stored = time.monotonic(), folder / PLACES[name], quantization_of(name, quantize)
         if name == "saved_model":
-            text_model = source.write_saved_model(folder, quantize)
-            compared = _check(source, path, text_model, quantize, check_texts or built_in_texts(source.settings))
+            text_model = source.write_saved_model(folder, stored)
+            compared = _check(source, path, text_model, stored, check_texts or built_in_texts(source.settings))
             example = {name: [value] for name, value in example_texts(source.settings).items()}
             answer = {name: value.numpy() for name, value in text_model.answer(example).items()}
         else:
-            compared = write_ids(name, source.network, path, quantize)
+            if name == "web":
+                compared = write_web(source, folder, stored, web_package)
+            else:
+                compared = write_ids(name, source.network, path, stored)
             log.info(
                 "%s, run on random ids: the largest difference from the model is %.2g, and the distance is %.2g of "
                 "the variation of its scores",
@@ -90,12 +95,14 @@ def write_export(source, folder, formats, quantize=None, check_texts=None):
             )
         size, seconds = num_bytes(path), time.monotonic() - started
         log.info("%s: %s, %.1f MB, written and checked in %.1f s", name, PLACES[name], size / 1e6, seconds)
-        entries[name] = {"path": PLACES[name], "quantize": quantize, "bytes": size, "compared": compared}
+        entries[name] = {"path": PLACES[name], "quantize": stored, "bytes": size, "compared": compared}
     written = {
         "name": source.name,
         "task": source.settings["task"],
         "formats": entries,
-        "costs": [cost_of(name, source, folder, quantize) for name in entries] if quantize else [],
+        "costs": [
+            cost_of(name, source, folder, each["quantize"]) for name, each in entries.items() if each["quantize"]
+        ],
         "versions": versions(entries),
     }
     (folder / "README.md").write_text(model_card(source, written, answer), encoding="utf-8")

@@ -9,9 +9,10 @@ import time
 import numpy as np
 
 from bert_keras.export.checks.agreement import random_features
-from bert_keras.export.formats.choices import PLACES
+from bert_keras.export.formats.choices import network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.prediction.loading.exported import OPENERS
+from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS
 from bert_keras.training.input.feature_batches import prediction_batches
 
 log = logging.getLogger("bert_keras")
@@ -26,21 +27,24 @@ def cost_of(name, source, folder, quantize):
     Logs and returns the result, a sentence.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        plain = pathlib.Path(scratch)
+        plain, network_format = pathlib.Path(scratch), "onnx" if name == "web" else name
         source.write_model_files(plain)
         if name == "saved_model":
             source.write_saved_model(plain)
         else:
-            write_ids(name, source.network, plain / PLACES[name])
-        places = [plain / PLACES[name], folder / PLACES[name]]
+            (plain / network_place(name)).parent.mkdir(exist_ok=True)
+            write_ids(network_format, source.network, plain / network_place(name))
+        places = [plain / network_place(name), folder / network_place(name)]
         sizes = [num_bytes(place) / 1e6 for place in places]
-        metrics, speeds = zip(*(_measure(source, OPENERS[name](place)) for place in places), strict=True)
+        metrics, speeds = zip(*(_measure(source, OPENERS[network_format](place)) for place in places), strict=True)
     told = (
         f"{name} in {quantize}: {sizes[0]:.1f} MB before, {sizes[1]:.1f} MB now; "
         f"{speeds[0]:.1f} sequences a second before, {speeds[1]:.1f} now; "
     )
     if source.task is None:
-        told += "a pre-trained model has no metric for the loss of quality"
+        is_fine_tuned = source.settings.get("task") in FINE_TUNED_TASKS
+        reason = "the run of the model was not found, so there is" if is_fine_tuned else "a pre-trained model has"
+        told += f"{reason} no metric for the loss of quality"
     else:
         num_rows = len(source.task.eval_features["input_ids"])
         told += (
@@ -71,7 +75,7 @@ def outputs_of(call, features, is_per_token, is_trimmed):
     for start, batch in zip(range(0, num_rows, _BATCH_SIZE), batches, strict=True):
         rows = order[start : start + _BATCH_SIZE]
         shape = (len(rows), *batch["input_ids"].shape[1:])  # [B, T], or [B, K, T]
-        sequences = {name: value.numpy()[: len(rows)].reshape(-1, shape[-1]) for name, value in batch.items()}
+        sequences = {name: value.numpy()[: len(rows)].reshape(-1, value.shape[-1]) for name, value in batch.items()}
         if not start:
             _answer(call, sequences)  # may compile
         started = time.perf_counter()

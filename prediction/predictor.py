@@ -14,7 +14,7 @@ import numpy as np
 from bert_keras.prediction.arguments import ON_ERROR, Limits, check_choice, name_of
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import Answer, LoadedModel, Text
-from bert_keras.prediction.network import check_batch_size
+from bert_keras.prediction.network import Question, check_batch_size
 
 log = logging.getLogger("bert_keras")
 
@@ -149,6 +149,18 @@ class Predictor(LoadedModel[Text, Answer]):
         else:
             rows = zip(sources, several(texts), strict=True)
         return self._answers(rows, call)
+
+    def sequences(self, text: Text) -> tuple[Any, list[Question]]:
+        """Returns a text as the task encodes it, and the sequences of tokens that the network reads for it.
+
+        Raises:
+            ValueError: the text is not valid.
+        """
+        row = _Row("text 1", text)
+        self._encode_all([row], collections.Counter(), self.options)
+        if row.error:
+            raise row.error
+        return row.encoded, list(self._questions(row.encoded))
 
     def _answers(self, rows, call):
         counts = collections.Counter()

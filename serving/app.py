@@ -25,9 +25,11 @@ from bert_keras.prediction.arguments import shown
 from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.serving import tensorflow_rest
 from bert_keras.serving.batching import ModelError, Ticket, current_ticket
+from bert_keras.serving.explanations import attention_content, encoder_of, tokens_content
 from bert_keras.serving.metrics import Metrics
 from bert_keras.serving.middleware import RequestLog, TokenCheck
 from bert_keras.serving.openapi import description
+from bert_keras.serving.page_files import page_routes
 from bert_keras.serving.requests import RefusedError, read_body, read_json, split_body
 from bert_keras.serving.served_models import ServedModel, body_of
 from bert_keras.serving.versions import VersionedModel
@@ -39,6 +41,8 @@ _MOST_THREADS = 64
 # As in TensorFlow Serving.
 _SECONDS_BETWEEN_LOOKS = 1.0
 _JSON = "application/json"
+# Routes for the models of all tasks.
+_EXPLANATIONS = ("tokens", "attention")
 # Fields of OpenAI's form of a request for embeddings.
 _OF_OPENAI = ("input", "encoding_format", "user")
 
@@ -86,11 +90,14 @@ class Server:
         self._places = threading.BoundedSemaphore(settings.max_queue)
         self._threads = concurrent.futures.ThreadPoolExecutor(min(_MOST_THREADS, settings.max_queue), "requests")
         names = sorted({TASKS[model.task].route for model in models})
-        routes = [Route(f"/v1/{name}", self._task_endpoint(name), methods=["POST"]) for name in names]
+        routes = [self._route(name, _content) for name in names]
+        if models:
+            routes += [self._route("tokens", tokens_content), self._route("attention", attention_content)]
         routes += [
+            *page_routes(),
             # The router has no pattern without regard to case.
             Route("/{v:str}/{path:path}", self._answer_tensorflow, methods=["GET", "POST", "PUT", "DELETE", "OPTIONS"]),
-            Route("/", self._list_models),
+            Route("/models", self._list_models),
             Route("/openapi.json", self._describe),
             Route("/livez", self._tell_alive),
             Route("/readyz", self._tell_ready),
@@ -137,17 +144,7 @@ class Server:
         log.info("ready; the warm-up took %.1f s", time.monotonic() - started)
 
     async def _list_models(self, request):
-        models = [
-            {
-                "name": model.name,
-                "task": model.task,
-                "route": f"/v1/{TASKS[model.task].route}",
-                "fields": model.fields,
-                "options": model.options,
-            }
-            for model in self.models
-        ]
-        return Response(body_of({"models": models}), media_type=_JSON)
+        return Response(body_of({"models": [_described(model) for model in self.models]}), media_type=_JSON)
 
     async def _describe(self, request):
         url = str(request.base_url).rstrip("/")
@@ -163,8 +160,10 @@ class Server:
     async def _tell_metrics(self, request):
         return Response(self.metrics.exposed(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    def _task_endpoint(self, route):
-        models = {model.name: model for model in self.models if TASKS[model.task].route == route}
+    def _route(self, route, content):
+        """Returns the route of a name; `content` makes the response to a body, in a thread."""
+        of_all = route in _EXPLANATIONS
+        models = [model for model in self.models if of_all or TASKS[model.task].route == route]
 
         async def answer(request: Request):
             started, ticket, status, model = time.monotonic(), Ticket(), 500, None
@@ -172,11 +171,12 @@ class Server:
                 with self._admitted() as place:
                     deadline = started + self._timeout_of(request)
                     body = read_json(await self._read(request, deadline))
-                    model = _chosen(models, body.get("model"), route)
+                    model = _chosen(models, body, route)
                     request.scope["served"] = {"model": model.name, "task": model.task}
-                    content = await self._answer(request, ticket, model, body, deadline, place)
+                    arguments = (content, model, body, ticket, self.settings.max_items)
+                    answered = await self._answer(request, ticket, deadline, place, arguments)
                 status = 200
-                return Response(content, media_type=_JSON)
+                return Response(answered, media_type=_JSON)
             except RefusedError as refused:
                 status = refused.status
                 self.metrics.rejections.labels(status=str(status)).inc()
@@ -186,7 +186,7 @@ class Server:
                 seconds = self.metrics.request_seconds.labels(**labels, length=str(ticket.longest), status=str(status))
                 seconds.observe(time.monotonic() - started)
 
-        return answer
+        return Route(f"/v1/{route}", answer, methods=["POST"])
 
     async def _answer_tensorflow(self, request):
         """Answers in the form of TensorFlow Serving."""
@@ -236,16 +236,15 @@ class Server:
         with place:
             yield place
 
-    async def _answer(self, request, ticket, model, body, deadline, place):
-        """Answers with a model. Returns the body of the response."""
+    async def _answer(self, request, ticket, deadline, place, arguments):
+        """Calls a function of a model with its arguments in a thread. Returns the body of the response."""
         context = contextvars.copy_context()
         context.run(current_ticket.set, ticket)
         try:
-            arguments = (context.run, _content, model, body, ticket, self.settings.max_items)
-            return await self._in_thread(request, place, deadline, *arguments)
+            return await self._in_thread(request, place, deadline, context.run, *arguments)
         except ModelError as error:
-            log.error("%s: %s", model.name, error)
-            raise RefusedError(500, f"the model {model.name} failed: {error}") from error
+            log.error("%s: %s", arguments[1].name, error)
+            raise RefusedError(500, f"the model {arguments[1].name} failed: {error}") from error
         except ValueError as error:  # of the predictor: a mistake in a text or an option
             raise RefusedError(422, str(error)) from error
         finally:
@@ -271,16 +270,22 @@ class Server:
             waited.cancel()
 
 
-def _chosen(models, name, route):
+def _chosen(models, body, route):
     """Returns the model that a request names, or the only one."""
-    if name is None and len(models) == 1:
-        return next(iter(models.values()))
-    if isinstance(name, str) and name in models:
-        return models[name]
-    listed = ", ".join(models)
-    if name is None:
+    name = body.get("model")
+    found = models if name is None else [model for model in models if model.name == name]
+    listed = ", ".join(dict.fromkeys(model.name for model in models))
+    if not found:
+        raise RefusedError(404, f"there is no model {shown(name)} at /v1/{route}; the models are: {listed}")
+    if len({model.name for model in found}) > 1:
         raise RefusedError(422, f'"model" is missing; the models of /v1/{route} are: {listed}')
-    raise RefusedError(404, f"there is no model {shown(name)} at /v1/{route}; the models are: {listed}")
+    if route in _EXPLANATIONS and "task" in body:
+        found = [model for model in found if model.task == body["task"]]
+    if len(found) != 1:
+        tasks = ", ".join(model.task for model in models if model.name == (name or listed))
+        problem = f"is {shown(body['task'])}" if "task" in body else "is missing"
+        raise RefusedError(422, f'"task" {problem}; the tasks of the model {name or listed} are: {tasks}')
+    return found[0]
 
 
 def _content(model, body, ticket, max_items):
@@ -312,6 +317,21 @@ def _openai_content(model, body, ticket, max_items):
     return {"object": "list", "data": data, "model": model.name, "usage": usage}
 
 
+def _described(model):
+    """Returns what a client needs to know of a model, for GET /models."""
+    encoder = encoder_of(model)
+    return {
+        "name": model.name,
+        "task": model.task,
+        "route": f"/v1/{TASKS[model.task].route}",
+        "fields": model.fields,
+        "options": model.options,
+        "labels": getattr(model.predictor, "labels", None) or None,
+        "num_layers": encoder and encoder.config.num_hidden_layers,
+        "num_heads": encoder and encoder.config.num_attention_heads,
+    }
+
+
 def _plain(status, text):
     return Response(text + "\n", status, media_type="text/plain")
 
@@ -325,7 +345,7 @@ async def _of_refused(request, error):
 
 
 async def _of_http(request, error):
-    reasons = {404: f"there is no {request.url.path}; GET / lists the models and their routes"}
+    reasons = {404: f"there is no {request.url.path}; GET /models lists the models and their routes"}
     reasons[405] = f"{request.method} is not possible at {request.url.path}"
     return _error(error.status_code, reasons.get(error.status_code, error.detail), error.headers)
 

@@ -18,7 +18,7 @@ requests_log = logging.getLogger("bert_keras.requests")
 # Lines that wait if nobody reads the log; further ones are dropped, so that requests do not wait for the reader.
 _MOST_LINES = 10_000
 _VALID_ID = re.compile(rb"[\x21-\x7e]{1,128}")
-_OPEN_PATHS = ("/livez", "/readyz")
+_OPEN_PATHS = ("/", "/livez", "/readyz")
 
 
 class _Dropping(logging.handlers.QueueHandler):
@@ -72,13 +72,14 @@ class RequestLog:
 
 
 class TokenCheck:
-    """Answers 401 to requests without the bearer token, except for the paths of health checks."""
+    """Answers 401 to requests without the bearer token, except for the page and the paths of health checks."""
 
     def __init__(self, app: ASGIApp, token: str):
         self._app, self._needed = app, f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in _OPEN_PATHS:
+        path = scope.get("path", "")
+        if scope["type"] == "http" and path not in _OPEN_PATHS and not path.startswith("/page/"):
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(given, self._needed):
                 headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]

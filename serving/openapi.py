@@ -54,6 +54,8 @@ def description(models: Sequence[ServedModel], url: str, has_token: bool) -> dic
     for model in models:
         by_route.setdefault(TASKS[model.task].route, []).append(model)
     paths = {f"/v1/{route}": {"post": _operation(route, found, url, schemas)} for route, found in by_route.items()}
+    if models:
+        paths |= {f"/v1/{name}": {"post": each} for name, each in _explanations(models, url, schemas).items()}
     components: dict[str, Any] = {"schemas": schemas}
     document = {
         "openapi": "3.1.0",
@@ -74,19 +76,49 @@ def _operation(route, models, url, schemas):
         bodies += _bodies(model, len(models) == 1)
         answers.append(_answer(model, schemas))
     example = {"model": models[0].name, "items": [_example(models[0])]}
-    reply = {"type": "object", "required": ["model", "answers"], "properties": {"model": {"type": "string"}}}
-    reply["properties"]["answers"] = {"type": "array", "items": _any_of(answers)}
+    reply = _object(model={"type": "string"}, answers={"type": "array", "items": _any_of(answers)})
     replies = [reply, _openai_reply()] if route == "embeddings" else [reply]
+    return _post(route, url, _any_of(bodies), example, _any_of(replies))
+
+
+def _explanations(models, url, schemas):
+    """Returns the operations of the routes for tokens and attention, which the models of all tasks share."""
+    place = _any_of([{"type": "integer"}, {"type": "null"}])
+    text = _any_of([{"type": "string"}, {"type": "null"}])
+    schemas["Token"] = _object(token={"type": "string"}, start=place, end=place, text=text)
+    tokens = {"type": "array", "items": {"$ref": "#/components/schemas/Token"}}
+    values: Any = {"type": "number"}
+    for _ in range(3):  # by head, token and token
+        values = {"type": "array", "items": values}
+    asked = {
+        "model": {"enum": sorted({model.name for model in models})},
+        "task": {"enum": sorted({model.task for model in models})},
+        "item": _any_of([schema for model in models for schema in _items(model)]),
+    }
+    name = {"type": "string"}
+    example = {"model": models[0].name, "task": models[0].task, "item": _example(models[0])}
+    sequences = {"type": "array", "items": _object(tokens=tokens)}
+    body = _object(**asked) | {"required": ["item"]}
+    with_layer = _object(**asked, layer={"type": "integer", "minimum": 0}) | {"required": ["item", "layer"]}
+    reply = _object(model=name, tokens=tokens, attention=values)
+    return {
+        "tokens": _post("tokens", url, body, example, _object(model=name, sequences=sequences)),
+        "attention": _post("attention", url, with_layer, example | {"layer": 0}, reply),
+    }
+
+
+def _post(route, url, body, example, reply):
+    """Returns a POST operation, given the schemas of its body and its reply, and an example of a body."""
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    good = {"description": "The answers.", "content": {"application/json": {"schema": _any_of(replies)}}}
-    body = {"schema": _any_of(bodies), "example": example}
+    good = {"description": "The answers.", "content": {"application/json": {"schema": reply}}}
+    shell_body = json.dumps(example).replace("'", "'\\''")
     return {
         "operationId": route.replace("-", "_"),
-        "requestBody": {"required": True, "content": {"application/json": body}},
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body, "example": example}}},
         "responses": {"200": good}
         | {status: {"description": meaning, "content": error} for status, meaning in _ERRORS.items()},
         "x-codeSamples": [
-            {"lang": "Shell", "source": f"curl -s {url}/v1/{route} -d '{json.dumps(example)}'"},
+            {"lang": "Shell", "source": f"curl -s {url}/v1/{route} -d '{shell_body}'"},
             {
                 "lang": "Python",
                 "source": f"import requests\n\nbody = {example!r}\n"
@@ -96,15 +128,27 @@ def _operation(route, models, url, schemas):
     }
 
 
+def _object(**properties):
+    """Returns the schema of an object with all of these fields and no others."""
+    return {
+        "type": "object",
+        "required": list(properties),
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def _items(model):
+    """Returns the schemas of an item."""
+    item = _object(**{name: _FIELDS.get(name, {"type": "string"}) for name in model.fields})
+    return [item, {"type": "string"}] if len(model.fields) == 1 else [item]
+
+
 def _bodies(model, is_only):
     """Returns the schemas of the bodies for a model: several items, one item, and for vectors OpenAI's form."""
-    fields = {name: _FIELDS.get(name, {"type": "string"}) for name in model.fields}
-    item = {"type": "object", "required": list(fields), "properties": fields, "additionalProperties": False}
-    items = {
-        "type": "array",
-        "minItems": 1,
-        "items": _any_of([item, {"type": "string"}] if len(fields) == 1 else [item]),
-    }
+    item, *_ = schemas = _items(model)
+    fields = item["properties"]
+    items = {"type": "array", "minItems": 1, "items": _any_of(schemas)}
     options = {name: _any_of([_OPTIONS[name], {"type": "null"}]) for name in model.options}
     shared = {"model": {"const": model.name}} | options
 

@@ -104,6 +104,20 @@ def shared_dir():
     return find
 
 
+@pytest.fixture(
+    params=[("uncased_lower", "uncased", True), ("uncased_keep", "uncased", False), ("chinese_lower", "chinese", True)],
+    ids=lambda variant: variant[0],
+)
+def golden_texts(request, shared_dir):
+    """The arguments of a tokenizer, texts, and their ids according to the original BERT."""
+    name, vocab, do_lower_case = request.param
+    with open(shared_dir("golden/tokenization") / "cases.jsonl", encoding="utf-8") as file:
+        cases = [json.loads(line) for line in file]
+    assert len(cases) == 1820
+    arguments = (shared_dir(f"data/vocab/{vocab}.txt"), do_lower_case)
+    return arguments, [case["text"] for case in cases], [case[name] for case in cases]
+
+
 @pytest.fixture(scope="session")
 def golden_dir():
     """The golden numbers of the original BERT that are part of the project."""

@@ -14,11 +14,14 @@ import tensorflow as tf
 from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
 from known_models import random_model, write_model
 from tiny_exports import converters_in_this_process, saved_models_in_this_process
+from tiny_web import runtime_package
 
 import export_model
 import run_classifier
 from bert_keras.cli.flags import run_main
 from bert_keras.export import api
+from bert_keras.export.checks.web_check import answers_in_node
+from bert_keras.export.formats.web_runtime import VERSION
 from bert_keras.prediction import FeatureExtractor, open_model
 from bert_keras.training.finetuning.model_dir import note_model
 from bert_keras.training.run_dir import RunDir
@@ -165,6 +168,28 @@ class TestQuantizing:
         assert compared["tolerance"] == 0.05
 
 
+@pytest.mark.slow  # starts Node
+def test_a_web_page_has_8_bits(runs, tmp_path, messages):
+    runtime_package()
+    with converters_in_this_process():
+        written = export(f"--model_dir={runs}/news --export_dir={tmp_path}/out --format=web")
+    [cost] = written["costs"]
+    assert re.search(r"^web in int8: .*; accuracy [\d.]+ before, [\d.]+ now, on 12 evaluation examples$", cost)
+    entry = written["formats"]["web"]
+    assert (entry["quantize"], entry["compared"]["num_texts"]) == ("int8", 10)
+    assert entry["compared"]["answers"] < 1e-4
+    assert written["versions"]["onnxruntime-web"] == VERSION
+    assert "python -m http.server" in (tmp_path / "out" / "README.md").read_text()
+    texts = ["paris is the capital", "he was hungry"]
+    found = answers_in_node(tmp_path / "out" / "web", [{"text": text} for text in texts])
+    for answer, in_8_bits, live in zip(
+        found, open_model(tmp_path / "out")(texts), open_model(runs / "news")(texts), strict=True
+    ):
+        # Padding changes the scales of the activations, so Python's answer in 8 bits is not quite the same.
+        assert answer["probabilities"] == pytest.approx(in_8_bits.probabilities, abs=0.05)
+        assert answer["probabilities"] != pytest.approx(live.probabilities, abs=1e-6)
+
+
 PRETRAINED = "--export_dir=OUT --init_checkpoint=DIR/pretrained"
 NEWS = "--export_dir=OUT --model_dir=DIR/news"
 
@@ -218,6 +243,19 @@ class TestMistakes:
                 f"{NEWS} --eval_file=DIR/none.csv --quantize=bfloat16",
                 "--eval_file=DIR/none.csv does not exist; give the path",
             ),
+            (f"{NEWS} --onnxruntime_web=x", "--onnxruntime_web is for --format=web; leave it out"),
+            (
+                f"{NEWS} --format=web --quantize=bfloat16",
+                "--quantize=bfloat16 works only with saved_model, but --format",
+            ),
+            (
+                f"{NEWS} --format=web --quantize=float32 --eval_file=DIR/eval.csv",
+                "--eval_file measures the cost of --quantize; leave it out, or give --quantize",
+            ),
+            (
+                f"{NEWS} --format=web",
+                "--format=web needs tf2onnx, which is not installed: pip install 'bert-keras[onnx]'",
+            ),
             (f"{NEWS} --format=saved_model,onnx", "--format=onnx needs tf2onnx, which is not installed: pip install"),
         ],
     )
@@ -246,7 +284,7 @@ class TestMistakes:
             export(f"--model_dir={copy} --export_dir={tmp_path}/out --format=onnx --quantize=int8")
 
     def test_an_interrupted_export_leaves_nothing(self, runs, tmp_path, monkeypatch):
-        def interrupt(source, folder, formats, quantize, check_texts):
+        def interrupt(source, folder, formats, quantize, check_texts, web_package):
             source.write_model_files(folder)
             assert (formats, quantize, check_texts["text"].tolist()) == (["saved_model"], None, [b"he ate", b"so"])
             raise KeyboardInterrupt

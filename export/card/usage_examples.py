@@ -2,6 +2,7 @@
 
 import json
 
+from bert_keras.export.formats.choices import network_place
 from bert_keras.export.graph.text_model import text_names
 
 _OUTPUTS = {
@@ -63,6 +64,13 @@ Its answer, numbers rounded:
 ```json
 {response}
 ```"""
+_WEB = """**A web page**, on any static host; here on your own computer:
+
+```
+python -m http.server --bind 127.0.0.1 --directory web
+```
+
+Then open http://127.0.0.1:8000 in a browser. The texts do not leave it."""
 _ONNX = """**ONNX Runtime**, with `pip install onnxruntime`:
 
 ```python
@@ -102,7 +110,7 @@ def how_to_call(settings, places, answer, network):
         command = " ".join(["python predict.py --model_dir=.", *(f'"{text}"' for text in texts)])
         calls.append(f"**bert-keras**, which reads long texts whole:\n\n```\n{command}\n```")
     take_ids = ["the signature `ids` of the SavedModel"] if "saved_model" in places else []
-    take_ids += [f"`{path}`" for name, path in places.items() if name != "saved_model"]
+    take_ids += [f"`{network_place(name)}`" for name in places if name != "saved_model"]
     inputs, outputs = (
         ", ".join(f"`{name}`" for name in names) for names in (network.input_names, network.output_names)
     )
@@ -111,6 +119,8 @@ def how_to_call(settings, places, answer, network):
         f"float32 {outputs}."
     )
     features = ", ".join(f'"{name}": np.array([{_IDS[name]}], np.int32)' for name in network.input_names)
+    if "web" in places:
+        calls.append(_WEB)
     for name, template in (("onnx", _ONNX), ("litert", _LITERT)):
         if name in places:
             calls.append(template.format(path=places[name], features=f"{{{features}}}"))

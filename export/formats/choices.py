@@ -4,19 +4,39 @@ import importlib.metadata
 import importlib.util
 import platform
 
-# Format -> its path in the export folder. TensorFlow Serving needs numbered versions.
-PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite"}
-FORMATS = tuple(PLACES)
-QUANTIZE_CHOICES = ("int8", "bfloat16")
+from bert_keras.export.formats import web_runtime
+from bert_keras.prediction.loading.exported import WEB_MODEL
 
-_QUANTIZATION = {"saved_model": "bfloat16", "onnx": "int8", "litert": "int8"}
+# Format -> its path in the export folder. TensorFlow Serving needs numbered versions.
+PLACES = {"saved_model": "1", "onnx": "model.onnx", "litert": "model.tflite", "web": "web"}
+FORMATS = tuple(PLACES)
+QUANTIZE_CHOICES = ("int8", "bfloat16", "float32")
+
+_QUANTIZATION = {"saved_model": "bfloat16", "onnx": "int8", "litert": "int8", "web": "int8"}
+# A page downloads the model, so a fourth of the bytes matters.
+_QUANTIZED_BY_DEFAULT = ("web",)
+_OF_ONNX = {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"}
 # Format -> {module: package}, in addition to TensorFlow and Keras.
 _PACKAGES = {
     "saved_model": {"tensorflow_text": "tensorflow-text"},
-    "onnx": {"tf2onnx": "tf2onnx", "onnx": "onnx", "onnxruntime": "onnxruntime"},
+    "onnx": _OF_ONNX,
     "litert": {"ai_edge_litert": "ai-edge-litert"},
+    "web": _OF_ONNX,
 }
-_EXTRAS = ("onnx", "litert")
+# Format -> the extra of bert-keras that installs its packages.
+_EXTRAS = {"onnx": "onnx", "litert": "litert", "web": "onnx"}
+
+
+def network_place(name):
+    """Returns the path of the network of a format in the export folder."""
+    return f"{PLACES[name]}/{WEB_MODEL}" if name == "web" else PLACES[name]
+
+
+def quantization_of(name, quantize):
+    """Returns the numbers that a format stores, given --quantize: "int8", "bfloat16", or None for float32."""
+    if quantize is None and name in _QUANTIZED_BY_DEFAULT:
+        return _QUANTIZATION[name]
+    return None if quantize == "float32" else quantize
 
 
 def check_formats(formats, quantize):
@@ -25,12 +45,13 @@ def check_formats(formats, quantize):
         raise ValueError(f'--format has "{unknown[0]}", but its formats are {", ".join(FORMATS)}, separated by commas')
     if not formats or len(set(formats)) < len(formats):
         raise ValueError(f"--format={','.join(formats)}: give one or more of {', '.join(FORMATS)}, each once")
-    wrong = [name for name in formats if quantize not in (None, _QUANTIZATION[name])]
+    wrong = [name for name in formats if quantize not in (None, "float32", _QUANTIZATION[name])]
     if wrong:
-        able = [name for name, supported in _QUANTIZATION.items() if supported == quantize]
+        *others, last = [name for name, supported in _QUANTIZATION.items() if supported == quantize]
+        able = f"{', '.join(others)} or {last}" if others else last
         raise ValueError(
-            f"--quantize={quantize} works only with {' or '.join(able)}, but --format has {', '.join(wrong)}; leave "
-            f"--quantize out for {'these' if len(wrong) > 1 else 'it'}, or export twice"
+            f"--quantize={quantize} works only with {able}, but --format has {', '.join(wrong)}; leave --quantize out "
+            f"for {'these' if len(wrong) > 1 else 'it'}, or export twice"
         )
 
 
@@ -40,10 +61,10 @@ def check_packages(formats):
     missing = {name: modules for name, modules in missing.items() if modules}
     if not missing:
         return
-    extras = [name for name in missing if name in _EXTRAS]
+    extras = list(dict.fromkeys(_EXTRAS[name] for name in missing if name in _EXTRAS))
     to_install = [_PACKAGES[name][each] for name in missing if name not in _EXTRAS for each in missing[name]]
     to_install += [f"'bert-keras[{','.join(extras)}]'"] if extras else []
-    modules = [each for names in missing.values() for each in names]
+    modules = list(dict.fromkeys(each for names in missing.values() for each in names))
     raise ValueError(
         f"--format={','.join(missing)} needs {', '.join(modules)}, which {'is' if len(modules) == 1 else 'are'} not "
         f"installed: pip install {' '.join(to_install)}"
@@ -51,6 +72,8 @@ def check_packages(formats):
 
 
 def versions(formats):
-    """Returns the installed versions of Python and of the packages of the formats, a dict by name."""
+    """Returns the versions of Python and of the packages of the formats, a dict by name."""
     packages = dict.fromkeys(["tensorflow", "keras", *(each for name in formats for each in _PACKAGES[name].values())])
-    return {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
+    installed = {name: importlib.metadata.version(name) for name in packages}
+    of_web = {"onnxruntime-web": web_runtime.VERSION} if "web" in formats else {}
+    return {"Python": platform.python_version()} | installed | of_web

@@ -13,6 +13,8 @@ import sys
 _OPSET = 17
 # Start of the last line of the output if a format lacks operations.
 UNKNOWN = "no operation for "
+# Ending of the ONNX file before quantization.
+PLAIN = ".plain"
 
 
 def convert(name, saved_model, signature, output, quantize):
@@ -33,7 +35,7 @@ def _to_onnx(saved_model, signature, output, quantize):
     unknown = sorted({node.op_type for node in model.graph.node if not onnx.defs.has(node.op_type, node.domain)})
     if unknown:
         sys.exit(UNKNOWN + ", ".join(unknown))
-    plain = f"{output}.plain" if quantize else output
+    plain = f"{output}{PLAIN}" if quantize else output
     with open(plain, "wb") as file:
         file.write(model.SerializeToString())
     if quantize:

@@ -18,11 +18,12 @@ _TITLES = {"onnx": "ONNX", "litert": "LiteRT"}
 _SIGNATURE = "ids"
 
 
-def write_ids(name, network, file, quantize=None):
+def write_ids(name, network, file, quantize=None, plain_file=None):
     """Writes an IdsNetwork as "onnx" or "litert", runs the file and compares its outputs with the network.
 
     The file has the input and output names of the network, and appears only after the comparison. A LiteRT file has
-    only LiteRT operations, without TensorFlow operations (Flex). quantize is "int8" or None.
+    only LiteRT operations, without TensorFlow operations (Flex). quantize is "int8" or None. With
+    quantize, plain_file is where to put the ONNX file without quantization, or None.
 
     Returns the result of `judge`.
     """
@@ -36,6 +37,8 @@ def write_ids(name, network, file, quantize=None):
         run = OPENERS[name](written)
         answers = [run(features) for features in questions(network)]
         agreement = judge(f"the {_TITLES[name]} file of {file.name}", answers, network, quantize)
+        if plain_file:
+            pathlib.Path(f"{written}{converters.PLAIN}").replace(plain_file)
         written.replace(file)
     return agreement
 

@@ -14,6 +14,8 @@ from bert_keras.modeling.config import read_json_object
 from bert_keras.prediction.arguments import name_of
 from bert_keras.prediction.loading.model_files import EXPORT_FILE, is_export
 
+# Name of the network in a folder for web browsers.
+WEB_MODEL = "model.onnx"
 _TWO_TOKENS = np.zeros((1, 2), np.int32)
 
 
@@ -22,7 +24,7 @@ def open_exported(folder: str | os.PathLike, format: str | None = None, device: 
 
     Args:
         folder: path of the export.
-        format: "saved_model", "onnx" or "litert"; None: the first of these that the export has.
+        format: "saved_model", "onnx", "litert" or "web"; None: the first of these that the export has.
         device: name of the device that it shall run on, as TensorFlow gives it; only a SavedModel runs on a GPU.
 
     Returns:
@@ -146,7 +148,12 @@ def _import_extra(module, extra):
         ) from error
 
 
-OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert}
+def open_web(folder: str | os.PathLike) -> Callable:
+    """Loads the network of a folder for web browsers, an ONNX file; see `open_onnx`."""
+    return open_onnx(pathlib.Path(folder, WEB_MODEL))
+
+
+OPENERS = {"saved_model": open_saved_model, "onnx": open_onnx, "litert": open_litert, "web": open_web}
 
 
 def _paths_of_formats(file):

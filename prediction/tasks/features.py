@@ -82,7 +82,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         strategy: a `tf.distribute.Strategy` for several devices; None: one device.
         limits: Limits of the input; None: the defaults.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx" or "litert"; None: the first of these that it has.
+        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.
@@ -187,6 +187,11 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         if batch_size is not None:
             check_batch_size(batch_size)
         return self._pipe(several(texts), batch_size or self.network.batch_size, advance)
+
+    def sequences(self, text: str | tuple[str, str]) -> tuple[None, list[Question]]:
+        """Returns None, and the sequence of tokens that the network reads for a text; see `Predictor.sequences`."""
+        input_ids, segment_ids, _ = encode_pair(self.tokenizer, *self._as_pair(text, "text 1"), self.max_seq_length)
+        return None, [Question(input_ids, segment_ids)]
 
     def _pipe(self, texts, batch_size, advance):
         group, num_values = [], 0

@@ -28,7 +28,7 @@ class FineTunedPredictor(Predictor[Text, Answer]):
         limits: Limits of the input; None: the defaults.
         labels: other names of the model's labels: a list of all in their order, or a dict such as {"LABEL_0": "bad"}.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx" or "litert"; None: the first of these that it has.
+        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:

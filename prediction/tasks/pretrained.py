@@ -49,7 +49,7 @@ class PretrainedPredictor(Predictor[Text, Answer]):
             vocabulary. The log reports the choice.
         limits: Limits of the input; None: the defaults.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
-        format: of an export, "saved_model", "onnx" or "litert"; None: the first of these that it has.
+        format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:

@@ -1,7 +1,5 @@
 """Fixtures shared by the tests of data preparation."""
 
-import json
-
 import pytest
 from reference_tokenizer import MODES, write_odd_vocab
 from tiny_data import SPECIAL_TOKENS
@@ -35,20 +33,6 @@ def letters_vocab_file(tmp_path):
 def letters_tokenizer(letters_vocab_file):
     """A `FullTokenizer` of `letters_vocab_file`: a word of n letters has n tokens."""
     return FullTokenizer(letters_vocab_file)
-
-
-@pytest.fixture(
-    params=[("uncased_lower", "uncased", True), ("uncased_keep", "uncased", False), ("chinese_lower", "chinese", True)],
-    ids=lambda variant: variant[0],
-)
-def golden_texts(request, shared_dir):
-    """The arguments of a tokenizer, texts, and their ids according to the original BERT."""
-    name, vocab, do_lower_case = request.param
-    with open(shared_dir("golden/tokenization") / "cases.jsonl", encoding="utf-8") as file:
-        cases = [json.loads(line) for line in file]
-    assert len(cases) == 1820
-    arguments = (shared_dir(f"data/vocab/{vocab}.txt"), do_lower_case)
-    return arguments, [case["text"] for case in cases], [case[name] for case in cases]
 
 
 @pytest.fixture(scope="session")

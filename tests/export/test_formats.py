@@ -14,7 +14,7 @@ from fine_tuned_models import randomise, small_config
 
 from bert_keras.export.checks.agreement import LIMITS, judge, questions, random_features
 from bert_keras.export.formats import converters, ids_formats
-from bert_keras.export.formats.choices import check_formats, check_packages
+from bert_keras.export.formats.choices import check_formats, check_packages, quantization_of
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork, in_bfloat16
 from bert_keras.modeling import BertModel, ClassifierModel, PretrainingModel
@@ -211,13 +211,13 @@ def test_all_missing_packages_are_named(monkeypatch, formats, missing, message):
         (
             "onnx,tflite",
             None,
-            '--format has "tflite", but its formats are saved_model, onnx, litert, separated by comm',
+            '--format has "tflite", but its formats are saved_model, onnx, litert, web, separated',
         ),
-        ("onnx,onnx", None, "--format=onnx,onnx: give one or more of saved_model, onnx, litert, each once"),
+        ("onnx,onnx", None, "--format=onnx,onnx: give one or more of saved_model, onnx, litert, web, each once"),
         (
             "saved_model,onnx",
             "int8",
-            "--quantize=int8 works only with onnx or litert, but --format has saved_model; leave --quantize out for it",
+            "--quantize=int8 works only with onnx, litert or web, but --format has saved_model; leave --quantize out",
         ),
         (
             "onnx,litert",
@@ -229,6 +229,13 @@ def test_all_missing_packages_are_named(monkeypatch, formats, missing, message):
 def test_formats_that_do_not_go_together(formats, quantize, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         check_formats(formats.split(","), quantize)
+
+
+def test_the_numbers_of_each_format():
+    check_formats(["saved_model", "onnx", "litert", "web"], "float32")
+    assert [quantization_of("web", given) for given in (None, "int8", "float32")] == ["int8", "int8", None]
+    assert [quantization_of("onnx", given) for given in (None, "int8", "float32")] == [None, "int8", None]
+    assert quantization_of("saved_model", "bfloat16") == "bfloat16"
 
 
 def test_a_copy_in_bfloat16_stores_half_and_gives_nearly_the_same():

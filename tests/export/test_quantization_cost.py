@@ -52,6 +52,18 @@ def test_each_sequence_of_a_row_has_a_score():
     assert outputs["logits"].tolist() == [[11, 7], [5, 27], [26, 26], [27, 5], [7, 11]]
 
 
+def test_the_places_of_masks_keep_their_number():
+    shapes = set()
+
+    def logits(features):
+        shapes.add(features["masked_lm_positions"].shape[1:])
+        return sums({name: features[name] for name in FEATURES})
+
+    places = {"masked_lm_positions": np.ones((5, 3), np.int32)}
+    outputs_of(logits, FEATURES | places, is_per_token=False, is_trimmed=False)
+    assert shapes == {(3,)}
+
+
 WORK = types.SimpleNamespace(
     eval_features=FEATURES,
     is_trimmed=True,
@@ -61,16 +73,21 @@ WORK = types.SimpleNamespace(
 
 
 @pytest.mark.parametrize(
-    ("task", "end"),
+    ("task", "settings", "end"),
     [
-        (WORK, "mean 15.2 before, 7.6 now, on 5 evaluation examples"),
-        (None, "a pre-trained model has no metric for the loss of quality"),
+        (WORK, {}, "mean 15.2 before, 7.6 now, on 5 evaluation examples"),
+        (None, {}, "a pre-trained model has no metric for the loss of quality"),
+        (
+            None,
+            {"task": "regression"},
+            "the run of the model was not found, so there is no metric for the loss of quality",
+        ),
     ],
 )
-def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, end):
+def test_the_cost_is_a_sentence(tmp_path, monkeypatch, messages, task, settings, end):
     source = types.SimpleNamespace(
         task=task,
-        settings={"max_seq_length": 4},
+        settings={"max_seq_length": 4, **settings},
         predictor=types.SimpleNamespace(model=types.SimpleNamespace(is_per_token=False)),
         network=types.SimpleNamespace(
             input_names=tuple(FEATURES), weights={"bert/embeddings/word_embeddings": np.zeros([9, 1])}

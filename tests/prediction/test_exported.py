@@ -13,7 +13,7 @@ from known_models import answers_in, random_model, write_model
 from tiny_exports import FINE_TUNED, converters_in_this_process
 
 import predict
-from bert_keras.export.formats.choices import PLACES
+from bert_keras.export.formats.choices import PLACES, network_place
 from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.prediction import (
@@ -64,6 +64,8 @@ def write_network(network, folder):
     with converters_in_this_process():
         for name in ("onnx", "litert"):
             write_ids(name, network, folder / PLACES[name])
+    (folder / network_place("web")).parent.mkdir()
+    shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))
     (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES}}))
 
 
@@ -109,7 +111,7 @@ def test_an_export_answers_like_its_run(folder, task):
     assert flat(expected) != flat(exported(QUESTIONS[task][::-1]))
 
 
-@pytest.mark.parametrize("name", ["onnx", "litert"])
+@pytest.mark.parametrize("name", ["onnx", "litert", "web"])
 def test_every_format_gives_the_same_answers(folder, export, name):
     (export / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]}}}))
     questions = QUESTIONS["classification"]
@@ -121,7 +123,7 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
     expected = open_model(folder / "classification")(QUESTIONS["classification"])
     (export / "1" / "saved_model.pb").write_bytes(b"broken")
     assert flat(open_model(export, format="onnx", device="cpu")(QUESTIONS["classification"])) == flat(expected)
-    with pytest.raises(ValueError, match='^format is "tf", but must be one of saved_model, onnx, litert$'):
+    with pytest.raises(ValueError, match='^format is "tf", but must be one of saved_model, onnx, litert, web$'):
         open_model(export, format="tf")
     with pytest.raises(ValueError, match="^.*runs is not an export, so it has no formats; leave out format$"):
         FillMask(folder / "runs", format="onnx")
@@ -132,7 +134,9 @@ def test_the_format_of_an_export_can_be_chosen(folder, export):
     (export / "export.json").write_text(
         json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES if name != "onnx"}})
     )
-    message = f"^{export} has the network as saved_model, litert, and onnx is needed; choose one that it has, or export"
+    message = (
+        f"^{export} has the network as saved_model, litert, web, and onnx is needed; choose one that it has, or export"
+    )
     with pytest.raises(FileNotFoundError, match=message):
         open_model(export, format="onnx")
 

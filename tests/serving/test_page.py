@@ -36,7 +36,7 @@ def test_the_requests_of_the_page_are_answered(tmp_path):
     blocks = blocks_of("docs/guides/serve.md")
     curls = [line for block in blocks for line in logical_lines(block.text) if line.startswith("curl ")]
     scripts = [block.text for block in blocks if block.kind == "python"]
-    assert (len(curls), len(scripts)) == (5, 1)
+    assert (len(curls), len(scripts)) == (7, 1)
     for number in (1, 2):
         write_adder(tmp_path, number)
     versioned = [VersionedModel("add", str(tmp_path), {"stable": 1})]
@@ -49,7 +49,9 @@ def test_the_requests_of_the_page_are_answered(tmp_path):
         if shutil.which("curl"):
             commands = [command.replace(ADDRESS, server.url) for command in curls]
             done = [subprocess.run(each, shell=True, capture_output=True, check=True) for each in commands]
-            *by_task, newest, stable, metadata = [json.loads(each.stdout) for each in done]
+            *by_task, tokens, attention, newest, stable, metadata = [json.loads(each.stdout) for each in done]
             assert ["answers" in answer for answer in by_task] == [True, True]
+            assert [token["text"] for token in tokens["sequences"][0]["tokens"]] == [None, *["text"] * 6, None]
+            assert (len(attention["tokens"]), len(attention["attention"])) == (4, 2)
             assert (newest, stable) == ({"predictions": [3.0, 4.0]}, {"outputs": [2.0, 3.0]})
             assert metadata["model_spec"]["version"] == "2"

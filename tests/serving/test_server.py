@@ -154,7 +154,8 @@ def test_the_description_is_valid_and_describes_requests_and_answers(server, ask
     validator = pytest.importorskip("openapi_spec_validator")
     document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
     validator.OpenAPIV31SpecValidator(document).validate()
-    assert set(document["paths"]) == {f"/v1/{route}" for route, _ in CASES.values()}
+    explanations = {"/v1/tokens", "/v1/attention"}
+    assert set(document["paths"]) == explanations | {f"/v1/{route}" for route, _ in CASES.values()}
     for task, (route, items) in CASES.items():
         operation = document["paths"][f"/v1/{route}"]["post"]
         body = {"model": name_of(task), "items": items, **OPTIONS.get(task, {})}
@@ -214,7 +215,7 @@ def test_the_wrong_method_and_the_wrong_deadline(server, ask):
 def test_health_models_and_metrics(server, ask):
     assert requests.get(f"{server.url}/livez", timeout=10).status_code == 200
     assert ask("score", {"text": "paris"})[0] == 200
-    listed = requests.get(f"{server.url}/", timeout=10).json()["models"]
+    listed = requests.get(f"{server.url}/models", timeout=10).json()["models"]
     assert {(model["name"], model["task"]) for model in listed} == {(name_of(task), task) for task in CASES}
     metrics = requests.get(f"{server.url}/metrics", timeout=10).text
     for name in ("request_seconds", "queue_seconds", "inference_seconds", "batch_fill"):

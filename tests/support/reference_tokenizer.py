@@ -3,6 +3,8 @@
 Also provides difficult text, and a vocabulary for it.
 """
 
+import random
+import sys
 import unicodedata
 
 from hypothesis import strategies as st
@@ -20,6 +22,27 @@ TRICKY = (
 odd_text = st.lists(
     st.sampled_from(TRICKY) | st.characters() | st.sampled_from(["un", "##un", "runn", "ing", "ΑΣ", "[MASK]", " "])
 ).map("".join)
+
+
+def random_texts(number, words):
+    """Returns texts of letters of all planes, marks, ideographs, emoji, controls, and words of a vocabulary."""
+    draw = random.Random(17)
+    assigned = [char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char) not in ("Cs", "Co")]
+    marks = [char for char in assigned if unicodedata.combining(char)]
+    expanding = [char for char in assigned if unicodedata.normalize("NFD", char) != char or char.lower() != char]
+    ideographs = [chr(code) for limits in CJK_IDEOGRAPHS for code in limits]
+    emoji = ["👨\u200d👩\u200d👧", "🇫🇷", "👍🏽", "☝\ufe0f", "🤖"]
+    kinds = [
+        *(lambda: draw.choice(TRICKY), lambda: draw.choice(assigned), lambda: chr(draw.randrange(0x20, 0x17F))),
+        *(lambda: draw.choice(marks), lambda: draw.choice(expanding), lambda: draw.choice(ideographs)),
+        *(lambda: draw.choice(emoji), lambda: chr(draw.randrange(0x20)), lambda: draw.choice(words), lambda: " "),
+        *(lambda: "a" * draw.randrange(190, 210), lambda: draw.choice(["ΑΣ", "Σ", "'", "\u0345", "[MASK]", "##"])),
+    ]
+    texts = []
+    for _ in range(number):
+        chosen = draw.sample(kinds, draw.randint(1, 5))
+        texts.append("".join(draw.choice(chosen)() for _ in range(draw.randrange(25))))
+    return texts
 
 
 def words_as_described(text, do_lower_case, strip_accents):

@@ -22,7 +22,7 @@ def serving(models, versioned=(), **settings):
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while requests.get(f"{server.url}/readyz", timeout=10).status_code != 200:
             assert time.monotonic() < deadline, server.failure
             time.sleep(0.05)

@@ -1,0 +1,166 @@
+"""How a model reads an item: the tokens with their places in the texts, and the attention of a layer."""
+
+import itertools
+import threading
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_keras.data_prep.text.words import split_words
+from bert_keras.modeling import BertModel
+from bert_keras.prediction.arguments import shown
+from bert_keras.prediction.network import Question
+from bert_keras.prediction.tasks.pretrained import MASK, UNKNOWN, PretrainedPredictor
+from bert_keras.serving.served_models import ServedModel, body_of
+
+# Maximum number of values in an answer: 16 heads and 362 tokens.
+_MOST_VALUES = 1 << 21
+_DECIMALS = 4
+# The layers of a model are all in memory while the attention is computed.
+_one_at_a_time = threading.Lock()
+
+# A token and its start and end in a text.
+_Token = tuple[str, int, int]
+
+
+def encoder_of(model: ServedModel) -> BertModel | None:
+    """Returns the encoder of a model; None for an export, which has only its outputs."""
+    network = model.predictor.model
+    encoder = getattr(network, "bert", network)
+    return encoder if isinstance(encoder, BertModel) else None
+
+
+def tokens_content(model: ServedModel, body: dict[str, Any], *_: Any) -> bytes:
+    """Returns the response to a request for the sequences that a model reads for an item, each as {"tokens": [...]}.
+
+    A token has its "start" and "end" in the text of the item's field "text". They are code points; [CLS] and [SEP] have
+    null. The sequences of a text with choices are those of its choices.
+
+    Raises:
+        ValueError: the item is not valid.
+    """
+    [item] = _fields_of(body, "item")
+    sequences = [{"tokens": tokens} for tokens, _ in _read(model, item)]
+    return body_of({"model": model.name, "sequences": sequences})
+
+
+def attention_content(model: ServedModel, body: dict[str, Any], *_: Any) -> bytes:
+    """Returns the response to a request for attention: tokens as above of the first sequence, and [N, T, T] of a layer.
+
+    Raises:
+        ValueError: the model is an export, the item or the layer is not valid, or the sequence is too long.
+    """
+    encoder = encoder_of(model)
+    if encoder is None:
+        raise ValueError(f"{model.name} is an export, which gives no attention; serve the run or the checkpoint")
+    item, layer = _fields_of(body, "item", "layer")
+    num_layers, num_heads = encoder.config.num_hidden_layers, encoder.config.num_attention_heads
+    if type(layer) is not int or not 0 <= layer < num_layers:
+        raise ValueError(f'"layer" is {shown(layer)}, but must be a whole number from 0 to {num_layers - 1}')
+    tokens, question = _read(model, item)[0]
+    num_values = num_heads * len(tokens) ** 2
+    if num_values > _MOST_VALUES:
+        raise ValueError(
+            f"the attention of {len(tokens)} tokens in {num_heads} heads has {num_values:,} values, but at most "
+            f"{_MOST_VALUES:,} are allowed; give a shorter text"
+        )
+    ids, segment_ids = (np.array([values], np.int32) for values in (question.input_ids, question.segment_ids))
+    with _one_at_a_time:
+        values = keras.ops.convert_to_numpy(encoder.attention_probabilities(ids, segment_ids=segment_ids)[layer])
+    rounded = np.round(values[0].astype(np.float64), _DECIMALS)  # [N, T, T]
+    return body_of({"model": model.name, "tokens": tokens, "attention": rounded.tolist()})
+
+
+def _fields_of(body, *names):
+    """Returns the values of the fields that a request must have; "model" and "task" are optional."""
+    needed = " and ".join(f'"{name}"' for name in names)
+    if missing := [name for name in names if name not in body]:
+        raise ValueError(f'"{missing[0]}" is missing; the request needs {needed}')
+    if unknown := [name for name in body if name not in (*names, "model", "task")]:
+        raise ValueError(f'"{unknown[0]}" is not a field of this request; it needs {needed}')
+    return [body[name] for name in names]
+
+
+def _read(model, item):
+    """Returns each sequence of an item as its tokens and its Question."""
+    encoded, questions = model.predictor.sequences(model.text_of(item, "text 1"))
+    if any(len(question.positions) for question in questions):
+        questions = _without_masks(questions)
+    texts = item if isinstance(item, dict) else {model.fields[0]: item}
+    tokens = {field: _tokens_of(model, texts[field]) for field in model.fields if field != "choices"}
+    windowed = "context" if model.task == "question_answering" else model.fields[0]
+    starts = _windows(model, texts[windowed], encoded, questions)
+    found = []
+    for number, (question, start) in enumerate(zip(questions, starts, strict=True)):
+        if "choices" in texts:
+            tokens["choices"] = _tokens_of(model, texts["choices"][number])
+        parts = [(field, tokens[field][start if field == windowed else 0 :]) for field in model.fields]
+        found.append((_placed(question, parts), question))
+    return found
+
+
+def _without_masks(questions):
+    """Returns the sequences of a pre-trained model once each, and those of a sentence score without their masks."""
+    different = {}
+    for question in questions:
+        ids = list(question.input_ids)
+        for position, id_ in zip(question.positions, question.target_ids, strict=True):
+            ids[position] = id_ or ids[position]
+        different[tuple(ids)] = Question(ids, question.segment_ids)
+    return list(different.values())
+
+
+def _tokens_of(model, text: str) -> list[_Token]:
+    """Returns all tokens of a text, cut as the task cuts it."""
+    tokenizer = model.predictor.tokenizer
+    if model.task == "token_classification":
+        return [token for word in _tokens_of_words(model, text) for token in word]
+    parts = text.split(MASK) if isinstance(model.predictor, PretrainedPredictor) else [text]
+    tokens, place = [], 0
+    for number, part in enumerate(parts):
+        if number:
+            tokens.append((MASK, place, place + len(MASK)))
+            place += len(MASK)
+        tokens += [(token, place + start, place + end) for token, start, end in tokenizer.tokenize_with_offsets(part)]
+        place += len(part)
+    return tokens
+
+
+def _tokens_of_words(model, text: str) -> list[list[_Token]]:
+    """Returns the tokens of each word of a text for tagging. A word longer than a window loses its end."""
+    tokenizer, room = model.predictor.tokenizer, model.predictor.max_seq_length - 2
+    words = []
+    for start, end in split_words(text):
+        tokens = tokenizer.tokenize_with_offsets(text[start:end]) or [(UNKNOWN, 0, end - start)]
+        words.append([(token, start + first, start + last) for token, first, last in tokens[:room]])
+    return words
+
+
+def _windows(model, text, encoded, questions):
+    """Returns the number of tokens before each window, for the field that is read through windows."""
+    if model.task == "token_classification":
+        num_before = [0, *itertools.accumulate(map(len, _tokens_of_words(model, text)))]
+        columns = [int(np.argmax(row >= 0)) for row in encoded[1]["word_index"]]
+        words = [int(row[column]) for row, column in zip(encoded[1]["word_index"], columns, strict=True)]
+        return [num_before[word] - (column - 1) for word, column in zip(words, columns, strict=True)]
+    stride = (model.predictor.settings or {}).get("doc_stride") or 0
+    segment = int(model.task == "question_answering")
+    room = list(questions[0].segment_ids).count(segment) - (1 if segment else 2)
+    return [number * min(stride, room) for number in range(len(questions))]
+
+
+def _placed(question, parts):
+    """Returns the tokens of a sequence, given the tokens of each of its fields from the first that it has."""
+    num_first = list(question.segment_ids).count(0)
+    sizes = (num_first - 2, len(question.segment_ids) - num_first - 1)
+    placed = [_described("[CLS]")]
+    for (field, tokens), size in zip(parts, sizes, strict=False):
+        if size >= 0:  # an empty second text has no segment
+            placed += [_described(token, start, end, field) for token, start, end in tokens[:size]]
+            placed.append(_described("[SEP]"))
+    return placed
+
+
+def _described(token, start=None, end=None, text=None):
+    return {"token": token, "start": start, "end": end, "text": text}

@@ -1,0 +1,294 @@
+/**
+ * The tasks in the browser: from the texts of an item to sequences of tokens, and from the scores of the network to the
+ * JSON object that the HTTP route of the task answers.
+ *
+ * A task has two functions. `encode(model, item, source)` checks an item and returns an object with `sequences`, each
+ * {tokens, segments}; a token is {id, start, end, text}, and `text` names its field (null for [CLS] and [SEP]).
+ * `answer(model, item, encoded, outputs, options)` takes the outputs of the network for each sequence.
+ */
+
+import { codePoints, textOf } from "./tokenizer.js";
+import { checkAnyText, checkLimit, checkText, join, softmax, tokensOf, windowStarts } from "./web_sequences.js";
+import { answersOfSpans, encodeQuestion } from "./web_spans.js";
+import { answerOfTags, encodeWords } from "./web_tags.js";
+
+const MASK = "[MASK]";
+const UNKNOWN = "[UNK]";
+
+/** Returns the checked options of a request: those of the task, with their defaults. */
+export function optionsOf(model, given) {
+  const defaults = { ...TASKS[model.settings.task].options(model.settings) };
+  for (const [name, value] of Object.entries(given ?? {})) {
+    if (!(name in defaults)) {
+      const listed = Object.keys(defaults).join(", ") || "none";
+      throw new Error(`"${name}" is not a field of this request; its options are: ${listed}`);
+    }
+    if (value !== null && value !== undefined) defaults[name] = value;
+  }
+  checkTopK(model, defaults.top_k);
+  checkThreshold(model, defaults.threshold);
+  candidateIds(model, defaults.candidates);
+  return defaults;
+}
+
+/** Returns the names of the options of a task. */
+export function optionNames(settings) {
+  return Object.keys(TASKS[settings.task].options(settings));
+}
+
+/** Checks an item and turns it into sequences of tokens. */
+export function encode(model, item, source) {
+  const fields = model.fields;
+  const named = fields.map((field) => `"${field}"`).join(" and ");
+  if (typeof item !== "object" || item === null || Array.isArray(item)) {
+    throw new Error(`${source} is not an object, but one with ${named} is needed`);
+  }
+  const has = Object.keys(item);
+  if (has.length !== fields.length || !fields.every((field) => has.includes(field))) {
+    const found = has.map((name) => `"${name}"`).join(", ") || "nothing";
+    throw new Error(`${source} has ${found}, but the model ${model.name} needs ${named}`);
+  }
+  const encoded = TASKS[model.settings.task].encode(model, item, source);
+  checkLimit(model, "max_sequences", encoded.sequences.length, source, "sequences of the model's length");
+  return encoded;
+}
+
+/** Returns the answer to an item as the JSON object of its route. `run` computes the outputs of a sequence. */
+export async function answer(model, item, encoded, options, run) {
+  const outputs = [];
+  for (const sequence of encoded.sequences) {
+    outputs.push(await run(featuresOf(model, sequence)));
+    for (const { data } of Object.values(outputs.at(-1))) {
+      if (!data.every(Number.isFinite)) {
+        throw new Error("the scores of the model are not finite numbers, so its weights are broken; export another");
+      }
+    }
+  }
+  return TASKS[model.settings.task].answer(model, item, encoded, outputs, options);
+}
+
+/** Returns the inputs of the network for a sequence, arrays of integers of one row. */
+function featuresOf(model, { tokens, segments, positions }) {
+  // As in Python, the best places of an answer are chosen among all positions of the longest sequence.
+  const length = model.settings.task === "question_answering" ? model.settings.max_seq_length : tokens.length;
+  const padded = (values) => Int32Array.from({ length }, (_, place) => values[place] ?? 0);
+  const features = {
+    input_ids: padded(tokens.map((token) => token.id)),
+    input_mask: padded(tokens.map(() => 1)),
+    segment_ids: padded(segments),
+  };
+  if (positions) features.masked_lm_positions = Int32Array.from(positions);
+  return features;
+}
+
+function checkTopK(model, value) {
+  if (value === null || value === undefined) return;
+  const { labels, n_best_size: numBest } = model.settings;
+  const most = labels?.length ?? numBest ?? model.tokenizer.tokens.length;
+  if (!Number.isInteger(value) || value < 1 || value > most) {
+    throw new Error(`top_k is ${JSON.stringify(value)}, but must be a whole number from 1 to ${most}`);
+  }
+}
+
+function checkThreshold(model, value) {
+  if (value === null || value === undefined) return;
+  const isOdds = model.settings.task === "question_answering";
+  if (typeof value !== "number" || !(isOdds || (value >= 0 && value <= 1))) {
+    const needed = isOdds ? "a number" : "a number from 0 to 1";
+    throw new Error(`threshold is ${JSON.stringify(value)}, but must be ${needed}`);
+  }
+}
+
+/** Returns the sequences of a text or a pair: cut, or for doc_stride windows of the first text. */
+function sequencesOf(model, first, second) {
+  const { max_seq_length: longest, doc_stride: stride } = model.settings;
+  const room = longest - (second.length ? 3 : 2);
+  const roomOfSecond = Math.max(Math.floor(room / 2), room - first.length);
+  if (stride) {
+    const kept = second.slice(0, roomOfSecond);
+    const left = room - kept.length;
+    const starts = windowStarts(first.length, left, Math.min(stride, left));
+    return starts.map((start) => join(model, first.slice(start, start + left), kept));
+  }
+  if (first.length + second.length <= room) return [join(model, first, second)];
+  const numSecond = Math.min(second.length, roomOfSecond);
+  return [join(model, first.slice(0, room - numSecond), second.slice(0, numSecond))];
+}
+
+function encodeTexts(model, item, source) {
+  const { text, text_pair: pair } = item;
+  checkText(model, text, source, pair === undefined ? "text" : "first text");
+  // As in training, the second text may be empty.
+  if (pair !== undefined && pair !== "") checkText(model, pair, source, "second text");
+  return { sequences: sequencesOf(model, tokensOf(model, text, "text"), tokensOf(model, pair ?? "", "text_pair")) };
+}
+
+function sigmoid(logits) {
+  return Array.from(logits, (logit) => 1 / (1 + Math.exp(-logit)));
+}
+
+/** Returns the mean of the scores over the windows of a text. */
+function meanScores(outputs, activation) {
+  const rows = outputs.map(({ logits }) => activation(logits.data));
+  return rows[0].map((_, place) => rows.reduce((sum, row) => sum + row[place], 0) / rows.length);
+}
+
+/** Returns [label, probability] of all labels, or the most probable ones first. */
+function ranked(model, scores, topK) {
+  const pairs = model.settings.labels.map((label, number) => [label, scores[number]]);
+  return topK === null ? pairs : pairs.sort((one, other) => other[1] - one[1]).slice(0, topK);
+}
+
+const textsOf = (item) => ({ text: item.text, text_pair: item.text_pair ?? null });
+
+function classify(model, item, encoded, outputs, { top_k: topK }) {
+  const pairs = ranked(model, meanScores(outputs, softmax), topK);
+  const [label] = pairs.reduce((best, pair) => (pair[1] > best[1] ? pair : best));
+  return { ...textsOf(item), label, probabilities: Object.fromEntries(pairs) };
+}
+
+function predictValue(model, item, encoded, outputs) {
+  const [value] = meanScores(outputs, (logits) => Array.from(logits));
+  return { ...textsOf(item), value };
+}
+
+function findLabels(model, item, encoded, outputs, { top_k: topK, threshold }) {
+  const pairs = ranked(model, meanScores(outputs, sigmoid), topK);
+  const labels = pairs.filter(([, probability]) => probability >= threshold).map(([label]) => label);
+  return { ...textsOf(item), labels, probabilities: Object.fromEntries(pairs) };
+}
+
+function encodeChoices(model, { text, choices }, source) {
+  checkText(model, text, source);
+  if (!Array.isArray(choices) || choices.length < 2) {
+    throw new Error(`${source} has no list of choices; give two or more`);
+  }
+  choices.forEach((choice, number) => checkText(model, choice, source, `choice ${number + 1}`));
+  const first = tokensOf(model, text, "text");
+  const sequences = choices.flatMap((choice) => sequencesOf(model, first, tokensOf(model, choice, "choices")));
+  return { sequences };
+}
+
+function choose(model, { text, choices }, encoded, outputs) {
+  const probabilities = softmax(outputs.map(({ logits }) => logits.data[0]));
+  return { text, choices, index: probabilities.indexOf(Math.max(...probabilities)), probabilities };
+}
+
+function encodeMasks(model, { text }, source) {
+  checkAnyText(model, text, source, "text");
+  const mask = model.tokenizer.id(MASK);
+  const tokens = [];
+  let start = 0; // in code points
+  text.split(MASK).forEach((part, number) => {
+    if (number) {
+      tokens.push({ id: mask, start, end: start + MASK.length, text: "text" });
+      start += MASK.length;
+    }
+    for (const token of tokensOf(model, part, "text")) {
+      tokens.push({ ...token, start: start + token.start, end: start + token.end });
+    }
+    start += codePoints(part).length;
+  });
+  const numMasks = tokens.filter(({ id }) => id === mask).length;
+  if (!numMasks) throw new Error(`${source} has no ${MASK}; write ${MASK} where a word is to be guessed`);
+  checkLimit(model, "max_masks", numMasks, source, MASK);
+  const room = model.settings.max_seq_length - 2;
+  if (tokens.length > room) {
+    const more = tokens.length - room;
+    throw new Error(
+      `${source} has ${tokens.length} tokens, ${more} more than the ${room} that the model takes; make it shorter`,
+    );
+  }
+  const sequence = join(model, tokens);
+  sequence.positions = sequence.tokens.flatMap(({ id }, place) => (id === mask ? [place] : []));
+  return { sequences: [sequence] };
+}
+
+/** Returns the id of each candidate once; null without candidates. */
+function candidateIds(model, candidates) {
+  if (candidates === null || candidates === undefined) return null;
+  const isList = Array.isArray(candidates) && candidates.length && candidates.every((word) => typeof word === "string");
+  if (!isList) throw new Error("candidates must be a list of one word or more");
+  const { tokenizer } = model;
+  const ids = candidates.map((word) => {
+    if (tokenizer.ids.has(word)) return tokenizer.id(word);
+    const found = tokenizer.tokenize(word).map(({ id }) => id);
+    if (found.length !== 1 || tokenizer.token(found[0]) === UNKNOWN) {
+      const tokens = found.map((id) => tokenizer.token(id)).join(" ") || "no token";
+      throw new Error(
+        `candidates has "${word}", which the tokenizer turns into ${tokens}; a ${MASK} is one token, so give words ` +
+          "that the vocabulary has",
+      );
+    }
+    return found[0];
+  });
+  return [...new Set(ids)];
+}
+
+function fillMasks(model, { text }, encoded, outputs, { top_k: topK, candidates }) {
+  const { data, dims } = outputs[0].logits; // [1, P, V]
+  const size = dims[2];
+  const ids = candidateIds(model, candidates);
+  const number = Math.min(topK ?? ids?.length ?? model.settings.top_k, ids?.length ?? size);
+  const parts = text.split(MASK);
+  const masks = Array.from({ length: dims[1] }, (_, row) => {
+    const probabilities = softmaxOf(data.subarray(row * size, (row + 1) * size));
+    const best = (ids ?? [...probabilities.keys()]).sort((a, b) => probabilities[b] - probabilities[a]);
+    const before = parts.slice(0, row + 1).join(MASK);
+    const after = parts.slice(row + 1).join(MASK);
+    return best.slice(0, number).map((id) => {
+      const token = model.tokenizer.token(id);
+      return { token, probability: probabilities[id], sentence: append(model, before, token) + after };
+    });
+  });
+  const best = masks.reduce((sentence, [guess], row) => append(model, sentence, guess.token) + parts[row + 1], parts[0]);
+  return { text, masks, best };
+}
+
+/** Returns the softmax of a long row. */
+function softmaxOf(logits) {
+  const most = logits.reduce((one, other) => Math.max(one, other));
+  const powers = Float64Array.from(logits, (logit) => Math.exp(logit - most));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map((power) => power / total);
+}
+
+/** Appends a token to a sentence; one that continues a word loses its "##" and the space before it. */
+function append(model, sentence, token) {
+  const codes = codePoints(sentence);
+  while (codes.length && model.whiteSpace.has(codes.at(-1))) codes.pop();
+  return token.startsWith("##") && token !== "##" && codes.length ? textOf(codes) + token.slice(2) : sentence + token;
+}
+
+function encodeText(model, { text }, source) {
+  checkText(model, text, source);
+  return { sequences: [join(model, tokensOf(model, text, "text").slice(0, model.settings.max_seq_length - 2))] };
+}
+
+function makeVector(model, { text }, encoded, outputs) {
+  const { data, dims } = outputs[0].sequence_output; // [1, T, H]
+  const [, numTokens, size] = dims;
+  const vector = Array.from(data.subarray(0, size));
+  for (let place = 1; place < numTokens && model.settings.pooling !== "cls"; place++) {
+    for (let number = 0; number < size; number++) {
+      const value = data[place * size + number];
+      vector[number] = model.settings.pooling === "max" ? Math.max(vector[number], value) : vector[number] + value;
+    }
+  }
+  return { text, vector: model.settings.pooling === "mean" ? vector.map((value) => value / numTokens) : vector };
+}
+
+const TASKS = {
+  classification: { encode: encodeTexts, answer: classify, options: () => ({ top_k: null }) },
+  regression: { encode: encodeTexts, answer: predictValue, options: () => ({}) },
+  multi_label: { encode: encodeTexts, answer: findLabels, options: () => ({ top_k: null, threshold: 0.5 }) },
+  multiple_choice: { encode: encodeChoices, answer: choose, options: () => ({}) },
+  question_answering: {
+    encode: encodeQuestion,
+    answer: answersOfSpans,
+    options: (settings) => ({ top_k: null, ...(settings.version_2_with_negative ? { threshold: null } : {}) }),
+  },
+  token_classification: { encode: encodeWords, answer: answerOfTags, options: () => ({ threshold: 0 }) },
+  fill_mask: { encode: encodeMasks, answer: fillMasks, options: () => ({ top_k: null, candidates: null }) },
+  vectors: { encode: encodeText, answer: makeVector, options: () => ({}) },
+};

@@ -1,0 +1,62 @@
+/** What the tasks share in the browser: checks of texts, sequences of tokens, windows. */
+
+import { codePoints } from "./tokenizer.js";
+
+/** Refuses what is not a text, or a text without a word. */
+export function checkText(model, text, source, what = "text") {
+  checkAnyText(model, text, source, what);
+  if (!codePoints(text).some((code) => !model.whiteSpace.has(code))) {
+    throw new Error(`${source} has no word in its ${what}; give a ${what}`);
+  }
+}
+
+/** Refuses what is not a text. */
+export function checkAnyText(model, text, source, what) {
+  if (typeof text !== "string") throw new Error(`${source} has a ${what} that is not a text; give a text`);
+  const codes = codePoints(text);
+  const things = what === "text" ? "characters" : `characters in its ${what}`;
+  checkLimit(model, "max_chars", codes.length, source, things);
+  const place = codes.findIndex((code) => code >= 0xd800 && code <= 0xdfff);
+  if (place >= 0) {
+    throw new Error(`${source}: character ${place + 1} of its ${what} is half of a surrogate pair; remove it`);
+  }
+}
+
+export function checkLimit(model, name, number, source, things) {
+  const limit = model.limits[name];
+  if (number > limit) {
+    throw new Error(`${source} has ${number} ${things}, but at most ${limit} are allowed; make it shorter`);
+  }
+}
+
+/** Returns the tokens of a text, each with the name of its field. */
+export function tokensOf(model, text, field) {
+  return model.tokenizer.tokenize(text).map((token) => ({ ...token, text: field }));
+}
+
+/** Returns the sequence [CLS] A [SEP] (B [SEP]). */
+export function join(model, first, second = []) {
+  const special = (token) => ({ id: model.tokenizer.id(token), start: null, end: null, text: null });
+  const tokens = [special("[CLS]"), ...first, special("[SEP]")];
+  const segments = new Array(tokens.length).fill(0);
+  if (second.length) {
+    tokens.push(...second, special("[SEP]"));
+    segments.push(...new Array(second.length + 1).fill(1));
+  }
+  return { tokens, segments };
+}
+
+/** Returns the starts of windows of `room` tokens, until one reaches the end of the text. */
+export function windowStarts(numTokens, room, stride) {
+  const starts = [0];
+  for (let start = stride; start < numTokens - room + stride; start += stride) starts.push(start);
+  return starts;
+}
+
+/** Returns the softmax of a few logits. */
+export function softmax(logits) {
+  const most = Math.max(...logits);
+  const powers = Array.from(logits, (logit) => Math.exp(logit - most));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map((power) => power / total);
+}

@@ -1,0 +1,93 @@
+/** Named entities in the browser: windows of words, tags of words, and entities. */
+
+import { checkText, join, softmax, tokensOf } from "./web_sequences.js";
+import { codePoints, textOf } from "./tokenizer.js";
+
+/** Encodes a text: windows of whole words, and for each the words whose tags come from it, with their columns. */
+export function encodeWords(model, { text }, source) {
+  checkText(model, text, source);
+  const codes = codePoints(text);
+  const spans = model.splitter.split(text);
+  if (!spans.length) throw new Error(`${source} has no word in its text; give a text`);
+  const room = model.settings.max_seq_length - 2;
+  const unknown = { id: model.tokenizer.id("[UNK]"), text: "text" };
+  const words = spans.map(([start, end]) => {
+    const tokens = tokensOf(model, textOf(codes.slice(start, end)), "text");
+    const moved = tokens.map((token) => ({ ...token, start: start + token.start, end: start + token.end }));
+    return moved.length ? moved.slice(0, room) : [{ ...unknown, start, end }];
+  });
+  const offsets = [0];
+  for (const word of words) offsets.push(offsets.at(-1) + word.length);
+  const sequences = [];
+  const windows = [];
+  for (const { left, right, counted } of windowsOf(offsets, room)) {
+    sequences.push(join(model, words.slice(left, right).flat()));
+    windows.push(counted.map((word) => [word, 1 + offsets[word] - offsets[left]]));
+  }
+  return { sequences, windows, codes, spans };
+}
+
+/**
+ * Returns windows that fit, each beginning half a room after the previous one, and the words with their most context
+ * in each. offsets has the number of tokens before each word, and at the end of all.
+ */
+function windowsOf(offsets, room) {
+  const numWords = offsets.length - 1;
+  const all = Array.from({ length: numWords }, (_, word) => word);
+  if (offsets[numWords] <= room) return [{ left: 0, right: numWords, counted: all }];
+  const firstFrom = (number) => offsets.findIndex((offset) => offset >= number);
+  const lastUpTo = (number) => offsets.findLastIndex((offset) => offset <= number);
+  const windows = [];
+  let left = 0;
+  while (offsets[numWords] - offsets[left] > room) {
+    const right = lastUpTo(offsets[left] + room);
+    windows.push({ left, right, counted: [] });
+    left = Math.min(right, Math.max(left + 1, firstFrom(offsets[left] + Math.floor(room / 2))));
+  }
+  windows.push({ left: firstFrom(offsets[numWords] - room), right: numWords, counted: [] });
+  const best = new Array(numWords).fill(null);
+  for (const window of windows) {
+    for (let word = window.left; word < window.right; word++) {
+      const context = Math.min(offsets[word] - offsets[window.left], offsets[window.right] - offsets[word + 1]);
+      if (!best[word] || context > best[word].context) best[word] = { context, window };
+    }
+  }
+  best.forEach(({ window }, word) => window.counted.push(word));
+  return windows.filter(({ counted }) => counted.length);
+}
+
+export function answerOfTags(model, { text }, { windows, codes, spans }, outputs, { threshold }) {
+  const { labels } = model.settings;
+  const words = [];
+  windows.forEach((window, number) => {
+    const { data } = outputs[number].logits; // [1, T, C]
+    for (const [word, column] of window) {
+      const probabilities = softmax(data.subarray(column * labels.length, (column + 1) * labels.length));
+      const probability = Math.max(...probabilities);
+      const [start, end] = spans[word];
+      const tag = labels[probabilities.indexOf(probability)];
+      words[word] = { word: textOf(codes.slice(start, end)), tag, probability, start, end };
+    }
+  });
+  const entities = entitiesOf(words.map(({ tag }) => tag)).map(([type, first, stop]) => {
+    const [start, end] = [words[first].start, words[stop - 1].end];
+    const probability = Math.min(...words.slice(first, stop).map((word) => word.probability));
+    return { text: textOf(codes.slice(start, end)), type, start, end, probability };
+  });
+  return { text, entities: entities.filter(({ probability }) => probability >= threshold), words };
+}
+
+/** Returns [type, first word, stop] of the entities that tags O, B-TYPE and I-TYPE mark. */
+function entitiesOf(tags) {
+  const spans = [];
+  let begun = null;
+  [...tags, "O"].forEach((tag, place) => {
+    const [mark, type] = [tag[0], tag.slice(2)];
+    if (begun && (mark !== "I" || type !== begun[0])) {
+      spans.push([...begun, place]);
+      begun = null;
+    }
+    if (mark !== "O" && !begun) begun = [type, place];
+  });
+  return spans;
+}

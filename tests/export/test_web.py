@@ -1,0 +1,283 @@
+"""A web folder: its answers in Node equal those of Python, its errors are sentences, and it opens in Chromium."""
+
+import functools
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+from known_models import TOKENS
+from node import run_node
+from reference_tokenizer import random_texts
+from tiny_exports import FINE_TUNED, PRETRAINED
+from tiny_web import open_web
+
+from benchmarks.browser import find_chromium, run_in_chromium
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.export.checks.web_check import answers_in_node, run_in_node
+from bert_keras.prediction import FeatureExtractor
+
+pytestmark = pytest.mark.slow  # converts models, starts Node
+
+LONG = " ".join(f"he was hungry {number} so, she ate a {letter}." for number, letter in enumerate("abcdefghijkl"))
+
+
+@pytest.fixture(scope="module")
+def of_task(tmp_path_factory):
+    """Return a function that returns the web folder of the tiny model of a task, with the model in Python."""
+    folder = tmp_path_factory.mktemp("web")
+    return functools.cache(lambda task: open_web(folder / task, task))
+
+
+def pair(text, text_pair):
+    return {"text": text, "text_pair": text_pair}
+
+
+def question(question, context):
+    return {"question": question, "context": context}
+
+
+def choices(text, *choices):
+    return {"text": text, "choices": list(choices)}
+
+
+def test_pairs_are_classified_whole_cut_and_in_windows(of_task, tmp_path):
+    web = of_task("classification")
+    items = [pair("he ate", "so"), pair("he ate", ""), pair(LONG, LONG), pair("so", LONG), pair("\u200b", "x 👨 é")]
+    found = web.check(*items)
+    assert found[1]["text_pair"] == ""
+    assert len(web.check(*items, top_k=2)[0]["probabilities"]) == 2
+    windows = web.changed(tmp_path / "windows", doc_stride=4).check(*items)
+    assert windows[0] == found[0]
+    assert windows[2]["probabilities"] != found[2]["probabilities"]
+
+
+def test_values_and_labels(of_task):
+    of_task("regression").check({"text": "he ate"}, {"text": LONG})
+    web = of_task("multi_label")
+    for options in ({}, {"threshold": 0.9}, {"top_k": 1, "threshold": 0.1}):
+        web.check({"text": "he ate"}, {"text": "Paris is the capital of France."}, **options)
+
+
+def test_choices(of_task):
+    found = of_task("multiple_choice").check(choices("he", "ate", "was", "so so"), choices(LONG, "a", LONG))
+    assert sum(found[0]["probabilities"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("answer_text", ["release", "offsets"])
+@pytest.mark.parametrize("has_null", [True, False])
+def test_answers(of_task, tmp_path, answer_text, has_null):
+    settings = {"answer_text": answer_text, "version_2_with_negative": has_null}
+    web = of_task("question_answering").changed(tmp_path / "web", **settings)
+    items = [
+        question("who was hungry", "He was  hungry, so\u202fshe\u00a0ate."),
+        question("who " * 9, LONG),
+        question("who", "👨 walk-walking e\u0301 Éa \U0001d15e paris's"),
+        question("who", "\u200b"),
+        question("who", "İstanbul ΑΣ paris"),
+    ]
+    found = web.check(*items)
+    assert len(found[1]["n_best"]) > 5
+    web.check(*items, top_k=2)
+    if has_null:
+        assert {answer["is_impossible"] for answer in web.check(*items, threshold=-1e6)} == {True}
+        assert [answer["is_impossible"] for answer in web.check(*items, threshold=1e5)] == [False] * 3 + [True, False]
+
+
+def test_entities(of_task):
+    items = [{"text": text} for text in ("Paris is in France", LONG, "👨 U.S. \x01 'twas é", "walk" * 40 + " a b")]
+    found = of_task("token_classification").check(*items)
+    assert found[2]["words"][0] == found[2]["words"][0] | {"word": "👨", "start": 0, "end": 1}
+    assert sum(len(answer["entities"]) for answer in found) > 3
+    of_task("token_classification").check(*items, threshold=0.6)
+
+
+def test_masks(of_task):
+    texts = ["[MASK] is the [MASK] of france", "👨 he was [MASK], é", "walk [MASK]"]
+    items = [{"text": text} for text in texts]
+    web = of_task("fill_mask")
+    assert [len(guesses) for guesses in web.check(*items)[0]["masks"]] == [3, 3]
+    assert "walks" in [guess["sentence"] for guess in web.check(*items, top_k=len(TOKENS))[2]["masks"][0]]
+    tokens = [guess["token"] for guess in web.check(*items, candidates=["Paris", "##s", "ate"])[1]["masks"][0]]
+    assert sorted(tokens) == ["##s", "ate", "paris"]
+
+
+def test_vectors(of_task, tmp_path):
+    items = [{"text": "he was hungry"}, {"text": LONG}]
+    web = of_task("vectors")
+    web.check(*items)
+    checkpoint = web.folder.parents[1] / "run"
+    for pooling in ("cls", "max"):
+        changed = web.changed(tmp_path / pooling, pooling=pooling)
+        found = [answer["vector"] for answer in answers_in_node(changed.folder, items)]
+        expected = FeatureExtractor(checkpoint, [-1], pooling, 16)([item["text"] for item in items])
+        np.testing.assert_allclose(found, [features.values[0] for features in expected], rtol=0, atol=1e-4)
+
+
+def test_random_texts(of_task):
+    draw = random.Random(5)
+    words = [token.removeprefix("##") for token in TOKENS[5:]]
+    odd = [text for text in random_texts(1000, words) if not re.search("[\ud800-\udfff]", text)]
+
+    def text(most):
+        return " ".join(draw.choice((words, odd))[draw.randrange(len(words))] for _ in range(draw.randrange(1, most)))
+
+    of_task("question_answering").check(*(question(f"who {text(6)}", f"he {text(30)}") for _ in range(100)))
+    of_task("token_classification").check(*({"text": f"he {text(30)}"} for _ in range(100)))
+
+
+def test_every_task_is_described(of_task):
+    for task in FINE_TUNED | PRETRAINED:
+        web = of_task(task)
+        [result] = run_in_node(web.folder, [["models"]])
+        [model] = result["value"]
+        assert (model["task"], model["num_layers"]) == (task, None)
+        assert model["options"] == list(web.live.options)
+        assert model["labels"] == (web.live.labels if getattr(web.live, "labels", None) else None)
+
+
+def test_tokens_have_their_places(of_task):
+    text = "👨 Walking é [MASK], so"
+    tokenizer = FullTokenizer(TOKENS)
+    results = run_in_node(of_task("classification").folder, [["tokens", "", pair(text, "he ate")]])
+    [sequence] = results[0]["value"]
+    tokens = [(each["token"], each["start"], each["end"]) for each in sequence["tokens"] if each["text"] == "text"]
+    # The pair leaves room for all but the last tokens.
+    assert tokens == tokenizer.tokenize_with_offsets(text)[: len(tokens)]
+    assert [each["token"] for each in sequence["tokens"] if each["text"] is None] == ["[CLS]", "[SEP]", "[SEP]"]
+    results = run_in_node(of_task("fill_mask").folder, [["tokens", "", {"text": "👨 [MASK] a"}]])
+    [sequence] = results[0]["value"]
+    assert [each["start"] for each in sequence["tokens"]] == [None, 0, 2, 9, None]
+    results = run_in_node(of_task("question_answering").folder, [["tokens", "", question("who", LONG)]])
+    windows = results[0]["value"]
+    assert len(windows) > 3
+    for token in windows[2]["tokens"]:
+        if token["text"] == "context" and token["token"] != "[UNK]":
+            assert LONG[token["start"] : token["end"]].lower() == token["token"].removeprefix("##")
+
+
+# Task -> item, options and error.
+MISTAKES = {
+    "regression": [
+        ({"text": " \t"}, {}, "Text 1 has no word in its text; give a text."),
+        ({"words": "a"}, {}, 'Text 1 has "words", but the model run needs "text".'),
+        ("a", {}, 'Text 1 is not an object, but one with "text" is needed.'),
+        ({"text": 3}, {}, "Text 1 has a text that is not a text; give a text."),
+        ({"text": "a"}, {"top_k": 1}, '"top_k" is not a field of this request; its options are: none.'),
+        ({"text": "a \ud800"}, {}, "Text 1: character 3 of its text is half of a surrogate pair; remove it."),
+        (
+            {"text": "a" * 1_000_001},
+            {},
+            "Text 1 has 1000001 characters, but at most 1000000 are allowed; make it shorter.",
+        ),
+    ],
+    "multi_label": [
+        ({"text": "a"}, {"top_k": 4}, "Top_k is 4, but must be a whole number from 1 to 3."),
+        ({"text": "a"}, {"threshold": 2}, "Threshold is 2, but must be a number from 0 to 1."),
+    ],
+    "multiple_choice": [
+        (choices("a", "b"), {}, "Text 1 has no list of choices; give two or more."),
+        (choices("a", "b", ""), {}, "Text 1 has no word in its choice 2; give a choice 2."),
+    ],
+    "token_classification": [({"text": "\x01"}, {}, "Text 1 has no word in its text; give a text.")],
+    "fill_mask": [
+        ({"text": "a"}, {}, "Text 1 has no [MASK]; write [MASK] where a word is to be guessed."),
+        (
+            {"text": "[MASK]" + " a" * 20},
+            {},
+            "Text 1 has 21 tokens, 7 more than the 14 that the model takes; make it shorter.",
+        ),
+        (
+            {"text": "[MASK]"},
+            {"candidates": ["walks"]},
+            'Candidates has "walks", which the tokenizer turns into walk ##s; a [MASK] is one token, so give words '
+            "that the vocabulary has.",
+        ),
+    ],
+}
+
+
+def test_mistakes(of_task):
+    for task, cases in MISTAKES.items():
+        results = run_in_node(of_task(task).folder, [["answers", "", [item], options] for item, options, _ in cases])
+        assert results == [{"error": message} for _, _, message in cases]
+
+
+def test_a_folder_that_lacks_a_file_or_has_a_broken_model(of_task, tmp_path):
+    advice = "upload the whole folder of the export, and load the page again."
+    folder = of_task("regression").changed(tmp_path / "web").folder
+    (folder / "model.onnx").write_bytes(b"broken")
+    [error] = answers_in_node(folder, [{"text": "a"}])
+    assert error.startswith("The model could not be opened (")
+    for name in ("model.onnx", "ort-wasm-simd-threaded.wasm", "vocab.txt"):
+        file = (folder / name).rename(tmp_path / name)
+        message = f"The file {name} could not be loaded (no connection); {advice}"
+        assert answers_in_node(folder, [{"text": "a"}]) == [message]
+        file.rename(folder / name)
+    (folder / "ort.wasm.bundle.min.mjs").unlink()
+    message = f"The file ort.wasm.bundle.min.mjs could not be loaded; {advice}"
+    assert answers_in_node(folder, [{"text": "a"}]) == [message]
+
+
+def test_an_engine_without_simd(tmp_path):
+    script = """
+    import { tokens } from "./browser_backend.js";
+    const validate = WebAssembly.validate;
+    async function main(answer) {
+      WebAssembly.validate = (bytes) => answer && validate(bytes);
+      return tokens("", {}).catch((error) => error.message);
+    }
+    """
+    message = "This browser has no WebAssembly SIMD, which the model needs; take a newer browser."
+    assert run_node(tmp_path / "without", script, False) == message
+    # This engine has it, so the first file is what is missing.
+    assert "The file " in run_node(tmp_path / "with", script, True)
+
+
+# Opens the page, asks with the form, and opens the tokens.
+_USE_PAGE = """
+const frame = document.body.appendChild(document.createElement("iframe"));
+frame.src = "index.html";
+const until = async (find) => {
+  for (;;) {
+    const found = find((id) => frame.contentDocument?.getElementById(id));
+    if (found) return found;
+    await new Promise((resume) => setTimeout(resume, 20));
+  }
+};
+const ask = async (texts) => {
+  await until((at) => at("task") && !at("task").hidden);
+  const at = (id) => frame.contentDocument.getElementById(id);
+  for (const [name, text] of Object.entries(texts)) at(`field-${name}`).value = text;
+  at("run").click();
+  await until((at) => !at("answer").hidden || at("error").textContent);
+  at("tokens").open = true;
+  return [at("error").textContent, at("answer").hidden ? "" : at("answer").textContent];
+};
+const [items, wrong] = %s;
+const answers = [];
+for (const item of items) answers.push(await ask(item));
+const tokens = await until((at) => at("tokens").querySelector("li"));
+const hidden = ["attention", "request"].filter((id) => frame.contentDocument.getElementById(id).hidden);
+return { answers, hidden, token: tokens.textContent, error: (await ask(wrong))[0] };
+"""
+
+
+def test_the_page_answers_in_chromium_from_its_folder_alone(of_task):
+    if not find_chromium():
+        pytest.skip("Chromium is not installed")
+    web = of_task("classification")
+    items = [pair("he was hungry", "so he ate"), pair("Paris é <script>", "👨")]
+    shown, asked = run_in_chromium(web.folder, _USE_PAGE % json.dumps([items, pair(" ", "a")]))
+    expected = web.live([tuple(item.values()) for item in items])
+    for (error, answer), of_python in zip(shown["answers"], expected, strict=True):
+        assert error == ""
+        for label, probability in of_python.probabilities.items():
+            assert label in answer
+            assert f"{100 * probability:.1f} %" in answer
+    assert (shown["token"], shown["hidden"]) == ("[CLS]", ["attention", "request"])
+    assert shown["error"] == "Text 1 has no word in its first text; give a first text."
+    # index.html is also the file of the path "/".
+    assert {path.strip("/") for path in asked} - {"test.html"} <= {path.name for path in web.folder.iterdir()}
+    assert "/model.onnx" in asked

@@ -1,0 +1,100 @@
+"""The comparison of JavaScript with Python: what may differ, and what stops an export."""
+
+import json
+
+import pytest
+from fine_tuned_models import OF_TEXTS, random_classifier, write_fine_tuned
+
+from bert_keras.export.checks import web_check
+from bert_keras.export.checks.web_check import check_items, compare_in_node, difference_of
+
+
+def guess(text, probability):
+    return {"text": text, "probability": probability, "start": 0, "end": 1}
+
+
+def answer(*n_best):
+    return {"text": n_best[0]["text"], "start": 0, "end": 1, "n_best": list(n_best), "null_odds": 1.0}
+
+
+def test_numbers_may_differ_a_little():
+    expected = {"label": "a", "probabilities": {"a": 0.75, "b": 0.25}, "text_pair": None}
+    assert difference_of(expected, expected) == 0
+    assert difference_of(expected, {**expected, "probabilities": {"a": 0.75005, "b": 0.25}}) == pytest.approx(5e-5)
+    # Large numbers are compared relative to the largest.
+    assert difference_of({"value": 1000.0}, {"value": 1000.05}) == pytest.approx(0.05)
+    assert difference_of("an error in Python", "another sentence") == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({"label": "a", "p": {"a": 0.76}}, "the answer.p.a is 0.76, but 0.75 in Python"),
+        ({"label": "a", "p": {"a": None}}, "the answer.p.a is None, but 0.75 in Python"),
+        ({"label": "b", "p": {"a": 0.75}}, "the answer.label is 'b', but 'a' in Python"),
+        ({"label": "a", "p": {"b": 0.75}}, "only one of them has the answer.p.a"),
+        ("No.", r"only one of them has an error \(JavaScript: No\.\)"),
+    ],
+)
+def test_what_may_not_differ(found, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        difference_of({"label": "a", "p": {"a": 0.75}}, found)
+    with pytest.raises(ValueError, match=r"^only one of them has an error \(Python: No\.\)$"):
+        difference_of("No.", {"label": "a"})
+
+
+def test_guesses_of_the_same_probability_may_change_places():
+    first, second, third = guess("a", 0.6), guess("b", 0.2), guess("c", 0.19995)
+    swapped = [guess("c", 0.2), guess("b", 0.19995)]
+    assert difference_of(answer(first, second, third), answer(first, *swapped)) < 1e-4
+    with pytest.raises(ValueError, match=r"^the answer.text is 'b', but 'a' in Python$"):
+        difference_of(answer(first, second, third), answer(second, first, third))
+    # The best guess may change if the next one is as good.
+    tied = guess("a", 0.4), guess("b", 0.39995), guess("c", 0.1)
+    assert difference_of(answer(*tied), answer(guess("b", 0.4), guess("a", 0.39995), tied[2])) < 1e-4
+    # The last of several guesses may be another one, but a single guess may not.
+    masks = {"masks": [[guess("a", 0.7), guess("b", 0.2)]], "best": "a"}
+    assert difference_of(masks, {"masks": [[guess("a", 0.7), guess("c", 0.2)]], "best": "a"}) < 1e-4
+    with pytest.raises(ValueError, match=r"^the answer.masks\[0\]\[0\].text is 'b', but 'a' in Python$"):
+        difference_of({"masks": [[guess("a", 0.7)]], "best": "a"}, {"masks": [[guess("b", 0.7)]], "best": "a"})
+
+
+def test_the_items_of_a_task():
+    items = check_items({"task": "multiple_choice", "max_seq_length": 16})
+    assert {frozenset(item) for item in items} == {frozenset({"text", "choices"})}
+    assert {len(item["choices"]) for item in items} == {3}
+    long = max((item["text"] for item in items), key=len)
+    assert "France 0. " in long
+    assert "France 15. " in long
+    json.dumps(items).encode()
+
+
+@pytest.fixture
+def export(tmp_path):
+    """An export folder for web browsers whose network is a whole model, and its settings."""
+    run = write_fine_tuned(tmp_path / "run", random_classifier(1, num_hidden_layers=1), "regression", **OF_TEXTS)
+    return run, {"task": "regression", **OF_TEXTS}
+
+
+def test_an_answer_that_differs_stops_the_export(export, monkeypatch):
+    folder, settings = export
+    monkeypatch.setattr(web_check.shutil, "which", lambda name: name)
+
+    def answers_in_node(web, items):
+        assert web == folder / "web"
+        found = web_check.answers_of_python(web_check.open_model(folder), items)
+        found[1]["value"] += 0.1
+        return found
+
+    monkeypatch.setattr(web_check, "answers_in_node", answers_in_node)
+    with pytest.raises(
+        ValueError, match="^the web export answers the check text 2 differently from Python: the answer.v"
+    ):
+        compare_in_node(folder, settings)
+
+
+def test_without_node_the_log_says_so(export, monkeypatch, messages):
+    monkeypatch.setattr(web_check.shutil, "which", lambda _: None)
+    assert compare_in_node(*export) == {}
+    [message] = messages
+    assert message.startswith("node is not installed, so the JavaScript of the web export was not compared")

@@ -1,0 +1,388 @@
+"""The page in a headless Chromium: every task, errors, long and foreign texts, scripts in texts, the keyboard."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+pytest.importorskip("selenium", reason="needs the extra [browser]")
+
+import requests
+from browser import chromium
+from fine_tuned_models import (
+    FINE_TUNED,
+    OF_ANSWERS,
+    OF_TAGS,
+    OF_TEXTS,
+    TAGS,
+    fixed_classifier,
+    word_finder,
+    word_tagger,
+    write_fine_tuned,
+)
+from known_models import random_model, write_model
+from running_server import serving
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.served_models import open_models
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+IMAGE = "<img src=x onerror=a>"
+# Task -> name of its model, and the texts of its fields.
+CASES = {
+    "classification": ("classification", {"text": "he was hungry"}),
+    "regression": ("regression", {"text": "he was hungry"}),
+    "multi_label": ("multi_label", {"text": "he was hungry"}),
+    "multiple_choice": ("multiple_choice", {"text": "he was hungry", "choices": "so he ate\nparis\na b c"}),
+    "question_answering": ("question_answering", {"question": "where is he", "context": "he is in paris . " * 5}),
+    "token_classification": ("token_classification", {"text": "she walks in paris ."}),
+    "fill_mask": ("bert", {"text": "paris is the [MASK] of [MASK]"}),
+    "next_sentence": ("bert", {"text_a": "he was hungry", "text_b": "so he ate"}),
+    "score": ("bert", {"text": "he was hungry\nparis is the capital"}),
+    "vectors": ("bert", {"text": "he was hungry\nparis\nlondon"}),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    made = {task: (make(), settings) for task, (make, settings) in FINE_TUNED.items()}
+    labels = {"labels": [SCRIPT, "good", "\u00fc"]}
+    made["classification"] = fixed_classifier(2.0, 1.0, 0.0), OF_TEXTS | labels
+    tagger = word_tagger({"paris": "B-LOC", "london": "B-LOC", "she": "B-PER"})
+    made["token_classification"] = tagger, OF_TAGS | {"labels": TAGS}
+    finder = word_finder({"paris": 5.0, "[CLS]": 1.0}, {"paris": 5.0, "[CLS]": 1.0})
+    made["question_answering"] = finder, OF_ANSWERS | {"version_2_with_negative": True}
+    folders = {
+        task: str(write_fine_tuned(folder / task, model, task, **settings)) for task, (model, settings) in made.items()
+    }
+    folders["bert"] = str(write_model(folder / "bert", random_model(num_hidden_layers=2)))
+    tasks = ("fill_mask", "next_sentence", "score", "vectors")
+    with serving(open_models(folders, tasks, Limits(max_chars=100_000, max_sequences=10_000))) as running:
+        running.folders = folders
+        yield running
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with chromium() as opened:
+        yield opened
+
+
+class Page:
+    """The page of a server, and what a user does there."""
+
+    def __init__(self, driver, url):
+        self.driver, self.url = driver, url
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector):
+        """Returns the texts of all elements that match, with the white space that they have."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent)"
+        return self.driver.execute_script(script, selector)
+
+    def wait(self, condition):
+        WebDriverWait(self.driver, 60, 0.05).until(lambda _: condition())
+
+    def open(self, task=None):
+        name = "" if task is None else f"#{CASES[task][0]}/{task}"
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.url}/{'page/' + name if task else ''}")
+        self.wait(lambda: self.find("#title").text or self.find("#error").text)
+        return self
+
+    def write(self, name, text):
+        """Sets the text of a field at once: typing 100,000 characters would take minutes."""
+        self.driver.execute_script("arguments[0].value = arguments[1]", self.find(f"#field-{name}"), text)
+
+    def run(self, **texts):
+        """Writes texts, presses the button and waits for the answer or an error."""
+        for name, text in texts.items():
+            self.write(name, text)
+        self.find("#run").click()
+        self.wait(lambda: self.find("#form").get_attribute("aria-busy") == "false")
+        return self
+
+    def unfold(self, part):
+        self.find(f"#{part} > summary").click()
+        self.wait(lambda: self.texts(f"#{part} > div")[0] not in ("", "Working…"))
+        return self
+
+    def slide(self, selector, value):
+        script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
+        self.driver.execute_script(script, self.find(selector), value)
+
+    def text_of(self, selector):
+        [text] = self.texts(selector)
+        return text
+
+
+@pytest.fixture
+def page(driver, server):
+    driver.set_window_size(1280, 900)
+    yield Page(driver, server.url)
+    # Errors of scripts, and what the Content-Security-Policy blocked. A status such as 422 is not one.
+    lines = [line["message"] for line in driver.get_log("browser") if "Failed to load resource" not in line["message"]]
+    assert lines == []
+
+
+def answers_of(server, task):
+    """Returns the answers of the server to the case of a task."""
+    name, texts = CASES[task]
+    items = [dict(texts)]
+    if task == "multiple_choice":
+        items = [texts | {"choices": texts["choices"].split("\n")}]
+    if task in ("score", "vectors"):
+        items = texts["text"].split("\n")
+    [model] = [model for model in server.models if (model.name, model.task) == (name, task)]
+    return model.answers(items, {})
+
+
+def percent(value):
+    return f"{100 * value:.1f} %"
+
+
+@pytest.mark.parametrize("task", ["classification", "multi_label"])
+def test_classes_are_bars_in_the_order_of_their_probabilities(page, server, task):
+    page.open(task).run(**CASES[task][1])
+    [answer] = answers_of(server, task)
+    order = sorted(answer["probabilities"].items(), key=lambda pair: -pair[1])
+    assert page.texts(".bar-name") == [name for name, _ in order]
+    assert page.texts(".bar-value") == [percent(value) for _, value in order]
+    if task == "classification":
+        assert page.text_of(".result") == answer["label"] == SCRIPT
+    else:
+        for threshold in (0.3, 0.6, 1):
+            page.slide("#answer input[type=range]", threshold)
+            applying = [name for name, value in order if value >= threshold]
+            assert page.text_of(".result") == (", ".join(applying) or "No label")
+
+
+def test_numbers_choices_and_pairs(page, server):
+    page.open("regression").run(**CASES["regression"][1])
+    assert page.text_of(".result") == f"{answers_of(server, 'regression')[0]['value']:.4f}"
+    page.open("multiple_choice").run(**CASES["multiple_choice"][1])
+    [answer] = answers_of(server, "multiple_choice")
+    assert page.texts(".bar-value") == [percent(value) for value in answer["probabilities"]]
+    assert page.text_of(".result") == page.text_of(".chosen .bar-name") == answer["choices"][answer["index"]]
+    page.open("next_sentence").run(**CASES["next_sentence"][1])
+    assert page.texts(".bar-value")[0] == percent(answers_of(server, "next_sentence")[0]["probability"])
+
+
+def test_a_guess_goes_into_the_text(page, server):
+    page.open("fill_mask").run(**CASES["fill_mask"][1])
+    [answer] = answers_of(server, "fill_mask")
+    guesses = [guess for of_mask in answer["masks"] for guess in of_mask]
+    assert page.texts(".guess .bar-name") == [guess["token"] for guess in guesses]
+    assert page.texts(".guess .bar-value") == [percent(guess["probability"]) for guess in guesses]
+    page.find(".guess").click()
+    page.wait(lambda: page.find("#field-text").get_attribute("value") == guesses[0]["sentence"])
+    # The text has another mask, so its guesses follow.
+    page.wait(lambda: len(page.texts(".guess")) == 5)
+    page.find(".guess").click()
+    assert "[MASK]" not in page.find("#field-text").get_attribute("value")
+    page.run(text="paris [MASK]").find("#option-candidates").send_keys("london, paris")
+    page.run()
+    assert set(page.texts(".guess .bar-name")) == {"london", "paris"}
+
+
+def test_the_slider_of_the_answer_moves_the_threshold(page, server):
+    page.open("question_answering").run(**CASES["question_answering"][1])
+    [answer] = answers_of(server, "question_answering")
+    assert (page.text_of(".result"), page.text_of("#answer .found")) == ("paris", "paris")
+    page.slide("#answer input[type=range]", answer["null_odds"] - 1)
+    assert (page.text_of(".result"), page.texts("#answer .found")) == ("The text has no answer", [])
+    page.slide("#answer input[type=range]", answer["null_odds"] + 1)
+    assert page.text_of(".result") == "paris"
+
+
+def test_scores_and_similarities(page, server):
+    page.open("score").run(**CASES["score"][1])
+    answers = answers_of(server, "score")
+    told = [float(found) for found in re.findall(r"log-probability (-[\d.]+)", " ".join(page.texts(".scored .muted")))]
+    assert told == [pytest.approx(answer["log_probability"], abs=0.006) for answer in answers]
+    assert page.texts(".scored .text") == CASES["score"][1]["text"].split("\n")
+    shown = [mark.get_attribute("title") for mark in page.driver.find_elements(By.CSS_SELECTOR, ".scored .word")]
+    scores = [token["log_probability"] for answer in answers for token in answer["tokens"]]
+    assert [float(title.split()[-1]) for title in shown] == [pytest.approx(score, abs=0.006) for score in scores]
+    page.open("vectors").run(**CASES["vectors"][1])
+    cosines = [float(cell) for cell in page.texts(".cosine")]
+    assert len(cosines) == 9
+    assert cosines[0::4] == [1, 1, 1]
+
+
+TEXT = "\U0001f600 she \u05e9\u05dc\u05d5\u05dd paris e\u0301 \U0001f468\u200d\U0001f469\u200d\U0001f467 LONDON"
+
+
+def test_offsets_count_emoji_and_right_to_left_text(page):
+    page.open("token_classification").run(text=TEXT)
+    assert page.texts("#answer .entity") == ["shePER", "parisLOC", "LONDONLOC"]
+    page.slide("#answer input[type=range]", 1)
+    assert page.texts("#answer .entity") == []
+    page.unfold("tokens")
+    tokens = page.driver.find_elements(By.CSS_SELECTOR, "#tokens .token")
+    marked = []
+    for token in tokens:
+        ActionChains(page.driver).move_to_element(token).perform()
+        marked += [(token.text, words) for words in page.texts("#tokens .found")]
+    assert [words for token, words in marked if token in ("she", "paris", "london")] == ["she", "paris", "LONDON"]
+    page.open("question_answering").run(question="where", context=f"{TEXT} {TEXT}")
+    assert page.text_of("#answer .found") == "paris"
+
+
+def test_scripts_in_texts_are_only_texts(page):
+    for task, (_, texts) in CASES.items():
+        page.open(task).run(**{name: f"{IMAGE} {text}" for name, text in texts.items()})
+        for part in ("tokens", "attention", "request"):
+            page.unfold(part)
+        body = json.loads(shlex.split(page.text_of("#request code"))[-1])
+        assert IMAGE in " ".join(map(str, body["items"][0].values()))
+        assert page.driver.execute_script("return document.querySelectorAll('main img, main script').length") == 0
+        assert page.driver.title != "broken"
+
+
+@pytest.mark.parametrize("task", ["classification", "token_classification", "question_answering"])
+def test_100_000_characters_are_answered(page, task):
+    long = ("she walks in paris . " * 4762)[:100_000]
+    page.open(task).run(**{name: long if name in ("text", "context") else "he" for name in CASES[task][1]})
+    assert page.find("#error").text == ""
+    assert page.find("#answer").is_displayed()
+    page.unfold("tokens")
+    page.open(task).run(**{name: long + "a" if name in ("text", "context") else "he" for name in CASES[task][1]})
+    assert "100,001 characters" in page.find("#error").text
+
+
+def test_mistakes_are_sentences_and_the_old_answer_goes(page):
+    page.open("fill_mask").run(text="paris is [MASK]").run(text="paris")
+    assert "Text 1 has no [MASK]" in page.find("#error").text
+    assert not page.find("#answer").is_displayed()
+    page.run(text="paris is [MASK]")
+    assert (page.find("#error").text, page.find("#answer").is_displayed()) == ("", True)
+    page.open("vectors").run(text="paris\n" * 41)
+    assert page.find("#error").text == "There are 41 sentences; give at most 40."
+
+
+def test_an_older_answer_does_not_replace_a_newer_one(page):
+    page.open("classification")
+    delayed = """
+        const send = window.fetch;
+        window.fetch = (...request) => {
+            window.fetch = send;
+            return new Promise((resolve) => (window.release = () => resolve(send(...request))));
+        };
+    """
+    page.driver.execute_script(delayed)
+    page.write("text", "the first")
+    page.find("#run").click()
+    page.run(text="the second").unfold("request")
+    answer = page.find("#answer > *")
+    page.driver.execute_async_script("window.release(); setTimeout(arguments[0], 500)")
+    assert "the second" in page.text_of("#request code")
+    assert answer.is_displayed()  # the same element: nothing has been drawn again
+
+
+def test_the_keyboard_is_enough(page):
+    page.open("fill_mask")
+    keys = ActionChains(page.driver)
+
+    def tab_to(element_id):
+        for _ in range(40):
+            keys.send_keys(Keys.TAB).perform()
+            if page.driver.switch_to.active_element.get_attribute("id") == element_id:
+                return
+        raise AssertionError(element_id)
+
+    tab_to("field-text")
+    keys.send_keys("paris is [MASK]").key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
+    page.wait(lambda: page.find("#answer").is_displayed())
+    assert page.find("#status").text.startswith("Answered in ")
+    for _ in range(40):
+        keys.send_keys(Keys.TAB).perform()
+        if page.driver.switch_to.active_element.text == "Tokens":
+            break
+    keys.send_keys(Keys.ENTER).perform()
+    page.wait(lambda: page.texts("#tokens .token"))
+    keys.send_keys(Keys.TAB, Keys.ARROW_RIGHT).perform()
+    assert (page.driver.switch_to.active_element.text, page.texts("#tokens .found")) == ("paris", ["paris"])
+    keys.send_keys(Keys.END, Keys.ARROW_LEFT).perform()
+    assert page.texts("#tokens .found") == ["[MASK]"]
+
+
+def test_the_attention_of_each_layer_and_head(page, server):
+    page.open("next_sentence").run(**CASES["next_sentence"][1]).unfold("attention")
+    body = {"model": "bert", "task": "next_sentence", "item": CASES["next_sentence"][1]}
+    for layer, head in ((1, 1), (0, 0)):
+        page.slide("#attention input[type=range]", layer + 1)
+        page.wait(lambda: page.texts("#attention [aria-busy=false]"))
+        assert page.text_of("#attention output") == f"{layer + 1} of 2"
+        page.driver.find_elements(By.CSS_SELECTOR, "#attention .head")[head].click()
+        answer = requests.post(f"{server.url}/v1/attention", json=body | {"layer": layer}, timeout=60).json()
+        assert page.texts("#attention .token") == [token["token"] for token in answer["tokens"]]
+        ActionChains(page.driver).move_to_element(page.find("#attention .token:nth-child(3)")).perform()
+        shares = sorted(answer["attention"][head][2], reverse=True)[:8]
+        page.wait(lambda shares=shares: page.texts("#attention .bar-value") == [percent(share) for share in shares])
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs the program curl")
+def test_the_command_on_the_screen_gives_the_answer(page):
+    text = "it's \"paris\" $HOME `date` \\ 'london' \u2019\n[MASK]"
+    page.open("fill_mask").run(text=text).unfold("request")
+    printed = subprocess.run(page.text_of("#request code"), shell=True, capture_output=True, check=True).stdout
+    [answer] = json.loads(printed)["answers"]
+    assert answer["text"] == text
+    assert [guess["token"] for guess in answer["masks"][0]] == page.texts(".guess .bar-name")
+
+
+def test_the_chooser_has_all_models_and_every_view_fits_a_phone(page):
+    page.open()
+    assert page.driver.current_url.startswith(f"{page.url}/page/")
+    names = [option.text for option in Select(page.find("#model")).options]
+    assert len(names) == len(CASES)
+    page.driver.set_window_size(500, 900)  # the least that this browser has; the frame below is narrower
+    page.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    )
+    for number in range(len(names)):
+        Select(page.find("#model")).select_by_index(number)
+        page.find("#examples button").click()
+        page.wait(lambda: page.find("#answer").is_displayed())
+        for part in ("tokens", "attention", "request"):
+            if not page.find(f"#{part}").get_attribute("open"):
+                page.unfold(part)
+        script = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        assert page.driver.execute_script(script) == [390, 390], names[number]
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_page_asks_for_the_token_and_tells_that_the_server_is_gone(driver, server):
+    models = open_models({"classification": server.folders["classification"]}, (), Limits())
+    with serving(models, token="secret") as closed:
+        page = Page(driver, closed.url).open()
+        assert "token is missing or wrong" in page.find("#error").text
+        for token in ("wrong", "secret"):
+            page.wait(lambda: page.find("#token").is_displayed())
+            page.find("#token").clear()
+            page.find("#token").send_keys(token, Keys.ENTER)
+            page.wait(lambda: not page.find("#token").is_displayed() or page.find("#error").text)
+        page.wait(lambda: page.find("#title").text)
+        page.run(text="he").unfold("request")
+        assert "secret" not in page.text_of("#request code")
+        assert "Bearer $TOKEN" in page.text_of("#request code")
+        assert "secret" not in driver.current_url
+    page.run(text="she")
+    assert page.find("#error").text == "The server does not answer. Check that it is running, then try again."
+    driver.get_log("browser")  # has the failed request
