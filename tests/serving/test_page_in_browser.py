@@ -15,60 +15,22 @@ pytest.importorskip("selenium", reason="needs the extra [browser]")
 
 import requests
 from browser import chromium
-from fine_tuned_models import (
-    FINE_TUNED,
-    OF_ANSWERS,
-    OF_TAGS,
-    OF_TEXTS,
-    TAGS,
-    fixed_classifier,
-    word_finder,
-    word_tagger,
-    write_fine_tuned,
-)
-from known_models import random_model, write_model
 from running_server import serving
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
+from server_page import CASES, IMAGE, SCRIPT, Page, write_models
 
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.served_models import open_models
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
-IMAGE = "<img src=x onerror=a>"
-# Task -> name of its model, and the texts of its fields.
-CASES = {
-    "classification": ("classification", {"text": "he was hungry"}),
-    "regression": ("regression", {"text": "he was hungry"}),
-    "multi_label": ("multi_label", {"text": "he was hungry"}),
-    "multiple_choice": ("multiple_choice", {"text": "he was hungry", "choices": "so he ate\nparis\na b c"}),
-    "question_answering": ("question_answering", {"question": "where is he", "context": "he is in paris . " * 5}),
-    "token_classification": ("token_classification", {"text": "she walks in paris ."}),
-    "fill_mask": ("bert", {"text": "paris is the [MASK] of [MASK]"}),
-    "next_sentence": ("bert", {"text_a": "he was hungry", "text_b": "so he ate"}),
-    "score": ("bert", {"text": "he was hungry\nparis is the capital"}),
-    "vectors": ("bert", {"text": "he was hungry\nparis\nlondon"}),
-}
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    made = {task: (make(), settings) for task, (make, settings) in FINE_TUNED.items()}
-    labels = {"labels": [SCRIPT, "good", "\u00fc"]}
-    made["classification"] = fixed_classifier(2.0, 1.0, 0.0), OF_TEXTS | labels
-    tagger = word_tagger({"paris": "B-LOC", "london": "B-LOC", "she": "B-PER"})
-    made["token_classification"] = tagger, OF_TAGS | {"labels": TAGS}
-    finder = word_finder({"paris": 5.0, "[CLS]": 1.0}, {"paris": 5.0, "[CLS]": 1.0})
-    made["question_answering"] = finder, OF_ANSWERS | {"version_2_with_negative": True}
-    folders = {
-        task: str(write_fine_tuned(folder / task, model, task, **settings)) for task, (model, settings) in made.items()
-    }
-    folders["bert"] = str(write_model(folder / "bert", random_model(num_hidden_layers=2)))
+    folders = write_models(tmp_path_factory.mktemp("models"))
     tasks = ("fill_mask", "next_sentence", "score", "vectors")
     with serving(open_models(folders, tasks, Limits(max_chars=100_000, max_sequences=10_000))) as running:
         running.folders = folders
@@ -79,56 +41,6 @@ def server(tmp_path_factory):
 def driver():
     with chromium() as opened:
         yield opened
-
-
-class Page:
-    """The page of a server, and what a user does there."""
-
-    def __init__(self, driver, url):
-        self.driver, self.url = driver, url
-
-    def find(self, selector):
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def texts(self, selector):
-        """Returns the texts of all elements that match, with the white space that they have."""
-        script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent)"
-        return self.driver.execute_script(script, selector)
-
-    def wait(self, condition):
-        WebDriverWait(self.driver, 60, 0.05).until(lambda _: condition())
-
-    def open(self, task=None):
-        name = "" if task is None else f"#{CASES[task][0]}/{task}"
-        self.driver.get("about:blank")
-        self.driver.get(f"{self.url}/{'page/' + name if task else ''}")
-        self.wait(lambda: self.find("#title").text or self.find("#error").text)
-        return self
-
-    def write(self, name, text):
-        """Sets the text of a field at once: typing 100,000 characters would take minutes."""
-        self.driver.execute_script("arguments[0].value = arguments[1]", self.find(f"#field-{name}"), text)
-
-    def run(self, **texts):
-        """Writes texts, presses the button and waits for the answer or an error."""
-        for name, text in texts.items():
-            self.write(name, text)
-        self.find("#run").click()
-        self.wait(lambda: self.find("#form").get_attribute("aria-busy") == "false")
-        return self
-
-    def unfold(self, part):
-        self.find(f"#{part} > summary").click()
-        self.wait(lambda: self.texts(f"#{part} > div")[0] not in ("", "Working…"))
-        return self
-
-    def slide(self, selector, value):
-        script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
-        self.driver.execute_script(script, self.find(selector), value)
-
-    def text_of(self, selector):
-        [text] = self.texts(selector)
-        return text
 
 
 @pytest.fixture

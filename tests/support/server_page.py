@@ -1,0 +1,100 @@
+"""The page of a server as tests use it: models for every task, and what a user does in a browser."""
+
+import time
+
+from fine_tuned_models import (
+    FINE_TUNED,
+    OF_ANSWERS,
+    OF_TAGS,
+    OF_TEXTS,
+    TAGS,
+    fixed_classifier,
+    word_finder,
+    word_tagger,
+    write_fine_tuned,
+)
+from known_models import random_model, write_model
+
+SCRIPT = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+IMAGE = "<img src=x onerror=a>"
+# Task -> name of its model, and the texts of its fields.
+CASES = {
+    "classification": ("classification", {"text": "he was hungry"}),
+    "regression": ("regression", {"text": "he was hungry"}),
+    "multi_label": ("multi_label", {"text": "he was hungry"}),
+    "multiple_choice": ("multiple_choice", {"text": "he was hungry", "choices": "so he ate\nparis\na b c"}),
+    "question_answering": ("question_answering", {"question": "where is he", "context": "he is in paris . " * 5}),
+    "token_classification": ("token_classification", {"text": "she walks in paris ."}),
+    "fill_mask": ("bert", {"text": "paris is the [MASK] of [MASK]"}),
+    "next_sentence": ("bert", {"text_a": "he was hungry", "text_b": "so he ate"}),
+    "score": ("bert", {"text": "he was hungry\nparis is the capital"}),
+    "vectors": ("bert", {"text": "he was hungry\nparis\nlondon"}),
+}
+
+
+def write_models(folder):
+    """Writes a model for each of CASES. Returns their folders by name."""
+    made = {task: (make(), settings) for task, (make, settings) in FINE_TUNED.items()}
+    labels = {"labels": [SCRIPT, "good", "\u00fc"]}
+    made["classification"] = fixed_classifier(2.0, 1.0, 0.0), OF_TEXTS | labels
+    tagger = word_tagger({"paris": "B-LOC", "london": "B-LOC", "she": "B-PER"})
+    made["token_classification"] = tagger, OF_TAGS | {"labels": TAGS}
+    finder = word_finder({"paris": 5.0, "[CLS]": 1.0}, {"paris": 5.0, "[CLS]": 1.0})
+    made["question_answering"] = finder, OF_ANSWERS | {"version_2_with_negative": True}
+    folders = {
+        task: str(write_fine_tuned(folder / task, model, task, **settings)) for task, (model, settings) in made.items()
+    }
+    folders["bert"] = str(write_model(folder / "bert", random_model(num_hidden_layers=2)))
+    return folders
+
+
+class Page:
+    """The page of a server of the models of `write_models`, and what a user does there."""
+
+    def __init__(self, driver, url):
+        self.driver, self.url = driver, url
+
+    def find(self, selector):
+        return self.driver.find_element("css selector", selector)
+
+    def texts(self, selector):
+        """Returns the texts of all elements that match, with the white space that they have."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent)"
+        return self.driver.execute_script(script, selector)
+
+    def wait(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def open(self, task=None):
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.url}/page/#{CASES[task][0]}/{task}" if task else self.url)
+        self.wait(lambda: self.find("#title").text or self.find("#error").text)
+        return self
+
+    def write(self, name, text):
+        """Sets the text of a field at once: typing 100,000 characters would take minutes."""
+        self.driver.execute_script("arguments[0].value = arguments[1]", self.find(f"#field-{name}"), text)
+
+    def run(self, **texts):
+        """Writes texts, presses the button and waits for the answer or an error."""
+        for name, text in texts.items():
+            self.write(name, text)
+        self.find("#run").click()
+        self.wait(lambda: self.find("#form").get_attribute("aria-busy") == "false")
+        return self
+
+    def unfold(self, part):
+        self.find(f"#{part} > summary").click()
+        self.wait(lambda: self.texts(f"#{part} > div")[0] not in ("", "Working…"))
+        return self
+
+    def slide(self, selector, value):
+        script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
+        self.driver.execute_script(script, self.find(selector), value)
+
+    def text_of(self, selector):
+        [text] = self.texts(selector)
+        return text
