@@ -30,6 +30,8 @@ PACKAGES = [
     "prediction.tasks",
     "serving",
     "storage",
+    "studies",
+    "studies.inside",
     "training",
     "training.api",
     "training.distribution",
@@ -50,6 +52,7 @@ PROGRAMS = [
     "data_prep/build_vocab.py",
     "data_prep/create_pretraining_data.py",
     "data_prep/create_pretraining_data_beam.py",
+    "studies/look_inside.py",
     "tools/check_tpu.py",
 ]
 
@@ -134,7 +137,11 @@ setup(
     python_requires=">=3.11",
     packages=["bert_keras", *(f"bert_keras.{name}" for name in PACKAGES)],
     package_dir={"bert_keras": "bert_keras"} | {f"bert_keras.{name}": name.replace(".", "/") for name in PACKAGES},
-    package_data={"bert_keras": ["py.typed"], "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"]},
+    package_data={
+        "bert_keras": ["py.typed"],
+        "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],
+        "bert_keras.studies.inside": ["*.html"],
+    },
     include_package_data=False,
     scripts=PROGRAMS,
     install_requires=[
