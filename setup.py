@@ -31,7 +31,9 @@ PACKAGES = [
     "serving",
     "storage",
     "studies",
+    "studies.catalog",
     "studies.inside",
+    "studies.runner",
     "training",
     "training.api",
     "training.distribution",
@@ -53,6 +55,7 @@ PROGRAMS = [
     "data_prep/create_pretraining_data.py",
     "data_prep/create_pretraining_data_beam.py",
     "studies/look_inside.py",
+    "studies/run_study.py",
     "tools/check_tpu.py",
 ]
 

@@ -33,7 +33,8 @@ class Attention:
         heads: float [L, N, 5]: the means over the tokens of HEAD_COLUMNS. All are shares, but the entropy is in bits.
         layers: float [1 + L, 8]: LAYER_COLUMNS of the embeddings and of each layer. "norm": mean norm of the tokens'
             vectors. "like the layer below": mean cosine of a token's vector and its vector in the layer below. "tokens
-            alike": mean cosine of two different tokens. The others: means over the heads. NaN where there is no value.
+            alike": mean cosine of two different tokens. The others: means over the heads. The
+            embeddings have NaN for the values of heads.
     """
 
     tokens: list[str]
