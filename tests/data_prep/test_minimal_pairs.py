@@ -98,3 +98,14 @@ def test_scores_of_any_program(tmp_path):
         file.write_text(f"{line}\n")
         with pytest.raises(ValueError, match="scores.jsonl line 1 is not the score of a sentence; each line needs"):
             score_minimal_pairs(folder, str(file))
+
+
+def test_blimp_and_zorro(shared_dir, messages):
+    blimp, zorro = (read_paradigms(shared_dir(f"data/{name}")) for name in ("blimp", "zorro"))
+    assert [len(paradigm.pairs) for paradigm in blimp] == [1000] * 67
+    assert [len(paradigm.pairs) for paradigm in zorro] == [2000] * 23
+    assert {paradigm.group for paradigm in blimp} >= {"morphology", "syntax", "semantics"}
+    pairs = {paradigm.name: paradigm.pairs[0] for paradigm in [*blimp, *zorro]}
+    assert pairs["causative"] == ("Aaron breaks the glass.", "Aaron appeared the glass.")
+    assert pairs["case-subjective_pronoun"] == ("i brought the wolf my hill .", "the wolf brought i my hill .")
+    assert [message.rpartition(": ")[2] for message in messages] == ["2", "5"]
