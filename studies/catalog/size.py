@@ -12,19 +12,19 @@ _SOURCE = "section 5.2, table 6"
 STUDY = Study(
     title="The size of the model at equal steps (table 6)",
     variants={
-        "2 layers, width 128": _shape(2, 128),
-        "4 layers, width 128": _shape(4, 128),
-        "2 layers, width 256": _shape(2, 256),
-        "4 layers, width 256": _shape(4, 256),
+        "L-2 H-128": _shape(2, 128),
+        "L-4 H-128": _shape(4, 128),
+        "L-2 H-256": _shape(2, 256),
+        "L-4 H-256": _shape(4, 256),
     },
     probes=("bits_per_byte", "zorro", "mrpc", "ner"),
     claims=tuple(
-        Claim(text, _SOURCE, better=better, worse="2 layers, width 128", probe=probe)
+        Claim(text, _SOURCE, better=better, worse="L-2 H-128", probe=probe)
         for text, better, probe in (
-            ("a wider model predicts text better", "2 layers, width 256", "bits_per_byte"),
-            ("a deeper model predicts text better", "4 layers, width 128", "bits_per_byte"),
-            ("a larger model is better on CoNLL", "4 layers, width 256", "ner"),
-            ("a larger model is better on the small MRPC", "4 layers, width 256", "mrpc"),
+            ("a wider model predicts text better", "L-2 H-256", "bits_per_byte"),
+            ("a deeper model predicts text better", "L-4 H-128", "bits_per_byte"),
+            ("a larger model is better on CoNLL", "L-4 H-256", "ner"),
+            ("a larger model is better on the small MRPC", "L-4 H-256", "mrpc"),
         )
     ),
 )

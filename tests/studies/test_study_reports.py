@@ -77,6 +77,8 @@ def test_reports_of_what_exists():
 def test_the_declarations_of_a_study_are_valid(name):
     study = STUDIES[name]
     assert tuple(STUDIES) == NAMES
+    # The flag --variants separates them by commas.
+    assert not any("," in variant or variant != variant.strip() for variant in study.variants)
     flags = set(define_flags())
     for scale in SCALES.values():
         for of_variant in study.variants.values():
