@@ -74,7 +74,11 @@ class Run:
         all_results = [result for by_seed in results.values() for result in by_seed.values()]
         processors = sorted({result["processor"] for result in all_results})
         dates = sorted({result["date"] for result in all_results})
-        facts = [f"processor: {', '.join(processors)}", f"computed: {dates[0]} to {dates[-1]}", _versions()]
+        facts = [
+            f"processor: {', '.join(processors)}",
+            f"computed: {' to '.join(sorted({dates[0], dates[-1]}))}",
+            _versions(),
+        ]
         folder.mkdir(parents=True, exist_ok=True)
         writing.write_text(folder / "report.md", markdown_report(self.study, results, command, facts))
         writing.write_text(folder / "results.csv", csv_report(self.name, self.study, results))
