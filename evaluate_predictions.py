@@ -4,6 +4,7 @@
     python evaluate_predictions.py --task=squad --data_file=dev-v2.0.json --predictions_file=predictions.json
     python evaluate_predictions.py --task=mrpc --data_file=MRPC/dev.tsv --predictions_file=MRPC.tsv
     python evaluate_predictions.py --task=ner --predictions_file=test_predictions.txt --json
+    python evaluate_predictions.py --task=minimal_pairs --data_file=blimp --predictions_file=scores.jsonl
     python evaluate_predictions.py dev-v2.0.json predictions.json
 
 The last form is that of SQuAD's official scripts; for MLQA's, add the language as a third argument. Metrics go to
@@ -19,6 +20,7 @@ from absl import flags
 from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.data_prep.tasks.glue import GLUE_TASKS
+from bert_keras.data_prep.tasks.minimal_pairs import score_minimal_pairs
 from bert_keras.data_prep.tasks.scoring import score_entities, score_glue, score_squad
 from bert_keras.evaluation.squad import LANGUAGES
 from bert_keras.storage.checks import check_output_file
@@ -36,12 +38,10 @@ _FILES = {
     "na_prob_file": "SQuAD 2.0: odds of no answer (null_odds.json); adds the best thresholds to the scores.",
     "output_file": "Also write the scores to this file.",
 }
-_WORD_COLUMN = (
-    "NER: column of the words, from 0, or from the end as -2. If not given: the first that does not number the words."
-)
-_TAG_COLUMN = (
-    "NER: column of the correct tags. If not given: the last, or the one before it if there is no --data_file."
-)
+_COLUMNS = {
+    "word_column": "NER: column of the words, from 0, or from the end as -2. If not given: the first without numbers.",
+    "tag_column": "NER: column of the correct tags. If not given: the last, or without --data_file the one before it.",
+}
 # The flags of the official SQuAD 2.0 script.
 _OFFICIAL_FLAGS = {
     **dict.fromkeys(("-o", "--out-file"), "--output_file"),
@@ -54,7 +54,7 @@ def define_flags():
     """Returns the flags of this program as an `absl.flags.FlagValues`."""
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
-    tasks = f"squad, ner, {', '.join(GLUE_TASKS)}"
+    tasks = f"squad, ner, minimal_pairs, {', '.join(GLUE_TASKS)}"
     flags.DEFINE_string("task", None, f"Required. Task of the predictions: {tasks}.", **define)
     for name, meaning in _FILES.items():
         flags.DEFINE_string(name, None, meaning, **define)
@@ -62,15 +62,10 @@ def define_flags():
     flags.DEFINE_bool(
         "version_2_with_negative", None, "Score as SQuAD 2.0, or as 1.1. If not given: decided from the data.", **define
     )
-    flags.DEFINE_enum(
-        "answer_language",
-        None,
-        LANGUAGES,
-        "SQuAD: compare answers by the rules of MLQA for this language. If not given: by the rules of SQuAD.",
-        **define,
-    )
-    flags.DEFINE_integer("word_column", None, _WORD_COLUMN, **define)
-    flags.DEFINE_integer("tag_column", None, _TAG_COLUMN, **define)
+    language = "SQuAD: compare answers by MLQA's rules for this language. If not given: by SQuAD's."
+    flags.DEFINE_enum("answer_language", None, LANGUAGES, language, **define)
+    for name, meaning in _COLUMNS.items():
+        flags.DEFINE_integer(name, None, meaning, **define)
     flags.DEFINE_string("xnli_language", "zh", "XNLI: language to score.", **define)
     flags.DEFINE_bool("json", False, "Write the scores as one JSON object.", **define)
     return values
@@ -104,13 +99,15 @@ def main(argv):
             na_prob_thresh=flag_values.na_prob_thresh if "na_prob_thresh" in given else None,
             language=flag_values.answer_language,
         )
+    elif task == "minimal_pairs":
+        metrics, report = score_minimal_pairs(data_file, predictions_file)
     elif task == "ner":
         metrics, report = score_entities(data_file, predictions_file, flag_values.word_column, flag_values.tag_column)
     else:
         if task not in GLUE_TASKS:
             # A task may have several names; show one of them.
             scored = dict.fromkeys(task.name for task in GLUE_TASKS.values() if "dev" in task.files)
-            raise ValueError(f"--task={flag_values.task} is not one of squad, ner, {', '.join(scored)}")
+            raise ValueError(f"--task={flag_values.task} is not one of squad, ner, minimal_pairs, {', '.join(scored)}")
         metrics, report = score_glue(GLUE_TASKS[task], data_file, predictions_file, flag_values.xnli_language)
 
     answer = json.dumps(metrics, indent=2) + "\n" if flag_values.json else report

@@ -2,19 +2,14 @@
 """Predicts with a fine-tuned model, an export or a pre-trained model.
 
     python predict.py --model_dir=output "A text to classify." "Another one."
-    python predict.py --model_dir=output --input_file=texts.txt --json
     python predict.py --model_dir=output --input_file=texts.csv --text_column=review --json
     python predict.py --task=fill_mask --init_checkpoint=model "Paris is the [MASK] of France."
-    python predict.py --task=next_sentence --init_checkpoint=model "He was hungry." "So he ate."
     python predict.py --task=score --init_checkpoint=model --input_file=sentences.txt --json
 
-A fine-tuned model or an export performs its own task. A pre-trained model fills in the [MASK]s of texts, judges pairs
-of texts, or scores texts.
-
+A fine-tuned model or an export performs its own task. A pre-trained model fills masks, judges pairs or scores texts.
 Texts are arguments, lines of --input_file, or lines of standard input. A pair is two arguments, or one line with a tab
 between its texts; for question answering, the question comes first, then the text with its answer. Tables (.csv, .tsv,
-.jsonl) are read by their columns. Answers go to standard output in the order of the texts, everything else to standard
-error.
+.jsonl) are read by their columns. Answers go to standard output, in order, everything else to standard error.
 """
 
 import itertools
@@ -30,17 +25,18 @@ from bert_keras.cli.flags import given_flags, parse, require, run_main
 from bert_keras.cli.model_flags import define_model_flags
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.tasks.columns import HEADERS
-from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, Limits, check_backend, told_with_flags
-from bert_keras.prediction.input_texts import is_table, read_table, read_texts, settings_of_training
+from bert_keras.prediction.arguments import LONG_CHOICES, ON_ERROR, PLL_CHOICES, Limits, check_backend, told_with_flags
+from bert_keras.prediction.input_texts import is_table, read_sentences, read_table, read_texts, settings_of_training
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS, PRETRAINED_TASKS, TASKS
+from bert_keras.storage.paths import is_dir
 
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long")
 # The options that a predictor may have; it refuses the others.
-_OPTIONS = ("top_k", "threshold", "candidates")
+_OPTIONS = ("top_k", "threshold", "candidates", "pll")
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 _INPUTS = {
-    "input_file": "Text file with one text or pair a line, or a table (.csv, .tsv, .jsonl).",
+    "input_file": "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.",
     "text_column": "Column of the texts in a table. If not given: as in training, else found by its name.",
     "text_pair_column": "Column of the second texts in a table.",
 }
@@ -67,6 +63,7 @@ def define_flags():
     flags.DEFINE_integer("top_k", None, "Number of best guesses, classes or spans.", lower_bound=1, **define)
     flags.DEFINE_float("threshold", None, "Lowest probability of a label or an entity; odds of no answer.", **define)
     flags.DEFINE_list("candidates", None, "fill_mask: the only words to guess, separated by commas.", **define)
+    flags.DEFINE_enum("pll", None, PLL_CHOICES, "score: mask one token, or also the rest of its word.", **define)
     flags.DEFINE_enum("long", "error", LONG_CHOICES, "What to do with texts that are too long.", **define)
     flags.DEFINE_integer("batch_size", 16, "Maximum number of sequences in a batch.", lower_bound=1, **define)
     for name, meaning in _LIMITS.items():
@@ -94,8 +91,8 @@ def main(argv):
         if values.model_dir:
             _, settings = read_settings(values.model_dir)
             _check_fine_tuned(values, settings["task"])
-        first, second = itertools.tee(_read_rows(values, arguments, settings, limits))
-        sources, texts = (source for source, _ in first), (text for _, text in second)
+        rows = itertools.tee(_read_rows(values, arguments, settings, limits))
+        sources, texts = (source for source, _ in rows[0]), (text for _, text in rows[1])
         answers = _open(values, limits).pipe(texts, sources=sources, on_error=values.on_error)
         for line in answer_lines(answers, values.json):
             print(line, flush=True)
@@ -125,6 +122,8 @@ def _read_rows(values, arguments, settings, limits):
         return read_table(values.input_file, form, given, settings_of_training(values.model_dir))
     if given:
         raise ValueError(f"--{next(iter(given))} is for a table as --input_file (.csv, .tsv, .jsonl); leave it out")
+    if values.task == "score" and values.input_file and not arguments and is_dir(values.input_file):
+        return read_sentences(values.input_file)
     called = f"--model_dir={values.model_dir}" if values.model_dir else f"--task={values.task}"
     return read_texts(values.input_file, arguments, sys.stdin, form, called, limits)
 
@@ -141,8 +140,7 @@ def _open(values, limits):
 
 def run_program():
     """Runs the program from the command line."""
-    # Some systems do not write UTF-8 into a file or a pipe by default.
-    cast(Any, sys.stdout).reconfigure(encoding="utf-8")
+    cast(Any, sys.stdout).reconfigure(encoding="utf-8")  # not the default of every system, for files and pipes
     sys.exit(run_main(main, sys.argv))
 
 

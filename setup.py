@@ -30,6 +30,10 @@ PACKAGES = [
     "prediction.tasks",
     "serving",
     "storage",
+    "studies",
+    "studies.catalog",
+    "studies.inside",
+    "studies.runner",
     "training",
     "training.api",
     "training.distribution",
@@ -50,6 +54,8 @@ PROGRAMS = [
     "data_prep/build_vocab.py",
     "data_prep/create_pretraining_data.py",
     "data_prep/create_pretraining_data_beam.py",
+    "studies/look_inside.py",
+    "studies/run_study.py",
     "tools/check_tpu.py",
 ]
 
@@ -142,6 +148,7 @@ setup(
         "bert_keras.data_prep.sample": ["*.txt", "*.csv", "*.json"],
         "bert_keras.export.checks": ["*.mjs"],
         "bert_keras.serving": ["page/*"],
+        "bert_keras.studies.inside": ["*.html"],
     },
     include_package_data=False,
     scripts=PROGRAMS,

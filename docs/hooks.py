@@ -82,8 +82,9 @@ def on_page_markdown(markdown, page, config, files):
 
 def load_program(name):
     """Returns the module of a program, such as "run_squad" or "build_vocab"."""
-    if (ROOT / "data_prep" / f"{name}.py").exists():
-        name = f"bert_keras.data_prep.{name}"
+    for folder in ("data_prep", "studies"):
+        if (ROOT / folder / f"{name}.py").exists():
+            name = f"bert_keras.{folder}.{name}"
     for folder in (ROOT, ROOT / "tools"):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))

@@ -12,6 +12,8 @@ log = logging.getLogger("bert_keras")
 # Treatments of a text that is longer than the model takes, and of one that cannot be answered.
 LONG_CHOICES = ("error", "truncate", "window")
 ON_ERROR = ("stop", "report")
+# Tokens that a sentence score masks: one, or also the rest of its word.
+PLL_CHOICES = ("original", "within_word_l2r")
 POOLINGS = ("none", "cls", "mean", "max")
 # Name of the input of the first layer, which the original BERT cannot extract.
 EMBEDDINGS = "embeddings"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data_prep.tasks.columns import KNOWN_NAMES, Columns, find_columns, read_columns
+from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms
 from bert_keras.data_prep.tasks.tables import BadRow
 from bert_keras.data_prep.tasks.user_data import iterate_own_file
 from bert_keras.prediction.arguments import Limits
@@ -55,6 +56,16 @@ def read_texts(
         name = "standard input"
         rows = _of_lines(name, standard_input.buffer, form, most_bytes)
     return _begun(rows, f"{name} holds no text; give one text a line")
+
+
+def read_sentences(folder: str) -> Iterator[tuple[str, Text]]:
+    """Yields each sentence of a folder of minimal pairs once; see `data_prep.tasks.minimal_pairs`."""
+    sources = {}
+    for paradigm in read_paradigms(folder):
+        for pair in paradigm.pairs:
+            for sentence in pair:
+                sources.setdefault(sentence, f"{paradigm.name}: {sentence!r}")
+    yield from ((source, sentence) for sentence, source in sources.items())
 
 
 def is_table(input_file: str) -> bool:

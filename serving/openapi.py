@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras import prediction
+from bert_keras.prediction.arguments import PLL_CHOICES
 from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.serving.served_models import ServedModel
 
@@ -16,6 +17,7 @@ _OPTIONS = {
     "top_k": {"type": "integer", "minimum": 1},
     "threshold": {"type": "number"},
     "candidates": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    "pll": {"enum": list(PLL_CHOICES)},
 }
 _FIELDS = {"choices": {"type": "array", "items": {"type": "string"}, "minItems": 2}}
 _CHOICES = ["It is.", "It was."]

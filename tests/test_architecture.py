@@ -23,6 +23,7 @@ FLOORS = {
     "serving": 4,
     "training": 4,
     "export": 5,
+    "studies": 5,
 }
 # A new Python process runs its text as a program.
 PROGRAMS_BELOW = ("export.formats.converters",)
@@ -30,6 +31,7 @@ ROOT_PROGRAMS = [path for path in sorted(ROOT.glob("*.py")) if path.name != "set
 PROGRAMS = [
     *ROOT_PROGRAMS,
     *sorted((ROOT / "tools").glob("*.py")),
+    *(path for path in sorted((ROOT / "studies").glob("*.py")) if path.name != "__init__.py"),
     *(
         ROOT / "data_prep" / f"{name}.py"
         for name in ("build_vocab", "create_pretraining_data", "create_pretraining_data_beam")

@@ -15,7 +15,10 @@ NER_FLAGS = ("--task=ner", "--data_file=gold.txt", "--predictions_file=p.txt")
     [
         (("--task=squad",), "^missing: --data_file, --predictions_file "),
         (("--task=ner",), "^missing: --predictions_file "),
-        (("--task=imdb", *MRPC_FLAGS[1:]), "^--task=imdb is not one of squad, ner, cola, sst-2, .*, wnli, xnli, swag$"),
+        (
+            ("--task=imdb", *MRPC_FLAGS[1:]),
+            "^--task=imdb is not one of squad, ner, minimal_pairs, cola, .*, wnli, xnli, swag$",
+        ),
         ((*MRPC_FLAGS, "--xnli_language=de"), "^--xnli_language is for --task=xnli; leave it out for --task=mrpc$"),
         ((*MRPC_FLAGS, "--na_prob_thresh=1"), "^--na_prob_thresh is for --task=squad; leave it out for --task=mrpc$"),
         ((*MRPC_FLAGS, "--output_file=dev.tsv"), "^--output_file=dev.tsv is also --data_file, which would be lost"),

@@ -44,7 +44,7 @@ def test_the_texts_of_every_package_are_installed(setup_values):
     texts, installed = set(), set()
     for package in setup_values["PACKAGES"]:
         folder = ROOT / package.replace(".", "/")
-        texts.update(path for ending in ("txt", "csv", "json") for path in folder.rglob(f"*.{ending}"))
+        texts.update(path for ending in ("txt", "csv", "json", "html") for path in folder.rglob(f"*.{ending}"))
         for pattern in setup_values["package_data"].get(f"bert_keras.{package}", []):
             installed.update(folder.glob(pattern))
     assert ROOT / "data_prep" / "sample" / "vocab.txt" in texts

@@ -85,7 +85,7 @@ def test_the_commands_and_the_python_of_a_page_run(page, tmp_path, monkeypatch, 
         pytest.importorskip("pandas")
     blocks = [block for number, block in enumerate(blocks) if is_used(block, blocks[number + 1 :])]
     for path in ROOT.iterdir():
-        if path.suffix == ".py" or path.name in ("bert_keras", "data_prep", "docs", "tools"):
+        if path.suffix == ".py" or path.name in ("bert_keras", "data_prep", "docs", "studies", "tools"):
             (tmp_path / path.name).symlink_to(path)
     write_files(page, "\n".join(block.text for block in blocks), tmp_path)
     names = {"__name__": "__main__"}
@@ -183,7 +183,9 @@ def module_of(program, folder):
     """Imports a program of the project, or one that a page shows."""
     if (ROOT / program).exists():
         folder_name, _, name = program.removesuffix(".py").rpartition("/")
-        return importlib.import_module(f"bert_keras.{folder_name}.{name}" if folder_name == "data_prep" else name)
+        return importlib.import_module(
+            f"bert_keras.{folder_name}.{name}" if folder_name in ("data_prep", "studies") else name
+        )
     spec = importlib.util.spec_from_file_location(pathlib.Path(program).stem, folder / program)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -19,6 +19,7 @@ from fine_tuned_models import (
 )
 from known_models import answers_in, constant_model, positional_model, write_model
 
+import evaluate_predictions
 import predict
 from bert_keras.cli.flags import run_main
 
@@ -82,6 +83,7 @@ def test_flags_and_their_defaults():
         "top_k": None,
         "threshold": None,
         "candidates": None,
+        "pll": None,
         "long": "error",
         "batch_size": 16,
         "text_column": None,
@@ -123,6 +125,22 @@ def test_pairs_and_scores(ask):
     paris, dash = answers_in(ask("score", "--json", "--", "paris", "--a"))
     assert paris["log_probability"] == pytest.approx(-math.log(2), abs=1e-5)
     assert dash["text"] == "--a"
+
+
+def test_minimal_pairs_are_scored_and_evaluated(ask, tmp_path, capsys):
+    """Each sentence is scored once; with the rest of the word masked, a constant model gives the same scores."""
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "a.tsv").write_text("paris\tlondon\nparis paris\tparis\n", encoding="utf-8")
+    folder = f"--input_file={tmp_path / 'pairs'}"
+    written = ask("score", "--json", "--pll=within_word_l2r", folder)
+    assert [answer["text"] for answer in answers_in(written)] == ["paris", "london", "paris paris"]
+    scores = tmp_path / "scores.jsonl"
+    scores.write_text(written, encoding="utf-8")
+    flags = ["--task=minimal_pairs", f"--data_file={tmp_path / 'pairs'}", f"--predictions_file={scores}"]
+    evaluate_predictions.main(["evaluate_predictions.py", *flags])
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert row == ["a", "50.0", "9.5", "90.5", "2"]
+    assert ask("score", "--json", folder) == written
 
 
 def test_flags_reach_the_model(tmp_path, capsys):

@@ -19,6 +19,7 @@ import run_squad
 import serve
 from bert_keras.cli.flags import parse
 from bert_keras.data_prep import build_vocab, create_pretraining_data, create_pretraining_data_beam
+from bert_keras.studies import look_inside, run_study
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The flags of each program, and the page that explains them.
@@ -34,10 +35,13 @@ PROGRAMS = {
     "run_ner.py": (run_ner, "ner.md"),
     "run_pretraining.py": (run_pretraining, "pretraining.md"),
     "run_squad.py": (run_squad, "squad.md"),
+    "studies/look_inside.py": (look_inside, "look_inside.md"),
+    "studies/run_study.py": (run_study, "studies.md"),
     "data_prep/build_vocab.py": (build_vocab, "build_vocab.md"),
     "data_prep/create_pretraining_data.py": (create_pretraining_data, "create_pretraining_data.md"),
     "data_prep/create_pretraining_data_beam.py": (create_pretraining_data_beam, "create_pretraining_data.md"),
 }
+TAKE_TEXTS = ("predict.py", "evaluate_predictions.py", "studies/look_inside.py", "studies/run_study.py")
 
 
 def commands():
@@ -57,7 +61,7 @@ def test_the_program_takes_the_command(words):
     flag_values = PROGRAMS[words[0]][0].define_flags()
     # Arguments after -- go to Beam's runner.
     words = words[: words.index("--")] if "--" in words else words
-    parse(flag_values, words, "", takes_texts=words[0] in ("predict.py", "evaluate_predictions.py"))
+    parse(flag_values, words, "", takes_texts=words[0] in TAKE_TEXTS)
 
 
 def test_the_readme_has_the_two_commands_of_a_new_user():

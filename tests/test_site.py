@@ -61,7 +61,7 @@ def test_every_page_is_in_the_navigation_once():
 
 
 def test_every_program_has_a_page():
-    folders = (ROOT, ROOT / "data_prep", ROOT / "tools")
+    folders = (ROOT, ROOT / "data_prep", ROOT / "studies", ROOT / "tools")
     programs = {path.stem for folder in folders for path in folder.glob("*.py")} - {"setup", "__init__"}
     assert set(PROGRAMS) == programs
 

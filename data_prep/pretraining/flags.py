@@ -31,6 +31,8 @@ _SETTINGS = {
     "short_seq_prob": "Probability that a document is cut into shorter examples.",
     "strict_utf8": "Refuse text that is not UTF-8 instead of dropping bytes.",
     "masked_spans": "Mask spans of words: ngram, up to 3 words as in ALBERT, or geometric, up to 10 as in SpanBERT.",
+    "replace_prob": "Share of the chosen tokens that become [MASK].",
+    "keep_prob": "Share of the chosen tokens that stay. All others become random tokens.",
     "dynamic_masking": "Write examples without masks. Training draws new masks in each epoch.",
     "sentence_task": "Second task: next_sentence, sentence_order (exchanged segments, as in ALBERT), or none (whole "
     "sentences, as in RoBERTa).",

@@ -32,6 +32,8 @@ class PretrainingDataSettings:
         do_whole_word_mask: masks all word pieces of a word together.
         masked_spans: masks spans of words. "ngram": up to three words; shorter spans are more likely (ALBERT).
             "geometric": up to ten words, geometric distribution (SpanBERT). Not in the original BERT.
+        replace_prob, keep_prob: shares of the chosen tokens that become [MASK], and that stay. All others become random
+            tokens. The original BERT has 0.8 and 0.1 (paper, section 3.1; other shares: table 8).
         dynamic_masking: masks nothing; training masks the examples on reading. Not in the original BERT.
         sentence_task: meaning of an example's label, see below. The original BERT has only the first one.
             "next_sentence": whether the second segment is random.
@@ -52,6 +54,8 @@ class PretrainingDataSettings:
     random_seed: int = 12345
     do_whole_word_mask: bool = False
     masked_spans: str = "none"
+    replace_prob: float = 0.8
+    keep_prob: float = 0.1
     dynamic_masking: bool = False
     sentence_task: str = "next_sentence"
     strict_utf8: bool = False
@@ -69,7 +73,7 @@ class PretrainingDataSettings:
                 f"--max_seq_length={self.max_seq_length}; give a number from 1 to {self.max_seq_length}, "
                 f"about max_seq_length * masked_lm_prob"
             )
-        for name in ("masked_lm_prob", "short_seq_prob"):
+        for name in ("masked_lm_prob", "short_seq_prob", "replace_prob", "keep_prob"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(
                     f"--{name}={getattr(self, name)} is not a valid probability; give a number from 0 to 1"
@@ -82,6 +86,16 @@ class PretrainingDataSettings:
         if self.do_whole_word_mask and self.masked_spans != "none":
             raise ValueError(
                 f"--masked_spans={self.masked_spans} always masks whole words; leave out --do_whole_word_mask"
+            )
+        if self.replace_prob + self.keep_prob > 1 + 1e-9:
+            raise ValueError(
+                f"--replace_prob={self.replace_prob} and --keep_prob={self.keep_prob} are more than 1 together; give "
+                "shares of the chosen tokens"
+            )
+        if self.dynamic_masking and (self.replace_prob, self.keep_prob) != (0.8, 0.1):
+            raise ValueError(
+                "--dynamic_masking masks with --replace_prob=0.8 and --keep_prob=0.1; leave these out, or "
+                "--dynamic_masking"
             )
         if self.dynamic_masking and (self.do_whole_word_mask or self.masked_spans != "none"):
             raise ValueError(
@@ -158,6 +172,8 @@ def instances_of_document(
             settings.max_predictions_per_seq,
             settings.do_whole_word_mask,
             settings.masked_spans,
+            settings.replace_prob,
+            settings.keep_prob,
         )
         yield Instance(masked[0], b - a + 2, label, masked[1], masked[2])
 

@@ -108,13 +108,15 @@ def mask_tokens(
     max_predictions_per_seq: int = 20,
     do_whole_word_mask: bool = False,
     masked_spans: str = "none",
+    replace_prob: float = 0.8,
+    keep_prob: float = 0.1,
 ) -> tuple[list[int], list[int], list[int]]:
     """Masks the tokens of one sequence (paper, section 3.1, task 1; create_masked_lm_predictions in the original BERT).
 
-    80 % of the chosen tokens become `[MASK]`, 10 % stay, 10 % become a random entry of the vocabulary. `[CLS]` and
-    `[SEP]` are never chosen. Whole-word masking chooses all word pieces of a word or none, and draws the replacement of
-    each word piece separately. For `masked_spans` see `PretrainingDataSettings`; with "geometric", a span is masked,
-    kept or replaced as a whole.
+    80 % of the chosen tokens become `[MASK]`, 10 % stay, 10 % become a random entry of the vocabulary; `replace_prob`
+    and `keep_prob` change these shares. `[CLS]` and `[SEP]` are never chosen. Whole-word masking chooses all word
+    pieces of a word or none, and draws the replacement of each word piece separately. For `masked_spans` see
+    `PretrainingDataSettings`; with "geometric", a span is masked, kept or replaced as a whole.
 
     Returns:
         The masked tokens; the chosen positions in ascending order; the original ids at these positions.
@@ -131,11 +133,13 @@ def mask_tokens(
         choose(positions, num_to_predict, rng)
 
     masked = tokens.copy()
+    # Rounded, so that the defaults give exactly the 0.5 of the original BERT.
+    keep_prob_of_others = round(keep_prob / (1 - replace_prob), 12) if replace_prob < 1 else 0.0
     for span in spans if masked_spans == "geometric" else ([position] for position in positions):
-        if rng.random() < 0.8:
+        if rng.random() < replace_prob:
             for position in span:
                 masked[position] = vocabulary.mask_id
-        elif rng.random() >= 0.5:
+        elif rng.random() >= keep_prob_of_others:
             for position in span:
                 masked[position] = vocabulary.replacement_ids[rng.randint(0, len(vocabulary.replacement_ids) - 1)]
     positions.sort()

@@ -4,9 +4,12 @@ import dataclasses
 import logging
 import math
 import sys
+from collections.abc import Sequence
 
 import tensorflow as tf
 
+from bert_keras.data_prep.text.tokenization import FullTokenizer
+from bert_keras.prediction.arguments import PLL_CHOICES, check_choice
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.tasks.pretrained import (
     MASK,
@@ -23,7 +26,7 @@ log = logging.getLogger("bert_keras")
 
 @dataclasses.dataclass(frozen=True)
 class TokenScore:
-    """A token, and the natural logarithm of its probability when it is masked and all other tokens are visible."""
+    """A token, and the natural logarithm of its probability when it is masked (see the option `pll`)."""
 
     token: str
     log_probability: float
@@ -57,10 +60,28 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
     A text of n tokens needs n sequences, which are batched. For a text longer than the model takes, `long="window"`
     scores each token in a window with as much context on both sides as fits; `long="truncate"` scores the beginning.
 
-    The arguments are those of `PretrainedPredictor`.
+    The arguments are those of `PretrainedPredictor`. Option of a call:
+
+    - `pll`: "original" masks only the token. "within_word_l2r" also masks the later tokens of the same word, so that
+      the end of a rare word does not give away its beginning ("A Better Way to Do Masked Language Model Scoring",
+      Kauf and Ivanova 2023).
     """
 
     head = "masked_lm"
+
+    def _default_options(self):
+        return {"pll": "original"}
+
+    def _check_options(self, options):
+        check_choice("pll", options["pll"], PLL_CHOICES)
+
+    def _encode_all(self, rows, counts, options):
+        super()._encode_all(rows, counts, options)
+        for row in rows:
+            if row.error is None:
+                ids = row.encoded
+                is_alone = options["pll"] == "original"
+                row.encoded = ids, range(1, len(ids) + 1) if is_alone else word_ends(self.tokenizer, ids)
 
     def _encode(self, text, source):
         self.limits.check_text(text, source)
@@ -76,20 +97,24 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
             log.warning("%s: %d of its %d tokens are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
         return ids
 
-    def _questions(self, ids):
+    def _questions(self, encoded):
         mask_id = self.tokenizer.vocab[MASK]
-        for place, id_ in enumerate(ids):
+        ids, ends = encoded
+        for place, (id_, end) in enumerate(zip(ids, ends, strict=True)):
             start = window_start(place, len(ids), self.room)
-            input_ids, segment_ids = surround(self.tokenizer, ids[start : start + self.room])
+            of_window = ids[start : start + self.room]
+            num_masked = min(end - start, self.room) - (place - start)
+            of_window[place - start : place - start + num_masked] = [mask_id] * num_masked
+            input_ids, segment_ids = surround(self.tokenizer, of_window)
             position = 1 + place - start
-            input_ids[position] = mask_id
             yield Question(input_ids, segment_ids, [position], [id_])
 
     def _read_out(self, outputs, features):
         log_probabilities = tf.nn.log_softmax(outputs["masked_lm_logits"])  # [B, P, V]
         return (tf.gather(log_probabilities, features["masked_lm_ids"], axis=2, batch_dims=2),)  # [B, P]
 
-    def _answer(self, text, ids, found):
+    def _answer(self, text, encoded, found, **options):
+        ids, _ = encoded
         scores = [float(log_probabilities[0]) for _, (log_probabilities,) in found]
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         total = math.fsum(scores)
@@ -101,3 +126,12 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
             perplexity=math.exp(mean),
             tokens=[TokenScore(token, score) for token, score in zip(tokens, scores, strict=True)],
         )
+
+
+def word_ends(tokenizer: FullTokenizer, ids: Sequence[int]) -> list[int]:
+    """Returns the end of each token's word, as a place in `ids`. A token that begins with "##" continues a word."""
+    ends = [len(ids)] * len(ids)
+    for place in range(len(ids) - 2, -1, -1):
+        continues = tokenizer.inv_vocab[ids[place + 1]].startswith("##")
+        ends[place] = ends[place + 1] if continues else place + 1
+    return ends

@@ -56,6 +56,8 @@ def test_flags_and_defaults_are_those_of_the_original():
         "random_seed": 12345,
         "dupe_factor": 10,
         "masked_lm_prob": 0.15,
+        "replace_prob": 0.8,
+        "keep_prob": 0.1,
         "short_seq_prob": 0.1,
         "strict_utf8": False,
         "masked_spans": "none",

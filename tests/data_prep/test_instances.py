@@ -256,6 +256,12 @@ def test_dynamic_masking_leaves_tokens_as_they_are(task):
         ({"max_seq_length": 4, "max_predictions_per_seq": 1}, "--max_seq_length=4 is too short: three special tokens"),
         ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0 is not valid with --max_seq_length=128; give"),
         ({"max_predictions_per_seq": 129}, "--max_predictions_per_seq=129 is not .* a number from 1 to 128, about"),
+        ({"replace_prob": 1.5}, "--replace_prob=1.5 is not a valid probability"),
+        ({"replace_prob": 0.8, "keep_prob": 0.3}, "--replace_prob=0.8 and --keep_prob=0.3 are more than 1 together"),
+        (
+            {"replace_prob": 1.0, "keep_prob": 0.0, "dynamic_masking": True},
+            "--dynamic_masking masks with --replace_prob",
+        ),
         ({"masked_lm_prob": 1.01}, "--masked_lm_prob=1.01 is not a valid probability; give a number from 0 to 1"),
         ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1 is not a valid probability; give a number from 0 to 1"),
         ({"masked_lm_prob": float("nan")}, "--masked_lm_prob=nan is not a valid probability"),

@@ -4,6 +4,7 @@ import collections
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,3 +207,19 @@ def test_the_share_of_masked_tokens_is_the_same_with_spans():
     for kind in ("ngram", "geometric"):
         counts = [len(mask_tokens(tokens, VOCABULARY, rng, masked_spans=kind)[1]) for _ in range(50)]
         assert 17 < sum(counts) / 50 <= 19
+
+
+@pytest.mark.parametrize(
+    ("replaced", "kept"), [(1.0, 0.0), (0.0, 0.0), (0.0, 1.0), (0.8, 0.2), (0.9, 0.0), (0.5, 0.25)]
+)
+def test_other_shares_of_replacements(replaced, kept):
+    """Table 8 of the paper has other shares; the chosen positions are the same."""
+    tokens = [VOCABULARY.cls_id, *[9] * 4000, VOCABULARY.sep_id]
+    shares = {"replace_prob": replaced, "keep_prob": kept}
+    masked, positions, _ = mask_tokens(tokens, VOCABULARY, random.Random(1), 0.9, 5000, **shares)
+    assert positions == mask_tokens(tokens, VOCABULARY, random.Random(1), 0.9, 5000)[1]
+    found = np.array([masked[position] for position in positions])
+    # A random token is a mask or the same token by chance.
+    chance = (1 - replaced - kept) / len(VOCABULARY.replacement_ids)
+    assert np.mean(found == VOCABULARY.mask_id) == pytest.approx(replaced + chance, abs=0.03)
+    assert np.mean(found == 9) == pytest.approx(kept + chance, abs=0.03)

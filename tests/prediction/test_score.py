@@ -124,3 +124,41 @@ def test_mistakes_are_found_before_any_text_is_scored(random, text, message):
     with pytest.raises(ValueError, match=message):
         scorer(["is", text])
     assert scorer.num_traces == 0
+
+
+def test_within_word_l2r_masks_the_rest_of_the_word(random):
+    """Each token is scored with the later tokens of its word masked (Kauf and Ivanova 2023), by plain calls."""
+    model, folder = random
+    tokens = ["he", "walk", "##ed", "##s", "so", "##ing", "."]
+    ends = [1, 4, 4, 4, 6, 6, 7]
+    ids = ids_of(" ".join(["[CLS]", *tokens, "[SEP]"]))
+    expected = []
+    for place, end in enumerate(ends):
+        masked = [*ids[: place + 1], *[ID["[MASK]"]] * (end - place), *ids[end + 1 :]]
+        expected.append(plain_call(model, masked, position=place + 1)[0][ids[place + 1]])
+    scorer = SentenceScorer(folder)
+    text = "he walkeds soing ."
+    within, original = scorer(text, pll="within_word_l2r"), scorer(text)
+    assert [score.token for score in within.tokens] == tokens
+    np.testing.assert_allclose([score.log_probability for score in within.tokens], expected, atol=1e-4)
+    # The last token of a word has the same context in both.
+    differences = np.abs(np.subtract(expected, [score.log_probability for score in original.tokens]))
+    assert differences[[0, 3, 5, 6]].max() < 1e-4 < differences[[1, 2]].min()
+    assert SentenceScorer(folder, pll="within_word_l2r")(text) == within
+
+
+def test_a_word_may_cross_the_end_of_a_window(random):
+    model, folder = random
+    tokens = ["he"] * 36 + ["walk", "##ed", "##s", "##ing"] + ["he"] * 10
+    answer = SentenceScorer(folder, long="window", pll="within_word_l2r")("he " * 36 + "walkedsing" + " he" * 10)
+    assert [score.token for score in answer.tokens] == tokens
+    # Of 50 tokens, the window of token 36 begins at 12, and 17 is the first place with a window after the start.
+    ids = ids_of(" ".join(["[CLS]", *tokens[12:], "[SEP]"]))
+    masked = [*ids[:25], *[ID["[MASK]"]] * 4, *ids[29:]]
+    expected = plain_call(model, masked, position=25)[0][ids[25]]
+    assert answer.tokens[36].log_probability == pytest.approx(expected, abs=1e-4)
+
+
+def test_an_unknown_way_to_mask_is_refused(random):
+    with pytest.raises(ValueError, match='pll is "l2r", but must be one of original, within_word_l2r'):
+        SentenceScorer(random[1], pll="l2r")

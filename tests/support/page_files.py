@@ -209,6 +209,7 @@ FILES = {
     "texts": _folder(a__txt=_text(SENTENCES), b__txt=_text(SENTENCES)),
     "text": _folder(a__txt=_text(SENTENCES)),
     "words.txt": _text("cardio\n"),
+    "blimp": _folder(agreement__tsv=_text("he is hungry\the is london\nshe ate\tshe paris\n")),
     "bbc.csv": _BBC,
     "bbc_news.csv": _BBC,
     "glue": _GLUE,

@@ -1,0 +1,154 @@
+"""Reads and scores minimal pairs: an acceptable sentence, and a similar one that is not acceptable.
+
+Sources: BLiMP (Warstadt et al. 2020), Zorro (Huebner et al. 2021). Imports without TensorFlow.
+"""
+
+import dataclasses
+import logging
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bert_keras.evaluation.minimal_pairs import mean_accuracy, minimal_pairs_table, paradigm_accuracy
+from bert_keras.storage import paths, text_files
+from bert_keras.storage.json_files import parse_json
+
+log = logging.getLogger("bert_keras")
+
+_ENDINGS = (".jsonl", ".txt", ".tsv")
+_GROUPS_FILE = "paradigms.tsv"
+_NEEDED = "give the folder of BLiMP or Zorro, or files with a good sentence, a tab and a bad sentence in each line"
+
+
+@dataclasses.dataclass(frozen=True)
+class Paradigm:
+    """The minimal pairs of one file.
+
+    Attributes:
+        name: name of the file without its ending.
+        group: name of the group that the paradigm belongs to, such as "island_effects"; "" if it is not known.
+        pairs: the good and the bad sentence of each pair.
+    """
+
+    name: str
+    group: str
+    pairs: list[tuple[str, str]]
+
+
+def read_paradigms(path: str | os.PathLike) -> list[Paradigm]:
+    """Reads a file of minimal pairs, or all files of a folder, sorted by name.
+
+    `.jsonl` is the format of BLiMP; the group is its linguistics_term. `.txt` is the format of Zorro: the bad sentence
+    of a pair, then the good one in the next line. In `.tsv`, a line is the good sentence, a tab and the bad one. If
+    the folder has paradigms.tsv, its first two columns are the paradigm and its group. Otherwise, the group of
+    `a-b.txt` is a.
+
+    Raises:
+        FileNotFoundError: the path does not exist.
+        ValueError: a file has another format, or the folder has no such file.
+    """
+    path = os.fspath(path)
+    if not paths.is_dir(path):
+        return [_read_paradigm(path, {})]
+    names = [name for name in sorted(paths.list_dir(path)) if text_files.ending_of(name) in _ENDINGS]
+    groups = {}
+    if _GROUPS_FILE in names:
+        names.remove(_GROUPS_FILE)
+        file = paths.join(path, _GROUPS_FILE)
+        rows = [line.split("\t") for line in text_files.read_text(file).splitlines()]
+        groups = {row[0]: row[1] for row in rows if len(row) > 1}
+    if not names:
+        raise ValueError(f"{path} has no file that ends in {', '.join(_ENDINGS)}; {_NEEDED}")
+    return [_read_paradigm(paths.join(path, name), groups) for name in names]
+
+
+def right_pairs(paradigm: Paradigm, scores: Mapping[str, float]) -> list[bool]:
+    """Returns, for each pair, whether the good sentence has a higher score than the bad one.
+
+    Args:
+        scores: the score of each sentence, such as its log-probability.
+    """
+    return [scores[good] > scores[bad] for good, bad in paradigm.pairs]
+
+
+def score_minimal_pairs(data_file: str, predictions_file: str) -> tuple[dict[str, Any], str]:
+    """Scores the sentence scores of any program: JSON lines with "text" and "log_probability".
+
+    Returns a dict of metrics, and the same as a table for people. Each accuracy has an interval of 95 %.
+    """
+    paradigms = read_paradigms(data_file)
+    scores = _read_scores(predictions_file)
+    for paradigm in paradigms:
+        for sentence in (sentence for pair in paradigm.pairs for sentence in pair):
+            if sentence not in scores:
+                raise ValueError(
+                    f'{predictions_file} has no score of "{sentence}", a sentence of {paradigm.name}; score each '
+                    f"sentence of {data_file} (predict.py --task=score --input_file={data_file} --json)"
+                )
+    found = {paradigm.name: paradigm_accuracy(right_pairs(paradigm, scores)) for paradigm in paradigms}
+    by_group: dict[str, list] = {}
+    for paradigm in paradigms:
+        by_group.setdefault(paradigm.group, []).append(found[paradigm.name])
+    groups = {group: mean_accuracy(accuracies) for group, accuracies in sorted(by_group.items()) if group}
+    mean = mean_accuracy(list(found.values()))
+    tables = [minimal_pairs_table("paradigm", found | {"mean of paradigms": mean})]
+    if groups:
+        tables.append(minimal_pairs_table("group", groups))
+    metrics = {"task": "minimal_pairs", **mean._asdict()}
+    for key, accuracies in (("groups", groups), ("paradigms", found)):
+        metrics[key] = {name: accuracy._asdict() for name, accuracy in accuracies.items()}
+    return metrics, "\n".join(tables)
+
+
+def _read_scores(path):
+    scores = {}
+    needed = 'each line needs "text" and "log_probability", as predict.py --task=score --json writes them'
+    for number, line in enumerate(text_files.read_text(path, needed).removesuffix("\n").split("\n"), 1):
+        value = parse_json(line, path, needed, number)
+        score = value.get("log_probability") if isinstance(value, dict) else None
+        if not isinstance(score, int | float) or not isinstance(value.get("text"), str) or not math.isfinite(score):
+            raise ValueError(f"{path} line {number} is not the score of a sentence; {needed}")
+        scores[value["text"]] = score
+    return scores
+
+
+def _read_paradigm(path, groups):
+    ending = text_files.ending_of(path)
+    name = paths.name(path)[: paths.name(path).lower().rfind(ending)]
+    lines = text_files.read_text(path, _NEEDED).removesuffix("\n").split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    group = groups.get(name, name.rpartition("-")[0])
+    if ending == ".jsonl":
+        objects = [_read_object(line, f"{path} line {number}", number) for number, line in enumerate(lines, 1)]
+        group = groups.get(name) or str(objects[0].get("linguistics_term", ""))
+        pairs = [(one["sentence_good"], one["sentence_bad"]) for one in objects]
+    elif ending == ".txt":
+        if len(lines) % 2:
+            raise ValueError(f"{path} has {len(lines)} lines, but each bad sentence needs a good one after it")
+        pairs = list(zip(lines[1::2], lines[::2], strict=True))
+    elif ending == ".tsv":
+        pairs = [_split(line, f"{path} line {number}") for number, line in enumerate(lines, 1)]
+    else:
+        raise ValueError(f"{path} does not end in {', '.join(_ENDINGS)}; {_NEEDED}")
+    for number, pair in enumerate(pairs, 1):
+        if not all(sentence.strip() for sentence in pair):
+            raise ValueError(f"{path}: a sentence of pair {number} is empty; each pair needs two sentences")
+    if num_equal := sum(good == bad for good, bad in pairs):
+        log.warning("%s: pairs of two equal sentences, which no model gets right: %d", path, num_equal)
+    return Paradigm(name, group, pairs)
+
+
+def _read_object(line, place, number):
+    value = parse_json(line, place.removesuffix(f" line {number}"), line=number)
+    sentences = [value.get(key) for key in ("sentence_good", "sentence_bad")] if isinstance(value, dict) else [None]
+    if not all(isinstance(sentence, str) for sentence in sentences):
+        raise ValueError(f'{place} has no "sentence_good" and "sentence_bad"; {_NEEDED}')
+    return value
+
+
+def _split(line, place):
+    sentences = line.split("\t")
+    if len(sentences) != 2:
+        raise ValueError(f"{place} has {len(sentences) - 1} tabs, but a pair has one; {_NEEDED}")
+    return sentences[0], sentences[1]

@@ -1,0 +1,1 @@
+"""The paper's experiments in miniature, and a look inside a model."""

@@ -1,0 +1,39 @@
+"""Ours: other choices of the masked tokens, other numbers of them, and other masks in each epoch."""
+
+from bert_keras.studies.runner.study import Claim, Study, Variant
+
+STUDY = Study(
+    title="The choice of the masked tokens (ours)",
+    variants={
+        "single tokens 15 %": Variant(),
+        "whole words": Variant(records={"do_whole_word_mask": True}),
+        "spans of words": Variant(records={"masked_spans": "geometric"}),
+        "dynamic masks": Variant(records={"dynamic_masking": True, "dupe_factor": 1}),
+        "single tokens 40 %": Variant(records={"masked_lm_prob": 0.4, "max_predictions_per_seq": 26}),
+    },
+    probes=("bits_per_byte", "zorro", "ner"),
+    claims=(
+        Claim(
+            "whole words are better than single tokens",
+            "google-research/bert, whole word masking",
+            better="whole words",
+            worse="single tokens 15 %",
+            probe="ner",
+        ),
+        Claim(
+            "other masks in each epoch are better than ours in five copies",
+            "RoBERTa, section 4.1",
+            better="dynamic masks",
+            worse="single tokens 15 %",
+            probe="bits_per_byte",
+        ),
+        Claim(
+            "40 % is better than 15 %",
+            "Wettig et al. 2023",
+            better="single tokens 40 %",
+            worse="single tokens 15 %",
+            probe="ner",
+        ),
+    ),
+    num_seeds=5,
+)

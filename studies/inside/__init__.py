@@ -1,0 +1,1 @@
+"""The attention and the layers of a model."""

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Runs an experiment of the paper in miniature, and reports its scores with intervals and verdicts.
+
+    python studies/run_study.py masking --data_dir=data --scale=smoke
+    python studies/run_study.py masking --data_dir=data --scale=night --variants='100 mask' --seeds=0,1
+    python studies/run_study.py features --data_dir=data --model_dir=uncased_L-12_H-768_A-12
+    python studies/run_study.py masking --data_dir=data --scale=night --report
+
+A study trains a small BERT for each variant and seed, and probes it. The folder --output_dir keeps every result, so an
+interrupted study continues, and studies share what they have in common. The report has a table, a picture and a
+verdict on each claim: reproduced, not reproduced or undecided. docs/guides/studies.md describes the studies and the
+data.
+"""
+
+import dataclasses
+import pathlib
+import shlex
+import sys
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from absl import flags
+
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import parse, run_main
+from bert_keras.cli.start import start_tensorflow
+
+NAMES = ("features", "masking", "masks", "pretraining", "sentence_tasks", "size")
+_DATA = (
+    "Folder with the data of the probes: blimp, zorro, conll2003, glue and mnli_small. It also has the text, if you do "
+    "not give --input_file."
+)
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define: dict[str, Any] = {"flag_values": values}
+    flags.DEFINE_enum("scale", "smoke", ("smoke", "night"), "smoke: minutes, to try it; night: hours.", **define)
+    flags.DEFINE_string("data_dir", "data", _DATA, **define)
+    flags.DEFINE_list("input_file", ["corpus/*.txt", "corpus_large/*.txt"], "Text to pre-train on.", **define)
+    flags.DEFINE_string("model_dir", None, "A model to take instead of a new one, for the study features.", **define)
+    flags.DEFINE_string("output_dir", "study_runs", "Folder for models, results and reports.", **define)
+    flags.DEFINE_list("variants", [], "Rows to run. If not given: all.", **define)
+    flags.DEFINE_list("probes", [], "Columns to run. If not given: all.", **define)
+    flags.DEFINE_list("seeds", [], "Seeds, such as 0,1. If not given: as many as the study has.", **define)
+    flags.DEFINE_bool("report", False, "Only write the report of the results that exist.", **define)
+    return values
+
+
+def main(argv):
+    """Runs the program; `argv` is a list of str: the program's name, the name of a study, and the flags."""
+    values = define_flags()
+    names = parse(values, argv, __doc__, takes_texts=True)
+    if len(names) != 1 or names[0] not in NAMES:
+        found = " ".join(names) or "nothing"
+        raise ValueError(f"the study is {found}, but one of these is needed: {', '.join(NAMES)}")
+    open_console()
+    start_tensorflow()
+    from bert_keras.studies.catalog import STUDIES
+    from bert_keras.studies.runner.study import SCALES
+
+    study, scale = STUDIES[names[0]], SCALES[values.scale]
+    study = dataclasses.replace(study, probes=_chosen(values.probes, study.probes, "probes"))
+    run_at(values, names[0], study, scale, shlex.join(["python", "studies/run_study.py", *argv[1:]]))
+
+
+def run_at(values, name, study, scale, command):
+    """Runs a study at a scale, given the flags."""
+    from bert_keras.studies.runner.cells import Cells
+    from bert_keras.studies.runner.corpus import Corpus, read_documents
+    from bert_keras.studies.runner.running import Run, check_model_dir, check_probes, check_seeds
+
+    variants = _chosen(values.variants, tuple(study.variants), "variants")
+    num_seeds = min(study.num_seeds, scale.num_seeds or study.num_seeds)
+    seeds = [_number(seed) for seed in values.seeds] or list(range(num_seeds))
+    check_seeds(seeds)
+    check_probes(study, values.data_dir)
+    scale = dataclasses.replace(scale, config={**scale.config, **study.config})
+    folder = pathlib.Path(values.output_dir)
+    cells, corpus = Cells(folder / "cells"), None
+    if values.model_dir:
+        check_model_dir(name, study)
+    else:
+        patterns = [
+            pattern if values["input_file"].present else f"{values.data_dir}/{pattern}" for pattern in values.input_file
+        ]
+        corpus = Corpus(cells, read_documents(",".join(patterns)), scale.most_documents, scale.vocab_size)
+    run = Run(name, study, scale, cells, corpus, values.data_dir, values.model_dir)
+    of_model = f"-{pathlib.Path(values.model_dir).name}" if values.model_dir else ""
+    reports = folder / f"{name}-{values.scale}{of_model}"
+    if values.report:
+        run.report(reports, command)
+    else:
+        run.run(variants, seeds, reports, command)
+
+
+def _chosen(given, known, flag):
+    """Returns the given names in the order of all; all if none is given."""
+    if wrong := [name for name in given if name not in known]:
+        raise ValueError(f'--{flag} has "{wrong[0]}", but the {flag} of this study are: {"; ".join(known)}')
+    return tuple(name for name in known if name in given or not given)
+
+
+def _number(text):
+    if not text.isdecimal():
+        raise ValueError(f'--seeds has "{text}", which is not a whole number; give numbers such as 0,1,2')
+    return int(text)
+
+
+def run_program():
+    """Runs the program from the command line."""
+    sys.exit(run_main(main, sys.argv))
+
+
+if __name__ == "__main__":
+    run_program()

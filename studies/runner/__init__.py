@@ -1,0 +1,1 @@
+"""The machinery of the studies: cells, probes, intervals and reports."""

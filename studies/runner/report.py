@@ -1,0 +1,148 @@
+"""The report of a study from the cells that exist: tables in Markdown and CSV, and a picture with intervals."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.studies.runner.intervals import Interval, Scores, difference_of, interval_of
+from bert_keras.studies.runner.probes import PROBES
+from bert_keras.studies.runner.study import Claim, Study
+
+# With fewer seeds, an interval over seeds means little.
+_FEWEST_SEEDS = 3
+# Pictures of one row of the report's picture.
+_COLUMNS = 3
+REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+
+# (variant, probe) -> the results of its cells by seed.
+Results = Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]
+
+
+def scores_of(by_seed: Mapping[int, dict[str, Any]]) -> Scores:
+    """Returns the sums of all seeds."""
+    results = [by_seed[seed] for seed in sorted(by_seed)]
+    return Scores(*(np.array([result[name] for result in results]) for name in ("numerators", "denominators")))
+
+
+def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
+    """Returns the verdict on a claim, and the advantage of the variant that it calls better.
+
+    A claim is reproduced if the whole interval is above `-margin`, not reproduced if it is below, and undecided
+    otherwise, or with fewer than three seeds.
+    """
+    places = (claim.better, claim.better_probe or claim.probe), (claim.worse, claim.probe)
+    pair = [results.get(place, {}) for place in places]
+    if not all(pair):
+        return UNDECIDED, None
+    first, second = map(scores_of, pair)
+    advantage = difference_of(first, second)
+    if not PROBES[claim.probe].is_higher_better:
+        advantage = Interval(-advantage.value, -advantage.high, -advantage.low)
+    if min(map(len, pair)) < _FEWEST_SEEDS:
+        return UNDECIDED, advantage
+    if advantage.low > -claim.margin:
+        return REPRODUCED, advantage
+    return (NOT_REPRODUCED if advantage.high < -claim.margin else UNDECIDED), advantage
+
+
+def markdown_report(study: Study, results: Results, command: str, facts: Sequence[str]) -> str:
+    """Returns the report as Markdown.
+
+    Args:
+        command: the command of the study, which the report shows.
+        facts: lines about the machine and the versions.
+    """
+    probes = [probe for probe in study.probes if any(name == probe for _, name in results)]
+    header = ["variant", *(PROBES[probe].title for probe in probes), "seeds", "minutes"]
+    rows = []
+    for variant in study.variants:
+        cells = [results.get((variant, probe), {}) for probe in probes]
+        seeds = sorted({seed for by_seed in cells for seed in by_seed})
+        minutes = sum(result["minutes"] for by_seed in cells for result in by_seed.values())
+        # The models of a variant are trained once, whatever the number of probes.
+        models = {seed: result["model_minutes"] for by_seed in cells for seed, result in by_seed.items()}
+        shown = [
+            _shown(probe, interval_of(scores_of(cell))) if cell else ""
+            for probe, cell in zip(probes, cells, strict=True)
+        ]
+        rows.append([variant, *shown, len(seeds), f"{minutes + sum(models.values()):.1f}"])
+    lines = [f"# {study.title}", "", *_table(header, rows), ""]
+    lines += ["A cell has the score and its interval of 95 % over seeds and examples (multibootstrap).", ""]
+    rows = []
+    for claim in study.claims:
+        verdict, advantage = verdict_on(claim, results)
+        rows.append([claim.text, claim.source, "" if advantage is None else _shown(claim.probe, advantage), verdict])
+    lines += ["## Claims", "", *_table(["claim", "source", "advantage", "verdict"], rows), ""]
+    lines += [
+        "A claim is reproduced if the whole interval of the advantage is on its side. With fewer than "
+        f"{_FEWEST_SEEDS} seeds, it stays undecided.",
+        "",
+        "## How to run it again",
+        "",
+        "```",
+        command,
+        f"{command} --variants='{next(iter(study.variants))}'",
+        "```",
+        "",
+        "The second command runs one row.",
+        "",
+        *(f"- {fact}" for fact in facts),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv_report(name: str, study: Study, results: Results) -> str:
+    """Returns a row for each variant and probe."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["study", "variant", "probe", "seeds", "examples", "value", "low", "high"])
+    for variant in study.variants:
+        for probe in study.probes:
+            if by_seed := results.get((variant, probe)):
+                scores = scores_of(by_seed)
+                writer.writerow([name, variant, probe, *scores.numerators.shape, *interval_of(scores)])
+    return file.getvalue()
+
+
+def picture_report(study: Study, results: Results) -> bytes:
+    """Draws each probe's scores with their intervals, as bytes of a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    probes = [probe for probe in study.probes if any(name == probe for _, name in results)]
+    variants = list(study.variants)
+    num_columns = min(len(probes), _COLUMNS)
+    num_rows = -(-len(probes) // num_columns)
+    size = 2.5 + 2.5 * num_columns, num_rows * (0.8 + 0.35 * len(variants))
+    figure = Figure(figsize=size, dpi=200, layout="constrained")
+    axes = figure.subplots(num_rows, num_columns, sharey=True, squeeze=False).flatten()
+    for unused in axes[len(probes) :]:
+        unused.axis("off")
+    for probe, one in zip(probes, axes, strict=False):
+        factor = 100 if PROBES[probe].has_percent else 1
+        for place, variant in enumerate(variants):
+            if by_seed := results.get((variant, probe)):
+                value, low, high = (factor * number for number in interval_of(scores_of(by_seed)))
+                one.plot([low, high], [place, place], color="#2563eb", linewidth=2)
+                one.plot([value], [place], "o", color="#1d2733")
+        one.set_title(PROBES[probe].title + (", %" if factor == 100 else ""), fontsize=10)
+        one.set_yticks(range(len(variants)), variants, parse_math=False)
+        one.set_ylim(len(variants) - 0.5, -0.5)
+        one.grid(axis="x", color="#e2e8f0")
+    file = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _shown(probe, interval):
+    factor, digits = (100, 1) if PROBES[probe].has_percent else (1, 3)
+    value, low, high = (f"{factor * number:.{digits}f}" for number in interval)
+    return f"{value} [{low}, {high}]"
+
+
+def _table(header, rows):
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines]

@@ -1,0 +1,179 @@
+"""Runs a study: trains and probes each variant with each seed, and reports what exists."""
+
+import hashlib
+import importlib.metadata
+import logging
+import os
+import pathlib
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_keras.storage import writing
+from bert_keras.studies.runner.cells import Cells
+from bert_keras.studies.runner.corpus import Corpus
+from bert_keras.studies.runner.models import model_folder, model_settings
+from bert_keras.studies.runner.probes import PROBES, Place
+from bert_keras.studies.runner.report import csv_report, markdown_report, picture_report
+from bert_keras.studies.runner.study import Scale, Study
+
+log = logging.getLogger("bert_keras")
+
+
+class Run:
+    """A study at one scale.
+
+    Args:
+        name: name of the study.
+        study, scale: what to run.
+        cells: where the results are.
+        corpus: the text to pre-train on; None: `model_dir` is given.
+        data_dir: folder with the data of the probes.
+        model_dir: a model that all variants share, instead of one that is pre-trained here.
+
+    Raises:
+        ValueError: a probe lacks its data, or the study cannot take `model_dir`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        study: Study,
+        scale: Scale,
+        cells: Cells,
+        corpus: Corpus | None,
+        data_dir: str,
+        model_dir: str | None = None,
+    ) -> None:
+        self.name, self.study, self.scale, self._cells = name, study, scale, cells
+        self._corpus: Any = corpus  # None only if there is a model_dir, which then takes its place
+        self._data_dir, self._model_dir = data_dir, model_dir
+        self._digests: dict[Any, str] = {}
+        check_probes(study, data_dir)
+        if model_dir is not None:
+            check_model_dir(name, study)
+
+    def run(self, variants: Sequence[str], seeds: Sequence[int], folder: pathlib.Path, command: str) -> None:
+        """Computes the cells that are missing, and writes the report after each seed."""
+        for number, seed in enumerate(seeds):
+            for variant in variants:
+                for probe in self._probes_of(variant):
+                    log.info("seed %d (%d of %d): %s, %s", seed, number + 1, len(seeds), variant, probe)
+                    self._run_cell(variant, probe, seed)
+            self.report(folder, command)
+
+    def report(self, folder: pathlib.Path, command: str) -> None:
+        """Writes report.md, results.csv and scores.png from the cells that exist.
+
+        Raises:
+            ValueError: no cell exists.
+        """
+        results = self.results()
+        if not results:
+            raise ValueError(f"{self._cells.folder} has no result of {self.name} at this scale; run it first")
+        all_results = [result for by_seed in results.values() for result in by_seed.values()]
+        processors = sorted({result["processor"] for result in all_results})
+        dates = sorted({result["date"] for result in all_results})
+        facts = [
+            f"processor: {', '.join(processors)}",
+            f"computed: {' to '.join(sorted({dates[0], dates[-1]}))}",
+            _versions(),
+        ]
+        folder.mkdir(parents=True, exist_ok=True)
+        writing.write_text(folder / "report.md", markdown_report(self.study, results, command, facts))
+        writing.write_text(folder / "results.csv", csv_report(self.name, self.study, results))
+        writing.write_bytes(folder / "scores.png", picture_report(self.study, results))
+        log.info("report: %s", folder / "report.md")
+
+    def results(self) -> Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]:
+        """Returns the results of the cells that exist, by (variant, probe) and by seed."""
+        found: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        for variant in self.study.variants:
+            for probe in self._probes_of(variant):
+                for seed in range(_MOST_SEEDS):
+                    settings, model = self._settings(variant, probe, seed)
+                    result = self._cells.find("probe", settings)
+                    if result is not None:
+                        trained = self._cells.find("model", model) if self._model_dir is None else None
+                        result["model_minutes"] = trained["minutes"] if trained else 0.0
+                        found.setdefault((variant, probe), {})[seed] = result
+        return found
+
+    def _probes_of(self, variant):
+        given = self.study.variants[variant].probes
+        return [probe for probe in self.study.probes if given is None or probe in given]
+
+    def _settings(self, variant, probe, seed):
+        """Returns the settings of the cell of a probe, and those of its model."""
+        of_variant = self.study.variants[variant]
+        options = {**self.scale.probes.get(probe, {}), **(of_variant.probes or {}).get(probe, {})}
+        if self._model_dir is None:
+            model = model_settings(self._corpus, self.scale, of_variant, seed)
+        else:
+            model = {"model": self._digest(self._model_dir, ("",))}
+        data = self._digest(self._data_dir, PROBES[probe].files)
+        return {"model": model, "probe": probe, "options": options, "data": data, "seed": seed}, model
+
+    def _run_cell(self, variant, probe, seed):
+        settings, of_model = self._settings(variant, probe, seed)
+
+        def compute(folder):
+            model = self._model_dir or model_folder(self._cells, self._corpus, of_model)
+            place = Place(model, self._corpus, self._data_dir, seed, folder)
+            numerators, denominators = PROBES[probe].run(place, **settings["options"])
+            return {"numerators": numerators, "denominators": denominators}
+
+        if self._cells.find("probe", settings) is None and self._model_dir is None:
+            model_folder(self._cells, self._corpus, of_model)  # its minutes are not those of the probe
+        self._cells.get("probe", settings, compute)
+
+    def _digest(self, folder, names):
+        """Returns a digest of files, and of all files in folders."""
+        if (folder, names) not in self._digests:
+            parts = []
+            for name in names:
+                path = pathlib.Path(folder, name)
+                files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+                parts += [f"{file.name} {writing.sha256(file)}" for file in files]
+            self._digests[folder, names] = hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
+        return self._digests[folder, names]
+
+
+# Seeds are numbers below this.
+_MOST_SEEDS = 20
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Checks the seeds of a run."""
+    if wrong := [seed for seed in seeds if not 0 <= seed < _MOST_SEEDS]:
+        raise ValueError(f"the seed {wrong[0]} is not from 0 to {_MOST_SEEDS - 1}; give other --seeds")
+
+
+def check_probes(study: Study, data_dir: str) -> None:
+    """Checks that the data of all probes exist."""
+    for probe in study.probes:
+        for file in PROBES[probe].files:
+            if not os.path.exists(os.path.join(data_dir, file)):
+                raise ValueError(
+                    f"--data_dir={data_dir} has no {file}, which the probe {probe} needs; put it there, or choose "
+                    f"other --probes of {', '.join(study.probes)}"
+                )
+
+
+def check_model_dir(name: str, study: Study) -> None:
+    """Checks that no variant of a study changes the pre-training, and that no probe needs its text."""
+    for variant, of_variant in study.variants.items():
+        if of_variant.config or of_variant.records or of_variant.training or not of_variant.is_trained:
+            raise ValueError(f"--model_dir is for one model, but {name} trains several ({variant}); leave it out")
+    if "bits_per_byte" in study.probes:
+        raise ValueError(f"--model_dir: the probe bits_per_byte of {name} needs the text of pre-training; leave it out")
+
+
+def _versions():
+    packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("tensorflow", "keras", "numpy"))
+    root = pathlib.Path(__file__).resolve().parents[2]
+    told = subprocess.run(
+        ["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    commit = f"; commit {told.stdout.strip()}" if told.returncode == 0 else ""
+    return f"versions of the report: {packages}{commit}"

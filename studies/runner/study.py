@@ -1,0 +1,139 @@
+"""The parts of a study, which one file in `studies/catalog` declares."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One row of the table of a study: how its model differs from the study's base.
+
+    Attributes:
+        config: changes of the BertConfig.
+        records: changes of the `PretrainingDataSettings`.
+        training: changes of the flags of run_pretraining.py.
+        is_trained: False: the weights stay random.
+        probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
+            None: all probes of the study.
+    """
+
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    records: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    is_trained: bool = True
+    probes: Mapping[str, Mapping[str, Any]] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A claim: the variant `better` is better than `worse` by more than `-margin` on a probe.
+
+    Attributes:
+        text: the claim in words.
+        source: where the paper makes it; "ours" if it does not.
+        better_probe: the probe of `better` if it differs from that of `worse`.
+        margin: 0 claims an advantage. Above 0, the claim is that `better` is worse by less than this.
+    """
+
+    text: str
+    source: str
+    better: str
+    worse: str
+    probe: str
+    better_probe: str | None = None
+    margin: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A study.
+
+    Attributes:
+        title: with the place in the paper.
+        variants: by name, in the order of the rows.
+        probes: names of the columns; see `probes.PROBES`.
+        num_seeds: number of seeds of --scale=night.
+        config: changes of the BertConfig of every scale.
+    """
+
+    title: str
+    variants: Mapping[str, Variant]
+    probes: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    num_seeds: int = 3
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """The size of an experiment.
+
+    Attributes:
+        most_documents: number of documents of the corpus; None: all.
+        vocab_size: number of word pieces to learn.
+        config, records, training: as in `Variant`: the base of a study.
+        probes: options of the probes by name.
+        num_seeds: maximum number of seeds; None: that of the study.
+    """
+
+    most_documents: int | None
+    vocab_size: int
+    config: Mapping[str, Any]
+    records: Mapping[str, Any]
+    training: Mapping[str, Any]
+    probes: Mapping[str, Mapping[str, Any]]
+    num_seeds: int | None = None
+
+
+def _shape(num_layers, hidden_size, max_position_embeddings):
+    """Returns the sizes of a miniature: heads of 64 columns, as in the released models, or two if it is narrower."""
+    return {
+        "hidden_size": hidden_size,
+        "num_hidden_layers": num_layers,
+        "num_attention_heads": max(2, hidden_size // 64),
+        "intermediate_size": 4 * hidden_size,
+        "max_position_embeddings": max_position_embeddings,
+    }
+
+
+_FINE_TUNING = {"learning_rate": 3e-4, "train_batch_size": 32, "max_seq_length": 64}
+
+SCALES = {
+    "smoke": Scale(
+        most_documents=400,
+        vocab_size=2000,
+        config=_shape(2, 64, 64),
+        records={"max_seq_length": 32, "max_predictions_per_seq": 5, "dupe_factor": 1, "sentence_task": "none"},
+        training={"num_train_steps": 300, "train_batch_size": 32, "num_warmup_steps": 30, "learning_rate": 1e-3},
+        probes={
+            "bits_per_byte": {"num_sentences": 100},
+            "blimp": {"num_pairs": 5},
+            "zorro": {"num_pairs": 10},
+            "ner": {"num_train": 500, "num_test": 200, "num_train_epochs": 2, **_FINE_TUNING},
+            "ner_features": {"num_train": 300, "num_test": 200, "layers": [-1]},
+            **{
+                name: {"num_train": 500, "num_test": 200, "num_train_epochs": 1, **_FINE_TUNING}
+                for name in ("sst2", "mrpc", "mnli_small")
+            },
+        },
+        num_seeds=2,
+    ),
+    "night": Scale(
+        most_documents=None,
+        vocab_size=8000,
+        config=_shape(2, 128, 128),
+        records={"max_seq_length": 64, "max_predictions_per_seq": 10, "dupe_factor": 5, "sentence_task": "none"},
+        training={"num_train_steps": 10_000, "train_batch_size": 64, "num_warmup_steps": 500, "learning_rate": 1e-3},
+        probes={
+            "bits_per_byte": {"num_sentences": 1000},
+            "blimp": {"num_pairs": 200},
+            "zorro": {"num_pairs": 400},
+            "ner": {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING},
+            "ner_features": {"num_train": 4000, "num_test": None, "layers": [-1]},
+            "sst2": {"num_train": 10_000, "num_test": None, "num_train_epochs": 2, **_FINE_TUNING},
+            "mrpc": {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING},
+            "mnli_small": {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING},
+        },
+    ),
+}

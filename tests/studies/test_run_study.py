@@ -1,0 +1,184 @@
+"""A study from its text to its report, with models of one layer; and the mistakes of users."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.prediction import SentenceScorer
+from bert_keras.studies import run_study
+from bert_keras.studies.runner import models
+from bert_keras.studies.runner.corpus import read_documents
+from bert_keras.studies.runner.study import Claim, Scale, Study, Variant
+from bert_keras.studies.runner.word_features import tag_with_features
+
+NOUNS, VERBS, PLACES = ("cat", "dog", "king", "child"), ("sleeps", "walks", "sings"), ("Rome", "Paris", "Oslo")
+STUDY = Study(
+    "A tiny study",
+    {
+        "pre-trained": Variant(),
+        "only masks": Variant(records={"replace_prob": 1.0, "keep_prob": 0.0}, probes={"zorro": {}}),
+        "random weights": Variant(is_trained=False, probes={"bits_per_byte": {}}),
+    },
+    ("bits_per_byte", "zorro", "sst2", "ner", "ner_features"),
+    (Claim("pre-training helps", "ours", better="pre-trained", worse="random weights", probe="bits_per_byte"),),
+)
+FINE_TUNING = {"num_train": 12, "num_test": 6, "num_train_epochs": 1, "max_seq_length": 16, "train_batch_size": 4}
+SCALE = Scale(
+    most_documents=None,
+    vocab_size=90,
+    config={
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "max_position_embeddings": 24,
+    },
+    records={"max_seq_length": 16, "max_predictions_per_seq": 3, "dupe_factor": 1, "sentence_task": "none"},
+    training={"num_train_steps": 3, "train_batch_size": 4, "num_warmup_steps": 1, "learning_rate": 1e-2},
+    probes={
+        "bits_per_byte": {"num_sentences": 4},
+        "zorro": {"num_pairs": 2},
+        "sst2": FINE_TUNING,
+        "ner": FINE_TUNING,
+        "ner_features": {"num_train": 12, "num_test": 6, "layers": [-1]},
+    },
+)
+
+
+def sentences(number):
+    rng = np.random.default_rng(number)
+    return [f"the {rng.choice(NOUNS)} {rng.choice(VERBS)} in {rng.choice(PLACES)} ." for _ in range(4)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    documents = "\n\n".join("\n".join(sentences(number)) for number in range(120))
+    tagged = "\n\n".join(
+        "\n".join(f"{word} x x {'B-LOC' if word in PLACES else 'O'}" for word in sentence.split())
+        for number in range(4)
+        for sentence in sentences(number)
+    )
+    rows = "".join(f"a {noun} sings\t{noun in NOUNS[:2]:d}\n" for noun in NOUNS * 4)
+    files = {
+        "corpus/a.txt": documents + "\n",
+        "zorro/verbs-number.tsv": "the cat sings .\tthe cat sing .\n" * 3,
+        **{f"conll2003/{name}.txt": tagged + "\n" for name in ("train", "test")},
+        **{f"glue/SST-2/{name}.tsv": f"sentence\tlabel\n{rows}" for name in ("train", "dev")},
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def run(data, folder, *flags, study=STUDY):
+    values = run_study.define_flags()
+    argv = ["run_study.py", f"--data_dir={data}", f"--output_dir={folder}", f"--input_file={data}/corpus/*.txt", *flags]
+    values(argv)
+    run_study.run_at(values, "tiny", study, SCALE, "python studies/run_study.py tiny")
+    return folder / "tiny-smoke"
+
+
+@pytest.mark.slow
+def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
+    trained = []
+    pretrain = models.pretrain
+    monkeypatch.setattr(models, "pretrain", lambda *args, **named: (trained.append(named), pretrain(*args, **named)))
+    report = run(data, tmp_path, "--variants=pre-trained", "--seeds=0")
+    assert len(trained) == 1
+    assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 5
+    report = run(data, tmp_path, "--seeds=0,1")
+    # Two variants that train, two seeds; one was there.
+    assert [named["seed"] for named in trained] == [0, 0, 1, 1]
+    results = report.joinpath("results.csv").read_text(encoding="utf-8")
+    assert results.count("\n") == 1 + 5 + 1 + 1
+    text = report.joinpath("report.md").read_text(encoding="utf-8")
+    assert "| pre-training helps | ours | " in text
+    assert report.joinpath("scores.png").read_bytes().startswith(b"\x89PNG")
+    # Nothing is left to do; the report can be made alone.
+    report.joinpath("report.md").unlink()
+    run(data, tmp_path, "--seeds=0,1")
+    run(data, tmp_path, "--report")
+    assert len(trained) == 4
+    assert report.joinpath("results.csv").read_text(encoding="utf-8") == results
+    assert report.joinpath("report.md").read_text(encoding="utf-8") == text
+    check_bits(data, tmp_path, results)
+
+
+def check_bits(data, folder, results):
+    """Compares the bits per byte with the scores of the models on held-out sentences."""
+    [corpus] = folder.glob("cells/corpus-*")
+    held_out = (corpus / "held_out.txt").read_text(encoding="utf-8").split("\n")
+    assert len(held_out) > 4
+    scorers = [SentenceScorer(path.parent) for path in sorted(folder.glob("cells/model-*/model/model.ckpt-3.index"))]
+    assert len(scorers) == 4
+    row = next(row for row in results.splitlines() if "pre-trained,bits_per_byte" in row).split(",")
+    values = []
+    for scorer in scorers:
+        scores = scorer(sorted(set(filter(None, held_out))))
+        bits = [-score.log_probability / math.log(2) / len(score.text.encode()) for score in scores]
+        values += [min(bits), max(bits)]
+    assert min(values) <= float(row[5]) <= max(values)
+
+
+@pytest.mark.slow
+def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
+    run(data, tmp_path, "--variants=random weights", "--seeds=0")
+    [model] = tmp_path.glob("cells/model-*/model")
+    variants = {
+        "last layer": Variant(probes={"ner_features": {"layers": "all"}}),
+        "embeddings": Variant(probes={"ner_features": {"layers": ["embeddings"]}}),
+    }
+    study = Study("Features", variants, ("ner_features",), ())
+    run(data, tmp_path / "other", f"--model_dir={model}", "--seeds=0", study=study)
+    [cell] = tmp_path.glob("other/tiny-smoke-model/results.csv")
+    scores = {row.split(",")[1]: float(row.split(",")[5]) for row in cell.read_text(encoding="utf-8").splitlines()[1:]}
+    # Names of places are the only words with a tag, so even the embeddings of random weights contain it.
+    assert scores["embeddings"] == 1.0
+    train = read_conll(data / "conll2003/train.txt")
+    assert tag_with_features(str(model), train, train, ["embeddings"]) == [list(one.tags) for one in train]
+    with pytest.raises(ValueError, match="^--model_dir is for one model, but tiny trains several"):
+        run(data, tmp_path, f"--model_dir={model}")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "^the study is nothing, but one of these is needed: features, masking, masks, "),
+        (["mask"], "^the study is mask, but one of these is needed: "),
+        (["masking", "--probes=glue"], '^--probes has "glue", but the probes of this study are: bits_per_byte; zorro'),
+        (
+            ["masking", "--variants=x", "--data_dir={data}"],
+            '^--variants has "x", but the variants of this study are',
+        ),
+        (["masking", "--seeds=x", "--data_dir={data}"], '^--seeds has "x", which is not a whole number; give numbers'),
+        (["masking", "--seeds=20", "--data_dir={data}"], "^the seed 20 is not from 0 to 19; give other --seeds"),
+        (
+            ["pretraining", "--data_dir={data}"],
+            "has no blimp, which the probe blimp needs; put it there, or",
+        ),
+        (
+            ["masking", "--model_dir=x", "--data_dir={data}"],
+            "^--model_dir is for one model, but masking trains several",
+        ),
+    ],
+)
+def test_mistakes(data, tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        run_study.main(["run_study.py", *(flag.format(data=data) for flag in flags)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_documents_are_separated_by_blank_lines(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one .\r\ntwo .\r\n\r\nthree .\r\n")
+    (tmp_path / "b.txt").write_text("\n\nfour .\n\n\n\nfive .", encoding="utf-8")
+    assert read_documents(f"{tmp_path}/*.txt") == ["one .\ntwo .", "three .", "four .", "five ."]
+    (tmp_path / "c.txt").write_text("one .\ntwo .\n", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"c.txt has 1 documents, but a study needs two or more; separate them by blank"
+    ):
+        read_documents(str(tmp_path / "c.txt"))

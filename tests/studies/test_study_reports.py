@@ -1,0 +1,95 @@
+"""Verdicts, tables and pictures from results that are made up, and the declarations of all studies."""
+
+import csv
+
+import pytest
+
+from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
+from bert_keras.modeling import BertConfig
+from bert_keras.studies.catalog import STUDIES
+from bert_keras.studies.run_study import NAMES
+from bert_keras.studies.runner.probes import PROBES
+from bert_keras.studies.runner.report import csv_report, markdown_report, picture_report, verdict_on
+from bert_keras.studies.runner.study import SCALES, Claim, Study, Variant
+from bert_keras.training.api.pretraining import define_flags
+
+CLAIM = Claim("a is better", "section 9", better="a", worse="b", probe="zorro")
+STUDY = Study("A title", {"a": Variant(), "b|c": Variant(), "b": Variant()}, ("zorro", "bits_per_byte"), (CLAIM,))
+
+
+def results(num_right, num_seeds=3, num_examples=50):
+    """Returns results by seed with a number of right answers; a dict for two probes."""
+    numerators = [1.0] * num_right + [0.0] * (num_examples - num_right)
+    one = {"numerators": numerators, "denominators": [1.0] * num_examples, "minutes": 1.5, "model_minutes": 2.0}
+    return dict.fromkeys(range(num_seeds), one)
+
+
+@pytest.mark.parametrize(
+    ("num_a", "num_b", "num_seeds", "margin", "probe", "verdict"),
+    [
+        (50, 10, 3, 0.0, "zorro", "reproduced"),
+        (10, 50, 3, 0.0, "zorro", "not reproduced"),
+        (10, 50, 3, 0.0, "bits_per_byte", "reproduced"),  # fewer bits are better
+        (25, 25, 3, 0.0, "zorro", "undecided"),
+        (50, 10, 2, 0.0, "zorro", "undecided"),
+        (25, 25, 3, 0.1, "zorro", "reproduced"),  # worse by less than 0.1
+        (10, 50, 3, 0.1, "zorro", "not reproduced"),
+    ],
+)
+def test_verdicts(num_a, num_b, num_seeds, margin, probe, verdict):
+    claim = Claim("a is better", "section 9", better="a", worse="b", probe=probe, margin=margin)
+    found = {("a", probe): results(num_a, num_seeds), ("b", probe): results(num_b, num_seeds)}
+    given, advantage = verdict_on(claim, found)
+    assert given == verdict
+    sign = -1 if probe == "bits_per_byte" else 1
+    assert advantage.value == pytest.approx(sign * (num_a - num_b) / 50)
+    assert advantage.low <= advantage.value <= advantage.high
+
+
+def test_a_claim_without_results_is_undecided():
+    assert verdict_on(CLAIM, {("a", "zorro"): results(3)}) == ("undecided", None)
+
+
+def test_reports_of_what_exists():
+    found = {("a", "zorro"): results(50), ("b|c", "zorro"): results(0, num_seeds=1)}
+    text = markdown_report(STUDY, found, "python studies/run_study.py x", ["processor: y"])
+    lines = text.splitlines()
+    assert lines[:5] == [
+        "# A title",
+        "",
+        "| variant | Zorro | seeds | minutes |",
+        "| --- | --- | --- | --- |",
+        "| a | 100.0 [100.0, 100.0] | 3 | 10.5 |",
+    ]
+    assert "| b\\|c | 0.0 [0.0, 0.0] | 1 | 3.5 |" in lines
+    assert "| b |  | 0 | 0.0 |" in lines
+    assert "| a is better | section 9 |  | undecided |" in lines
+    assert "python studies/run_study.py x --variants='a'" in lines
+    rows = list(csv.DictReader(csv_report("x", STUDY, found).splitlines()))
+    assert [(row["variant"], row["seeds"], row["examples"], row["value"]) for row in rows] == [
+        ("a", "3", "50", "1.0"),
+        ("b|c", "1", "50", "0.0"),
+    ]
+    assert picture_report(STUDY, found).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_declarations_of_a_study_are_valid(name):
+    study = STUDIES[name]
+    assert tuple(STUDIES) == NAMES
+    # The flag --variants separates them by commas.
+    assert not any("," in variant or variant != variant.strip() for variant in study.variants)
+    flags = set(define_flags())
+    for scale in SCALES.values():
+        for of_variant in study.variants.values():
+            BertConfig(**{"vocab_size": scale.vocab_size, **scale.config, **study.config, **of_variant.config})
+            records = PretrainingDataSettings(**{**scale.records, **of_variant.records})
+            assert records.max_seq_length <= scale.config["max_position_embeddings"]
+            assert flags >= {*scale.training, *of_variant.training}
+            assert set(of_variant.probes or {}) <= set(study.probes)
+        assert set(study.probes) <= set(scale.probes) == set(PROBES)
+    for claim in study.claims:
+        for variant, probe in ((claim.better, claim.better_probe or claim.probe), (claim.worse, claim.probe)):
+            given = study.variants[variant].probes
+            assert probe in study.probes
+            assert given is None or probe in given
