@@ -97,7 +97,7 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
 
     Args:
         folders: run folders, exports or checkpoints of pre-training, by name.
-        tasks: the tasks of the checkpoints of pre-training. Each task loads its own copy of the weights.
+        tasks: the tasks of the checkpoints of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
     models = []
@@ -114,11 +114,13 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
                 f"{path} has no {TASK_FILE}, so it is a checkpoint of pre-training; choose its --tasks: "
                 f"{', '.join(SERVED_PRETRAINED)}"
             )
-        for task in tasks:
-            if task == "vectors":
-                predictor = prediction.FeatureExtractor(folder, limits=limits, **_VECTORS)
-            else:
-                predictor = getattr(prediction, TASKS[task].predictor)(folder, limits=limits)
+        shared = None
+        for task in sorted(
+            dict.fromkeys(tasks), key="vectors".__eq__
+        ):  # last, because its network has no heads to share
+            class_ = prediction.FeatureExtractor if task == "vectors" else getattr(prediction, TASKS[task].predictor)
+            predictor = class_(folder, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
+            shared = predictor.model
             models.append(ServedModel(name, task, predictor))
     return models
 

@@ -13,8 +13,12 @@ from bert_keras.serving.app import Server, ServerSettings
 
 
 @contextlib.contextmanager
-def serving(models, versioned=(), **settings):
-    """Serves models while the block runs. Yields the Server, whose `url` is its address, when it is ready."""
+def serving(models, versioned=(), is_ready=True, **settings):
+    """Serves models while the block runs. Yields the Server, whose `url` is its address.
+
+    Args:
+        is_ready: whether to wait until the models are warm.
+    """
     server = Server(models, ServerSettings(**settings), versioned)
     listener = socket.create_server(("127.0.0.1", 0))
     server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -23,7 +27,7 @@ def serving(models, versioned=(), **settings):
     thread.start()
     try:
         deadline = time.monotonic() + 60
-        while requests.get(f"{server.url}/readyz", timeout=10).status_code != 200:
+        while is_ready and requests.get(f"{server.url}/readyz", timeout=10).status_code != 200:
             assert time.monotonic() < deadline, server.failure
             time.sleep(0.05)
         yield server
@@ -40,3 +44,11 @@ def write_adder(folder, number):
     module.add = tf.function(lambda x: {"y": x + number}, input_signature=[x])
     tf.saved_model.save(module, str(folder / f".{number}"), signatures=module.add)
     (folder / f".{number}").rename(folder / str(number))
+
+
+def wait_until(is_true):
+    """Waits until a function of no arguments returns a true value."""
+    deadline = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
