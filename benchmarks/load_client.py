@@ -21,17 +21,19 @@ class Turn:
 
 def http_request(url: str, body: bytes, method: str = "POST", headers: dict[str, str] | None = None) -> bytes:
     """Returns a request as bytes."""
-    parts = urllib.parse.urlsplit(url)
-    lines = [f"{method} {parts.path or '/'} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {len(body)}"]
+    host, _, path = url.removeprefix("http://").partition("/")
+    lines = [f"{method} /{path} HTTP/1.1", f"Host: {host}", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def read_response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Returns the status and the body of the next response on a connection."""
+async def read_response(reader: asyncio.StreamReader, has_body: bool = True) -> tuple[int, bytes]:
+    """Returns the status and the body of the next response on a connection; `has_body` is false for HEAD."""
     head = await reader.readuntil(b"\r\n\r\n")
-    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
-    return int(head[9:12]), await reader.readexactly(int(fields.get(b"content-length", 0)))
+    status, fields = int(head[9:12]), dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+    if status == 100:  # the server asks for the body, which it has
+        return await read_response(reader, has_body)
+    return status, await reader.readexactly(int(fields.get(b"content-length", 0)) if has_body else 0)
 
 
 async def ask(url: str, body: object) -> dict:
@@ -46,10 +48,9 @@ async def ask(url: str, body: object) -> dict:
     return json.loads(content)
 
 
-async def run_turn(url: str, bodies: list[bytes], num_clients: int, seconds: float) -> Turn:
+async def run_turn(url: str, requests: list[bytes], num_clients: int, seconds: float) -> Turn:
     """Lets several clients send requests for some seconds. Each sends its next one when it has its answer."""
     host, _, port = urllib.parse.urlsplit(url).netloc.partition(":")
-    requests = [http_request(url, body) for body in bodies]
     times, started = [], time.perf_counter()
 
     async def send_all(number):

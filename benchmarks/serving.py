@@ -146,8 +146,9 @@ def take_turns(programs, texts, nums_clients, rounds, seconds):
         for num_clients in nums_clients:
             for (task, name), program in programs.items():
                 print(f"round {number} of {rounds}: {task}, {num_clients} clients, {name}", file=sys.stderr)
+                requests = [load_client.http_request(program.url, body) for body in bodies]
                 before = processor_seconds(program.process_id)
-                turn = asyncio.run(load_client.run_turn(program.url, bodies, num_clients, seconds if number else 1.0))
+                turn = asyncio.run(load_client.run_turn(program.url, requests, num_clients, seconds if number else 1.0))
                 if number:
                     key = task, num_clients, name
                     turns.setdefault(key, []).append(turn)

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -226,6 +226,8 @@ class Server:
         except TimeoutError:
             reason = "the body did not arrive before the deadline"
             raise RefusedError(408, reason, Connection="close") from None
+        except ClientDisconnect:
+            raise RefusedError(499, "the client closed the connection") from None
 
     @contextlib.contextmanager
     def _admitted(self):

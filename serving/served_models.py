@@ -19,6 +19,8 @@ from bert_keras.serving.versions import VersionedModel, has_versions
 
 # Tasks of a checkpoint of pre-training. Vectors are means over the tokens of the second to last layer.
 SERVED_PRETRAINED = (*PRETRAINED_TASKS, "vectors")
+# Padded lengths that differ by this many tokens get another one between them.
+_GAP = 16
 _VECTORS = {"layers": (-2,), "pooling": "mean", "max_seq_length": None}
 
 
@@ -91,12 +93,12 @@ class ServedModel:
 
 
 def finer(lengths: Sequence[int]) -> list[int]:
-    """Returns padded lengths with one more between each two: 16, 24, 32, 48, 64.
+    """Returns padded lengths with one more between each two that are far apart: 16, 24, 32, 48, 64.
 
     The batches of a busy server are large, so their time is that of their tokens, padding included.
     """
-    between = [(lower + upper) // 2 for lower, upper in itertools.pairwise(lengths)]
-    return sorted({*lengths, *between})
+    gaps = [(lower, upper) for lower, upper in itertools.pairwise(lengths) if upper - lower >= _GAP]
+    return sorted({*lengths, *((lower + upper) // 2 for lower, upper in gaps)})
 
 
 def _vector(text: str, features: Features) -> dict[str, Any]:

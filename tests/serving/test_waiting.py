@@ -16,12 +16,13 @@ from known_models import random_model, write_model
 from running_server import serving, wait_until
 
 from bert_keras.prediction.arguments import Limits
-from bert_keras.serving.served_models import open_models
+from bert_keras.serving.served_models import finer, open_models
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return str(write_model(tmp_path_factory.mktemp("models") / "bert", random_model(num_hidden_layers=1)))
+    model = random_model(num_hidden_layers=1, max_position_embeddings=24)
+    return str(write_model(tmp_path_factory.mktemp("models") / "bert", model))
 
 
 def open_scorer(folder):
@@ -89,3 +90,18 @@ def test_a_client_that_goes_away_is_logged_as_499(folder, caplog):
         wait_until(lambda: 'bert_rejections_total{status="499"} 1.0' in server.metrics.exposed().decode())
         wait_until(lambda: any(json.loads(each.getMessage())["status"] == 499 for each in caplog.records))
     logging.getLogger("bert_keras.requests").removeHandler(caplog.handler)
+
+
+def test_a_client_that_goes_away_while_it_sends_its_body_is_no_error_of_the_server(folder, caplog):
+    with serving([open_scorer(folder)]) as server:
+        with connect(server) as connection:
+            connection.sendall(b"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+            wait_until(lambda: server.metrics.admitted._value.get() == 1)
+        wait_until(lambda: 'bert_rejections_total{status="499"} 1.0' in server.metrics.exposed().decode())
+        assert server.metrics.admitted._value.get() == 0
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_server_has_a_padded_length_between_each_two_that_are_far_apart():
+    assert finer([16, 32, 64, 128, 130]) == [16, 24, 32, 48, 64, 96, 128, 130]
+    assert finer([64]) == [64]
