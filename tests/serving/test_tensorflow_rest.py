@@ -189,6 +189,11 @@ def test_bodies_that_are_not_objects(body, message):
         parse_json(body)
 
 
+def test_a_whole_number_that_no_float_has_is_refused():
+    with pytest.raises(ValueError, match="is not of expected type: float32"):
+        read_inputs({"inputs": [10**400]}, {"x": tf.float32})
+
+
 def test_a_deep_body_is_read_as_a_flat_one():
     depth = 3000
     value = parse_json('{"a": ' + "[" * depth + '{"b": [1, "x\\"]", NaN]}, {}' + "]" * depth + ', "c": {"d": null}}')
