@@ -168,46 +168,49 @@ class Server:
         models = {model.name: model for model in self.models if TASKS[model.task].route == route}
 
         async def answer(request: Request):
-            ticket = Ticket()
-            with self._measured(ticket) as labels, self._admitted() as place:
-                deadline = time.monotonic() + self._timeout_of(request)
-                body = read_json(await self._read(request, deadline))
-                model = _chosen(models, body.get("model"), route)
-                labels |= {"model": model.name, "task": model.task}
-                request.scope["served"] = labels
-                content = await self._answer(request, ticket, model, body, deadline, place)
-            return Response(content, media_type=_JSON)
+            started, ticket, status, model = time.monotonic(), Ticket(), 500, None
+            try:
+                with self._admitted() as place:
+                    deadline = started + self._timeout_of(request)
+                    body = read_json(await self._read(request, deadline))
+                    model = _chosen(models, body.get("model"), route)
+                    request.scope["served"] = {"model": model.name, "task": model.task}
+                    content = await self._answer(request, ticket, model, body, deadline, place)
+                status = 200
+                return Response(content, media_type=_JSON)
+            except RefusedError as refused:
+                status = refused.status
+                self.metrics.rejections.labels(status=str(status)).inc()
+                raise
+            finally:
+                labels = {"model": model.name if model else "", "task": model.task if model else ""}
+                seconds = self.metrics.request_seconds.labels(**labels, length=str(ticket.longest), status=str(status))
+                seconds.observe(time.monotonic() - started)
 
         return answer
-
-    @contextlib.contextmanager
-    def _measured(self, ticket):
-        """Measures a request. Yields its labels, which the block replaces when it knows the model and the task."""
-        labels, started, status = {"model": "", "task": ""}, time.monotonic(), 500
-        try:
-            yield labels
-            status = 200
-        except RefusedError as refused:
-            status = refused.status
-            self.metrics.rejections.labels(status=str(status)).inc()
-            raise
-        finally:
-            seconds = self.metrics.request_seconds.labels(**labels, length=str(ticket.longest), status=str(status))
-            seconds.observe(time.monotonic() - started)
 
     async def _answer_tensorflow(self, request):
         """Answers in the form of TensorFlow Serving."""
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1").partition("?")[0]
         if not path.lower().startswith("/v1/"):
             raise HTTPException(404)
-        with self._measured(Ticket()) as labels, self._admitted() as place:
-            labels |= tensorflow_rest.labels_of(self.versioned, request.method, path)
-            request.scope["served"] = labels
-            deadline = time.monotonic() + self._timeout_of(request)
-            body = await self._read(request, deadline)
-            arguments = (self.versioned, request.method, path, body)
-            content = await self._in_thread(request, place, deadline, tensorflow_rest.answer, *arguments)
-        return Response(content, media_type=_JSON)
+        started, status, labels = time.monotonic(), 500, {"model": "", "task": ""}
+        try:
+            with self._admitted() as place:
+                labels = request.scope["served"] = tensorflow_rest.labels_of(self.versioned, request.method, path)
+                deadline = started + self._timeout_of(request)
+                body = await self._read(request, deadline)
+                arguments = (self.versioned, request.method, path, body)
+                content = await self._in_thread(request, place, deadline, tensorflow_rest.answer, *arguments)
+            status = 200
+            return Response(content, media_type=_JSON)
+        except RefusedError as refused:
+            status = refused.status
+            self.metrics.rejections.labels(status=str(status)).inc()
+            raise
+        finally:
+            seconds = self.metrics.request_seconds.labels(**labels, length="0", status=str(status))
+            seconds.observe(time.monotonic() - started)
 
     def _timeout_of(self, request):
         told = request.headers.get("x-timeout-ms")
