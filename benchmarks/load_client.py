@@ -43,6 +43,7 @@ async def ask(url: str, body: object) -> dict:
     writer.write(http_request(url, json.dumps(body).encode()))
     status, content = await read_response(reader)
     writer.close()
+    await writer.wait_closed()
     if status != 200:
         raise ValueError(f"{url} answers {status}: {content.decode()}")
     return json.loads(content)
@@ -64,6 +65,7 @@ async def run_turn(url: str, requests: list[bytes], num_clients: int, seconds: f
             times.append(time.perf_counter() - sent)
             index += num_clients
         writer.close()
+        await writer.wait_closed()
 
     async with asyncio.TaskGroup() as group:
         for number in range(num_clients):
