@@ -127,7 +127,7 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
                 f"{path} has no {TASK_FILE}, so it is a checkpoint of pre-training; choose its --tasks: "
                 f"{', '.join(SERVED_PRETRAINED)}"
             )
-        shared = None
+        shared: Any = None
         for task in sorted(
             dict.fromkeys(tasks), key="vectors".__eq__
         ):  # last, because its network has no heads to share
