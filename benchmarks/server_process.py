@@ -35,7 +35,7 @@ def _wait_for_address(process, command, log):
         log.seek(0)
         text = log.read()
         found = re.search(r"serving at (\S+)", text)
-        if found and ("serve.py" not in command or re.search(r"\bready; ", text)):
+        if found and (not command[0].endswith("serve.py") or re.search(r"\bready; ", text)):
             return found[1]
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.2)

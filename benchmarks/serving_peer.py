@@ -55,6 +55,7 @@ def main(kind, folder):
 
     run("A text to warm up.")
     listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as serve.py does
     print(f"serving at http://127.0.0.1:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
     app = Starlette(routes=[Route("/", answer, methods=["POST"])])
     uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listener])

@@ -21,6 +21,7 @@ def serving(models, versioned=(), is_ready=True, **settings):
     """
     server = Server(models, ServerSettings(**settings), versioned)
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in serve.py
     server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     running = uvicorn.Server(uvicorn.Config(server.app, log_config=None, access_log=False, timeout_graceful_shutdown=5))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
