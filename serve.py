@@ -32,7 +32,7 @@ log = logging.getLogger("bert_keras")
 # Name -> default, lowest value, meaning.
 _NUMBERS = {
     "max_batch_tokens": (4096, 1, "Maximum number of tokens in a batch, padding included."),
-    "batch_timeout_ms": (2, 0, "Time that a text waits for others to share its batch."),
+    "batch_timeout_ms": (2, 0, "Time that a text waits for others to share its batch, unless texts come one by one."),
     "max_queue": (256, 1, "Maximum number of requests at a time; further ones get the status 429."),
     "timeout_ms": (30_000, 1, "Time until a request gets the status 504. The header X-Timeout-Ms can lower it."),
     "max_body_bytes": (8 << 20, 1, "Maximum size of a request."),
@@ -73,6 +73,8 @@ def main(argv):
     except ImportError:
         raise ValueError("serve.py needs other packages; install them with pip install 'bert-keras[serve]'") from None
     with socket.create_server((values.host, values.port), backlog=2048) as listener:
+        # Without it, an answer may wait 40 ms for the client to confirm its first part.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         start_tensorflow()
         from bert_keras.serving.app import Server, ServerSettings  # loads TensorFlow

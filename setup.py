@@ -83,7 +83,13 @@ EXTRAS = {
     # The compiler of the TPU (200 MB) for check_tpu.py; only for Linux. The hyphen is for the pip of Python 3.11.
     "tpu-check": ["jax>=0.10,<0.11", "libtpu>=0.0.42,<0.1"],
     # For the benchmarks that compare with them.
-    "peers": ["torch>=2.13,<3", "transformers>=5.23,<6", "accelerate>=1.15,<2", "keras-hub>=0.32,<0.33"],
+    "peers": [
+        "torch>=2.13,<3",
+        "transformers>=5.23,<6",
+        "accelerate>=1.15,<2",
+        "keras-hub>=0.32,<0.33",
+        "sentence-transformers>=6.2,<7",
+    ],
     # Needs protobuf below 7, so the tests' environment does not have it.
     "beam": ["apache-beam>=2.77,<3"],
     "zstd": ZSTD,

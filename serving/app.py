@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -149,6 +149,7 @@ class Server:
     async def _describe(self, request):
         url = str(request.base_url).rstrip("/")
         document = description(self.models, url, self.settings.token is not None)
+        document["paths"] |= tensorflow_rest.described(self.versioned.values())
         return Response(body_of(document), media_type=_JSON)
 
     async def _tell_alive(self, request):
@@ -193,16 +194,23 @@ class Server:
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1").partition("?")[0]
         if not path.lower().startswith("/v1/"):
             raise HTTPException(404)
+        started, status, labels = time.monotonic(), 500, {"model": "", "task": ""}
         try:
             with self._admitted() as place:
-                deadline = time.monotonic() + self._timeout_of(request)
+                labels = request.scope["served"] = tensorflow_rest.labels_of(self.versioned, request.method, path)
+                deadline = started + self._timeout_of(request)
                 body = await self._read(request, deadline)
                 arguments = (self.versioned, request.method, path, body)
                 content = await self._in_thread(request, place, deadline, tensorflow_rest.answer, *arguments)
+            status = 200
+            return Response(content, media_type=_JSON)
         except RefusedError as refused:
-            self.metrics.rejections.labels(status=str(refused.status)).inc()
+            status = refused.status
+            self.metrics.rejections.labels(status=str(status)).inc()
             raise
-        return Response(content, media_type=_JSON)
+        finally:
+            seconds = self.metrics.request_seconds.labels(**labels, length="0", status=str(status))
+            seconds.observe(time.monotonic() - started)
 
     def _timeout_of(self, request):
         told = request.headers.get("x-timeout-ms")
@@ -221,6 +229,8 @@ class Server:
         except TimeoutError:
             reason = "the body did not arrive before the deadline"
             raise RefusedError(408, reason, Connection="close") from None
+        except ClientDisconnect:
+            raise RefusedError(499, "the client closed the connection") from None
 
     @contextlib.contextmanager
     def _admitted(self):

@@ -77,8 +77,8 @@ class BatchingNetwork:
     """Answers like a `Network`, but sequences of one padded length share batches, whatever request they belong to.
 
     Put it in the place of a predictor's network; then call the predictor from many threads. A batch starts when it is
-    full, or when its first sequence has waited for `batch_timeout` seconds. The number
-    of requests that the server admits limits the queue.
+    full, or when its first sequence has waited for `batch_timeout` seconds. After a batch with one sequence, which a
+    single client sends, the next one starts at once. The number of requests that the server admits limits the queue.
 
     Args:
         network: the network that computes the batches.
@@ -95,7 +95,7 @@ class BatchingNetwork:
         self._metrics, self._labels = metrics, labels
         # (padded length, values of the extra features) -> its queue. Sequences of one key may share a batch.
         self._queues: dict[Any, collections.deque[_Waiting]] = {}
-        self._changed, self._is_closed = threading.Condition(), False
+        self._changed, self._is_closed, self._waits = threading.Condition(), False, True
         self._thread = threading.Thread(target=self._run, name=f"batches of {labels['model']}", daemon=True)
         self._thread.start()
 
@@ -161,7 +161,7 @@ class BatchingNetwork:
                     continue
                 key = min(self._queues, key=lambda key: self._queues[key][0].since)
                 queue, most = self._queues[key], self._most(key)
-                left = queue[0].since + self._batch_timeout - time.monotonic()
+                left = queue[0].since + self._batch_timeout * self._waits - time.monotonic()
                 if len(queue) < most and left > 0 and not self._is_closed:
                     self._changed.wait(left)
                     continue
@@ -172,6 +172,7 @@ class BatchingNetwork:
                         batch.append(waiting)
                 if not queue:
                     del self._queues[key]
+                self._waits = len(batch) > 1
                 return key, batch
 
     def _most(self, key):

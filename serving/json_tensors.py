@@ -200,7 +200,8 @@ def _scalar(value, dtype):
         if isinstance(value, bool):
             return value
     elif dtype.is_floating:
-        if is_number and (not math.isfinite(value) or abs(value) <= dtype.max):
+        # A whole number may be too large for a float, so it is compared as it is.
+        if is_number and (value in (math.inf, -math.inf) or value != value or abs(value) <= float(dtype.max)):
             return value
     elif dtype.is_integer and type(value) is int and dtype.min <= value <= dtype.max:
         return value

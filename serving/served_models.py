@@ -1,6 +1,7 @@
 """The models of a server: opening, warming up, and answers to the items of a request."""
 
 import dataclasses
+import itertools
 import json
 import pathlib
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from bert_keras.serving.versions import VersionedModel, has_versions
 
 # Tasks of a checkpoint of pre-training. Vectors are means over the tokens of the second to last layer.
 SERVED_PRETRAINED = (*PRETRAINED_TASKS, "vectors")
+# Padded lengths that differ by this many tokens get another one between them.
+_GAP = 16
 _VECTORS = {"layers": (-2,), "pooling": "mean", "max_seq_length": None}
 
 
@@ -43,9 +46,10 @@ class ServedModel:
 
     def start(self, max_batch_tokens: int, batch_timeout: float, metrics: Metrics) -> None:
         """Warms up every padded length, then lets requests share batches."""
+        network = self.predictor.network
+        network.lengths = finer(network.lengths)
         self.predictor.warmup()
         labels = {"model": self.name, "task": self.task}
-        network = self.predictor.network
         self.predictor.network = BatchingNetwork(network, max_batch_tokens, batch_timeout, metrics, labels)
 
     def stop(self) -> None:
@@ -88,6 +92,15 @@ class ServedModel:
         return ", ".join(self.options) or "none"
 
 
+def finer(lengths: Sequence[int]) -> list[int]:
+    """Returns padded lengths with one more between each two that are far apart: 16, 24, 32, 48, 64.
+
+    The batches of a busy server are large, so their time is that of their tokens, padding included.
+    """
+    gaps = [(lower, upper) for lower, upper in itertools.pairwise(lengths) if upper - lower >= _GAP]
+    return sorted({*lengths, *((lower + upper) // 2 for lower, upper in gaps)})
+
+
 def _vector(text: str, features: Features) -> dict[str, Any]:
     return {"text": text, "vector": features.values[0].tolist()}
 
@@ -97,7 +110,7 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
 
     Args:
         folders: run folders, exports or checkpoints of pre-training, by name.
-        tasks: the tasks of the checkpoints of pre-training. Each task loads its own copy of the weights.
+        tasks: the tasks of the checkpoints of pre-training. They share the weights of the encoder.
         limits: Limits of the input.
     """
     models = []
@@ -114,11 +127,13 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
                 f"{path} has no {TASK_FILE}, so it is a checkpoint of pre-training; choose its --tasks: "
                 f"{', '.join(SERVED_PRETRAINED)}"
             )
-        for task in tasks:
-            if task == "vectors":
-                predictor = prediction.FeatureExtractor(folder, limits=limits, **_VECTORS)
-            else:
-                predictor = getattr(prediction, TASKS[task].predictor)(folder, limits=limits)
+        shared: Any = None
+        for task in sorted(
+            dict.fromkeys(tasks), key="vectors".__eq__
+        ):  # last, because its network has no heads to share
+            class_ = prediction.FeatureExtractor if task == "vectors" else getattr(prediction, TASKS[task].predictor)
+            predictor = class_(folder, limits=limits, model=shared, **(_VECTORS if task == "vectors" else {}))
+            shared = predictor.model
             models.append(ServedModel(name, task, predictor))
     return models
 

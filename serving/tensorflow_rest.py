@@ -3,9 +3,10 @@
 Source: the contract of tensorflow/serving (http_rest_api_handler.cc), with its paths, bodies, codes and error texts.
 """
 
+import itertools
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +26,15 @@ from bert_keras.serving.versions import NotFoundError, Version, VersionedModel
 _VERSION = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _RUN = re.compile(rf"(?i)/v1/models/(?P<name>[^/:]+){_VERSION}:(?P<verb>classify|regress|predict)")
 _LOOK = re.compile(rf"(?i)/v1/models(?:/(?P<name>[^/:]+))?{_VERSION}(?:/(?P<what>metadata))?")
+_JSON = "application/json"
+# End of a path, fields of its body (one of them is needed; none: GET), and fields of its answer.
+_DESCRIBED = (
+    ("", (), ("model_version_status",)),
+    ("/metadata", (), ("metadata",)),
+    (":predict", ("instances", "inputs"), ("predictions", "outputs")),
+    (":classify", ("examples",), ("results",)),
+    (":regress", ("examples",), ("results",)),
+)
 _METHOD = "tensorflow/serving/{}"
 # Codes of TensorFlow's errors, by number, as HTTP statuses; all others are 500.
 _STATUSES = {
@@ -61,6 +71,35 @@ def parse_path(method: str, path: str) -> dict[str, Any]:
     for name in ("verb", "what"):
         parts[name] = parts[name] and parts[name].lower()
     return parts
+
+
+def labels_of(models: Mapping[str, VersionedModel], method: str, path: str) -> dict[str, str]:
+    """Returns the labels of a request's metrics: the model if it exists, and the verb, "metadata" or "status"."""
+    parts = parse_path(method, path)
+    name = parts["name"] if parts["name"] in models else ""
+    return {"model": name, "task": parts["verb"] or parts["what"] or "status"}
+
+
+def described(models: Iterable[VersionedModel]) -> dict[str, Any]:
+    """Returns the paths of the models in an OpenAPI document."""
+    error = {"description": "The error.", "content": _content(["error"])}
+    paths = {}
+    for model, (suffix, needed, answered) in itertools.product(models, _DESCRIBED):
+        words = re.sub(r"\W", "_", f"{model.name}{suffix or ':status'}")
+        operation: dict[str, Any] = {
+            "operationId": f"tensorflow_{words}",
+            "responses": {"200": {"description": "The answer.", "content": _content(answered)}, "default": error},
+        }
+        if needed:
+            operation["requestBody"] = {"required": True, "content": _content(needed)}
+        paths[f"/v1/models/{urllib.parse.quote(model.name)}{suffix}"] = {"post" if needed else "get": operation}
+    return paths
+
+
+def _content(names):
+    """Returns the description of an object that has one of these fields."""
+    objects = [{"type": "object", "required": [name], "properties": {name: {}}} for name in names]
+    return {_JSON: {"schema": {"oneOf": objects}}}
 
 
 def answer(models: Mapping[str, VersionedModel], method: str, path: str, body: bytes) -> bytes:

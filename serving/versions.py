@@ -46,9 +46,26 @@ class Version:
         """Returns the outputs of a signature as arrays."""
         return {key: value.numpy() for key, value in self._loaded.signatures[name](**inputs).items()}
 
+    def warm_up(self) -> None:
+        """Runs each signature once with zeros and empty strings, so that the first request is as fast as later ones."""
+        for name, definition in self.definitions.items():
+            inputs = {key: _made_up(info) for key, info in definition.inputs.items()}
+            try:
+                self.run(name, inputs)
+            except (tf.errors.OpError, ValueError, TypeError) as error:
+                reason = str(error).splitlines()[0]
+                log.info("version %d: the signature %s takes no made-up input: %s", self.number, name, reason)
+
     def metadata(self) -> dict[str, Any]:
         """Returns all signatures as JSON."""
         return {name: json_format.MessageToDict(value, **_OPTIONS) for name, value in self.definitions.items()}
+
+
+def _made_up(info):
+    """Returns an input of a signature; its axes have the length 1 where the signature leaves them open."""
+    dtype = tf.as_dtype(info.dtype)
+    shape = [max(1, dim.size) if dim.size else 0 for dim in info.tensor_shape.dim]
+    return tf.fill(shape, tf.constant("", dtype) if dtype == tf.string else tf.zeros([], dtype))
 
 
 def has_versions(folder: str) -> bool:
@@ -126,6 +143,7 @@ class VersionedModel:
             return
         try:
             loaded = _load(newest, paths[newest])
+            loaded.warm_up()
         except Exception as error:  # the old version stays
             self._broken.add(newest)
             log.error("%s: version %d cannot be loaded: %s", self.folder, newest, error)
@@ -134,7 +152,9 @@ class VersionedModel:
         self._versions = {**kept, newest: loaded}
 
     def watch(self, seconds: float) -> None:
-        """Looks for new versions in a thread."""
+        """Warms up the versions, then looks for new ones in a thread."""
+        for version in self.versions:
+            version.warm_up()
 
         def look():
             while not self._is_stopped.wait(seconds):

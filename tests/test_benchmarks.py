@@ -1,8 +1,11 @@
 """Benchmarks record facts of the machine, and keep the texts of two runs apart."""
 
+import asyncio
+import http.server
 import json
 import platform
 import sys
+import threading
 import types
 
 import numpy as np
@@ -216,3 +219,36 @@ def test_memory_is_that_of_a_new_process_with_real_steps(tmp_path):
     assert small["seconds"] > 0
     with pytest.raises(ValueError, match="a batch of 2 with .* was not measured: .*nowhere.json"):
         memory.measure_in_process(memory.Setting("nowhere.json", 8), 2, num_steps=1, device="cpu")
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    """Returns the body of a request, after it has asked for it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # noqa: N802 (the name in http.server)
+        self.send_response_only(100)
+        self.end_headers()
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_clients_send_all_requests_and_measure_their_times():
+    from benchmarks import load_client
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}/a"
+        assert asyncio.run(load_client.ask(url, {"a": 1})) == {"a": 1}
+        turn = asyncio.run(load_client.run_turn(url, [load_client.http_request(url, b"[1]")], 4, 0.1))
+        server.shutdown()
+    assert len(turn.times) >= 4
+    assert turn.times == sorted(turn.times)
+    turn = load_client.Turn(1.0, [float(number) for number in range(100)])
+    assert [turn.percentile(share) for share in (0, 0.5, 0.99, 1)] == [0, 50, 99, 99]

@@ -15,6 +15,7 @@ from bert_keras.modeling import (
     HEAD_PATTERNS,
     POOLER_PATTERNS,
     BertModel,
+    PretrainingModel,
     load_weights,
     weights_by_name,
     weights_to_load,
@@ -25,6 +26,7 @@ from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import LoadedModel
 from bert_keras.prediction.network import Question, check_batch_size
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
+from bert_keras.prediction.tasks.pretrained import check_shared
 
 log = logging.getLogger("bert_keras")
 
@@ -83,6 +85,7 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         limits: Limits of the input; None: the defaults.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
+        model: as in `FillMask`, whose network then also gives the vectors. None: the object has its own weights.
 
     Attributes:
         layers: tuple of the layers. For the others, see `LoadedModel`.
@@ -108,16 +111,18 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         limits: Limits | None = None,
         device: str | None = None,
         format: str | None = None,
+        model: PretrainingModel | None = None,
     ):
         check_choice("pooling", pooling, POOLINGS)
         if strategy is not None and device is not None:
             raise ValueError(f"there are both {name_of('strategy')} and {name_of('device')}; give one of them")
         self._chosen_layers, self.pooling = layers, pooling
-        self._chosen_length, self._strategy = max_seq_length, strategy
+        self._chosen_length, self._strategy, self._shared = max_seq_length, strategy, model
         text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
         super().__init__(path, batch_size, limits, strategy, device, format, **text_options)
 
     def _prepare(self):
+        check_shared(self._shared, self.files)
         layers = self._chosen_layers
         if layers is None and self.settings:
             layers = (self.settings["layer"],)
@@ -130,6 +135,9 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
             self.max_seq_length = chosen
 
     def _load_model(self):
+        if self._shared:
+            self._shared.bert.return_all_encoder_layers = True  # its other users only read the last one
+            return self._shared.bert
         with (self._strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
             model = BertModel(self.config, return_all_encoder_layers=True)
         report = load_weights(

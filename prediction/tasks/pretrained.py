@@ -21,6 +21,7 @@ from bert_keras.modeling import (
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.prediction.arguments import LONG_CHOICES, Limits, check_choice, name_of
 from bert_keras.prediction.loaded_model import Answer, Text
+from bert_keras.prediction.loading.model_files import ModelFiles
 from bert_keras.prediction.predictor import Predictor
 
 log = logging.getLogger("bert_keras")
@@ -50,6 +51,8 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         limits: Limits of the input; None: the defaults.
         device: "cpu", "gpu", or one of several, such as "gpu:1"; None: a GPU if there is one.
         format: of an export, "saved_model", "onnx", "litert" or "web"; None: the first of these that it has.
+        model: the attribute `model` of another predictor of the same checkpoint. The two share its encoder in memory;
+            only the head of this task is read from the checkpoint. None: the object has its own weights.
         options: other defaults of the options of a call, which the class lists.
 
     Raises:
@@ -71,15 +74,17 @@ class PretrainedPredictor(Predictor[Text, Answer]):
         limits: Limits | None = None,
         device: str | None = None,
         format: str | None = None,
+        model: PretrainingModel | None = None,
         **options: Any,
     ):
         check_choice("long", long, LONG_CHOICES)
-        self.long = long
+        self.long, self._shared = long, model
         text_options = {"vocab_file": vocab_file, "config_file": config_file, "do_lower_case": do_lower_case}
         super().__init__(path, batch_size, limits, options, device=device, format=format, **text_options)
 
     def _prepare(self):
         super()._prepare()
+        check_shared(self._shared, self.files)
         self.room = self.max_seq_length - self.num_special_tokens
         if self.room < self.num_special_tokens - 1:
             raise ValueError(
@@ -88,10 +93,10 @@ class PretrainedPredictor(Predictor[Text, Answer]):
             )
 
     def _load_model(self):
-        """Loads the encoder and one head, and ignores the other head."""
+        """Loads the encoder, unless it is shared, and one head, and ignores the other head."""
         checkpoint = cast(Checkpoint, self.files.checkpoint)
         with weights_to_load():
-            model = PretrainingModel(self.config)
+            model = self._shared or PretrainingModel(self.config)
         called, prefixes = _HEADS[str(self.head)]
         others = tuple(prefix for head, (_, of_head) in _HEADS.items() if head != self.head for prefix in of_head)
         needed = {name: weight for name, weight in weights_by_name(model).items() if not name.startswith(others)}
@@ -101,12 +106,28 @@ class PretrainedPredictor(Predictor[Text, Answer]):
                 f"{checkpoint.prefix} has no {called}: it lacks {', '.join(missing)}; "
                 "give a checkpoint of pre-training, with its heads"
             )
-        log.info("%s", load_weights(needed, checkpoint, ignored=HEAD_PATTERNS + POOLER_PATTERNS))
+        ignored = HEAD_PATTERNS + POOLER_PATTERNS
+        if self._shared:
+            needed, ignored = {name: weight for name, weight in needed.items() if name.startswith(prefixes)}, ("*",)
+        log.info("%s", load_weights(needed, checkpoint, ignored=ignored))
         return model
 
     def _open_network(self):
         network = super()._open_network()
         return lambda features: {"masked_lm_logits": network(features)["logits"]}
+
+
+def check_shared(model: PretrainingModel | None, files: ModelFiles) -> None:
+    """Checks a network that an object shares with another predictor, given the files of its own model."""
+    if model is None:
+        return
+    if not isinstance(model, PretrainingModel) or files.checkpoint is None:
+        raise ValueError(
+            "model can only be shared among predictors of a checkpoint of pre-training; give the attribute model of a "
+            "FillMask, NextSentence or SentenceScorer of the same checkpoint, or leave it out"
+        )
+    if model.config.to_dict() != files.config.to_dict():
+        raise ValueError(f"model has another config than {files.checkpoint.prefix}; share one of the same checkpoint")
 
 
 def encode_with_masks(tokenizer: FullTokenizer, text: str) -> list[int]:

@@ -7,14 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from fine_tuned_models import write_fine_tuned
 from known_models import answers_in, random_model, write_model
-from tiny_exports import FINE_TUNED, converters_in_this_process
+from tiny_exports import FINE_TUNED, write_export, write_network
 
 import predict
-from bert_keras.export.formats.choices import PLACES, network_place
-from bert_keras.export.formats.ids_formats import write_ids
+from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.prediction import (
     FeatureExtractor,
@@ -46,27 +44,6 @@ def flat(answer):
     if hasattr(answer, "__dataclass_fields__"):
         return flat(vars(answer))
     return [pytest.approx(answer, rel=1e-4, abs=1e-4) if isinstance(answer, float) else answer]
-
-
-def write_export(folder, model_folder, **settings):
-    """Copies a model to an export whose network is not in a file. Returns the folder."""
-    shutil.copytree(model_folder, folder)
-    (folder / "export.json").write_text('{"formats": {}}')
-    if settings:
-        (folder / "task.json").write_text(json.dumps(settings))
-    return folder
-
-
-def write_network(network, folder):
-    """Writes the network of an export in every format. The SavedModel has only the signature of ids."""
-    of_ids = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
-    tf.saved_model.save(network, str(folder / PLACES["saved_model"]), {"ids": of_ids})
-    with converters_in_this_process():
-        for name in ("onnx", "litert"):
-            write_ids(name, network, folder / PLACES[name])
-    (folder / network_place("web")).parent.mkdir()
-    shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))
-    (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES}}))
 
 
 @pytest.fixture(scope="module")

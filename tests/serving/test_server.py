@@ -7,7 +7,6 @@ import json
 import logging
 import socket
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ import jsonschema
 import requests
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import random_model, write_model
-from running_server import serving
+from running_server import serving, wait_until
 
 from bert_keras.prediction.arguments import Limits
 from bert_keras.serving.served_models import open_models
@@ -230,6 +229,7 @@ def test_the_log_has_a_line_of_json_with_the_id_and_without_the_text(server, cap
         response = requests.post(
             f"{server.url}/v1/score", json={"text": "hungry"}, headers={"X-Request-Id": "r-7"}, timeout=10
         )
+        wait_until(lambda: caplog.records)  # the line comes after the response
     assert response.headers["X-Request-Id"] == "r-7"
     line = json.loads(caplog.records[-1].getMessage())
     assert (line["request_id"], line["status"], line["task"]) == ("r-7", 200, "score")
@@ -265,13 +265,6 @@ def slow(server, models):
     batching._network.may_run.set()
     wait_until(lambda: server.metrics.admitted._value.get() == 0)
     batching._network = network
-
-
-def wait_until(is_true):
-    deadline = time.monotonic() + 30
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_request_ends_at_its_deadline_and_frees_its_place(server, ask, slow):

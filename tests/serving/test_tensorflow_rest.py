@@ -4,6 +4,7 @@ import json
 import math
 import pathlib
 import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("uvicorn", reason="needs the extra [serve]")
 pytest.importorskip("starlette", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
+import jsonschema
 import requests
 from google.protobuf import json_format
 from running_server import serving, write_adder
@@ -20,7 +22,7 @@ from running_server import serving, write_adder
 from bert_keras.serving import tensorflow_rest
 from bert_keras.serving.json_tensors import parse_json, predict_answer, read_examples, read_inputs, signature_name_of
 from bert_keras.serving.requests import RefusedError
-from bert_keras.serving.versions import VersionedModel
+from bert_keras.serving.versions import Version, VersionedModel
 
 DATA = pathlib.Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tf_serving"
 NAME = "saved_model_half_plus_two_2_versions"
@@ -187,6 +189,11 @@ def test_bodies_that_are_not_objects(body, message):
         parse_json(body)
 
 
+def test_a_whole_number_that_no_float_has_is_refused():
+    with pytest.raises(ValueError, match="is not of expected type: float32"):
+        read_inputs({"inputs": [10**400]}, {"x": tf.float32})
+
+
 def test_a_deep_body_is_read_as_a_flat_one():
     depth = 3000
     value = parse_json('{"a": ' + "[" * depth + '{"b": [1, "x\\"]", NaN]}, {}' + "]" * depth + ', "c": {"d": null}}')
@@ -203,19 +210,62 @@ def test_a_request_that_is_malformed():
         tensorflow_rest.parse_path("PUT", "/v1/models/x:predict")
 
 
-@needs_data
-def test_a_client_and_the_protos_of_tensorflow_serving_take_the_answers(server):
+def test_its_requests_are_measured_and_described(tmp_path):
+    validator = pytest.importorskip("openapi_spec_validator")
+    write_adder(tmp_path, 1)
+    model = VersionedModel("add", str(tmp_path), {})
+    run = mock.patch.object(Version, "run", autospec=True, side_effect=Version.run)
+    with run as spy, serving([], versioned=[model]) as server:
+        assert [call.args[1] for call in spy.call_args_list] == ["serving_default"]  # the warm-up
+        url = f"{server.url}/v1/models/add"
+        for path, body, status in ((":predict", {"inputs": [1]}, 200), (":predict", {}, 400), (":regress", {}, 400)):
+            assert requests.post(url + path, json=body, timeout=60).status_code == status
+        assert requests.get(f"{server.url}/v1/models/none", timeout=60).status_code == 404
+        metrics = requests.get(f"{server.url}/metrics", timeout=60).text
+        for name, task, status in (("add", "predict", 200), ("add", "predict", 400), ("", "status", 404)):
+            labels = f'length="0",model="{name}",status="{status}",task="{task}"'
+            assert f"bert_request_seconds_count{{{labels}}} 1.0" in metrics
+        document = requests.get(f"{server.url}/openapi.json", timeout=60).json()
+    validator.OpenAPIV31SpecValidator(document).validate()
+    verbs = ("", "/metadata", ":predict", ":classify", ":regress")
+    assert set(document["paths"]) == {f"/v1/models/add{verb}" for verb in verbs}
+    body = document["paths"]["/v1/models/add:predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    jsonschema.validate({"inputs": [1]}, body)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"instances": [1], "inputs": [1]}, body)
+
+
+def test_a_signature_that_takes_no_made_up_input_is_not_an_error(tmp_path, caplog):
+    module = tf.Module()
+    x = tf.TensorSpec([None], tf.float32, name="x")
+    module.check = tf.function(lambda x: {"y": tf.ensure_shape(x, [3])}, input_signature=[x])
+    tf.saved_model.save(module, str(tmp_path / "1"), signatures=module.check)
+    with caplog.at_level("INFO", "bert_keras"), serving([], [VersionedModel("m", str(tmp_path), {})]) as server:
+        answer = requests.post(f"{server.url}/v1/models/m:predict", json={"inputs": [1, 2, 3]}, timeout=60)
+        assert answer.json() == {"outputs": [1.0, 2.0, 3.0]}
+    assert "the signature serving_default takes no made-up input" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["add", *([NAME] if DATA.exists() else [])])
+def test_a_client_and_the_protos_of_tensorflow_serving_take_the_answers(tmp_path, name):
     apis = pytest.importorskip("tensorflow_serving.apis.get_model_status_pb2")
     metadata_apis = pytest.importorskip("tensorflow_serving.apis.get_model_metadata_pb2")
-    client = pytest.importorskip("ovmsclient").make_http_client(server.url.removeprefix("http://"))
-    url = f"{server.url}/v1/models/{NAME}"
-    status = json_format.Parse(requests.get(url, timeout=60).text, apis.GetModelStatusResponse())
-    assert [each.version for each in status.model_version_status] == [123]
-    metadata = requests.get(f"{url}/metadata", timeout=60).json()["metadata"]["signature_def"]
-    signatures = json_format.ParseDict(metadata, metadata_apis.SignatureDefMap())
-    assert len(signatures.signature_def) == 6
-    assert client.get_model_status(NAME, 123)[123]["state"] == "AVAILABLE"
-    assert "serving_default" in str(client.get_model_metadata(NAME, 123))
-    np.testing.assert_array_equal(
-        client.predict({"x": np.array([[1.0], [2.0]], np.float32)}, NAME, 123), [[2.5], [3.0]]
-    )
+    make_client = pytest.importorskip("ovmsclient").make_http_client
+    if name == "add":
+        write_adder(tmp_path, 1)
+    else:
+        shutil.copytree(DATA / NAME / "00000123", tmp_path / "1")
+    with serving([], versioned=[VersionedModel(name, str(tmp_path), {})]) as server:
+        client, url = make_client(server.url.removeprefix("http://")), f"{server.url}/v1/models/{name}"
+        status = json_format.Parse(requests.get(url, timeout=60).text, apis.GetModelStatusResponse())
+        assert [(each.version, each.State.Name(each.state)) for each in status.model_version_status] == [
+            (1, "AVAILABLE")
+        ]
+        metadata = requests.get(f"{url}/metadata", timeout=60).json()["metadata"]["signature_def"]
+        signatures = json_format.ParseDict(metadata, metadata_apis.SignatureDefMap())
+        assert len(signatures.signature_def) == (1 if name == "add" else 6)
+        assert client.get_model_status(name, 1)[1]["state"] == "AVAILABLE"
+        assert "serving_default" in str(client.get_model_metadata(name, 1))
+        x = np.array([1.0, 2.0], np.float32) if name == "add" else np.array([[1.0], [2.0]], np.float32)
+        expected = x + 1 if name == "add" else x / 2 + 2
+        np.testing.assert_array_equal(client.predict({"x": x}, name, 1), expected)

@@ -13,17 +13,22 @@ from bert_keras.serving.app import Server, ServerSettings
 
 
 @contextlib.contextmanager
-def serving(models, versioned=(), **settings):
-    """Serves models while the block runs. Yields the Server, whose `url` is its address, when it is ready."""
+def serving(models, versioned=(), is_ready=True, **settings):
+    """Serves models while the block runs. Yields the Server, whose `url` is its address.
+
+    Args:
+        is_ready: whether to wait until the models are warm.
+    """
     server = Server(models, ServerSettings(**settings), versioned)
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in serve.py
     server.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     running = uvicorn.Server(uvicorn.Config(server.app, log_config=None, access_log=False, timeout_graceful_shutdown=5))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
         deadline = time.monotonic() + 300
-        while requests.get(f"{server.url}/readyz", timeout=10).status_code != 200:
+        while is_ready and requests.get(f"{server.url}/readyz", timeout=10).status_code != 200:
             assert time.monotonic() < deadline, server.failure
             time.sleep(0.05)
         yield server
@@ -40,3 +45,11 @@ def write_adder(folder, number):
     module.add = tf.function(lambda x: {"y": x + number}, input_signature=[x])
     tf.saved_model.save(module, str(folder / f".{number}"), signatures=module.add)
     (folder / f".{number}").rename(folder / str(number))
+
+
+def wait_until(is_true):
+    """Waits until a function of no arguments returns a true value."""
+    deadline = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,6 +1,8 @@
 """Tiny models of every task, in Python and in a graph."""
 
 import copy
+import json
+import shutil
 from unittest import mock
 
 import numpy as np
@@ -11,6 +13,8 @@ from known_models import random_model
 from bert_keras.export.checks import saved_model_check
 from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.formats import converters, ids_formats
+from bert_keras.export.formats.choices import PLACES, network_place
+from bert_keras.export.formats.ids_formats import write_ids
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.export.formats.saved_model import make_text_model
 from bert_keras.prediction import open_model
@@ -80,3 +84,24 @@ def saved_models_in_this_process():
         return [{name: value.numpy() for name, value in outputs.items()} for outputs in found], 0.0
 
     return mock.patch.object(saved_model_check, "run_in_new_process", run)
+
+
+def write_export(folder, model_folder, **settings):
+    """Copies a model to an export whose network is not in a file. Returns the folder."""
+    shutil.copytree(model_folder, folder)
+    (folder / "export.json").write_text('{"formats": {}}')
+    if settings:
+        (folder / "task.json").write_text(json.dumps(settings))
+    return folder
+
+
+def write_network(network, folder):
+    """Writes the network of an export in every format. The SavedModel has only the signature of ids."""
+    of_ids = tf.function(lambda features: network(features)).get_concrete_function(network.signature)
+    tf.saved_model.save(network, str(folder / PLACES["saved_model"]), {"ids": of_ids})
+    with converters_in_this_process():
+        for name in ("onnx", "litert"):
+            write_ids(name, network, folder / PLACES[name])
+    (folder / network_place("web")).parent.mkdir()
+    shutil.copy(folder / PLACES["onnx"], folder / network_place("web"))
+    (folder / "export.json").write_text(json.dumps({"formats": {name: {"path": PLACES[name]} for name in PLACES}}))

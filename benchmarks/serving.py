@@ -1,0 +1,188 @@
+"""Compares serve.py with unbatched serving, transformers and sentence-transformers: requests/s and response times.
+
+    python benchmarks/serving.py --init_checkpoint=minilm
+
+Each program is a server process; all of them stay open and take turns, so that other load on the machine affects them
+alike. A request has one text of 3 to 60 words (--num_words); short ones are more frequent, because the logarithm of the
+length is uniform. Each client sends its next request when it has the answer to the last. "unbatched" is serve.py with
+one text in a batch. The peers have the same web framework and weights, see `serving_peer.py`. Before the turns, the
+answers of all programs are compared. Prints a table in Markdown. Needs pip install '.[peers,serve]'.
+"""
+
+import asyncio
+import collections
+import contextlib
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from absl import flags
+
+from benchmarks import load_client
+from benchmarks.machine import spread
+from benchmarks.server_process import started_server
+from benchmarks.speed import print_machine
+from bert_keras.cli.flags import parse, require, run_main
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+_PACKAGES = ("tensorflow", "starlette", "uvicorn", "torch", "transformers", "sentence-transformers")
+_MAX_SEQ_LENGTH = 256
+_NUM_TEXTS = 512
+_UNBATCHED = ("--max_batch_tokens=1", "--batch_timeout_ms=0")
+OURS = "bert-keras"
+# A server: its address, and the id of its process.
+Program = collections.namedtuple("Program", ("url", "process_id"))
+# Task -> the peer, the route of serve.py, and a function from an answer to its numbers.
+TASKS = {
+    "classes": ("transformers", "v1/classify", lambda answer: answer.get("probabilities", answer)["yes"]),
+    "vectors": ("sentence-transformers", "v1/embeddings", lambda answer: answer["vector"]),
+}
+
+
+def define_flags():
+    """Returns the flags of this benchmark."""
+    values = flags.FlagValues()
+    flags.DEFINE_string("init_checkpoint", None, "The encoder, a folder in Hugging Face's format.", flag_values=values)
+    flags.DEFINE_list("num_clients", ["1", "8", "64"], "Numbers of clients at a time.", flag_values=values)
+    flags.DEFINE_list("num_words", ["3", "60"], "Lowest and highest number of words in a text.", flag_values=values)
+    flags.DEFINE_integer("rounds", 3, "Number of turns of each program.", lower_bound=1, flag_values=values)
+    flags.DEFINE_float("seconds", 5.0, "Duration of a turn, in seconds.", flag_values=values)
+    flags.DEFINE_bool("peers", True, "Whether to run the other libraries.", flag_values=values)
+    return values
+
+
+def main(argv):
+    """Runs the benchmark."""
+    values = define_flags()
+    parse(values, argv, __doc__)
+    require(values, ("init_checkpoint",))
+    print_machine(" ".join(argv), _PACKAGES if values.peers else _PACKAGES[:3])
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as servers:
+        folders = make_models(values.init_checkpoint, pathlib.Path(folder))
+        of_peers = {**folders, "vectors": values.init_checkpoint}
+        programs = open_servers(folders, of_peers if values.peers else {}, servers)
+        texts = make_texts(values.init_checkpoint, *map(int, values.num_words))
+        compare_answers(programs, texts[:20])
+        turns, costs = take_turns(programs, texts, list(map(int, values.num_clients)), values.rounds, values.seconds)
+    print_table(turns, costs)
+
+
+def make_models(checkpoint, folder):
+    """Writes a classifier with a random head, and an export for vectors. Returns the folder of each task."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    classes, vectors = folder / "classes", folder / "vectors"
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(checkpoint, id2label={0: "no", 1: "yes"})
+    model.save_pretrained(classes)
+    transformers.AutoTokenizer.from_pretrained(checkpoint).save_pretrained(classes)
+    (classes / "vocab.txt").write_bytes(pathlib.Path(checkpoint, "vocab.txt").read_bytes())
+    settings = {"task": "classification", "labels": ["no", "yes"], "is_pair": False, "doc_stride": None}
+    (classes / "task.json").write_text(json.dumps(settings | {"max_seq_length": _MAX_SEQ_LENGTH}))
+    arguments = [f"--init_checkpoint={checkpoint}", "--task=vectors", f"--export_dir={vectors}"]
+    arguments += [f"--max_seq_length={_MAX_SEQ_LENGTH}"]
+    subprocess.run([sys.executable, ROOT / "export_model.py", *arguments], check=True, stdout=sys.stderr)
+    return {"classes": str(classes), "vectors": str(vectors)}
+
+
+def open_servers(folders, of_peers, stack):
+    """Starts all servers, given the folder of each task for serve.py and for the peers.
+
+    Returns a Program for each task and name; the stack ends the processes.
+    """
+    models = ["serve.py", "--port=0", *(f"--model={task}={folder}" for task, folder in folders.items())]
+    ours = {OURS: _start(models, stack), f"{OURS} unbatched": _start([*models, *_UNBATCHED], stack)}
+    programs = {}
+    for task, (peer, route, _) in TASKS.items():
+        programs |= {(task, name): Program(f"{each.url}/{route}", each.process_id) for name, each in ours.items()}
+        if task in of_peers:
+            programs[task, peer] = _start(["benchmarks/serving_peer.py", peer, of_peers[task]], stack)
+    return programs
+
+
+def _start(command, stack):
+    """Starts a server. Returns its Program when it is ready."""
+    process, url = stack.enter_context(started_server(command))
+    return Program(url, process.pid)
+
+
+def make_texts(checkpoint, shortest, longest):
+    """Returns texts of mixed lengths whose words are one token each."""
+    random = np.random.default_rng(0)
+    tokens = pathlib.Path(checkpoint, "vocab.txt").read_text(encoding="utf-8").split()
+    words = [token for token in tokens if token.isascii() and token.isalpha()]
+    lengths = np.exp(random.uniform(np.log(shortest), np.log(longest), _NUM_TEXTS)).round().astype(int)
+    return [" ".join(random.choice(words, length)) for length in lengths]
+
+
+def compare_answers(programs, texts):
+    """Checks that the programs of a task give the same answers."""
+
+    async def answers(task, url):
+        found = [(await load_client.ask(url, {"text": text}))["answers"][0] for text in texts]
+        return [TASKS[task][2](answer if isinstance(answer, dict) else {"vector": answer}) for answer in found]
+
+    for task in TASKS:
+        found = {name: asyncio.run(answers(of, each.url)) for (of, name), each in programs.items() if of == task}
+        for name, values in found.items():
+            if not np.allclose(values, found[OURS], rtol=1e-3, atol=1e-4):
+                raise ValueError(f"{name} gives other {task} than {OURS}; the weights or the settings differ")
+
+
+def take_turns(programs, texts, nums_clients, rounds, seconds):
+    """Returns lists of Turns, and of the processor time of a request in s, by task, number of clients and program."""
+    bodies = [json.dumps({"text": text}).encode() for text in texts]
+    turns, costs = {}, {}
+    for number in range(rounds + 1):  # the first round fills caches
+        for num_clients in nums_clients:
+            for (task, name), program in programs.items():
+                print(f"round {number} of {rounds}: {task}, {num_clients} clients, {name}", file=sys.stderr)
+                requests = [load_client.http_request(program.url, body) for body in bodies]
+                before = processor_seconds(program.process_id)
+                turn = asyncio.run(load_client.run_turn(program.url, requests, num_clients, seconds if number else 1.0))
+                if number:
+                    key = task, num_clients, name
+                    turns.setdefault(key, []).append(turn)
+                    cost = (processor_seconds(program.process_id) - before) / len(turn.times)
+                    costs.setdefault(key, []).append(cost)
+    return turns, costs
+
+
+def processor_seconds(process_id):
+    """Returns the processor time that a process has used, in seconds; nan where the system has no /proc."""
+    try:
+        fields = pathlib.Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return math.nan
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def print_table(turns, costs):
+    """Prints medians of the turns. The ratio is the requests/s of bert-keras divided by those of the program."""
+    print(
+        "| task | clients | program | requests/s (lowest to highest) | ratio | p50, ms | p95, ms | p99, ms | p99/p50 | "
+        "processor time of a request, ms |"
+    )
+    print("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for key, found in sorted(turns.items(), key=lambda item: item[0][:2]):
+        task, num_clients, name = key
+        ours = turns[task, num_clients, OURS]
+        ratio = statistics.median(mine.rate / turn.rate for mine, turn in zip(ours, found, strict=True))
+        times = [statistics.median(turn.percentile(share) for turn in found) for share in (0.5, 0.95, 0.99)]
+        cells = [task, str(num_clients), name, spread([turn.rate for turn in found], 1), f"{ratio:.2f}"]
+        cells += [*(f"{1000 * each:.0f}" for each in times), f"{times[2] / times[0]:.1f}"]
+        cells.append(f"{1000 * statistics.median(costs[key]):.1f}")
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, sys.argv))

@@ -1,0 +1,65 @@
+"""Serves a model of transformers or sentence-transformers over HTTP, for `benchmarks/serving.py`.
+
+    python benchmarks/serving_peer.py transformers FOLDER
+    python benchmarks/serving_peer.py sentence-transformers FOLDER
+
+The web framework is that of serve.py: Starlette and uvicorn. One thread calls the model, a text at a time, because
+PyTorch uses all cores for a text; several threads at once would wait for each other. Prints the address.
+"""
+
+import asyncio
+import concurrent.futures
+import json
+import os
+import pathlib
+import socket
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+
+def open_classifier(folder):
+    """Returns a function from a text to its answer, with the pipeline of transformers."""
+    import transformers
+
+    classify = transformers.pipeline("text-classification", model=folder, top_k=None, device="cpu")
+    return lambda text: {each["label"]: each["score"] for each in classify([text])[0]}
+
+
+def open_vectorizer(folder):
+    """Returns a function from a text to its answer, with sentence-transformers: the mean over all tokens."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    size = json.loads(pathlib.Path(folder, "config.json").read_text())["hidden_size"]
+    model = SentenceTransformer(modules=[modules.Transformer(folder), modules.Pooling(size, "mean")], device="cpu")
+    return lambda text: model.encode([text], show_progress_bar=False)[0].tolist()
+
+
+def main(kind, folder):
+    """Serves the model until the process is ended."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    run = {"transformers": open_classifier, "sentence-transformers": open_vectorizer}[kind](folder)
+    thread = concurrent.futures.ThreadPoolExecutor(1)
+
+    async def answer(request):
+        text = json.loads(await request.body())["text"]
+        found = await asyncio.get_running_loop().run_in_executor(thread, run, text)
+        return Response(json.dumps({"answers": [found]}), media_type="application/json")
+
+    run("A text to warm up.")
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as serve.py does
+    print(f"serving at http://127.0.0.1:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
+    app = Starlette(routes=[Route("/", answer, methods=["POST"])])
+    uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,73 @@
+"""When a batch starts, and which sequences share it."""
+
+import concurrent.futures
+
+import numpy as np
+import pytest
+
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+
+from running_server import wait_until
+
+from bert_keras.prediction.network import Question
+from bert_keras.serving.batching import BatchingNetwork
+from bert_keras.serving.metrics import Metrics
+
+# Longer than any test.
+FOREVER = 10_000.0
+
+
+class Lengths:
+    """A network that returns the number of tokens of each question, and records its batches."""
+
+    lengths, batch_size, num_traces = (16, 32), 2, 0
+
+    def __init__(self):
+        self.batches = []
+
+    def answer(self, questions, batch_size, **extra):
+        self.batches.append([len(question.input_ids) for question in questions])
+        return [(np.array(len(question.input_ids)),) for question in questions]
+
+
+@pytest.fixture
+def network():
+    return Lengths()
+
+
+@pytest.fixture
+def ask(network):
+    """Return a function that asks with a sequence of some tokens in a thread; a batch has 32 tokens and no deadline."""
+    batching = BatchingNetwork(network, 32, FOREVER, Metrics(), {"model": "m", "task": "t"})
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+
+        def submit(num_tokens):
+            return pool.submit(batching.answer, [Question([0] * num_tokens, [0] * num_tokens)])
+
+        yield submit
+        batching.close()
+
+
+def test_a_single_client_does_not_wait_for_others(network, ask):
+    assert ask(30).result(60)[0][0] == 30  # full
+    assert ask(9).result(60)[0][0] == 9
+    assert network.batches == [[30], [9]]
+
+
+def test_after_a_shared_batch_a_sequence_waits_for_others(network, ask):
+    first = [ask(5), ask(6)]
+    assert [each.result(60)[0][0] for each in first] == [5, 6]
+    alone = ask(7)
+    wait_until(alone.running)
+    other = ask(8)
+    assert [alone.result(60)[0][0], other.result(60)[0][0]] == [7, 8]
+    assert sorted(map(sorted, network.batches)) == [[5, 6], [7, 8]]
+
+
+def test_what_waits_is_answered_when_the_network_closes(network):
+    batching = BatchingNetwork(network, 32, FOREVER, Metrics(), {"model": "m", "task": "t"})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        alone = pool.submit(batching.answer, [Question([0], [0])])
+        wait_until(lambda: batching._queues)
+        batching.close()
+        assert alone.result(60)[0][0] == 1

@@ -1,0 +1,66 @@
+"""Random requests: no status 5xx, no request that hangs, no place that stays taken."""
+
+import asyncio
+import collections
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+
+import requests
+from known_models import random_model, write_model
+from running_server import serving, wait_until, write_adder
+
+from benchmarks import fuzzed_requests
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.served_models import open_models
+from bert_keras.serving.versions import VersionedModel
+
+SAMPLES = [
+    ("/v1/fill-mask", {"text": "paris is the [MASK] of france", "top_k": 2}),
+    ("/v1/embeddings", {"input": ["he was hungry", "paris"], "model": "bert"}),
+    ("/v1/next-sentence", {"items": [{"text_a": "he was hungry", "text_b": "so he ate"}]}),
+    ("/v1/models/add:predict", {"instances": [1.0, 2.5]}),
+]
+MAX_BODY_BYTES = 20_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    write_adder(folder / "add", 1)
+    model = random_model(num_hidden_layers=2, max_position_embeddings=16)  # one padded length
+    bert = str(write_model(folder / "bert", model))
+    models = open_models({"bert": bert}, ["fill_mask", "next_sentence", "vectors"], Limits(max_chars=2000))
+    versioned = [VersionedModel("add", str(folder / "add"), {})]
+    with serving(models, versioned, max_body_bytes=MAX_BODY_BYTES, max_queue=16) as running:
+        yield running
+
+
+def test_random_requests_do_no_harm(server, caplog):
+    def answers():
+        return [requests.post(server.url + path, json=body, timeout=60).json() for path, body in SAMPLES]
+
+    before = answers()
+    attempts = [fuzzed_requests.make_attempt(number, SAMPLES, MAX_BODY_BYTES) for number in range(250)]
+    outcomes = asyncio.run(fuzzed_requests.send_all(server.url, attempts, num_clients=16))
+    found = collections.Counter(zip((attempt.kind for attempt in attempts), outcomes, strict=True))
+    mistakes = [
+        (attempt, outcome)
+        for attempt, outcome in zip(attempts, outcomes, strict=True)
+        if fuzzed_requests.is_mistake(outcome)
+    ]
+    assert not mistakes, mistakes[:3]
+    assert {kind for kind, _ in found} == {*fuzzed_requests.KINDS}
+    for kind, outcome in (("valid", "200"), ("huge", "413"), ("slow", "408"), ("broken", "400"), ("retyped", "422")):
+        assert found[kind, outcome] > 0, found
+    wait_until(lambda: server.metrics.admitted._value.get() == 0)
+    assert answers() == before
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_mistake_of_the_server_is_recognised():
+    outcomes = ("200", "hangs", "wrong: 500", "closed", "dropped")
+    assert [fuzzed_requests.is_mistake(outcome) for outcome in outcomes] == [False, True, True, False, False]
