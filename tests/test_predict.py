@@ -212,7 +212,7 @@ def test_options_change_the_answers(ask, ask_fine_tuned):
     assert not ask_fine_tuned("tags", "He is in Paris.", "--threshold=1")[0]["entities"]
     [filled] = answers_in(ask("fill_mask", "--json", "[MASK]", "--candidates=london,hungry"))
     assert [guess["token"] for guess in filled["masks"][0]] == ["london", "hungry"]
-    with pytest.raises(ValueError, match="^--top_k is not an option of SentenceScorer; it has none$"):
+    with pytest.raises(ValueError, match="^--top_k is not an option of SentenceScorer; its options are pll$"):
         ask("score", "--top_k=3", "he")
 
 
