@@ -1,6 +1,5 @@
 """Requests before the server is ready, whose bodies are slow, and whose clients go away."""
 
-import json
 import logging
 import socket
 import threading
