@@ -64,12 +64,13 @@ def main(argv):
     values = define_flags()
     parse(values, argv, __doc__)
     require(values, ("init_checkpoint",))
+    checkpoint = os.path.abspath(values.init_checkpoint)  # the servers start in another folder
     print_machine(" ".join(argv), _PACKAGES if values.peers else _PACKAGES[:3])
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as servers:
-        folders = make_models(values.init_checkpoint, pathlib.Path(folder))
-        of_peers = {**folders, "vectors": values.init_checkpoint}
+        folders = make_models(checkpoint, pathlib.Path(folder))
+        of_peers = {**folders, "vectors": checkpoint}
         programs = open_servers(folders, of_peers if values.peers else {}, servers)
-        texts = make_texts(values.init_checkpoint, *map(int, values.num_words))
+        texts = make_texts(checkpoint, *map(int, values.num_words))
         compare_answers(programs, texts[:20])
         turns, costs = take_turns(programs, texts, list(map(int, values.num_clients)), values.rounds, values.seconds)
     print_table(turns, costs)
