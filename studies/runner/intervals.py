@@ -1,9 +1,10 @@
 """Intervals over seeds and examples: the multibootstrap of "The MultiBERTs" (Sellam et al. 2022).
 
-A score is a ratio of sums over examples, such as right answers / answers, bits / bytes, or 2 true positives /
-(predicted + gold entities).
+A score is a function of sums over examples, such as right answers / answers, bits / bytes, 2 true positives /
+(predicted + gold entities), or a correlation.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,31 @@ _NUM_SAMPLES = 1000
 _MOST_VALUES = 1 << 23
 
 
-class Scores(NamedTuple):
-    """The sums of one variant: float [S, E], for S seeds and E examples, which are the same for all variants."""
+def ratio(sums: np.ndarray) -> np.ndarray:
+    """Returns first sum / second sum of float [..., 2]; 0 if the second is 0."""
+    return _divide(sums[..., 0], sums[..., 1])
 
-    numerators: np.ndarray
-    denominators: np.ndarray
+
+def correlation(sums: np.ndarray) -> np.ndarray:
+    """Returns Pearson's correlation from the sums of 1, x, y, x², y² and xy, float [..., 6]; 0 if x or y is constant.
+
+    For x and y of 0 and 1, it is the Matthews correlation.
+    """
+    num, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    variances = (num * xx - x * x) * (num * yy - y * y)
+    # A constant column leaves rounding errors instead of 0.
+    is_constant = variances <= 1e-9 * num**4
+    return _divide(num * xy - x * y, np.sqrt(np.where(is_constant, 0.0, variances)))
+
+
+class Scores(NamedTuple):
+    """The values of one variant: float [S, E, C], for S seeds and E examples, which all variants share.
+
+    `statistic` makes the score of their sums, float [..., C].
+    """
+
+    values: np.ndarray
+    statistic: Callable[[np.ndarray], np.ndarray] = ratio
 
 
 class Interval(NamedTuple):
@@ -29,8 +50,8 @@ class Interval(NamedTuple):
 
 
 def score_of(scores: Scores) -> float:
-    """Returns the score over all seeds and examples; 0 if the denominators are all 0."""
-    return float(_ratio(scores.numerators.sum(), scores.denominators.sum()))
+    """Returns the score over all seeds and examples."""
+    return float(scores.statistic(scores.values.sum((0, 1))))
 
 
 def interval_of(scores: Scores, seed: int = 0) -> Interval:
@@ -57,23 +78,23 @@ def _percentiles(samples):
 def _samples(variants, seed):
     """Returns the scores of resampled seeds and examples, float [variants, samples]."""
     rng = np.random.default_rng(seed)
-    most = max(scores.numerators.shape[1] for scores in variants)
-    is_shared = len({scores.numerators.shape[1] for scores in variants}) == 1
+    most = max(scores.values.shape[1] for scores in variants)
+    is_shared = len({scores.values.shape[1] for scores in variants}) == 1
     size = max(1, _MOST_VALUES // most)
     parts = []
     for start in range(0, _NUM_SAMPLES, size):
         num = min(size, _NUM_SAMPLES - start)
         counts, part = None, []
         for scores in variants:
-            num_seeds, num_examples = scores.numerators.shape
+            num_seeds, num_examples, num_columns = scores.values.shape
             of_seeds = rng.multinomial(num_seeds, np.full(num_seeds, 1 / num_seeds), num)  # [num, S]
             if counts is None or not is_shared:
                 counts = rng.multinomial(num_examples, np.full(num_examples, 1 / num_examples), num)  # [num, E]
-            sums = [((of_seeds @ values) * counts).sum(1) for values in scores]
-            part.append(_ratio(*sums))
+            columns = [((of_seeds @ scores.values[:, :, c]) * counts).sum(1) for c in range(num_columns)]
+            part.append(scores.statistic(np.stack(columns, axis=1)))
         parts.append(part)
     return np.concatenate(parts, axis=1)
 
 
-def _ratio(numerators, denominators):
+def _divide(numerators, denominators):
     return np.divide(numerators, denominators, out=np.zeros_like(numerators, float), where=np.asarray(denominators) > 0)

@@ -1,4 +1,4 @@
-"""The probes of a study. Each returns numerators and denominators of its score, a float for each example."""
+"""The probes of a study. Each returns the values of its score: lists of a float for each example."""
 
 import dataclasses
 import math
@@ -9,17 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 from bert_keras.data_prep.tasks.conll import read_conll
-from bert_keras.data_prep.tasks.glue import GLUE_TASKS, read_glue_file
+from bert_keras.data_prep.tasks.glue import GLUE_TASKS, GlueTask, read_glue_file
 from bert_keras.data_prep.tasks.minimal_pairs import read_paradigms, right_pairs
 from bert_keras.evaluation.entities import entities
 from bert_keras.prediction import Limits, SentenceScorer
 from bert_keras.studies.runner.corpus import Corpus
+from bert_keras.studies.runner.intervals import correlation, ratio
 from bert_keras.studies.runner.word_features import tag_with_features
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.api.ner import train_ner
 
-# Numerator and denominator of each example.
-Sums = tuple[list[float], list[float]]
+# The columns of `intervals.Scores`: for each a value of each example.
+Values = tuple[list[float], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +44,18 @@ class Probe:
         run: function of the place and the options.
         is_higher_better: whether a high score is good.
         has_percent: whether to show the score in percent.
+        statistic: makes the score of the sums of the values; see `intervals`.
     """
 
     title: str
     files: tuple[str, ...]
-    run: Callable[..., Sums]
+    run: Callable[..., Values]
     is_higher_better: bool = True
     has_percent: bool = True
+    statistic: Callable[..., Any] = ratio
 
 
-def _bits_per_byte(place: Place, num_sentences: int) -> Sums:
+def _bits_per_byte(place: Place, num_sentences: int) -> Values:
     """Pseudo-log-likelihood of held-out sentences in bits, and their length in bytes of UTF-8."""
     sentences = place.corpus.held_out_sentences(num_sentences)
     scorer = SentenceScorer(place.model, batch_size=64, long="window")
@@ -60,7 +63,7 @@ def _bits_per_byte(place: Place, num_sentences: int) -> Sums:
     return bits, [float(len(sentence.encode())) for sentence in sentences]
 
 
-def _minimal_pairs(place: Place, name: str, num_pairs: int | None) -> Sums:
+def _minimal_pairs(place: Place, name: str, num_pairs: int | None) -> Values:
     """Returns 1 for each pair whose good sentence has the higher score."""
     paradigms = read_paradigms(os.path.join(place.data_dir, name))
     paradigms = [dataclasses.replace(paradigm, pairs=paradigm.pairs[:num_pairs]) for paradigm in paradigms]
@@ -71,14 +74,8 @@ def _minimal_pairs(place: Place, name: str, num_pairs: int | None) -> Sums:
     return right, [1.0] * len(right)
 
 
-def _classification(place: Place, task: str, train_file: str, test_file: str, **options: Any) -> Sums:
-    """Returns 1 for each example of the dev file that is right after fine-tuning."""
-    num_train, num_test, settings = options.pop("num_train"), options.pop("num_test"), options
-    files = {"train": (train_file, num_train), "dev": (test_file, num_test)}
-    train, test = (
-        read_glue_file(GLUE_TASKS[task], os.path.join(place.data_dir, file), "train")[:most]
-        for file, most in files.values()
-    )
+def _answers(place: Place, task: GlueTask, train: list, test: list, settings: dict[str, Any]) -> list[Any]:
+    """Returns the predictions for test examples after fine-tuning on others."""
     longest = Limits().max_chars
 
     def texts(example):
@@ -90,21 +87,32 @@ def _classification(place: Place, task: str, train_file: str, test_file: str, **
         [texts(example) if example.text_b is not None else example.text_a for example in test],
         output_dir=place.folder / "run",
         init_checkpoint=place.model,
+        kind=task.kind,
         seed=place.seed,
         verbose=False,
         **settings,
     )
     answers = [row["prediction"] for row in run.predictions]
-    right = [float(answer == example.label) for answer, example in zip(answers, test, strict=True)]
     shutil.rmtree(place.folder / "run")
-    return right, [1.0] * len(right)
+    return answers
+
+
+def _right(answers: list[Any], labels: list[Any]) -> Values:
+    """Returns 1 for each right answer."""
+    return [float(answer == label) for answer, label in zip(answers, labels, strict=True)], [1.0] * len(labels)
+
+
+def _moments(answers: list[Any], labels: list[Any]) -> Values:
+    """Returns what `correlation` takes."""
+    rows = [(1.0, x, y, x * x, y * y, x * y) for x, y in zip(map(float, answers), map(float, labels), strict=True)]
+    return tuple(map(list, zip(*rows, strict=True)))
 
 
 def _sentences(place, file, most):
     return read_conll(os.path.join(place.data_dir, "conll2003", file))[:most]
 
 
-def _ner(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> Sums:
+def _ner(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> Values:
     """Entities of the test file after fine-tuning: 2 true positives / (predicted + gold entities)."""
     train, test = _sentences(place, "train.txt", num_train), _sentences(place, "test.txt", num_test)
     run = train_ner(
@@ -122,7 +130,7 @@ def _ner(place: Place, num_train: int | None, num_test: int | None, **settings: 
     return _entity_sums(test, tags)
 
 
-def _ner_features(place: Place, num_train: int | None, num_test: int | None, **options: Any) -> Sums:
+def _ner_features(place: Place, num_train: int | None, num_test: int | None, **options: Any) -> Values:
     """Entities of the test file from a linear classifier on features of the model, which does not change."""
     train, test = _sentences(place, "train.txt", num_train), _sentences(place, "test.txt", num_test)
     return _entity_sums(test, tag_with_features(place.model, train, test, **options))
@@ -137,22 +145,39 @@ def _entity_sums(sentences, predicted):
     return numerators, denominators
 
 
-def _of_task(task, folder, test_file="dev.tsv"):
-    files = tuple(f"{folder}/{name}" for name in ("train.tsv", test_file))
+def _glue(title: str, name: str, folder: str, train_share: float | None = None, values=_right, **options: Any) -> Probe:
+    """Returns the probe of a task: fine-tuning on its train.tsv, scores on its dev.tsv.
 
-    def run(place, **options):
-        return _classification(place, task, *files, **options)
+    Args:
+        train_share: share of dev.tsv to train on, instead of train.tsv: its first rows.
+        values: the function of the answers and the labels.
+    """
+    task, dev = GLUE_TASKS[name], f"{folder}/dev.tsv"
+    files = (f"{folder}/train.tsv", dev) if train_share is None else (dev,)
 
-    return files, run
+    def run(place: Place, num_train: int | None, num_test: int | None, **settings: Any) -> Values:
+        *train, test = ([*read_glue_file(task, os.path.join(place.data_dir, file), "train")] for file in files)
+        if train_share is not None:
+            num = int(train_share * len(test))
+            train, test = [test[:num]], test[num:]
+        test = test[:num_test]
+        answers = _answers(place, task, train[0][:num_train], test, settings)
+        return values(answers, [example.label for example in test])
+
+    return Probe(title, files, run, **options)
 
 
 PROBES = {
     "bits_per_byte": Probe("bits per byte", (), _bits_per_byte, is_higher_better=False, has_percent=False),
     "blimp": Probe("BLiMP", ("blimp",), lambda place, **options: _minimal_pairs(place, "blimp", **options)),
     "zorro": Probe("Zorro", ("zorro",), lambda place, **options: _minimal_pairs(place, "zorro", **options)),
-    "sst2": Probe("SST-2", *_of_task("sst-2", "glue/SST-2")),
-    "mrpc": Probe("MRPC", *_of_task("mrpc", "glue/MRPC")),
-    "mnli_small": Probe("MNLI-small", *_of_task("mnli", "mnli_small")),
+    "sst2": _glue("SST-2", "sst-2", "glue/SST-2"),
+    "mrpc": _glue("MRPC", "mrpc", "glue/MRPC"),
+    "mnli_small": _glue("MNLI-small", "mnli", "mnli_small"),
+    "cola": _glue("CoLA, Matthews", "cola", "glue/CoLA", values=_moments, statistic=correlation),
+    "stsb": _glue("STS-B, Pearson", "sts-b", "glue/STS-B", values=_moments, statistic=correlation),
+    # A part of dev.tsv serves to train. Neighbours share an article, so it is cut at one place.
+    "qnli": _glue("QNLI-small", "qnli", "glue/QNLI", train_share=0.8),
     "ner": Probe("CoNLL F1, fine-tuned", ("conll2003",), _ner),
     "ner_features": Probe("CoNLL F1, features", ("conll2003",), _ner_features),
 }

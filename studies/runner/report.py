@@ -21,10 +21,10 @@ REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecid
 Results = Mapping[tuple[str, str], Mapping[int, dict[str, Any]]]
 
 
-def scores_of(by_seed: Mapping[int, dict[str, Any]]) -> Scores:
-    """Returns the sums of all seeds."""
-    results = [by_seed[seed] for seed in sorted(by_seed)]
-    return Scores(*(np.array([result[name] for result in results]) for name in ("numerators", "denominators")))
+def scores_of(probe: str, by_seed: Mapping[int, dict[str, Any]]) -> Scores:
+    """Returns the values of all seeds."""
+    values = np.array([by_seed[seed]["values"] for seed in sorted(by_seed)], float)  # [S, C, E]
+    return Scores(values.swapaxes(1, 2), PROBES[probe].statistic)
 
 
 def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
@@ -37,7 +37,7 @@ def verdict_on(claim: Claim, results: Results) -> tuple[str, Interval | None]:
     pair = [results.get(place, {}) for place in places]
     if not all(pair):
         return UNDECIDED, None
-    first, second = map(scores_of, pair)
+    first, second = (scores_of(probe, cells) for (_, probe), cells in zip(places, pair, strict=True))
     advantage = difference_of(first, second)
     if not PROBES[claim.probe].is_higher_better:
         advantage = Interval(-advantage.value, -advantage.high, -advantage.low)
@@ -65,7 +65,7 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
         # The models of a variant are trained once, whatever the number of probes.
         models = {seed: result["model_minutes"] for by_seed in cells for seed, result in by_seed.items()}
         shown = [
-            _shown(probe, interval_of(scores_of(cell))) if cell else ""
+            _shown(probe, interval_of(scores_of(probe, cell))) if cell else ""
             for probe, cell in zip(probes, cells, strict=True)
         ]
         rows.append([variant, *shown, len(seeds), f"{minutes + sum(models.values()):.1f}"])
@@ -75,6 +75,7 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
     for claim in study.claims:
         verdict, advantage = verdict_on(claim, results)
         rows.append([claim.text, claim.source, "" if advantage is None else _shown(claim.probe, advantage), verdict])
+    lines += _of_paper(study)
     lines += ["## Claims", "", *_table(["claim", "source", "advantage", "verdict"], rows), ""]
     lines += [
         "A claim is reproduced if the whole interval of the advantage is on its side. With fewer than "
@@ -94,6 +95,19 @@ def markdown_report(study: Study, results: Results, command: str, facts: Sequenc
     return "\n".join(lines) + "\n"
 
 
+def _of_paper(study):
+    """Returns the paper's numbers, which are those of much larger models."""
+    columns = list(dict.fromkeys(name for variant in study.variants.values() for name in variant.paper))
+    if not columns:
+        return []
+    rows = [
+        [name, *(variant.paper.get(column, "") for column in columns)]
+        for name, variant in study.variants.items()
+        if variant.paper
+    ]
+    return ["The paper's numbers (arXiv:1810.04805v2):", "", *_table(["variant", *columns], rows), ""]
+
+
 def csv_report(name: str, study: Study, results: Results) -> str:
     """Returns a row for each variant and probe."""
     file = io.StringIO()
@@ -102,8 +116,8 @@ def csv_report(name: str, study: Study, results: Results) -> str:
     for variant in study.variants:
         for probe in study.probes:
             if by_seed := results.get((variant, probe)):
-                scores = scores_of(by_seed)
-                writer.writerow([name, variant, probe, *scores.numerators.shape, *interval_of(scores)])
+                scores = scores_of(probe, by_seed)
+                writer.writerow([name, variant, probe, *scores.values.shape[:2], *interval_of(scores)])
     return file.getvalue()
 
 
@@ -125,7 +139,7 @@ def picture_report(study: Study, results: Results) -> bytes:
         factor = 100 if PROBES[probe].has_percent else 1
         for place, variant in enumerate(variants):
             if by_seed := results.get((variant, probe)):
-                value, low, high = (factor * number for number in interval_of(scores_of(by_seed)))
+                value, low, high = (factor * number for number in interval_of(scores_of(probe, by_seed)))
                 one.plot([low, high], [place, place], color="#2563eb", linewidth=2)
                 one.plot([value], [place], "o", color="#1d2733")
         one.set_title(PROBES[probe].title + (", %" if factor == 100 else ""), fontsize=10)

@@ -120,8 +120,7 @@ class Run:
         def compute(folder):
             model = self._model_dir or model_folder(self._cells, self._corpus, of_model)
             place = Place(model, self._corpus, self._data_dir, seed, folder)
-            numerators, denominators = PROBES[probe].run(place, **settings["options"])
-            return {"numerators": numerators, "denominators": denominators}
+            return {"values": PROBES[probe].run(place, **settings["options"])}
 
         if self._cells.find("probe", settings) is None and self._model_dir is None:
             model_folder(self._cells, self._corpus, of_model)  # its minutes are not those of the probe

@@ -16,6 +16,7 @@ class Variant:
         is_trained: False: the weights stay random.
         probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
             None: all probes of the study.
+        paper: the paper's numbers of this row, by the name of the column; the report shows them.
     """
 
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -23,6 +24,7 @@ class Variant:
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     is_trained: bool = True
     probes: Mapping[str, Mapping[str, Any]] | None = None
+    paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,10 +113,10 @@ SCALES = {
             "blimp": {"num_pairs": 5},
             "zorro": {"num_pairs": 10},
             "ner": {"num_train": 500, "num_test": 200, "num_train_epochs": 2, **_FINE_TUNING},
-            "ner_features": {"num_train": 300, "num_test": 200, "layers": [-1]},
+            "ner_features": {"num_train": 500, "num_test": 200, "layers": [-1]},
             **{
                 name: {"num_train": 500, "num_test": 200, "num_train_epochs": 1, **_FINE_TUNING}
-                for name in ("sst2", "mrpc", "mnli_small")
+                for name in ("sst2", "mrpc", "mnli_small", "cola", "stsb", "qnli")
             },
         },
         num_seeds=2,
@@ -129,11 +131,13 @@ SCALES = {
             "bits_per_byte": {"num_sentences": 1000},
             "blimp": {"num_pairs": 200},
             "zorro": {"num_pairs": 400},
-            "ner": {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING},
+            "ner": {"num_train": 4000, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING},
             "ner_features": {"num_train": 4000, "num_test": None, "layers": [-1]},
             "sst2": {"num_train": 10_000, "num_test": None, "num_train_epochs": 2, **_FINE_TUNING},
-            "mrpc": {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING},
-            "mnli_small": {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING},
+            **{
+                name: {"num_train": None, "num_test": None, "num_train_epochs": 3, **_FINE_TUNING}
+                for name in ("mrpc", "mnli_small", "cola", "stsb", "qnli")
+            },
         },
     ),
 }

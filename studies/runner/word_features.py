@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.optimize
+import scipy.special
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -11,7 +13,8 @@ from bert_keras.prediction import FeatureExtractor
 from bert_keras.prediction.loading.model_files import open_model_files
 from bert_keras.prediction.network import Question
 
-COMBINATIONS = ("concatenate", "sum")
+COMBINATIONS = ("concatenate", "sum", "weighted_sum")
+_MOST_ITERATIONS = 200
 
 
 def tag_with_features(
@@ -28,19 +31,24 @@ def tag_with_features(
 
     Args:
         layers: as in `FeatureExtractor`, or "all" layers of the encoder.
-        combine: "concatenate" the vectors of the layers, or "sum" them.
+        combine: "concatenate" the vectors of the layers, "sum" them, or learn the weights of a "weighted_sum".
     """
     if combine not in COMBINATIONS:
         raise ValueError(f'combine is "{combine}", but must be one of {", ".join(COMBINATIONS)}')
     if layers == "all":
         layers = range(open_model_files(model).config.num_hidden_layers)
     extractor = FeatureExtractor(model, layers=layers, max_seq_length=None, batch_size=64)
-    features, tags = _word_vectors(extractor, train, combine)
-    scaler = StandardScaler()
-    classifier = LogisticRegression(max_iter=200)
-    classifier.fit(scaler.fit_transform(features), tags)
-    vectors, _ = _word_vectors(extractor, test, combine)
-    found = iter(classifier.predict(scaler.transform(vectors)).tolist())
+    vectors, tags = _word_vectors(extractor, train)  # [W, L, H]
+    scaler, classifier = StandardScaler(), LogisticRegression(max_iter=_MOST_ITERATIONS)
+    if combine == "weighted_sum":
+        classifier = WeightedSumClassifier(vectors.shape[1])
+
+    def features(vectors):
+        return vectors.sum(1) if combine == "sum" else vectors.reshape(len(vectors), -1)
+
+    classifier.fit(scaler.fit_transform(features(vectors)), tags)
+    vectors, _ = _word_vectors(extractor, test)
+    found = iter(classifier.predict(scaler.transform(features(vectors))).tolist())
     # Words beyond the length of the model have no vector.
     return [
         [next(found) if place < num else "O" for place in range(len(sentence.words))]
@@ -60,13 +68,60 @@ def _encode(extractor, sentence):
     return [*ids, tokenizer.sep_id], starts
 
 
-def _word_vectors(extractor, sentences, combine):
-    """Returns the vectors of all words that fit, float32 [W, F], and their tags."""
+def _word_vectors(extractor, sentences):
+    """Returns the vectors of all words that fit, float32 [W, L, H], and their tags."""
     encoded = [_encode(extractor, sentence) for sentence in sentences]
     questions = [Question(ids, [0] * len(ids)) for ids, _ in encoded]
     vectors, tags = [], []
     for (values,), (_, starts), sentence in zip(extractor.network.answer(questions), encoded, sentences, strict=True):
-        of_words = values[starts]  # [W, L, H]
-        vectors.append(of_words.sum(1) if combine == "sum" else of_words.reshape(len(starts), -1))
+        vectors.append(values[starts])
         tags += (sentence.tags or ())[: len(starts)]
     return np.concatenate(vectors), tags
+
+
+class WeightedSumClassifier:
+    """A logistic regression on a weighted sum of layers, which learns the weights too (Peters et al. 2018).
+
+    The weights are positive and their sum is 1. The penalty is that of scikit-learn's `LogisticRegression`, so one
+    layer gives the same classifier.
+
+    Args:
+        num_layers: L; the features are those of all layers, [W, L * H].
+    """
+
+    def __init__(self, num_layers: int) -> None:
+        self._num_layers = num_layers
+
+    def fit(self, features: np.ndarray, tags: Sequence[str]) -> None:
+        """Learns from float [W, L * H] and a tag for each word."""
+        layers = self._split(features)
+        self.classes, labels = np.unique(tags, return_inverse=True)
+        num_weights, rows = layers.shape[2] * len(self.classes), np.arange(len(labels))
+
+        def loss_of(parameters):
+            shares, matrix, bias = self._unpack(parameters, num_weights)
+            summed = np.tensordot(shares, layers, (0, 1))  # [W, H]
+            log_probs = scipy.special.log_softmax(summed @ matrix + bias, axis=1)  # [W, C]
+            loss = -log_probs[rows, labels].sum() + 0.5 * (matrix**2).sum()
+            errors = np.exp(log_probs)
+            errors[rows, labels] -= 1
+            of_layers = np.einsum("wlh,wh->l", layers, errors @ matrix.T, optimize=True)
+            of_shares = shares * (of_layers - shares @ of_layers)
+            return loss, np.concatenate([of_shares, (summed.T @ errors + matrix).ravel(), errors.sum(0)])
+
+        start = np.zeros(self._num_layers + num_weights + len(self.classes))
+        options = {"maxiter": _MOST_ITERATIONS}
+        found = scipy.optimize.minimize(loss_of, start, jac=True, method="L-BFGS-B", options=options)
+        self.shares, self._matrix, self._bias = self._unpack(found.x, num_weights)
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Returns the tags of float [W, L * H]."""
+        summed = np.tensordot(self.shares, self._split(features), (0, 1))
+        return self.classes[(summed @ self._matrix + self._bias).argmax(1)]
+
+    def _split(self, features):
+        return features.reshape(len(features), self._num_layers, -1)
+
+    def _unpack(self, parameters, num_weights):
+        shares, matrix, bias = np.split(parameters, [self._num_layers, self._num_layers + num_weights])
+        return scipy.special.softmax(shares), matrix.reshape(-1, len(self.classes)), bias

@@ -2,20 +2,42 @@
 
 import numpy as np
 import pytest
+from scipy import stats
+from sklearn import metrics
 
-from bert_keras.studies.runner.intervals import Scores, difference_of, interval_of, score_of
+from bert_keras.studies.runner.intervals import Scores, correlation, difference_of, interval_of, score_of
 
 
 def right(rows):
     numerators = np.array(rows, float)
-    return Scores(numerators, np.ones_like(numerators))
+    return Scores(np.stack([numerators, np.ones_like(numerators)], axis=-1))
 
 
 def test_a_score_is_the_ratio_of_the_sums():
     """2 true positives / (predicted + gold): 2 (1 + 0) / (3 + 1)."""
-    assert score_of(Scores(np.array([[2.0, 0.0]]), np.array([[3.0, 1.0]]))) == 0.5
-    assert score_of(Scores(np.zeros((1, 2)), np.zeros((1, 2)))) == 0.0
-    assert interval_of(Scores(np.zeros((1, 2)), np.zeros((1, 2)))) == (0.0, 0.0, 0.0)
+    assert score_of(Scores(np.array([[[2.0, 3.0], [0.0, 1.0]]]))) == 0.5
+    assert score_of(Scores(np.zeros((1, 2, 2)))) == 0.0
+    assert interval_of(Scores(np.zeros((1, 2, 2)))) == (0.0, 0.0, 0.0)
+
+
+def moments(x, y):
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=-1)
+
+
+def test_correlations_equal_those_of_the_libraries():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 300)) + 4.0
+    scores = Scores(moments(x, x + y)[None], correlation)
+    assert score_of(scores) == pytest.approx(stats.pearsonr(x, x + y).statistic)
+    # The correlation r of n pairs has the standard deviation of about (1 - r²) / sqrt(n) = 0.029.
+    value, low, high = interval_of(scores)
+    assert low == pytest.approx(value - 1.96 * 0.029, abs=0.02)
+    assert high == pytest.approx(value + 1.96 * 0.029, abs=0.02)
+    labels, answers = (rng.random((2, 300)) < 0.3).astype(float)
+    matthews = metrics.matthews_corrcoef(labels, answers)
+    assert score_of(Scores(moments(answers, labels)[None], correlation)) == pytest.approx(matthews)
+    # A model that always gives the same answer.
+    assert score_of(Scores(moments(np.full(300, 0.1), labels)[None], correlation)) == 0.0
 
 
 def test_one_seed_has_the_interval_of_its_examples():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from bert_keras.data_prep.tasks.conll import read_conll
 from bert_keras.prediction import SentenceScorer
@@ -11,7 +12,7 @@ from bert_keras.studies import run_study
 from bert_keras.studies.runner import models
 from bert_keras.studies.runner.corpus import read_documents
 from bert_keras.studies.runner.study import Claim, Scale, Study, Variant
-from bert_keras.studies.runner.word_features import tag_with_features
+from bert_keras.studies.runner.word_features import WeightedSumClassifier, tag_with_features
 
 NOUNS, VERBS, PLACES = ("cat", "dog", "king", "child"), ("sleeps", "walks", "sings"), ("Rome", "Paris", "Oslo")
 STUDY = Study(
@@ -21,7 +22,7 @@ STUDY = Study(
         "only masks": Variant(records={"replace_prob": 1.0, "keep_prob": 0.0}, probes={"zorro": {}}),
         "random weights": Variant(is_trained=False, probes={"bits_per_byte": {}}),
     },
-    ("bits_per_byte", "zorro", "sst2", "ner", "ner_features"),
+    ("bits_per_byte", "zorro", "sst2", "stsb", "qnli", "ner", "ner_features"),
     (Claim("pre-training helps", "ours", better="pre-trained", worse="random weights", probe="bits_per_byte"),),
 )
 FINE_TUNING = {"num_train": 12, "num_test": 6, "num_train_epochs": 1, "max_seq_length": 16, "train_batch_size": 4}
@@ -40,7 +41,7 @@ SCALE = Scale(
     probes={
         "bits_per_byte": {"num_sentences": 4},
         "zorro": {"num_pairs": 2},
-        "sst2": FINE_TUNING,
+        **dict.fromkeys(("sst2", "stsb", "qnli"), FINE_TUNING),
         "ner": FINE_TUNING,
         "ner_features": {"num_train": 12, "num_test": 6, "layers": [-1]},
     },
@@ -62,11 +63,20 @@ def data(tmp_path_factory):
         for sentence in sentences(number)
     )
     rows = "".join(f"a {noun} sings\t{noun in NOUNS[:2]:d}\n" for noun in NOUNS * 4)
+    scored = "".join(
+        f"{number}\ta {noun} sings\tthe {noun} sings\t{number % 5}.5\n" for number, noun in enumerate(NOUNS * 4)
+    )
+    asked = "".join(
+        f"{number}\twho sings\ta {noun} sings\t{'not_' * (number % 2)}entailment\n"
+        for number, noun in enumerate(NOUNS * 4)
+    )
     files = {
         "corpus/a.txt": documents + "\n",
         "zorro/verbs-number.tsv": "the cat sings .\tthe cat sing .\n" * 3,
         **{f"conll2003/{name}.txt": tagged + "\n" for name in ("train", "test")},
         **{f"glue/SST-2/{name}.tsv": f"sentence\tlabel\n{rows}" for name in ("train", "dev")},
+        **{f"glue/STS-B/{name}.tsv": f"index\tsentence1\tsentence2\tscore\n{scored}" for name in ("train", "dev")},
+        "glue/QNLI/dev.tsv": f"index\tquestion\tsentence\tlabel\n{asked}",
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -89,12 +99,12 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     monkeypatch.setattr(models, "pretrain", lambda *args, **named: (trained.append(named), pretrain(*args, **named)))
     report = run(data, tmp_path, "--variants=pre-trained", "--seeds=0")
     assert len(trained) == 1
-    assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 5
+    assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 7
     report = run(data, tmp_path, "--seeds=0,1")
     # Two variants that train, two seeds; one was there.
     assert [named["seed"] for named in trained] == [0, 0, 1, 1]
     results = report.joinpath("results.csv").read_text(encoding="utf-8")
-    assert results.count("\n") == 1 + 5 + 1 + 1
+    assert results.count("\n") == 1 + 7 + 1 + 1
     text = report.joinpath("report.md").read_text(encoding="utf-8")
     assert "| pre-training helps | ours | " in text
     assert report.joinpath("scores.png").read_bytes().startswith(b"\x89PNG")
@@ -142,6 +152,27 @@ def test_a_model_of_the_user_takes_the_place_of_a_new_one(data, tmp_path):
     assert tag_with_features(str(model), train, train, ["embeddings"]) == [list(one.tags) for one in train]
     with pytest.raises(ValueError, match="^--model_dir is for one model, but tiny trains several"):
         run(data, tmp_path, f"--model_dir={model}")
+
+
+def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
+    rng = np.random.default_rng(0)
+    layers = rng.normal(size=(400, 3, 5))
+    tags = np.array(["A", "B", "C"])[(layers[:, 1] @ rng.normal(size=(5, 3))).argmax(1)]
+    weighted = WeightedSumClassifier(3)
+    weighted.fit(layers.reshape(400, -1), list(tags))
+    assert weighted.shares.sum() == pytest.approx(1)
+    assert weighted.shares.argmax() == 1
+    assert weighted.shares[1] > 0.8
+    assert (weighted.predict(layers.reshape(400, -1)) == tags).mean() > 0.95
+    # With one layer, it is the logistic regression of scikit-learn.
+    one, library = WeightedSumClassifier(1), LogisticRegression(max_iter=1000)
+    one.fit(layers[:, 0], list(tags))
+    library.fit(layers[:, 0], tags)
+    np.testing.assert_allclose(
+        one._matrix - one._matrix.mean(1, keepdims=True),
+        library.coef_.T - library.coef_.T.mean(1, keepdims=True),
+        atol=2e-3,
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,18 @@ from bert_keras.studies.runner.study import SCALES, Claim, Study, Variant
 from bert_keras.training.api.pretraining import define_flags
 
 CLAIM = Claim("a is better", "section 9", better="a", worse="b", probe="zorro")
-STUDY = Study("A title", {"a": Variant(), "b|c": Variant(), "b": Variant()}, ("zorro", "bits_per_byte"), (CLAIM,))
+STUDY = Study(
+    "A title",
+    {"a": Variant(paper={"NER": 9.5}), "b|c": Variant(), "b": Variant()},
+    ("zorro", "bits_per_byte"),
+    (CLAIM,),
+)
 
 
 def results(num_right, num_seeds=3, num_examples=50):
     """Returns results by seed with a number of right answers; a dict for two probes."""
     numerators = [1.0] * num_right + [0.0] * (num_examples - num_right)
-    one = {"numerators": numerators, "denominators": [1.0] * num_examples, "minutes": 1.5, "model_minutes": 2.0}
+    one = {"values": [numerators, [1.0] * num_examples], "minutes": 1.5, "model_minutes": 2.0}
     return dict.fromkeys(range(num_seeds), one)
 
 
@@ -63,6 +68,7 @@ def test_reports_of_what_exists():
     ]
     assert "| b\\|c | 0.0 [0.0, 0.0] | 1 | 3.5 |" in lines
     assert "| b |  | 0 | 0.0 |" in lines
+    assert lines[lines.index("| variant | NER |") + 2 :][:2] == ["| a | 9.5 |", ""]
     assert "| a is better | section 9 |  | undecided |" in lines
     assert "python studies/run_study.py x --variants='a'" in lines
     rows = list(csv.DictReader(csv_report("x", STUDY, found).splitlines()))
