@@ -10,6 +10,7 @@ import numpy as np
 from bert_keras.data_prep.text.words import split_words
 from bert_keras.modeling import BertModel
 from bert_keras.prediction.arguments import shown
+from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 from bert_keras.prediction.network import Question
 from bert_keras.prediction.tasks.pretrained import MASK, UNKNOWN, PretrainedPredictor
 from bert_keras.serving.served_models import ServedModel, body_of
@@ -48,6 +49,8 @@ def tokens_content(model: ServedModel, body: dict[str, Any], *_: Any) -> bytes:
 def attention_content(model: ServedModel, body: dict[str, Any], *_: Any) -> bytes:
     """Returns the response to a request for attention: tokens as above of the first sequence, and [N, T, T] of a layer.
 
+    "looks_at" has the means of each head over the tokens; see `prediction.attention`.
+
     Raises:
         ValueError: the model is an export, the item or the layer is not valid, or the sequence is too long.
     """
@@ -69,7 +72,9 @@ def attention_content(model: ServedModel, body: dict[str, Any], *_: Any) -> byte
     with _one_at_a_time:
         values = keras.ops.convert_to_numpy(encoder.attention_probabilities(ids, segment_ids=segment_ids)[layer])
     rounded = np.round(values[0].astype(np.float64), _DECIMALS)  # [N, T, T]
-    return body_of({"model": model.name, "tokens": tokens, "attention": rounded.tolist()})
+    [means] = looks_at(values, [token["token"] for token in tokens]).round(_DECIMALS).tolist()
+    heads = [dict(zip(HEAD_COLUMNS, row, strict=True)) for row in means]
+    return body_of({"model": model.name, "tokens": tokens, "attention": rounded.tolist(), "looks_at": heads})
 
 
 def _fields_of(body, *names):

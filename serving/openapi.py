@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_keras import prediction
 from bert_keras.prediction.arguments import PLL_CHOICES
+from bert_keras.prediction.attention import HEAD_COLUMNS
 from bert_keras.prediction.tasks.registry import TASKS
 from bert_keras.serving.served_models import ServedModel
 
@@ -102,7 +103,8 @@ def _explanations(models, url, schemas):
     sequences = {"type": "array", "items": _object(tokens=tokens)}
     body = _object(**asked) | {"required": ["item"]}
     with_layer = _object(**asked, layer={"type": "integer", "minimum": 0}) | {"required": ["item", "layer"]}
-    reply = _object(model=name, tokens=tokens, attention=values)
+    means = _object(**dict.fromkeys(HEAD_COLUMNS, {"type": "number"}))
+    reply = _object(model=name, tokens=tokens, attention=values, looks_at={"type": "array", "items": means})
     return {
         "tokens": _post("tokens", url, body, example, _object(model=name, sequences=sequences)),
         "attention": _post("attention", url, with_layer, example | {"layer": 0}, reply),

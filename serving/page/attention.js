@@ -5,8 +5,8 @@ import { make, percent, roving, share } from "./dom.js";
 const MOST_SHARES = 8;
 
 /**
- * Returns the view. `load(layer)` promises { tokens: [{ token }], attention: [heads][T][T] } of a layer, from 0;
- * each row of a head is the attention of one token, and sums to 1.
+ * Returns the view. `load(layer)` promises { tokens: [{ token }], attention: [heads][T][T], looks_at: [heads] } of a
+ * layer, from 0; each row of a head is the attention of one token, and sums to 1.
  */
 export async function attentionView(numLayers, load) {
   const number = make("output");
@@ -21,9 +21,9 @@ export async function attentionView(numLayers, load) {
     error.textContent = "";
     place.ariaBusy = "true";
     try {
-      const { tokens, attention } = await load(Number(layers.value) - 1);
+      const { tokens, attention, looks_at: means } = await load(Number(layers.value) - 1);
       if (mine !== asked) return;
-      place.replaceChildren(...layerView(tokens, attention, chosen));
+      place.replaceChildren(...layerView(tokens, attention, means, chosen));
     } catch (problem) {
       if (mine !== asked) return;
       place.replaceChildren();
@@ -36,12 +36,12 @@ export async function attentionView(numLayers, load) {
   return make("div", {}, make("label", { className: "slider" }, make("span", {}, "Layer"), layers, number), error, place);
 }
 
-function layerView(tokens, attention, chosen) {
+function layerView(tokens, attention, means, chosen) {
   const main = make("div");
   const show = (head) => {
     chosen.head = head;
     heads.forEach((button, index) => button.setAttribute("aria-pressed", String(index === head)));
-    main.replaceChildren(...headView(tokens, attention[head], chosen));
+    main.replaceChildren(meansView(means[head]), ...headView(tokens, attention[head], chosen));
   };
   const heads = attention.map((rows, head) =>
     make(
@@ -53,6 +53,18 @@ function layerView(tokens, attention, chosen) {
   );
   show(Math.min(chosen.head, heads.length - 1));
   return [make("div", { className: "heads", role: "group", ariaLabel: "Heads" }, heads), main];
+}
+
+/** Returns a line with the means of a head over all tokens. */
+function meansView(means) {
+  const shares = [
+    ["[SEP]", means["[SEP]"]],
+    ["the previous token", means.previous],
+    ["the next token", means.next],
+    ["the token itself", means.self],
+  ].map(([name, value]) => `${name} ${percent(value)}`);
+  const text = `On average, this head attends to ${shares.join(", ")}. Entropy: ${means.entropy.toFixed(2)} bits.`;
+  return make("p", { className: "means" }, text);
 }
 
 /** Draws the shares of a head: a row for each token, and a column for each token that it attends to. */

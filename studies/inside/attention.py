@@ -1,7 +1,7 @@
 """Attention of a model on a text: the shares of all heads, what each head looks at, and how the layers differ.
 
-Sources: "What Does BERT Look At?" (Clark et al. 2019) for the table of heads; "How Contextual are Contextualized Word
-Representations?" (Ethayarajh 2019) for the similarity of the tokens of a layer.
+The similarity of the tokens of a layer is from "How Contextual are Contextualized Word Representations?" (Ethayarajh
+2019).
 """
 
 import base64
@@ -15,9 +15,8 @@ import numpy as np
 
 from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.prediction import FeatureExtractor
+from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 
-# Columns of the tables, in the order of their values.
-HEAD_COLUMNS = ("[SEP]", "previous", "next", "self", "entropy")
 # The size of a page grows with the square of the length.
 _LONGEST = 128
 LAYER_COLUMNS = ("norm", "like the layer below", "tokens alike", *HEAD_COLUMNS)
@@ -91,20 +90,6 @@ class AttentionReader:
         shares = shares.astype(np.float32)
         heads = looks_at(shares, tokens)
         return Attention(tokens, shares, heads, _layer_table(states, heads))
-
-
-def looks_at(shares: np.ndarray, tokens: list[str]) -> np.ndarray:
-    """Returns HEAD_COLUMNS of each head, float [L, N, 5], from its shares [L, N, T, T].
-
-    The first token has no previous token, and the last has no next one, so they do not count there.
-    """
-    values = shares.astype(np.float64)
-    is_sep = np.array([token == "[SEP]" for token in tokens])
-    previous, following, own = (np.diagonal(values, offset, axis1=2, axis2=3).mean(-1) for offset in (-1, 1, 0))
-    of_sep = values[..., is_sep].sum(-1).mean(-1)
-    logs = np.log2(values, out=np.zeros_like(values), where=values > 0)
-    entropy = -(values * logs).sum(-1).mean(-1)
-    return np.stack([of_sep, previous, following, own, entropy], axis=-1)
 
 
 def _layer_table(states, heads):

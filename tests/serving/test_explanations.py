@@ -14,6 +14,7 @@ from known_models import random_model, write_model
 from running_server import serving
 
 from bert_keras.prediction.arguments import Limits
+from bert_keras.prediction.attention import HEAD_COLUMNS, looks_at
 from bert_keras.serving.served_models import open_models
 
 pytestmark = pytest.mark.slow
@@ -143,6 +144,9 @@ def test_the_attention_is_that_of_the_encoder(server, ask, task):
         status, answer = ask("attention", task, item=CASES[task], layer=layer)
         assert (status, len(answer["tokens"])) == (200, ids.shape[1])
         np.testing.assert_allclose(answer["attention"], np.array(values)[0], atol=6e-5)
+        means = looks_at(np.array(values), [token["token"] for token in answer["tokens"]])[0]
+        np.testing.assert_allclose([list(head.values()) for head in answer["looks_at"]], means, atol=6e-5)
+        assert all(tuple(head) == HEAD_COLUMNS for head in answer["looks_at"])
 
 
 def test_mistakes_are_sentences(ask, server):

@@ -247,6 +247,9 @@ def test_the_attention_of_each_layer_and_head(page, server):
         ActionChains(page.driver).move_to_element(page.find("#attention .token:nth-child(3)")).perform()
         shares = sorted(answer["attention"][head][2], reverse=True)[:8]
         page.wait(lambda shares=shares: page.texts("#attention .bar-value") == [percent(share) for share in shares])
+        means = answer["looks_at"][head]
+        assert f"[SEP] {percent(means['[SEP]'])}, the previous token" in page.text_of("#attention .means")
+        assert f"Entropy: {means['entropy']:.2f} bits." in page.text_of("#attention .means")
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="needs the program curl")
