@@ -11,7 +11,7 @@ def _claim(probe, task):
 STUDY = Study(
     title="Pre-trained against random weights",
     variants={"pre-trained": Variant(), "random weights": Variant(is_trained=False)},
-    probes=("bits_per_byte", "zorro", "blimp", "sst2", "mrpc", "mnli_small", "ner"),
+    probes=("bits_per_byte", "zorro", "blimp", "sst2", "cola", "mrpc", "stsb", "qnli", "mnli_small", "ner"),
     claims=(
         _claim("ner", "CoNLL"),
         _claim("sst2", "SST-2"),

@@ -16,9 +16,10 @@ STUDY = Study(
         "sentence order": Variant(records={"sentence_task": "sentence_order"}),
         "none": Variant(records={"sentence_task": "none"}),
     },
-    probes=("bits_per_byte", "mrpc", "mnli_small", "sst2"),
+    probes=("bits_per_byte", "mrpc", "qnli", "mnli_small", "sst2"),
     claims=(
         _claim("next sentence", "mrpc", "MRPC", _PAPER),
+        _claim("next sentence", "qnli", "QNLI-small", _PAPER),
         _claim("next sentence", "mnli_small", "MNLI-small", _PAPER),
         _claim("sentence order", "mnli_small", "MNLI-small", "ALBERT"),
     ),

@@ -25,6 +25,9 @@ def model_settings(corpus: Corpus, scale: Scale, variant: Variant, seed: int) ->
     if variant.is_trained:
         settings["records"] = {**scale.records, **variant.records, "random_seed": seed}
         settings["training"] = {**scale.training, **variant.training}
+        settings["training"]["num_train_steps"] = round(
+            variant.num_steps_factor * settings["training"]["num_train_steps"]
+        )
     return settings
 
 
