@@ -23,6 +23,9 @@ from bert_keras.prediction.tasks.pretrained import (
 
 log = logging.getLogger("bert_keras")
 
+# Sequences shorter than _SHORT are padded to a multiple of _STEP.
+_STEP, _SHORT = 4, 32
+
 
 @dataclasses.dataclass(frozen=True)
 class TokenScore:
@@ -68,6 +71,11 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
     """
 
     head = "masked_lm"
+
+    def _lengths(self):
+        """Returns fine steps for short texts: a text has as many sequences as tokens, so tracing pays sooner."""
+        end = min(_SHORT, self.max_seq_length)
+        return [*range(_STEP, end, _STEP), *(length for length in super()._lengths() if length >= end)]
 
     def _default_options(self):
         return {"pll": "original"}
