@@ -84,7 +84,9 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
                 callbacks=callbacks,
             )
             trainer = make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings)
-            step, metrics, is_whole = train(trainer, lambda start: _batches(settings, task, strategy, records, start), hooks)
+            step, metrics, is_whole = train(
+                trainer, lambda start: _batches(settings, task, strategy, records, start), hooks
+            )
         if evaluate and metrics is None and is_whole:
             metrics = evaluate()
             log.info("evaluation of step %d: %s", step, in_words(metrics))

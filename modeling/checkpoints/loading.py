@@ -180,7 +180,8 @@ def weights_by_name(model: keras.Model) -> dict[str, keras.Variable]:
 def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
     """Compares a config with the config file in the folder of a checkpoint, if the folder has one.
 
-    It compares the activation, the epsilon, the number of heads and the direction of reading; `load_weights` checks the shapes.
+    It compares the activation, the epsilon, the number of heads and the direction of reading. `load_weights` checks the
+    shapes.
 
     Args:
         config: BertConfig to use with the weights.

@@ -16,6 +16,8 @@ class Variant:
         is_trained: False: the weights stay random.
         probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
             None: all probes of the study.
+        quarter: 1 to 4: the probes take the checkpoint after this many quarters of the training steps. Variants that
+            differ only in this share one training run. None: the end of a run that keeps no other checkpoint.
     """
 
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -23,6 +25,7 @@ class Variant:
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     is_trained: bool = True
     probes: Mapping[str, Mapping[str, Any]] | None = None
+    quarter: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
