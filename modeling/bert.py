@@ -1,5 +1,7 @@
 """BERT: maps token ids to a vector for each token and a vector for the whole sequence.
 
+With `is_decoder` in the config, the model reads left to right: a token sees only itself and the tokens before it.
+
 A packed row of a batch holds several sequences. They do not see each other, and each begins at position 0.
 
 Axes: B batch, T tokens, H hidden, N heads, S sequences of a packed row.
@@ -17,6 +19,8 @@ from bert_keras.modeling.layers import (
     EncoderLayer,
     dense,
     dtype_policy,
+    last_positions,
+    later_token_scores,
     other_sequence_scores,
     padding_scores,
     rows_at,
@@ -82,18 +86,17 @@ class BertModel(BaseModel):
 
         Returns:
             dict of "sequence_output" float [B, T, H], the last layer; "pooled_output" float [B, H] from the first
-            token, or [B, S, H] from the tokens at `cls_positions`. With return_all_encoder_layers also
+            token, or [B, S, H] from the tokens at `cls_positions`. If the config has `is_decoder`, it comes from the
+            last token of each sequence, because the first one sees only itself. With return_all_encoder_layers also
             "embedding_output" float [B, T, H], and "all_encoder_layers", a list of L float [B, T, H].
         """
         states, _ = self._hidden_states(features, self._dropout_seed(dropout_seed, training))
         shape = (*ops.shape(features["input_ids"]), self.config.hidden_size)
         states = [ops.reshape(hidden, shape) for hidden in (states if self.return_all_encoder_layers else states[-1:])]
-        sequence_output, cls_positions = states[-1], features.get("cls_positions")  # [B, T, H]
-        first_tokens = sequence_output[:, 0] if cls_positions is None else rows_at(sequence_output, cls_positions)
         outputs = {
-            "sequence_output": sequence_output,
+            "sequence_output": states[-1],
             # tanh for every hidden_act, as in the original BERT
-            "pooled_output": ops.tanh(self.pooler(first_tokens)),
+            "pooled_output": ops.tanh(self.pooler(self._pooled_tokens(states[-1], features))),
         }
         if self.return_all_encoder_layers:
             outputs |= {"embedding_output": states[0], "all_encoder_layers": states[1:]}
@@ -124,6 +127,20 @@ class BertModel(BaseModel):
             for layer, hidden in zip(self.encoder_layers, states[:-1], strict=True)
         ]
 
+    def _pooled_tokens(self, sequence_output, features):
+        """Returns the vectors that the pooler reads: float [B, H], or [B, S, H] of packed rows."""
+        positions = features.get("cls_positions")  # [B, S]
+        if positions is None and not self.config.is_decoder:
+            return sequence_output[:, 0]
+        if self.config.is_decoder and positions is None:
+            mask = features["input_mask"] if "input_mask" in features else ops.ones_like(features["input_ids"])
+            return rows_at(sequence_output, ops.expand_dims(last_positions(ops.cast(mask, "int32")), 1))[:, 0]
+        if self.config.is_decoder:
+            ids = features["sequence_ids"]  # [B, T]
+            is_own = ops.equal(ops.expand_dims(ids, 1), ops.expand_dims(ops.take_along_axis(ids, positions, 1), 2))
+            positions = last_positions(ops.cast(is_own, "int32"))  # [B, S]
+        return rows_at(sequence_output, positions)
+
     def _encoder(self):
         return self
 
@@ -136,6 +153,8 @@ class BertModel(BaseModel):
             mask_scores = padding_scores(mask)
         else:
             mask_scores = other_sequence_scores(sequence_ids)
+        if self.config.is_decoder:
+            mask_scores = mask_scores + later_token_scores(ops.shape(input_ids)[1])  # [B, 1, T, T]
         embedded = self.embeddings(input_ids, segment_ids, dropout_seed, features.get("position_ids"))  # [B, T, H]
         states = [ops.reshape(embedded, (-1, self.config.hidden_size))]
         for layer in self.encoder_layers:

@@ -60,6 +60,8 @@ class BertConfig:
         initializer_range: standard deviation of the truncated normal that initialises kernels and tables.
         layer_norm_eps: added to the variance in every layer normalisation. In the original BERT it is always 1e-12;
             files contain only other values.
+        is_decoder: whether the model reads left to right: a token sees only itself and earlier tokens, and the pooler
+            reads the last token. The name is that of the Hugging Face config; files contain only True.
         released_extras: pairs of name and value of the extra keys in the original Chinese and multilingual files. The
             network ignores them; `to_dict` writes them back.
 
@@ -79,6 +81,7 @@ class BertConfig:
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = LAYER_NORM_EPS
+    is_decoder: bool = False
     released_extras: tuple[tuple[str, object], ...] = ()
 
     def __post_init__(self):
@@ -96,6 +99,8 @@ class BertConfig:
             value = getattr(self, name)
             if not _is_number(value) or not value > 0:
                 raise ValueError(f"{name} is {value!r}, but must be a number above 0")
+        if not isinstance(self.is_decoder, bool):
+            raise ValueError(f"is_decoder is {self.is_decoder!r}, but must be true or false")
         name = "linear" if self.hidden_act in (None, "") else self.hidden_act
         if not isinstance(name, str) or name.lower() not in HIDDEN_ACTIVATIONS:
             raise ValueError(f"hidden_act is {name!r}, but must be one of {', '.join(HIDDEN_ACTIVATIONS)}")
@@ -177,6 +182,8 @@ class BertConfig:
         values = dataclasses.asdict(self)
         if self.layer_norm_eps == LAYER_NORM_EPS:
             del values["layer_norm_eps"]
+        if not self.is_decoder:
+            del values["is_decoder"]
         return values | dict(values.pop("released_extras"))
 
     def to_json_string(self) -> str:

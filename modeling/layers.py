@@ -201,6 +201,21 @@ def other_sequence_scores(sequence_ids: Any) -> Any:
     return ops.expand_dims(ops.cast(is_other, "float32") * PADDING_SCORE, 1)
 
 
+def later_token_scores(num_tokens: Any) -> Any:
+    """Returns attention scores float32 [1, 1, T, T] that hide the later tokens from each token.
+
+    They are twice those of padding. So even a padding token sees no later token, whatever the mask is.
+    """
+    places = ops.arange(num_tokens)
+    is_later = ops.expand_dims(places, 0) > ops.expand_dims(places, 1)  # [T, T]
+    return ops.expand_dims(ops.cast(is_later, "float32") * (2 * PADDING_SCORE), (0, 1))
+
+
+def last_positions(is_own: Any) -> Any:
+    """Maps int32 [..., T], 1 for the tokens of a sequence and 0 for others, to the place of the last one, [...]."""
+    return ops.max(is_own * ops.arange(ops.shape(is_own)[-1], dtype="int32"), axis=-1)
+
+
 def rows_at(x: Any, positions: Any) -> Any:
     """Gathers float [B, P, H] from float [B, T, H] at int32 [B, P], each in [0, T).
 

@@ -31,7 +31,7 @@ from bert_keras.training.distribution.workers import Workers, open_run_dir
 from bert_keras.training.evaluation_pass import Evaluator, write_eval_results
 from bert_keras.training.failures import READING_FAILURES, explain_out_of_memory
 from bert_keras.training.input.packed_batches import PackedTask, pack_examples
-from bert_keras.training.input.pretraining_batches import evaluation_batches, training_batches
+from bert_keras.training.input.pretraining_batches import evaluation_batches, next_token_batches, training_batches
 from bert_keras.training.loop import Hooks, make_trainer, part_of_batch, train
 from bert_keras.training.metrics_log import draw_learning_curves
 from bert_keras.training.report import NO_CALLBACKS, in_words
@@ -84,7 +84,9 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
                 callbacks=callbacks,
             )
             trainer = make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings)
-            step, metrics, is_whole = train(trainer, lambda start: _batches(settings, strategy, records, start), hooks)
+            step, metrics, is_whole = train(
+                trainer, lambda start: _batches(settings, task, strategy, records, start), hooks
+            )
         if evaluate and metrics is None and is_whole:
             metrics = evaluate()
             log.info("evaluation of step %d: %s", step, in_words(metrics))
@@ -176,6 +178,8 @@ def _build(config, records, checkpoint, settings, strategy):
             settings["next_sentence_loss_weight"],
         )
     task.model.bert.is_recomputed = settings["recompute"]
+    if config.is_decoder:
+        log.info("is_decoder in the config: the model reads left to right and learns the next tokens, without masks")
     num_weights = sum(math.prod(weight.shape) for weight in task.model.weights)
     log.info("model: %d layers, width %d, %s weights", config.num_hidden_layers, config.hidden_size, f"{num_weights:,}")
     if checkpoint is None:
@@ -191,8 +195,10 @@ def _build(config, records, checkpoint, settings, strategy):
     return task
 
 
-def _batches(settings, strategy, records, start_step):
+def _batches(settings, task, strategy, records, start_step):
     batches = training_batches(records, settings["train_batch_size"], settings["seed"], start_step)
+    if task.model.config.is_decoder:
+        batches = next_token_batches(batches)
     try:
         if settings["pack"]:
             batches = pack_examples(batches, settings, strategy.num_replicas_in_sync)
@@ -211,6 +217,8 @@ def _make_evaluation(settings, task, strategy, records, eval_records):
         batches = evaluation_batches(eval_records, batch_size).take(max_steps)
         seen = min(eval_records.total_examples, max_steps * batch_size)
         log.info("evaluation: %d of the %d examples of --eval_file", seen, eval_records.total_examples)
+    if task.model.config.is_decoder:
+        batches = next_token_batches(batches)
     evaluator = Evaluator(task, strategy, settings["jit"])
 
     def evaluate(before_batch=lambda: None):

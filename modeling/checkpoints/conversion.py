@@ -234,6 +234,8 @@ def write_contents(contents, folder, format_):
             config.hidden_act,
             config.layer_norm_eps,
         )
+    if config.is_decoder:
+        log.warning("is_decoder: the model reads left to right; the original BERT cannot run it, bert-keras can")
 
 
 def log_lost_facts(contents):

@@ -30,7 +30,6 @@ _DEFAULTS = {"vocab_size": 30522, "hidden_act": "gelu", "type_vocab_size": 2}
 _NEEDED = {
     "model_type": "bert",
     "position_embedding_type": "absolute",
-    "is_decoder": False,
     "add_cross_attention": False,
 }
 _MARKS = ("model_type", "architectures", "transformers_version")

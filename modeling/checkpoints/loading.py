@@ -33,7 +33,7 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _NUM_SHOWN = 8
 _FLOATING_TYPES = ("float64", "float32", "float16", "bfloat16")
 # Config fields that change the network, but not the shapes of its weights.
-_FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads")
+_FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads", "is_decoder")
 
 
 class IncompleteMatchError(ValueError):
@@ -180,7 +180,8 @@ def weights_by_name(model: keras.Model) -> dict[str, keras.Variable]:
 def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
     """Compares a config with the config file in the folder of a checkpoint, if the folder has one.
 
-    It compares the activation, the epsilon and the number of heads; `load_weights` checks the shapes.
+    It compares the activation, the epsilon, the number of heads and the direction of reading. `load_weights` checks the
+    shapes.
 
     Args:
         config: BertConfig to use with the weights.

@@ -123,6 +123,11 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
 
     def _prepare(self):
         check_shared(self._shared, self.files)
+        if self.pooling == "cls" and self.config.is_decoder:
+            raise ValueError(
+                f"{self.folder} reads left to right (is_decoder in its config), so the vector of [CLS] is the same for "
+                f"all texts; choose another {name_of('pooling')}"
+            )
         layers = self._chosen_layers
         if layers is None and self.settings:
             layers = (self.settings["layer"],)

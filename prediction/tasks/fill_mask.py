@@ -83,6 +83,14 @@ class FillMask(PretrainedPredictor[str, FilledText]):
     head = "masked_lm"
     extra_specs: ClassVar = {"top_k": tf.TensorSpec([], tf.int32), "candidate_ids": tf.TensorSpec([None], tf.int32)}
 
+    def _prepare(self):
+        super()._prepare()
+        if self.config.is_decoder:
+            raise ValueError(
+                f"{self.folder} reads left to right (is_decoder in its config), so it cannot fill in a {MASK}; give a "
+                "model of masked LM, or score complete texts with SentenceScorer"
+            )
+
     def _default_options(self):
         return {"top_k": None, "candidates": None}
 

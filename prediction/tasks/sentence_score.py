@@ -1,4 +1,4 @@
-"""Sentence scoring: the pseudo-log-likelihood of a text."""
+"""Sentence scoring: the pseudo-log-likelihood of a text, or the log-likelihood if the model reads left to right."""
 
 import dataclasses
 import logging
@@ -25,11 +25,13 @@ log = logging.getLogger("bert_keras")
 
 # Sequences shorter than _SHORT are padded to a multiple of _STEP.
 _STEP, _SHORT = 4, 32
+# A model that reads left to right scores this many tokens at once, to bound memory.
+_TOKENS_A_QUESTION = 128
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenScore:
-    """A token, and the natural logarithm of its probability when it is masked (see the option `pll`)."""
+    """A token, and the natural logarithm of its probability: when it is masked, or after the tokens before it."""
 
     token: str
     log_probability: float
@@ -62,6 +64,10 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
 
     A text of n tokens needs n sequences, which are batched. For a text longer than the model takes, `long="window"`
     scores each token in a window with as much context on both sides as fits; `long="truncate"` scores the beginning.
+
+    A model that reads left to right (`is_decoder` in its config) predicts each token from those before it, without
+    masks. A text needs one sequence, or one for each 128 tokens. For a text longer than the model takes,
+    `long="window"` gives each token half a window of earlier tokens or more. `pll` changes nothing.
 
     The arguments are those of `PretrainedPredictor`. Option of a call:
 
@@ -99,15 +105,28 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
         if self.tokenizer.vocab[MASK] in ids:
             raise ValueError(f"{source} has a {MASK}, but only complete texts can be scored; replace it with a word")
         ids = fit_text(ids, self.room, self.long, source)
-        self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
+        if not self.config.is_decoder:
+            self.limits.check("max_sequences", len(ids), source, "tokens to score, each in its own sequence")
         num_unknown = ids.count(self.tokenizer.vocab[UNKNOWN])
         if num_unknown:
             log.warning("%s: %d of its %d tokens are unknown; they are scored as [UNK]", source, num_unknown, len(ids))
         return ids
 
     def _questions(self, encoded):
-        mask_id = self.tokenizer.vocab[MASK]
         ids, ends = encoded
+        return self._left_to_right(ids) if self.config.is_decoder else self._masked(ids, ends)
+
+    def _left_to_right(self, ids):
+        """Yields windows that end with the tokens to score. The output at a token predicts the next one."""
+        step = min(_TOKENS_A_QUESTION, self.room if len(ids) <= self.room else -(-self.room // 2))
+        for start in range(0, len(ids), step):
+            scored = ids[start : start + step]
+            window = ids[max(0, start + len(scored) - self.room) : start + len(scored)]
+            first = len(window) - len(scored)  # [CLS] is before the window
+            yield Question(*surround(self.tokenizer, window), range(first, len(window)), scored)
+
+    def _masked(self, ids, ends):
+        mask_id = self.tokenizer.vocab[MASK]
         for place, (id_, end) in enumerate(zip(ids, ends, strict=True)):
             start = window_start(place, len(ids), self.room)
             of_window = ids[start : start + self.room]
@@ -123,7 +142,7 @@ class SentenceScorer(PretrainedPredictor[str, SentenceScore]):
 
     def _answer(self, text, encoded, found, **options):
         ids, _ = encoded
-        scores = [float(log_probabilities[0]) for _, (log_probabilities,) in found]
+        scores = [float(score) for num_scored, (scores,) in found for score in scores[:num_scored]]
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         total = math.fsum(scores)
         # math.exp overflows above 709.7, where the model gives each token a probability of 0.

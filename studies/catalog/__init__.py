@@ -1,6 +1,15 @@
 """The studies, each in one file."""
 
-from bert_keras.studies.catalog import features, masking, masks, pretraining, sentence_tasks, size
+from bert_keras.studies.catalog import (
+    features,
+    masking,
+    masks,
+    pretraining,
+    sentence_tasks,
+    size,
+    steps,
+    tasks_of_pretraining,
+)
 from bert_keras.studies.runner.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -10,4 +19,6 @@ STUDIES: dict[str, Study] = {
     "pretraining": pretraining.STUDY,
     "sentence_tasks": sentence_tasks.STUDY,
     "size": size.STUDY,
+    "steps": steps.STUDY,
+    "tasks_of_pretraining": tasks_of_pretraining.STUDY,
 }

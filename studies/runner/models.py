@@ -25,10 +25,16 @@ def model_settings(corpus: Corpus, scale: Scale, variant: Variant, seed: int) ->
     if variant.is_trained:
         settings["records"] = {**scale.records, **variant.records, "random_seed": seed}
         settings["training"] = {**scale.training, **variant.training}
-        settings["training"]["num_train_steps"] = round(
-            variant.num_steps_factor * settings["training"]["num_train_steps"]
-        )
+        settings["training"]["num_train_steps"] = step_of(scale, variant, 4)
+        if variant.quarter is not None:
+            settings["training"] |= {"save_checkpoints_steps": step_of(scale, variant, 1), "keep_checkpoint_max": 0}
     return settings
+
+
+def step_of(scale: Scale, variant: Variant, quarter: int) -> int:
+    """Returns the training step at the end of a quarter; all but the last have the same number of steps."""
+    num_steps = round(variant.num_steps_factor * {**scale.training, **variant.training}["num_train_steps"])
+    return num_steps if quarter == 4 else quarter * (num_steps // 4)
 
 
 def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any]) -> str:
@@ -48,10 +54,9 @@ def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any]) -> str:
             bert_config_file=folder / "bert_config.json",
             vocab_file=corpus.vocab_file,
             seed=settings["seed"],
-            keep_checkpoint_max=1,
             verbose=False,
             **lengths,
-            **settings["training"],
+            **{"keep_checkpoint_max": 1, **settings["training"]},
         )
         return {"weights": _count(config)}
 

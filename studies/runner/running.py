@@ -12,7 +12,7 @@ from typing import Any
 from bert_keras.storage import writing
 from bert_keras.studies.runner.cells import Cells
 from bert_keras.studies.runner.corpus import Corpus
-from bert_keras.studies.runner.models import model_folder, model_settings
+from bert_keras.studies.runner.models import model_folder, model_settings, step_of
 from bert_keras.studies.runner.probes import PROBES, Place
 from bert_keras.studies.runner.report import csv_report, markdown_report, picture_report
 from bert_keras.studies.runner.study import Scale, Study
@@ -112,13 +112,18 @@ class Run:
         else:
             model = {"model": self._digest(self._model_dir, ("",))}
         data = self._digest(self._data_dir, PROBES[probe].files)
-        return {"model": model, "probe": probe, "options": options, "data": data, "seed": seed}, model
+        settings = {"model": model, "probe": probe, "options": options, "data": data, "seed": seed}
+        if of_variant.quarter is not None:
+            settings["step"] = step_of(self.scale, of_variant, of_variant.quarter)
+        return settings, model
 
     def _run_cell(self, variant, probe, seed):
         settings, of_model = self._settings(variant, probe, seed)
 
         def compute(folder):
             model = self._model_dir or model_folder(self._cells, self._corpus, of_model)
+            if "step" in settings:
+                model = f"{model}/model.ckpt-{settings['step']}"
             place = Place(model, self._corpus, self._data_dir, seed, folder)
             return {"values": PROBES[probe].run(place, **settings["options"])}
 
@@ -162,7 +167,8 @@ def check_probes(study: Study, data_dir: str) -> None:
 def check_model_dir(name: str, study: Study) -> None:
     """Checks that no variant of a study changes the pre-training, and that no probe needs its text."""
     for variant, of_variant in study.variants.items():
-        if of_variant.config or of_variant.records or of_variant.training or not of_variant.is_trained:
+        changes = of_variant.config, of_variant.records, of_variant.training, of_variant.quarter
+        if any(changes) or not of_variant.is_trained:
             raise ValueError(f"--model_dir is for one model, but {name} trains several ({variant}); leave it out")
     if "bits_per_byte" in study.probes:
         raise ValueError(f"--model_dir: the probe bits_per_byte of {name} needs the text of pre-training; leave it out")

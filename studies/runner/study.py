@@ -18,6 +18,8 @@ class Variant:
         probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
             None: all probes of the study.
         paper: the paper's numbers of this row, by the name of the column; the report shows them.
+        quarter: 1 to 4: the probes take the checkpoint after this many quarters of the training steps. Variants that
+            differ only in this share one training run. None: the end of a run that keeps no other checkpoint.
     """
 
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -27,6 +29,7 @@ class Variant:
     is_trained: bool = True
     probes: Mapping[str, Mapping[str, Any]] | None = None
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    quarter: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)

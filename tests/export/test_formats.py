@@ -34,6 +34,9 @@ def networks():
             ),
             "vectors",
         ),
+        "left to right": IdsNetwork(
+            randomise(ClassifierModel(small_config(num_hidden_layers=1, is_decoder=True), 3)), "classification"
+        ),
     }
 
 
@@ -60,6 +63,8 @@ def test_vectors_of_a_layer():
         ("litert", "fill_mask"),
         pytest.param("onnx", "fill_mask", marks=pytest.mark.slow),
         pytest.param("litert", "vectors", marks=pytest.mark.slow),
+        pytest.param("onnx", "left to right", marks=pytest.mark.slow),
+        pytest.param("litert", "left to right", marks=pytest.mark.slow),
     ],
 )
 def test_a_file_gives_the_outputs_of_the_network(networks, tmp_path, in_this_process, name, task):

@@ -54,5 +54,9 @@ def test_the_network_equals_the_original_on_another_backend(golden_dir, tmp_path
         distances = np.abs(result["masked_lm_log_probs_in_16_bits"] - result["masked_lm_log_probs"])
         assert 0 < distances.max() < 0.05
     # Other tests compare these numbers of TensorFlow with formulas.
+    features = {name: golden[f"in/{name}"] for name in ("input_ids", "input_mask", "segment_ids")}
+    checkpoint = open_checkpoint(folder / "bert_model.ckpt")
+    for name, expected in every_backend.left_to_right(checkpoint.config, checkpoint, features).items():
+        np.testing.assert_allclose(result[name], expected, rtol=0, atol=1e-5, err_msg=name)
     for name, expected in every_backend.losses_and_updates().items():
         np.testing.assert_allclose(result[name], expected, rtol=0, atol=1e-6, err_msg=name)

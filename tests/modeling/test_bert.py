@@ -19,7 +19,8 @@ from bert_keras.modeling.released import find_released
 
 def reference_of(model):
     config = model.config
-    return ReferenceBert(config.num_hidden_layers, config.num_attention_heads, config.hidden_act, weights_of(model))
+    sizes = config.num_hidden_layers, config.num_attention_heads, config.hidden_act
+    return ReferenceBert(*sizes, weights_of(model), config.is_decoder)
 
 
 def assert_equal_to_reference(model, features):
@@ -57,19 +58,42 @@ def test_any_small_model_equals_the_reference(data):
         intermediate_size=data.draw(st.integers(1, 20), "inner width"),
         type_vocab_size=data.draw(st.integers(1, 3), "segment types"),
         hidden_act=data.draw(st.sampled_from(["gelu", "gelu_erf", "relu", "tanh", "linear"]), "activation"),
+        is_decoder=data.draw(st.booleans(), "left to right"),
     )
     batch_size, num_tokens = data.draw(st.integers(1, 4), "batch"), data.draw(st.integers(4, 16), "tokens")
     features = make_features(config, batch_size, num_tokens, seed=data.draw(st.integers(0, 99), "seed"))
     assert_equal_to_reference(make_model(config), features)
 
 
-def test_mixed_segments_and_holes_in_the_mask_equal_the_reference():
-    config = make_config(type_vocab_size=3)
+@pytest.mark.parametrize("is_decoder", [False, True])
+def test_mixed_segments_and_holes_in_the_mask_equal_the_reference(is_decoder):
+    config = make_config(type_vocab_size=3, is_decoder=is_decoder)
     features = make_features(config)
     rng = np.random.default_rng(5)
     features["input_mask"] = rng.integers(0, 2, features["input_mask"].shape).astype(np.int32)
     features["segment_ids"] = rng.integers(0, 4, features["segment_ids"].shape).astype(np.int32)
     assert_equal_to_reference(make_model(config), features)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(place=st.integers(0, 10), seed=st.integers(0, 99))
+def test_from_left_to_right_no_later_token_changes_an_output(left_to_right, place, seed):
+    features = make_features(left_to_right.config, seed=seed)
+    mask = np.random.default_rng(seed).integers(0, 2, features["input_mask"].shape).astype(np.int32)
+    changed = {name: values.copy() for name, values in features.items()}
+    changed["input_ids"][:, place:] = 1 + (changed["input_ids"][:, place:] + 7) % 39
+    changed["segment_ids"][:, place:] ^= 1
+    changed_mask = mask.copy()
+    changed_mask[:, place:] ^= 1
+    before = left_to_right.bert(features["input_ids"], mask, features["segment_ids"])["sequence_output"]
+    after = left_to_right.bert(changed["input_ids"], changed_mask, changed["segment_ids"])["sequence_output"]
+    np.testing.assert_array_equal(before[:, :place], after[:, :place])
+    assert np.abs(before[:, place:] - after[:, place:]).max() > 0.01
+
+
+@pytest.fixture(scope="module")
+def left_to_right():
+    return make_model(make_config(is_decoder=True))
 
 
 def test_a_row_that_is_all_padding_is_seen_as_one_without_any():

@@ -124,6 +124,7 @@ def test_every_name_is_known_once():
         ({"attention_probs_dropout_prob": False}, "attention_probs_dropout_prob is False, but must be a number"),
         ({"initializer_range": 0}, "initializer_range is 0, but must be a number above 0"),
         ({"hidden_act": "swish"}, f"hidden_act is 'swish', but must be one of {', '.join(HIDDEN_ACTIVATIONS)}"),
+        ({"is_decoder": 1}, "is_decoder is 1, but must be true or false"),
         ({"hidden_act": len}, "hidden_act is <built-in function len>, but must be one of gelu, gelu_erf"),
     ],
 )

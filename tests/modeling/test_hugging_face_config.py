@@ -89,7 +89,8 @@ class TestReading:
             ({"model_type": "roberta"}, " is not a BERT config: model_type is 'roberta', but only 'bert' is supported"),
             ({"position_embedding_type": "relative_key"},
              " is not a BERT config: position_embedding_type is 'relative_key', but only 'absolute' is supported"),
-            ({"is_decoder": True}, " is not a BERT config: is_decoder is True, but only False is supported"),
+            ({"is_decoder": True, "add_cross_attention": True},
+             " is not a BERT config: add_cross_attention is True, but only False is supported"),
             ({"hidden_act": "silu"}, ': hidden_act is "silu", but must be one of gelu, gelu_python, gelu_new,'),
             ({"hidden_size": 10}, ": hidden_size 10 is not a multiple of num_attention_heads 12"),
         ],
@@ -119,7 +120,8 @@ class TestLabels:
 
 class TestWriting:
     @pytest.mark.parametrize(
-        "changes", [{}, {"hidden_act": "gelu_erf"}, {"hidden_act": "relu", "layer_norm_eps": 1e-5}]
+        "changes",
+        [{}, {"hidden_act": "gelu_erf"}, {"hidden_act": "relu", "layer_norm_eps": 1e-5}, {"is_decoder": True}],
     )
     def test_what_is_written_is_read_back_equal(self, write, changes):
         config = make_config(**changes)
@@ -128,6 +130,7 @@ class TestWriting:
 
     def test_values_are_those_of_the_other_libraries(self):
         values = to_hugging_face_config(make_config(), "BertForMaskedLM", labels=["a"])
+        assert "is_decoder" not in values
         assert values["hidden_act"] == "gelu_new"
         assert values["layer_norm_eps"] == 1e-12
         assert values["model_type"] == "bert"

@@ -74,9 +74,11 @@ def metrics_and_gradients(task, features, seed=None):
     return {name: float(value) for name, value in metrics.items()}, dict(zip(names, gradients, strict=True))
 
 
-@pytest.mark.parametrize("kind", PACKABLE)
-def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(kind):
-    task, features = make_task(kind), features_of(kind)
+@pytest.mark.parametrize(
+    ("kind", "is_decoder"), [*((kind, False) for kind in PACKABLE), ("classes", True), ("pretraining", True)]
+)
+def test_packed_rows_have_the_losses_and_gradients_of_rows_of_their_own(kind, is_decoder):
+    task, features = make_task(kind, is_decoder=is_decoder), features_of(kind)
     packed = pack(features, row_length=16, max_sequences=3)
     assert len(packed["input_ids"]) < ROWS
     assert 0 in packed["sequence_weights"]

@@ -17,7 +17,8 @@ from known_models import (
 )
 
 from bert_keras.modeling import weights_by_name
-from bert_keras.prediction import SentenceScorer
+from bert_keras.prediction import FeatureExtractor, FillMask, SentenceScorer
+from bert_keras.prediction.tasks import sentence_score
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +163,56 @@ def test_a_word_may_cross_the_end_of_a_window(random):
 def test_an_unknown_way_to_mask_is_refused(random):
     with pytest.raises(ValueError, match='pll is "l2r", but must be one of original, within_word_l2r'):
         SentenceScorer(random[1], pll="l2r")
+
+
+@pytest.fixture(scope="module")
+def left_to_right(tmp_path_factory):
+    model = random_model(seed=5, num_hidden_layers=1, is_decoder=True)
+    return model, write_model(tmp_path_factory.mktemp("left_to_right"), model)
+
+
+def expected_from_the_left(model, tokens, place):
+    """Returns the log-probability of one of the tokens by a plain call that has a mask in its place, and no others."""
+    ids = ids_of(" ".join(["[CLS]", *tokens[: place + 1]]))
+    return plain_call(model, [*ids[:-1], ID["[MASK]"]], position=place)[0][ids[-1]]
+
+
+@pytest.mark.parametrize("pll", ["original", "within_word_l2r"])
+def test_from_left_to_right_a_text_needs_one_sequence(left_to_right, pll):
+    model, folder = left_to_right
+    texts = ["paris is the capital of france .", "a", "he walk ##ed so", " ".join(TOKENS[5:19] * 2) + " ."]
+    scorer = SentenceScorer(folder, pll=pll)
+    answers = scorer([text.replace(" ##", "") for text in texts])
+    for answer, text in zip(answers, texts, strict=True):
+        tokens = text.split()
+        assert [score.token for score in answer.tokens] == tokens
+        expected = [expected_from_the_left(model, tokens, place) for place in range(len(tokens))]
+        np.testing.assert_allclose([score.log_probability for score in answer.tokens], expected, atol=1e-4)
+        assert answer.log_probability == pytest.approx(sum(expected), abs=1e-4)
+        assert len(scorer.sequences(text)[1]) == 1
+
+
+def test_from_left_to_right_windows_have_half_a_window_of_earlier_tokens(left_to_right, monkeypatch):
+    model, folder = left_to_right
+    tokens = [TOKENS[5 + i * i % 14] for i in range(60)]
+    scorer = SentenceScorer(folder, long="window")
+    answer = scorer(" ".join(tokens))
+    # The model takes 38 tokens of a text, so each sequence scores 19.
+    for place, start in {0: 0, 18: 0, 19: 0, 37: 0, 38: 19, 56: 19, 57: 22, 59: 22}.items():
+        expected = expected_from_the_left(model, tokens[start:], place - start)
+        assert answer.tokens[place].log_probability == pytest.approx(expected, abs=1e-4)
+    assert len(scorer.sequences(" ".join(tokens))[1]) == 4
+    # To bound memory, a text that fits is scored in parts, too.
+    text = " ".join(tokens[:30])
+    expected = [score.log_probability for score in scorer(text).tokens]
+    monkeypatch.setattr(sentence_score, "_TOKENS_A_QUESTION", 7)
+    assert len(scorer.sequences(text)[1]) == 5
+    assert [score.log_probability for score in scorer(text).tokens] == pytest.approx(expected, abs=1e-5)
+
+
+def test_other_predictors_refuse_a_model_that_reads_left_to_right(left_to_right):
+    message = r"left_to_right0 reads left to right \(is_decoder in its config\), so "
+    with pytest.raises(ValueError, match=rf"{message}it cannot fill in a \[MASK\]; give a model of masked LM"):
+        FillMask(left_to_right[1])
+    with pytest.raises(ValueError, match=rf"{message}the vector of \[CLS\] is the same for all texts; choose another"):
+        FeatureExtractor(left_to_right[1], pooling="cls")

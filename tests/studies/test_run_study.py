@@ -1,12 +1,16 @@
 """A study from its text to its report, with models of one layer; and the mistakes of users."""
 
+import csv
+import dataclasses
 import math
+import random
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from bert_keras.data_prep.tasks.conll import read_conll
+from bert_keras.modeling import read_config
 from bert_keras.prediction import SentenceScorer
 from bert_keras.studies import run_study
 from bert_keras.studies.runner import models
@@ -84,11 +88,11 @@ def data(tmp_path_factory):
     return folder
 
 
-def run(data, folder, *flags, study=STUDY):
+def run(data, folder, *flags, study=STUDY, scale=SCALE):
     values = run_study.define_flags()
     argv = ["run_study.py", f"--data_dir={data}", f"--output_dir={folder}", f"--input_file={data}/corpus/*.txt", *flags]
     values(argv)
-    run_study.run_at(values, "tiny", study, SCALE, "python studies/run_study.py tiny")
+    run_study.run_at(values, "tiny", study, scale, "python studies/run_study.py tiny")
     return folder / "tiny-smoke"
 
 
@@ -132,6 +136,35 @@ def check_bits(data, folder, results):
         bits = [-score.log_probability / math.log(2) / len(score.text.encode()) for score in scores]
         values += [min(bits), max(bits)]
     assert min(values) <= float(row[5]) <= max(values)
+
+
+@pytest.mark.slow
+def test_checkpoints_of_one_run_are_probed_and_left_to_right_models_too(data, tmp_path):
+    kinds = {"masked": {}, "left": {"is_decoder": True}}
+    variants = {
+        f"{kind} {quarter}": Variant(config=config, quarter=quarter)
+        for kind, config in kinds.items()
+        for quarter in (2, 4)
+    }
+    study = Study("Steps", variants, ("bits_per_byte", "zorro", "sst2", "ner"), ())
+    scale = dataclasses.replace(SCALE, training=SCALE.training | {"num_train_steps": 5})
+    report = run(data, tmp_path, "--seeds=0", study=study, scale=scale)
+    rows = csv.DictReader((report / "results.csv").read_text(encoding="utf-8").splitlines())
+    found = {(row["variant"], row["probe"]): float(row["value"]) for row in rows}
+    assert len(found) == 4 * 4
+    [corpus] = tmp_path.glob("cells/corpus-*")
+    held_out = sorted(set(filter(None, (corpus / "held_out.txt").read_text(encoding="utf-8").split("\n"))))
+    random.Random(1).shuffle(held_out)
+    models = {read_config(path).is_decoder: path for path in tmp_path.glob("cells/model-*/model")}
+    assert len(models) == 2
+    for kind, config in kinds.items():
+        for quarter, step in ((2, 2), (4, 5)):
+            scorer = SentenceScorer(models[bool(config)] / f"model.ckpt-{step}")
+            bits = sum(-score.log_probability / math.log(2) for score in scorer(held_out[:4]))
+            expected = bits / sum(map(len, held_out[:4]))
+            assert found[f"{kind} {quarter}", "bits_per_byte"] == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(ValueError, match="^--model_dir is for one model, but tiny trains several"):
+        run(data, tmp_path, f"--model_dir={models[False]}", study=study)
 
 
 @pytest.mark.slow

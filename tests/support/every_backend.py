@@ -3,6 +3,7 @@
 A test runs this file as a program in a process with another backend; see `tests/modeling/test_backends.py`.
 """
 
+import dataclasses
 import sys
 
 import keras
@@ -12,6 +13,7 @@ from keras import ops
 from bert_keras.modeling import (
     AdamWeightDecay,
     BertConfig,
+    BertModel,
     ClassificationTask,
     LearningRateSchedule,
     MultiLabelTask,
@@ -80,6 +82,14 @@ def forward_pass(model, features):
     }
 
 
+def left_to_right(config, weights, features):
+    """Returns outputs of the same weights with a causal mask, a dict of arrays; `weights` is a checkpoint."""
+    bert = BertModel(dataclasses.replace(config, is_decoder=True))
+    load_weights(weights_by_name(bert), weights, ignored=["cls/*"])
+    encoded = bert(features["input_ids"], features["input_mask"], features["segment_ids"])
+    return {f"left_to_right/{name}": ops.convert_to_numpy(value) for name, value in encoded.items()}
+
+
 def check_dropout(model, features):
     """Checks that dropout is a function of the seed; returns a seed of the backend's type."""
     dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
@@ -116,7 +126,7 @@ def main(config_file, forward_file, weights_file, result_file):
     features = {name.removeprefix("in/"): arrays[name] for name in arrays if name.startswith("in/")}
     model = PretrainingModel(BertConfig.from_json_file(config_file))
     load_weights(weights_by_name(model), weights_file)
-    result = forward_pass(model, features) | losses_and_updates()
+    result = forward_pass(model, features) | losses_and_updates() | left_to_right(model.config, weights_file, features)
     seed = check_dropout(model, features)
     if keras.backend.backend() == "jax":
         import jax

@@ -23,9 +23,11 @@ class ReferenceBert:
     Args:
         num_hidden_layers, num_attention_heads, hidden_act: as in the config.
         weights: dict of checkpoint names to arrays.
+        is_decoder: whether a token sees only itself and earlier tokens, and the pooler the last token.
     """
 
-    def __init__(self, num_hidden_layers, num_attention_heads, hidden_act, weights):
+    def __init__(self, num_hidden_layers, num_attention_heads, hidden_act, weights, is_decoder=False):
+        self.is_decoder = is_decoder
         self.num_hidden_layers = num_hidden_layers
         self.num_attention_heads = num_attention_heads
         self.activation = ACTIVATIONS[hidden_act]
@@ -59,7 +61,10 @@ class ReferenceBert:
         for b, head in np.ndindex(*probabilities.shape[:2]):
             columns = slice(head * size, (head + 1) * size)
             scores = query[b, :, columns] @ key[b, :, columns].T / math.sqrt(size)
-            probabilities[b, head] = softmax(scores + (1.0 - input_mask[b]) * -10000.0)
+            scores = scores + (1.0 - input_mask[b]) * -10000.0
+            for t, row in enumerate(scores):
+                seen = t + 1 if self.is_decoder else len(row)
+                probabilities[b, head, t, :seen] = softmax(row[:seen])
         return probabilities
 
     def attend(self, hidden, input_mask, scope):
@@ -82,7 +87,10 @@ class ReferenceBert:
             inner = self.activation(self.dense(attended, f"{scope}/intermediate/dense"))
             hidden = self.layer_norm(self.dense(inner, f"{scope}/output/dense") + attended, f"{scope}/output")
             layers.append(hidden)
-        pooled = np.tanh(self.dense(hidden[:, 0], "bert/pooler/dense"))
+        first = np.zeros(len(hidden), int)
+        last = [max(np.flatnonzero(row), default=0) for row in input_mask]
+        vectors = np.stack([row[at] for row, at in zip(hidden, last if self.is_decoder else first, strict=True)])
+        pooled = np.tanh(self.dense(vectors, "bert/pooler/dense"))
         return embedded, layers, pooled
 
     def masked_lm_log_probs(self, sequence_output, positions):

@@ -61,6 +61,29 @@ def evaluation_batches(records, batch_size, num_batches=None):
     return prefetched(_parsed(dataset.enumerate(), records, None).map(pad))
 
 
+def next_token_batches(batches):
+    """Turns batches of masked examples into those of a model that reads left to right, see `next_token_targets`."""
+    return batches.map(next_token_targets, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def next_token_targets(batch):
+    """Puts the original tokens back, and makes the next token the label at each position before the last token.
+
+    The labels keep their names: masked_lm_positions, masked_lm_ids and masked_lm_weights are [B, T - 1] here.
+    """
+    where = tf.where(batch["masked_lm_weights"] > 0)  # [number of masked tokens, 2]
+    places = tf.stack([where[:, 0], tf.cast(tf.gather_nd(batch["masked_lm_positions"], where), tf.int64)], axis=1)
+    ids = tf.tensor_scatter_nd_update(batch["input_ids"], places, tf.gather_nd(batch["masked_lm_ids"], where))
+    next_ids = ids[:, 1:]
+    return {
+        **batch,
+        "input_ids": ids,
+        "masked_lm_positions": tf.zeros_like(next_ids) + tf.range(next_ids.shape[1]),
+        "masked_lm_ids": next_ids,
+        "masked_lm_weights": tf.cast(batch["input_mask"][:, 1:], tf.float32),
+    }
+
+
 def prefetched(batches):
     """Prepares the next two batches of a dataset ahead."""
     # TensorFlow's autotuning is off. Its thread sleeps for up to a minute and may miss the end of reading, which then
