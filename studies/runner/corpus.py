@@ -89,14 +89,24 @@ class Corpus:
         random.Random(1).shuffle(sentences)
         return sentences[:num_sentences]
 
-    def records(self, settings: dict[str, Any]) -> str:
-        """Builds the records of the training documents, and returns their path; `settings` are those of examples."""
+    def records(self, settings: dict[str, Any], documents: Sequence[str] | None = None) -> str:
+        """Builds records, and returns their path.
+
+        Args:
+            settings: those of the examples.
+            documents: other documents, one sentence a line; None: those of the corpus to train on.
+        """
         key = self._settings | {"records": settings}
+        if documents is not None:
+            key |= {"documents": hashlib.sha256("\n\n".join(documents).encode()).hexdigest()}
         file = self._cells.path("records", key) / "train.tfrecord"
 
         def build(folder: pathlib.Path) -> dict[str, Any]:
             tokenizer = FullTokenizer(self.vocab_file, do_lower_case=True)
             text = str(self.folder / "train.txt")
+            if documents is not None:
+                text = str(folder / "documents.txt")
+                write_text(text, "\n\n".join(documents) + "\n")
             made = PretrainingDataSettings(**settings)
             return dict(build_pretraining_data([text], [str(folder / file.name)], tokenizer, made, self.vocab_file))
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -28,6 +29,8 @@ def model_settings(corpus: Corpus, scale: Scale, variant: Variant, seed: int) ->
         settings["training"]["num_train_steps"] = step_of(scale, variant, 4)
         if variant.quarter is not None:
             settings["training"] |= {"save_checkpoints_steps": step_of(scale, variant, 1), "keep_checkpoint_max": 0}
+        if variant.task_text is not None:
+            settings["continued"] = {"task": variant.task_text, "num_train_steps": step_of(scale, variant, 1)}
     return settings
 
 
@@ -37,26 +40,31 @@ def step_of(scale: Scale, variant: Variant, quarter: int) -> int:
     return num_steps if quarter == 4 else quarter * (num_steps // 4)
 
 
-def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any]) -> str:
+def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any], documents: Sequence[str] | None = None) -> str:
     """Returns the folder of a model with its weights, config and vocabulary; trains it if it is not there.
 
-    An interrupted training continues from its last checkpoint.
+    An interrupted training continues from its last checkpoint. `documents` are those of a model that is pre-trained
+    further: the text of a task.
     """
     config = BertConfig(**settings["config"])
 
     def train(folder: pathlib.Path) -> dict[str, Any]:
         config.to_json_file(folder / "bert_config.json")
-        records = settings["records"]
+        records, training = settings["records"], {"keep_checkpoint_max": 1, **settings["training"]}
+        if "continued" in settings:
+            first = {name: value for name, value in settings.items() if name != "continued"}
+            training["init_checkpoint"] = model_folder(cells, corpus, first)
+            training["num_train_steps"] = settings["continued"]["num_train_steps"]
         lengths = {name: records[name] for name in ("max_seq_length", "max_predictions_per_seq")}
         pretrain(
-            corpus.records(records),
+            corpus.records(records, documents),
             output_dir=folder / _MODEL,
             bert_config_file=folder / "bert_config.json",
             vocab_file=corpus.vocab_file,
             seed=settings["seed"],
             verbose=False,
             **lengths,
-            **{"keep_checkpoint_max": 1, **settings["training"]},
+            **training,
         )
         return {"weights": _count(config)}
 

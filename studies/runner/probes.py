@@ -19,6 +19,8 @@ from bert_keras.studies.runner.word_features import tag_with_features
 from bert_keras.training.api.classifier import train_classifier
 from bert_keras.training.api.ner import train_ner
 
+# Number of lines in a document of a task's texts.
+_LINES = 50
 # The columns of `intervals.Scores`: for each a value of each example.
 Values = tuple[list[float], ...]
 
@@ -45,6 +47,7 @@ class Probe:
         is_higher_better: whether a high score is good.
         has_percent: whether to show the score in percent.
         statistic: makes the score of the sums of the values; see `intervals`.
+        documents: function of the data folder to the texts of the training examples, as documents of a corpus.
     """
 
     title: str
@@ -53,6 +56,7 @@ class Probe:
     is_higher_better: bool = True
     has_percent: bool = True
     statistic: Callable[..., Any] = ratio
+    documents: Callable[[str], list[str]] | None = None
 
 
 def _bits_per_byte(place: Place, num_sentences: int) -> Values:
@@ -164,7 +168,12 @@ def _glue(title: str, name: str, folder: str, train_share: float | None = None, 
         answers = _answers(place, task, train[0][:num_train], test, settings)
         return values(answers, [example.label for example in test])
 
-    return Probe(title, files, run, **options)
+    def documents(data_dir: str) -> list[str]:
+        examples = read_glue_file(task, os.path.join(data_dir, files[0]), "train")
+        lines = [text for example in examples for text in (example.text_a, example.text_b) if text]
+        return ["\n".join(lines[start : start + _LINES]) for start in range(0, len(lines), _LINES)]
+
+    return Probe(title, files, run, documents=documents, **options)
 
 
 PROBES = {

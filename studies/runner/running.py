@@ -109,6 +109,8 @@ class Run:
         options = {**self.scale.probes.get(probe, {}), **(of_variant.probes or {}).get(probe, {})}
         if self._model_dir is None:
             model = model_settings(self._corpus, self.scale, of_variant, seed)
+            if of_variant.task_text is not None:
+                model["continued"]["data"] = self._digest(self._data_dir, PROBES[of_variant.task_text].files[:1])
         else:
             model = {"model": self._digest(self._model_dir, ("",))}
         data = self._digest(self._data_dir, PROBES[probe].files)
@@ -120,15 +122,20 @@ class Run:
     def _run_cell(self, variant, probe, seed):
         settings, of_model = self._settings(variant, probe, seed)
 
+        def trained():
+            task = PROBES.get(self.study.variants[variant].task_text or "")
+            documents = task.documents(self._data_dir) if task and task.documents else None
+            return model_folder(self._cells, self._corpus, of_model, documents)
+
         def compute(folder):
-            model = self._model_dir or model_folder(self._cells, self._corpus, of_model)
+            model = self._model_dir or trained()
             if "step" in settings:
                 model = f"{model}/model.ckpt-{settings['step']}"
             place = Place(model, self._corpus, self._data_dir, seed, folder)
             return {"values": PROBES[probe].run(place, **settings["options"])}
 
         if self._cells.find("probe", settings) is None and self._model_dir is None:
-            model_folder(self._cells, self._corpus, of_model)  # its minutes are not those of the probe
+            trained()  # its minutes are not those of the probe
         self._cells.get("probe", settings, compute)
 
     def _digest(self, folder, names):
@@ -167,7 +174,7 @@ def check_probes(study: Study, data_dir: str) -> None:
 def check_model_dir(name: str, study: Study) -> None:
     """Checks that no variant of a study changes the pre-training, and that no probe needs its text."""
     for variant, of_variant in study.variants.items():
-        changes = of_variant.config, of_variant.records, of_variant.training, of_variant.quarter
+        changes = of_variant.config, of_variant.records, of_variant.training, of_variant.quarter, of_variant.task_text
         if any(changes) or not of_variant.is_trained:
             raise ValueError(f"--model_dir is for one model, but {name} trains several ({variant}); leave it out")
     if "bits_per_byte" in study.probes:

@@ -14,6 +14,8 @@ class Variant:
         records: changes of the `PretrainingDataSettings`.
         training: changes of the flags of run_pretraining.py.
         num_steps_factor: multiplies the number of steps.
+        task_text: a probe of GLUE, such as "sst2". The model is pre-trained further on the texts of the task's training
+            examples, for a quarter of the steps.
         is_trained: False: the weights stay random.
         probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
             None: all probes of the study.
@@ -26,6 +28,7 @@ class Variant:
     records: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     num_steps_factor: float = 1.0
+    task_text: str | None = None
     is_trained: bool = True
     probes: Mapping[str, Mapping[str, Any]] | None = None
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)

@@ -24,6 +24,7 @@ STUDY = Study(
     {
         "pre-trained": Variant(),
         "only masks": Variant(records={"replace_prob": 1.0, "keep_prob": 0.0}, probes={"zorro": {}}),
+        "more on the texts of STS-B": Variant(task_text="stsb", probes={"stsb": {}}),
         "random weights": Variant(is_trained=False, probes={"bits_per_byte": {}}),
     },
     ("bits_per_byte", "zorro", "sst2", "stsb", "qnli", "ner", "ner_features"),
@@ -41,7 +42,7 @@ SCALE = Scale(
         "max_position_embeddings": 24,
     },
     records={"max_seq_length": 16, "max_predictions_per_seq": 3, "dupe_factor": 1, "sentence_task": "none"},
-    training={"num_train_steps": 3, "train_batch_size": 4, "num_warmup_steps": 1, "learning_rate": 1e-2},
+    training={"num_train_steps": 4, "train_batch_size": 4, "num_warmup_steps": 1, "learning_rate": 1e-2},
     probes={
         "bits_per_byte": {"num_sentences": 4},
         "zorro": {"num_pairs": 2},
@@ -105,10 +106,10 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     assert len(trained) == 1
     assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 7
     report = run(data, tmp_path, "--seeds=0,1")
-    # Two variants that train, two seeds; one was there.
-    assert [named["seed"] for named in trained] == [0, 0, 1, 1]
+    # Three variants that train, two seeds; one was there.
+    assert [named["seed"] for named in trained] == [0, 0, 0, 1, 1, 1]
     results = report.joinpath("results.csv").read_text(encoding="utf-8")
-    assert results.count("\n") == 1 + 7 + 1 + 1
+    assert results.count("\n") == 1 + 7 + 1 + 1 + 1
     text = report.joinpath("report.md").read_text(encoding="utf-8")
     assert "| pre-training helps | ours | " in text
     assert report.joinpath("scores.png").read_bytes().startswith(b"\x89PNG")
@@ -116,7 +117,7 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     report.joinpath("report.md").unlink()
     run(data, tmp_path, "--seeds=0,1")
     run(data, tmp_path, "--report")
-    assert len(trained) == 4
+    assert len(trained) == 6
     assert report.joinpath("results.csv").read_text(encoding="utf-8") == results
     assert report.joinpath("report.md").read_text(encoding="utf-8") == text
     check_bits(data, tmp_path, results)
@@ -127,7 +128,7 @@ def check_bits(data, folder, results):
     [corpus] = folder.glob("cells/corpus-*")
     held_out = (corpus / "held_out.txt").read_text(encoding="utf-8").split("\n")
     assert len(held_out) > 4
-    scorers = [SentenceScorer(path.parent) for path in sorted(folder.glob("cells/model-*/model/model.ckpt-3.index"))]
+    scorers = [SentenceScorer(path.parent) for path in sorted(folder.glob("cells/model-*/model/model.ckpt-4.index"))]
     assert len(scorers) == 4
     row = next(row for row in results.splitlines() if "pre-trained,bits_per_byte" in row).split(",")
     values = []
@@ -211,7 +212,7 @@ def test_a_weighted_sum_of_layers_finds_the_layer_that_knows():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "^the study is nothing, but one of these is needed: features, masking, masks, "),
+        ([], "^the study is nothing, but one of these is needed: continued, features, masking, masks, "),
         (["mask"], "^the study is mask, but one of these is needed: "),
         (["masking", "--probes=glue"], '^--probes has "glue", but the probes of this study are: bits_per_byte; zorro'),
         (
