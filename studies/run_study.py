@@ -63,7 +63,13 @@ def main(argv):
 
     study, scale = STUDIES[names[0]], SCALES[values.scale]
     study = dataclasses.replace(study, probes=_chosen(values.probes, study.probes, "probes"))
-    run_at(values, names[0], study, scale, shlex.join(["python", "studies/run_study.py", *argv[1:]]))
+    run_at(values, names[0], study, scale, _command(argv[1:]))
+
+
+def _command(arguments):
+    """Returns the command that a report shows: the one that computes it."""
+    flags_of_report = ("--report", "--report=true")
+    return shlex.join(["python", "studies/run_study.py", *(one for one in arguments if one not in flags_of_report)])
 
 
 def run_at(values, name, study, scale, command):
