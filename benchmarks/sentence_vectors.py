@@ -21,7 +21,8 @@ SHARED = {"max_seq_length": 64, "train_batch_size": 64, "learning_rate": 1e-4, "
 def write_start(folder, model, num_layers):
     """Writes the first layers of a model as a checkpoint with config and vocabulary."""
     checkpoint = open_checkpoint(model)
-    assert checkpoint.config is not None and checkpoint.vocab_file is not None, "the model needs config and vocabulary"
+    if checkpoint.config is None or checkpoint.vocab_file is None:
+        raise SystemExit(f"{model} has no config or no vocabulary; give a complete model")
     folder.mkdir(parents=True, exist_ok=True)
     dropped = tuple(f"bert/encoder/layer_{i}/" for i in range(num_layers, checkpoint.config.num_hidden_layers))
     tensors = {name: checkpoint.read(name) for name in checkpoint.names if not name.startswith(dropped)}
