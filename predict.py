@@ -117,9 +117,7 @@ def _check_fine_tuned(values, task):
 def _read_rows(values, arguments, settings, limits):
     """Returns an iterator over (name of the text for errors, text)."""
     if values.similarity and settings["task"] != "vectors":
-        raise ValueError(
-            f"--similarity is for vectors of texts, and this model is for {settings['task']}; leave it out"
-        )
+        raise ValueError(f"--similarity is for vectors, and this model is for {settings['task']}; leave it out")
     form = "pair" if settings.get("is_pair") or values.similarity else TASKS[settings["task"]].form
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     if values.input_file and not arguments and is_table(values.input_file):

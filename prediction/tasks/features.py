@@ -310,9 +310,13 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
             return self.model(features)
         return _outputs_of(self.model, features, self._layer)
 
+    def pool(self, sequence_output: Any, input_mask: Any) -> Any:
+        """Returns the vectors float32 [B, H] of texts, from those of their tokens [B, T, H] and the mask [B, T]."""
+        vectors = pool(sequence_output, input_mask, self.settings["pooling"])
+        return normalize(vectors) if self.settings.get("normalize") else vectors
+
     def _read_out(self, outputs, features):
-        vectors = _pool(outputs["sequence_output"], features["input_mask"], self.settings["pooling"])  # [B, H]
-        return (normalize(vectors) if self.settings.get("normalize") else vectors,)
+        return (self.pool(outputs["sequence_output"], features["input_mask"]),)
 
     def _answer(self, text, encoded, found):
         texts, _ = encoded
