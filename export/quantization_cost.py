@@ -63,8 +63,8 @@ def num_bytes(path):
 def outputs_of(call, features, is_per_token, is_trimmed):
     """Runs a network of any format, a function of arrays, on every row of features.
 
-    The features are [N, T], or [N, K, T] if each row has K sequences with one score or vector each. is_trimmed cuts batches to
-    their longest sequence; outputs for tokens that were cut off are 0.
+    The features are [N, T], or [N, K, T] if each row has K sequences with one score or vector each. is_trimmed cuts
+    batches to their longest sequence; outputs for tokens that were cut off are 0.
 
     Returns the outputs [N, ...] in the order of the rows, and the rows per second. The first batch runs once without
     timing.

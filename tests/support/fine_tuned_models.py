@@ -5,7 +5,14 @@ import json
 import numpy as np
 from known_models import TOKENS, make_config, randomise, small_config
 
-from bert_keras.modeling import ClassifierModel, SquadModel, TokenClassifierModel, save_checkpoint, weights_by_name
+from bert_keras.modeling import (
+    ClassifierModel,
+    SentenceModel,
+    SquadModel,
+    TokenClassifierModel,
+    save_checkpoint,
+    weights_by_name,
+)
 
 OF_TEXTS = {"max_seq_length": 16, "is_pair": False, "doc_stride": None}
 OF_ANSWERS = {
@@ -19,6 +26,7 @@ OF_ANSWERS = {
     "answer_text": "release",
 }
 OF_TAGS = {"max_seq_length": 16, "document_context": False, "tagger": "linear", "tag_scheme": "BIO"}
+OF_VECTORS = {"max_seq_length": 16, "pooling": "mean", "layer": -1, "normalize": True, "prefix": "he was "}
 TAGS = ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
 
 _LAYERS = {"num_hidden_layers": 1}
@@ -34,6 +42,7 @@ FINE_TUNED = {
         lambda: randomise(TokenClassifierModel(small_config(**_LAYERS), len(TAGS))),
         OF_TAGS | {"labels": TAGS},
     ),
+    "vectors": (lambda: randomise(SentenceModel(small_config(**_LAYERS))), OF_VECTORS),
 }
 
 
