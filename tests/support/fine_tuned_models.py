@@ -5,14 +5,7 @@ import json
 import numpy as np
 from known_models import TOKENS, make_config, randomise, small_config
 
-from bert_keras.modeling import (
-    ClassifierModel,
-    SentenceModel,
-    SquadModel,
-    TokenClassifierModel,
-    save_checkpoint,
-    weights_by_name,
-)
+from bert_keras.modeling import ClassifierModel, SquadModel, TokenClassifierModel, save_checkpoint, weights_by_name
 
 OF_TEXTS = {"max_seq_length": 16, "is_pair": False, "doc_stride": None}
 OF_ANSWERS = {
@@ -42,7 +35,6 @@ FINE_TUNED = {
         lambda: randomise(TokenClassifierModel(small_config(**_LAYERS), len(TAGS))),
         OF_TAGS | {"labels": TAGS},
     ),
-    "vectors": (lambda: randomise(SentenceModel(small_config(**_LAYERS))), OF_VECTORS),
 }
 
 
