@@ -1,4 +1,4 @@
-"""Trains vectors of texts from a model that was not trained for them, with three seeds, and prints a table.
+"""Trains vectors of texts from a model that was not trained for them, with three seeds, and prints correlations.
 
     python benchmarks/sentence_vectors.py --work_dir=runs --sts=data/STS-B --nli=data/MNLI/train.tsv --model=MODEL
 
@@ -15,7 +15,9 @@ import scipy.stats
 from bert_keras import BertConfig, open_checkpoint, save_checkpoint, train_sentence_vectors
 
 NUM_SEEDS = 3
-SHARED = {"max_seq_length": 64, "train_batch_size": 64, "learning_rate": 1e-4, "num_train_epochs": 1}
+NUM_STEPS = {"nli": 30, "sts": 40}
+LENGTH = {"max_seq_length": 32, "eval_batch_size": 64}
+TRAINING = {"train_batch_size": 32, "learning_rate": 1e-4}
 
 
 def write_start(folder, model, num_layers):
@@ -36,10 +38,9 @@ def score(name, start, arguments, seed, train_file=None):
     """Trains, unless there is no data, and returns Spearman's correlation on the evaluation data."""
     output_dir = pathlib.Path(arguments.work_dir, f"{name}-{seed}")
     eval_file = pathlib.Path(arguments.sts, "dev.tsv")
-    settings = {**SHARED, "seed": seed, "eval_batch_size": 64} if train_file else {"eval_batch_size": 64}
-    settings |= {"max_seq_length": SHARED["max_seq_length"]}
+    settings = {**TRAINING, "seed": seed, "max_steps": NUM_STEPS[name]} if train_file else {}
     found = train_sentence_vectors(
-        train_file, eval_file, output_dir=output_dir, init_checkpoint=start, verbose=False, **settings
+        train_file, eval_file, output_dir=output_dir, init_checkpoint=start, verbose=False, **LENGTH, **settings
     )
     assert found.metrics is not None
     return found.metrics["spearman"]
@@ -53,13 +54,16 @@ def main():
     arguments = parser.parse_args()
     start = pathlib.Path(arguments.work_dir, "start")
     write_start(start, arguments.model, arguments.num_layers)
-    print("| training | Spearman of each seed | mean, 95 % interval |\n| --- | --- | --- |", flush=True)
-    print(f"| none | {score('none', start, arguments, 0):.4f} | |", flush=True)
-    for name, train_file in (("nli", arguments.nli), ("sts", pathlib.Path(arguments.sts, "train.tsv"))):
-        scores = [score(name, start, arguments, seed, train_file) for seed in range(NUM_SEEDS)]
-        half = scipy.stats.t.ppf(0.975, NUM_SEEDS - 1) * np.std(scores, ddof=1) / NUM_SEEDS**0.5
-        shown = ", ".join(f"{each:.4f}" for each in scores)
-        print(f"| {name} | {shown} | {np.mean(scores):.4f} ± {half:.4f} |", flush=True)
+    print(f"none: {score('none', start, arguments, 0):.4f}", flush=True)
+    files = {"nli": arguments.nli, "sts": pathlib.Path(arguments.sts, "train.tsv")}
+    scores = {name: [] for name in files}
+    for seed in range(NUM_SEEDS):
+        for name, train_file in files.items():
+            scores[name].append(score(name, start, arguments, seed, train_file))
+            print(f"{name}, seed {seed}: {scores[name][-1]:.4f}", flush=True)
+    for name, found in scores.items():
+        half = scipy.stats.t.ppf(0.975, NUM_SEEDS - 1) * np.std(found, ddof=1) / NUM_SEEDS**0.5
+        print(f"{name}: mean {np.mean(found):.4f}, 95 % interval ± {half:.4f}", flush=True)
 
 
 if __name__ == "__main__":
