@@ -11,6 +11,7 @@ import json
 import os
 from typing import Any
 
+from bert_keras.data_prep.text.vocabulary_files import TOKENIZER_FILE
 from bert_keras.modeling.config import read_json_object
 from bert_keras.storage import json_files, paths, text_files
 
@@ -58,12 +59,9 @@ def read_modules(folder: str | os.PathLike) -> tuple[str, dict[str, Any]]:
             "order, so take a model with these"
         )
     encoder = found["Transformer"].rstrip("/")
-    length = _optional(paths.join(encoder, _LENGTH_FILE)).get("max_seq_length")
-    if length is None:
-        length = _optional(paths.join(encoder, "config.json")).get("max_position_embeddings")
     return encoder, {
         "task": "vectors",
-        "max_seq_length": length,
+        "max_seq_length": _length(encoder),
         "pooling": _pooling(paths.join(found["Pooling"], "config.json")),
         "layer": -1,
         "normalize": "Normalize" in found,
@@ -96,6 +94,17 @@ def module_files(settings: dict[str, Any], width: int) -> dict[str, str]:
         _PROMPTS_FILE: {**prompts, "similarity_fn_name": "cosine"},
     }
     return {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in contents.items()}
+
+
+def _length(encoder):
+    """Returns the maximum number of tokens, which newer versions store with the tokenizer."""
+    length = _optional(paths.join(encoder, _LENGTH_FILE)).get("max_seq_length")
+    if length is not None:
+        return length
+    longest = _optional(paths.join(encoder, "config.json")).get("max_position_embeddings")
+    of_tokenizer = _optional(paths.join(encoder, TOKENIZER_FILE)).get("model_max_length")
+    # Other libraries write a number of thirty digits if the length is unknown.
+    return min(of_tokenizer, longest) if type(of_tokenizer) is int and longest else longest
 
 
 def _pooling(file):
