@@ -105,8 +105,8 @@ def main(argv):
             log.warning("no vocab.txt next to %s and no --vocab_file: none is written", checkpoint.prefix)
         else:
             write_vocabulary(folder, vocab_file, tokens, preparation)
-        if settings and TASKS[settings["task"]].head in contents.heads:
-            write_task(folder, settings, contents.labels)
+        if settings and TASKS[settings["task"]].head in (None, *contents.heads):
+            write_task(folder, settings, contents, values.format)
         elif values.format == "tensorflow":
             conversion.log_lost_facts(contents)
         difference = check_copy(folder, contents, computed)

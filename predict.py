@@ -32,8 +32,7 @@ from bert_keras.storage.paths import is_dir
 
 # A fine-tuned model or an export stores all of these values. With an export for fill_mask, the last is allowed.
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "long")
-# The options that a predictor may have; it refuses the others.
-_OPTIONS = ("top_k", "threshold", "candidates", "pll")
+_OPTIONS = ("top_k", "threshold", "candidates", "pll")  # a predictor refuses those that it does not have
 _OF_TABLES = ("text_column", "text_pair_column", "choice_columns", "has_header")
 _INPUTS = {
     "input_file": "File with one text or pair a line, or a table (.csv, .tsv, .jsonl); score: or a folder of pairs.",
@@ -58,6 +57,7 @@ def define_flags():
         flags.DEFINE_string(name, None, meaning, **define)
     flags.DEFINE_list("choice_columns", [], "Columns of the choices in a table, separated by commas.", **define)
     flags.DEFINE_enum("has_header", None, HEADERS, "Whether a table has a header. If not given: auto.", **define)
+    flags.DEFINE_bool("similarity", False, "vectors: read pairs, and write how similar their texts are.", **define)
     flags.DEFINE_bool("json", False, "Write each answer as a line of JSON.", **define)
     flags.DEFINE_enum("on_error", "stop", ON_ERROR, "Stop at a text without an answer, or report it.", **define)
     flags.DEFINE_integer("top_k", None, "Number of best guesses, classes or spans.", lower_bound=1, **define)
@@ -116,7 +116,9 @@ def _check_fine_tuned(values, task):
 
 def _read_rows(values, arguments, settings, limits):
     """Returns an iterator over (name of the text for errors, text)."""
-    form = "pair" if settings.get("is_pair") else TASKS[settings["task"]].form
+    if values.similarity and settings["task"] != "vectors":
+        raise ValueError(f"--similarity is for vectors, and this model is for {settings['task']}; leave it out")
+    form = "pair" if settings.get("is_pair") or values.similarity else TASKS[settings["task"]].form
     given = {name: values[name].value for name in _OF_TABLES if values[name].value}
     if values.input_file and not arguments and is_table(values.input_file):
         return read_table(values.input_file, form, given, settings_of_training(values.model_dir))

@@ -39,6 +39,7 @@ PACKAGES = [
     "training.distribution",
     "training.finetuning",
     "training.input",
+    "training.sentence_vectors",
 ]
 PROGRAMS = [
     "convert_checkpoint.py",
@@ -49,6 +50,7 @@ PROGRAMS = [
     "run_classifier.py",
     "run_ner.py",
     "run_pretraining.py",
+    "run_sentence_vectors.py",
     "run_squad.py",
     "serve.py",
     "data_prep/build_vocab.py",

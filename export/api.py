@@ -31,7 +31,7 @@ from bert_keras.training.api.calls import surroundings, with_names_of_arguments
 log = logging.getLogger("bert_keras")
 
 # Flags for the tasks of pre-trained models. A fine-tuned model stores all of these values.
-_OF_TASK = {name: TASKS[name].settings or {} for name in EXPORTED_TASKS if not TASKS[name].is_fine_tuned}
+_OF_TASK = {name: TASKS[name].settings or {} for name in EXPORTED_TASKS if TASKS[name].is_pretrained}
 _OF_PRETRAINED = ("vocab_file", "bert_config_file", "do_lower_case", "max_seq_length", "top_k", "pooling", "layer")
 
 

@@ -6,6 +6,7 @@ import logging
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.modeling.config import read_json_object
 from bert_keras.prediction.loading.model_files import TASK_FILE, TOKENIZER_FILE, preparation_text
+from bert_keras.prediction.loading.sentence_transformers import has_modules, module_files, read_modules
 from bert_keras.prediction.tasks.registry import FINE_TUNED_TASKS
 from bert_keras.storage import paths
 
@@ -29,10 +30,14 @@ def find_input(path, keep_optimizer):
 
 
 def read_task(checkpoint):
-    """Returns the task.json in the folder of a checkpoint, a dict; None if the file does not exist."""
-    file = paths.join(paths.parent(checkpoint.prefix), TASK_FILE)
+    """Returns the task.json in the folder of a checkpoint, a dict, or what the modules of sentence-transformers say.
+
+    The result is None if neither exists.
+    """
+    folder = paths.parent(checkpoint.prefix)
+    file = paths.join(folder, TASK_FILE)
     if not paths.is_file(file):
-        return None
+        return read_modules(folder)[1] if has_modules(folder) else None
     settings = read_json_object(file)
     if settings.get("task") not in FINE_TUNED_TASKS:
         raise ValueError(
@@ -64,11 +69,19 @@ def choose_labels(checkpoint, settings, given):
     return labels
 
 
-def write_task(folder, settings, labels):
-    """Writes the task.json of a converted model, so that the programs that predict can use it."""
+def write_task(folder, settings, contents, format_):
+    """Writes the task.json of a converted model, so that the programs that predict can use it.
+
+    For vectors in the format "safetensors", it also writes the files with which sentence-transformers opens the folder.
+    """
+    labels = contents.labels
     settings = settings | ({"labels": labels} if labels and "labels" in settings else {})
-    text = json.dumps(settings, indent=2, ensure_ascii=False)
-    (folder / TASK_FILE).write_text(f"{text}\n", encoding="utf-8")
+    files = {TASK_FILE: json.dumps(settings, indent=2, ensure_ascii=False) + "\n"}
+    if settings["task"] == "vectors" and format_ == "safetensors":
+        files |= module_files(settings, contents.config.hidden_size)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def write_vocabulary(folder, vocab_file, tokens, preparation):

@@ -63,8 +63,8 @@ def num_bytes(path):
 def outputs_of(call, features, is_per_token, is_trimmed):
     """Runs a network of any format, a function of arrays, on every row of features.
 
-    The features are [N, T], or [N, K, T] if each row has K sequences with one score each. is_trimmed cuts batches to
-    their longest sequence; outputs for tokens that were cut off are 0.
+    The features are [N, T], or [N, K, T] if each row has K sequences with one score or vector each. is_trimmed cuts
+    batches to their longest sequence; outputs for tokens that were cut off are 0.
 
     Returns the outputs [N, ...] in the order of the rows, and the rows per second. The first batch runs once without
     timing.
@@ -82,7 +82,8 @@ def outputs_of(call, features, is_per_token, is_trimmed):
         outputs = _answer(call, sequences)
         seconds += time.perf_counter() - started
         for name, values in outputs.items():
-            values = values.reshape(shape[:2]) if len(shape) == 3 else values
+            if len(shape) == 3:
+                values = values.reshape(shape[:2] if values.shape[1:] == (1,) else (*shape[:2], -1))
             if is_per_token:
                 values = np.pad(values, [(0, 0), (0, num_tokens - shape[1]), *[(0, 0)] * (values.ndim - 2)])
             collected.setdefault(name, np.empty((num_rows, *values.shape[1:]), np.float32))[rows] = values
@@ -93,6 +94,10 @@ def _answer(call, sequences):
     return {name: np.asarray(value) for name, value in call(sequences).items()}
 
 
+def _pooled(predictor, outputs, features):
+    return {"vectors": predictor.pool(outputs["sequence_output"], features["input_mask"])}
+
+
 def _measure(source, call):
     """Returns the metric of the task (None for a pre-trained model), and the rows per second."""
     task, network = source.task, source.network
@@ -101,5 +106,8 @@ def _measure(source, call):
         features = random_features(network, _TIMED_ROWS, num_tokens)
         return None, outputs_of(call, features, is_per_token=False, is_trimmed=False)[1]
     features = {name: task.eval_features[name] for name in network.input_names}
-    outputs, speed = outputs_of(call, features, source.predictor.model.is_per_token, task.is_trimmed)
+    is_per_token = getattr(source.predictor.model, "is_per_token", False)
+    if source.settings["task"] == "vectors":
+        call, tokens_of = lambda features: _pooled(source.predictor, tokens_of(features), features), call
+    outputs, speed = outputs_of(call, features, is_per_token, task.is_trimmed)
     return task.evaluate(outputs)[task.metric], speed

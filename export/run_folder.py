@@ -11,10 +11,12 @@ from bert_keras.training.finetuning.model_dir import is_model_of
 from bert_keras.training.finetuning.ner import TokenClassification
 from bert_keras.training.finetuning.squad import QuestionAnswering
 from bert_keras.training.run_dir import RUN_CONFIG, TRIES_FILE, read_run_config
+from bert_keras.training.sentence_vectors.task import SentenceVectors
 
 log = logging.getLogger("bert_keras")
 
 _USUAL_TAGS_FILE = "dev.txt"
+_TASKS = {"run_ner": TokenClassification, "run_sentence_vectors": SentenceVectors}
 
 
 def name_of(folder):
@@ -74,7 +76,7 @@ def reopen_evaluation(run, stored, files, eval_file=None):
     if program == "run_squad":
         task = QuestionAnswering({**settings, "eval_file": path}, files)
     else:
-        task = (TokenClassification if program == "run_ner" else Classification)(settings, files, stored)
+        task = _TASKS.get(program, Classification)(settings, files, stored)
     with tempfile.TemporaryDirectory() as scratch:
         task.prepare(scratch)
     return task
@@ -88,6 +90,8 @@ def _evaluation_data(program, settings):
         return settings["predict_file"]
     if program == "run_ner":
         return settings["data_dir"] and paths.join(settings["data_dir"], _USUAL_TAGS_FILE)
+    if program == "run_sentence_vectors":
+        return None
     if settings["task_name"] or settings["tfds"]:
         return settings["data_dir"] or ""
     return settings["train_file"] if settings["eval_share"] else None

@@ -1,4 +1,4 @@
-"""The output layers (heads) on top of the encoder: the masked-LM head, and the linear layer of all other tasks.
+"""What follows the encoder: the masked-LM head, the linear head of most other tasks, and the pooling of vectors.
 
 Axes: B batch, T tokens, H hidden, P predictions, V vocabulary, C classes.
 """
@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_keras.modeling.config import BertConfig
@@ -97,3 +98,30 @@ class LinearHead(keras.layers.Layer):
         """Maps float [..., H] to float32 [..., C] logits; with a seed for `Dropout`, with dropout."""
         x = self.dropout(x, dropout_seed)
         return ops.cast(ops.matmul(x, ops.transpose(self.output_weights)) + self.output_bias, "float32")
+
+
+def pool(values: Any, input_mask: Any, pooling: str) -> Any:
+    """Makes one vector of the vectors of a text's tokens.
+
+    Args:
+        values: float [B, T, ..., H].
+        input_mask: int or bool [B, T], 1 for tokens, which include [CLS] and [SEP], and 0 for padding.
+        pooling: "cls", the vector of [CLS]; or "mean" or "max" over all tokens.
+
+    Returns:
+        float32 [B, ..., H].
+    """
+    values = ops.cast(values, "float32")
+    if pooling == "cls":
+        return values[:, 0]
+    is_token = ops.cast(input_mask, "bool")
+    for _ in range(len(values.shape) - 2):
+        is_token = ops.expand_dims(is_token, -1)  # [B, T, ..., 1]
+    if pooling == "max":
+        return ops.max(ops.where(is_token, values, -np.finfo(np.float32).max), axis=1)
+    return ops.sum(ops.where(is_token, values, 0.0), axis=1) / ops.sum(ops.cast(is_token, "float32"), axis=1)
+
+
+def normalize(vectors: Any) -> Any:
+    """Returns float [..., H] vectors with the length 1; a vector of zeros stays one."""
+    return vectors / ops.maximum(ops.sqrt(ops.sum(ops.square(vectors), axis=-1, keepdims=True)), 1e-12)

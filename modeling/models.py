@@ -30,7 +30,7 @@ from keras import ops
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.heads import LinearHead, MaskedLmHead
+from bert_keras.modeling.heads import LinearHead, MaskedLmHead, normalize, pool
 from bert_keras.modeling.layers import dtype_policy
 
 
@@ -171,3 +171,52 @@ class SquadModel(FineTunedModel):
         """
         logits = super().call(features, dropout_seed, training)["logits"]  # [B, T, 2]
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SentenceModel(BaseModel):
+    """BERT that turns each text into one vector, so that texts of similar meaning have similar vectors.
+
+    Source: Reimers and Gurevych 2019, "Sentence-BERT".
+
+    Args:
+        config: BertConfig.
+        pooling: "cls", "mean" or "max", see `pool`.
+        is_normalized: whether the vectors have the length 1.
+        **kwargs: see `BaseModel`.
+    """
+
+    input_axes = ("batch", "texts", "tokens")
+    is_per_token = False
+
+    def __init__(
+        self,
+        config: BertConfig,
+        pooling: str = "mean",
+        is_normalized: bool = False,
+        name: str = "sentence_vectors",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, name=name, **kwargs)
+        self.pooling = pooling
+        self.is_normalized = is_normalized
+        with dtype_policy(self.dtype_policy):
+            self.bert = BertModel(config)
+        self._finish()
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"pooling": self.pooling, "is_normalized": self.is_normalized}
+
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
+        """Encodes the K texts of each example; the three inputs are int32 [B, K, T] here.
+
+        Returns a dict of "vectors" float32 [B, K, H].
+        """
+        _, num_texts, num_tokens = ops.shape(features["input_ids"])
+        present = [name for name in TOKEN_INPUTS if name in features]
+        flat = {name: ops.reshape(features[name], (-1, num_tokens)) for name in present}  # [B * K, T]
+        encoded = self._encode(flat, self._dropout_seed(dropout_seed, training))
+        mask = flat.get("input_mask", ops.ones_like(flat["input_ids"]))
+        vectors = pool(encoded["sequence_output"], mask, self.pooling)  # [B * K, H]
+        vectors = normalize(vectors) if self.is_normalized else vectors
+        return {"vectors": ops.reshape(vectors, (-1, num_texts, self.config.hidden_size))}

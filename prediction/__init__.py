@@ -14,7 +14,7 @@ _MODULES = {
     "predictor": ("Unanswered",),
     "tasks.classification": ("Classification", "MultiLabel", "Regression", "TextClassifier"),
     "tasks.entities": ("Entity", "EntityTagger", "TaggedText", "TaggedWord"),
-    "tasks.features": ("FeatureExtractor", "Features", "TextVector", "Vectorizer"),
+    "tasks.features": ("FeatureExtractor", "Features", "Similarity", "TextVector", "Vectorizer"),
     "tasks.fill_mask": ("FillMask", "FilledText", "Guess"),
     "tasks.multiple_choice": ("Choice", "ChoicePicker"),
     "tasks.next_sentence": ("NextSentence", "PairAnswer"),
@@ -30,13 +30,14 @@ def open_model(path: str | os.PathLike, batch_size: int = 16, **options: Any) ->
     """Loads a fine-tuned model or an export for any task.
 
     Args:
-        path: a run folder, its folder `model`, the folder of an export, or `hf://owner/name`.
+        path: a run folder, its folder `model`, the folder of an export or of sentence-transformers, or
+            `hf://owner/name`.
         batch_size: maximum number of sequences in a batch.
         options: the other arguments of the class.
 
     Returns:
-        TextClassifier, ChoicePicker, QuestionAnswerer or EntityTagger; for an export of a pre-trained model, FillMask
-        or Vectorizer.
+        TextClassifier, ChoicePicker, QuestionAnswerer, EntityTagger or Vectorizer; for an export of a pre-trained
+        model also FillMask.
 
     Raises:
         FileNotFoundError: a part of the model is missing.
@@ -64,7 +65,13 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from bert_keras.prediction.predictor import Unanswered
     from bert_keras.prediction.tasks.classification import Classification, MultiLabel, Regression, TextClassifier
     from bert_keras.prediction.tasks.entities import Entity, EntityTagger, TaggedText, TaggedWord
-    from bert_keras.prediction.tasks.features import FeatureExtractor, Features, TextVector, Vectorizer
+    from bert_keras.prediction.tasks.features import (
+        FeatureExtractor,
+        Features,
+        Similarity,
+        TextVector,
+        Vectorizer,
+    )
     from bert_keras.prediction.tasks.fill_mask import FilledText, FillMask, Guess
     from bert_keras.prediction.tasks.multiple_choice import Choice, ChoicePicker
     from bert_keras.prediction.tasks.next_sentence import NextSentence, PairAnswer

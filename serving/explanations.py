@@ -121,6 +121,10 @@ def _tokens_of(model, text: str) -> list[_Token]:
     tokenizer = model.predictor.tokenizer
     if model.task == "token_classification":
         return [token for word in _tokens_of_words(model, text) for token in word]
+    if prefix := (model.predictor.settings or {}).get("prefix"):
+        # The tokens of the prefix have an empty place at the start of the text.
+        places = tokenizer.tokenize_with_offsets(prefix + text)
+        return [(token, *(max(0, place - len(prefix)) for place in span)) for token, *span in places]
     parts = text.split(MASK) if isinstance(model.predictor, PretrainedPredictor) else [text]
     tokens, place = [], 0
     for number, part in enumerate(parts):

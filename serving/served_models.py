@@ -11,6 +11,7 @@ from bert_keras import prediction
 from bert_keras.modeling.checkpoints.hub import local_model
 from bert_keras.prediction.arguments import Limits, shown
 from bert_keras.prediction.loading.model_files import TASK_FILE, is_export, read_settings
+from bert_keras.prediction.loading.sentence_transformers import has_modules
 from bert_keras.prediction.tasks.features import Features
 from bert_keras.prediction.tasks.registry import PRETRAINED_TASKS, TASKS
 from bert_keras.serving.batching import BatchingNetwork
@@ -118,7 +119,7 @@ def open_models(folders: dict[str, str], tasks: Sequence[str], limits: Limits) -
         folder = local_model(path)
         if has_versions(folder) and not is_export(folder):
             continue  # `open_versions` opens it
-        if _has_task(folder) or not pathlib.Path(folder).exists() and not tasks:
+        if _has_task(folder) or not tasks and has_modules(folder) or not pathlib.Path(folder).exists() and not tasks:
             _, settings = read_settings(folder)
             models.append(ServedModel(name, settings["task"], prediction.open_model(folder, limits=limits)))
             continue

@@ -26,6 +26,7 @@ SHORTENED = {
     "run_classifier.py": SHORT,
     "run_ner.py": SHORT,
     "run_reviews.py": SHORT,
+    "run_sentence_vectors.py": SHORT,
     "run_squad.py": SHORT,
     "run_pretraining.py": {
         "train_batch_size": 4,

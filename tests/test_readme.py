@@ -15,6 +15,7 @@ import predict
 import run_classifier
 import run_ner
 import run_pretraining
+import run_sentence_vectors
 import run_squad
 import serve
 from bert_keras.cli.flags import parse
@@ -34,6 +35,7 @@ PROGRAMS = {
     "run_classifier.py": (run_classifier, "classification.md"),
     "run_ner.py": (run_ner, "ner.md"),
     "run_pretraining.py": (run_pretraining, "pretraining.md"),
+    "run_sentence_vectors.py": (run_sentence_vectors, "sentence_vectors.md"),
     "run_squad.py": (run_squad, "squad.md"),
     "studies/look_inside.py": (look_inside, "look_inside.md"),
     "studies/run_study.py": (run_study, "studies.md"),

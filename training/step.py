@@ -27,7 +27,8 @@ class Trainer:
     """A task, its optimizer and everything that changes during training.
 
     Args:
-        task: a task of `modeling.tasks`: model, numerators, denominators and loss.
+        task: a task of `modeling.tasks`: model, numerators, denominators and loss. If its loss compares the examples of
+            a batch, it also has `compare`, see `training.sentence_vectors.losses.RankingTask`.
         optimizer: a `modeling.optimization.AdamWeightDecay`.
         strategy: `tf.distribute.Strategy`; the task's model was built in its scope.
         seed: the seed of dropout.
@@ -71,6 +72,7 @@ class Trainer:
         }
         self.train = graph_function(self, "take_steps")
         self._compiled_gradients = graph_function(self, "_gradients", jit_compile=True) if is_compiled else None
+        self._compiled_vectors = graph_function(self, "_vectors", jit_compile=True) if is_compiled else None
         self._updates = choose_updates(optimizer, self._weights, strategy)
         with strategy.scope():
             self.global_step = _variable(0, tf.int64)
@@ -137,10 +139,12 @@ class Trainer:
         denominators = self.sum_over_replicas(self.task.denominators(features))
         scale = self._loss_scale.value.read_value() if self._loss_scale else None
         size = features["input_ids"].shape[0] // self.num_micro_batches
+        num_parts = self.num_micro_batches * self.strategy.num_replicas_in_sync
+        if num_parts > 1 and hasattr(self.task, "compare"):
+            features = features | self._compared(features, replica, size)
 
         def of_micro_batch(index):
-            part = {name: _rows(value, index * size, size) for name, value in features.items()}
-            seed = dropout_seed(self._seed, self.global_step, replica.replica_id_in_sync_group, index)
+            part, seed = self._part(features, replica, size, index)
             return (self._compiled_gradients or self._gradients)(part, denominators, seed, scale)
 
         totals = of_micro_batch(tf.constant(0))
@@ -166,6 +170,38 @@ class Trainer:
         is_finite = tf.math.is_finite(loss + norm)
         replica.merge_call(self._apply, args=(gradients, learning_rate, is_finite))
         return self._loss_scale.without_skipped(result, is_finite, scale)
+
+    def _part(self, features, replica, size, index):
+        """Returns the features of a micro-batch and the seed of its dropout."""
+        seed = dropout_seed(self._seed, self.global_step, replica.replica_id_in_sync_group, index)
+        return {name: _rows(value, index * size, size) for name, value in features.items()}, seed
+
+    def _compared(self, features, replica, size):
+        """Returns further features for a loss that compares all examples of the global batch: `task.compare`.
+
+        The vectors of all micro-batches and replicas are computed without gradients and compared. The micro-batches
+        then compute them again, with the same dropout, and multiply them by the gradients of the comparison.
+        """
+        vectors = tf.map_fn(
+            lambda index: (self._compiled_vectors or self._vectors)(*self._part(features, replica, size, index)),
+            tf.range(self.num_micro_batches),
+            parallel_iterations=1,
+            fn_output_signature=tf.float32,
+        )  # [micro-batches, size, K, H]
+        num_rows = size * self.num_micro_batches
+        own = {name: features[name] for name in self.task.label_names}
+        own["vectors"] = tf.reshape(vectors, [num_rows, *vectors.shape[2:]])
+        first, num_all = num_rows * replica.replica_id_in_sync_group, num_rows * self.strategy.num_replicas_in_sync
+        if num_all > num_rows:
+            # The sum of all replicas' rows, each at its place among zeros. One sum each, because their types differ.
+            own = {
+                name: self.sum_over_replicas({name: _at(value, first, num_all)})[name] for name, value in own.items()
+            }
+        compared = self.task.compare(own.pop("vectors"), own)
+        return {name: _rows(value, first, num_rows) for name, value in compared.items()}
+
+    def _vectors(self, features, seed):
+        return self.task.model(features, dropout_seed=seed)["vectors"]
 
     def _gradients(self, features, denominators, seed, scale):
         """Returns the dense gradients of a micro-batch by weight name, and its numerators."""
@@ -309,6 +345,13 @@ def _rows(values, start, num_rows):
     """Returns num_rows rows of a tensor. XLA needs a constant number, which the difference of two ends is not."""
     size = tf.concat([[num_rows], tf.shape(values)[1:]], 0)
     return tf.slice(values, [start, *[0] * (values.shape.rank - 1)], size)
+
+
+def _at(values, start, num_rows):
+    """Returns num_rows rows of zeros, with the given rows from `start` on."""
+    size = values.shape[0]
+    padded = tf.pad(values, [[start, num_rows - size - start], *[[0, 0]] * (values.shape.rank - 1)])
+    return tf.ensure_shape(padded, [num_rows, *values.shape[1:]])
 
 
 def _variable(value, dtype=None):

@@ -3,28 +3,23 @@
 import tensorflow as tf
 
 from bert_keras.export.graph.text_model import TextModel
+from bert_keras.modeling.heads import normalize, pool
 
 
 class VectorModel(TextModel):
-    """Computes one vector of one layer for each text, like `FeatureExtractor` with the same pooling.
+    """Computes one vector of one layer for each text, like `Vectorizer` with the same settings.
 
     Input: "text" string [B]. Output: "vector" float32 [B, H], the vector of [CLS], or the mean or maximum over all
-    tokens including [CLS] and [SEP]. The network defines the layer.
+    tokens including [CLS] and [SEP]; with the setting normalize, of length 1. The setting prefix precedes each text.
+    The network defines the layer.
     """
 
     def _answer(self, texts):
-        features, is_cut = self._pack(self.tokenizer.tokenize(texts["text"]))
+        prefixed = tf.strings.join([self.settings.get("prefix", ""), texts["text"]])
+        features, is_cut = self._pack(self.tokenizer.tokenize(prefixed))
         values = self.network(features)["sequence_output"]
-        return {"vector": self._pool(values, features["input_mask"]), "is_cut": is_cut}
-
-    def _pool(self, values, input_mask):
-        if self.settings["pooling"] == "cls":
-            return values[:, 0]
-        is_token = tf.expand_dims(input_mask == 1, 2)  # [B, T, 1]
-        if self.settings["pooling"] == "max":
-            return tf.reduce_max(tf.where(is_token, values, values.dtype.min), axis=1)
-        num_tokens = tf.reduce_sum(tf.cast(is_token, tf.float32), axis=1)  # [B, 1]
-        return tf.reduce_sum(tf.where(is_token, values, 0.0), axis=1) / num_tokens
+        vector = pool(values, features["input_mask"], self.settings["pooling"])
+        return {"vector": normalize(vector) if self.settings.get("normalize") else vector, "is_cut": is_cut}
 
 
 class FillMaskModel(TextModel):

@@ -21,6 +21,7 @@ from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.modeling.config import read_json_object, released_names
 from bert_keras.modeling.released import find_released
 from bert_keras.prediction.arguments import name_of
+from bert_keras.prediction.loading.sentence_transformers import has_modules, read_modules
 from bert_keras.prediction.tasks.registry import EXPORTED_TASKS, FINE_TUNED_TASKS, LENGTH, TASKS
 from bert_keras.storage import paths
 
@@ -162,13 +163,16 @@ def find_task(path: str | os.PathLike) -> tuple[str, dict[str, Any]]:
     """Reads the task of a fine-tuned model.
 
     Args:
-        path: a run folder, or the folder `model` in it; local or remote; or `hf://owner/name`.
+        path: a run folder, or the folder `model` in it; local or remote; a folder of sentence-transformers; or
+            `hf://owner/name`.
 
     Returns:
         str, the path of the model's folder, and a dict with "task" and its settings.
     """
     folder = os.fspath(_model_of_run(path))
     file = paths.join(folder, TASK_FILE)
+    if not paths.is_file(file) and has_modules(folder):
+        return read_modules(folder)
     if not paths.is_file(file):
         found = "does not exist"
         if paths.is_dir(folder):

@@ -14,6 +14,7 @@ from bert_keras.data_prep.text.model_inputs import encode_pair
 from bert_keras.modeling import (
     HEAD_PATTERNS,
     POOLER_PATTERNS,
+    BertConfig,
     BertModel,
     PretrainingModel,
     load_weights,
@@ -21,9 +22,11 @@ from bert_keras.modeling import (
     weights_to_load,
 )
 from bert_keras.modeling.checkpoints.loading import Checkpoint
+from bert_keras.modeling.heads import normalize, pool
 from bert_keras.prediction.arguments import EMBEDDINGS, POOLINGS, Limits, check_choice, choose_layers, name_of, shown
 from bert_keras.prediction.containers import several
 from bert_keras.prediction.loaded_model import LoadedModel
+from bert_keras.prediction.loading.model_files import is_export
 from bert_keras.prediction.network import Question, check_batch_size
 from bert_keras.prediction.tasks.fine_tuned import FineTunedPredictor
 from bert_keras.prediction.tasks.pretrained import check_shared
@@ -143,16 +146,8 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         if self._shared:
             self._shared.bert.return_all_encoder_layers = True  # its other users only read the last one
             return self._shared.bert
-        with (self._strategy or tf.distribute.get_strategy()).scope(), weights_to_load():
-            model = BertModel(self.config, return_all_encoder_layers=True)
-        report = load_weights(
-            weights_by_name(model),
-            cast(Checkpoint, self.files.checkpoint),
-            new_allowed=POOLER_PATTERNS,
-            ignored=HEAD_PATTERNS,
-        )
-        log.info("%s", report)
-        return model
+        with (self._strategy or tf.distribute.get_strategy()).scope():
+            return load_encoder(self.config, cast(Checkpoint, self.files.checkpoint))
 
     def _open_network(self):
         """Returns the network of an export as a function that names its results like a BertModel."""
@@ -264,42 +259,95 @@ class FeatureExtractor(LoadedModel[str | tuple[str, str], Features]):
         return (_pool(tf.stack(layers, axis=2), features["input_mask"], self.pooling),)
 
 
-class Vectorizer(FineTunedPredictor[str, TextVector]):
-    """Returns one vector per text: `Vectorizer("export")("Paris").vector`.
+@dataclasses.dataclass(frozen=True)
+class Similarity:
+    """How similar the meaning of two texts is: `cosine`, the cosine of their vectors, from -1 to 1."""
 
-    A call takes a str and returns a TextVector; given several texts, it returns a list. The export sets layer and
-    pooling. A text that is too long loses its end; the log reports the number of such texts.
+    text: str
+    text_pair: str
+    cosine: float
 
-    The arguments are those of `FineTunedPredictor`; the path is the folder of an export for vectors.
+    def readable(self) -> str:
+        return f"{self.cosine:.4f}  {self.text}  |  {self.text_pair}"
+
+
+class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
+    """Returns one vector per text: `Vectorizer("run")("Paris").vector`.
+
+    A call takes a str and returns a TextVector; given several texts, it returns a list. Tuples of two texts in a list
+    give their Similarity: `Vectorizer("run")([("Paris", "a city")])[0].cosine`. The model sets layer, pooling, prefix
+    and normalisation. A text that is too long loses its end; the log reports the number of such texts.
+
+    The arguments are those of `FineTunedPredictor`; the path is a run of run_sentence_vectors.py, a folder of
+    sentence-transformers, or the folder of an export for vectors.
     """
 
+    def _prepare(self):
+        super()._prepare()
+        [self._layer] = choose_layers((self.settings["layer"],), self.config.num_hidden_layers)
+        for name, kind, needed in (("normalize", bool, "true or false"), ("prefix", str, "a text")):
+            if not isinstance(self.settings.get(name, kind()), kind):
+                raise ValueError(f"{self.folder}: {name} is {shown(self.settings[name])}, but must be {needed}")
+
+    def _load_model(self):
+        return load_encoder(self.config, cast(Checkpoint, self.files.checkpoint))
+
     def _encode(self, text, source):
+        if isinstance(text, tuple | list):
+            self._check_pair(text, source, ("first text", "second text"))
+            return tuple(text)
         self._check_text(text, source)
-        return Example("", text, source=source)
+        return (text,)
+
+    def _features(self, examples, counts):
+        prefix = self.settings.get("prefix", "")
+        texts = [Example("", prefix + text) for texts in examples for text in texts]
+        features, _ = super()._features(texts, counts)
+        return features, np.repeat(np.arange(len(examples)), list(map(len, examples)))
 
     def _report(self, counts):
         if counts["cut"]:
             told = "texts longer than %d tokens lost their ends: %d of %d"
             log.warning(told, self.max_seq_length, counts["cut"], counts["texts"])
 
+    def _call(self, features):
+        if is_export(self.folder):
+            return self.model(features)
+        return _outputs_of(self.model, features, self._layer)
+
+    def pool(self, sequence_output: Any, input_mask: Any) -> Any:
+        """Returns the vectors float32 [B, H] of texts, from those of their tokens [B, T, H] and the mask [B, T]."""
+        vectors = pool(sequence_output, input_mask, self.settings["pooling"])
+        return normalize(vectors) if self.settings.get("normalize") else vectors
+
     def _read_out(self, outputs, features):
-        values = outputs["sequence_output"][:, :, None]  # [B, T, 1, H]
-        return (_pool(values, features["input_mask"], self.settings["pooling"]),)
+        return (self.pool(outputs["sequence_output"], features["input_mask"]),)
 
     def _answer(self, text, encoded, found):
-        [(_, (values,))] = found  # [1, H]
-        return TextVector(text, values[0].tolist())
+        texts, _ = encoded
+        vectors = [vector for _, (vector,) in found]  # [H] each
+        if len(vectors) == 1:
+            return TextVector(*texts, vectors[0].tolist())
+        first, second = (vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors)
+        return Similarity(*texts, float(np.dot(first, second)))
+
+
+def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:
+    """Returns an encoder that returns all layers, with the weights of a checkpoint, which may have other heads."""
+    with weights_to_load():
+        model = BertModel(config, return_all_encoder_layers=True)
+    report = load_weights(weights_by_name(model), checkpoint, new_allowed=POOLER_PATTERNS, ignored=HEAD_PATTERNS)
+    log.info("%s", report)
+    return model
+
+
+def _outputs_of(model, features, layer):
+    """Returns the outputs of an encoder, with the vectors of a layer as "sequence_output"."""
+    outputs = model(features["input_ids"], features["input_mask"], features["segment_ids"])
+    values = outputs["embedding_output"] if layer == EMBEDDINGS else outputs["all_encoder_layers"][layer]
+    return {"sequence_output": values}
 
 
 def _pool(values, input_mask, pooling):
     """Pools vectors [B, T, L, H] over the tokens, as float32 [B, L, H]; with pooling "none" it returns all of them."""
-    values = tf.cast(values, tf.float32)
-    if pooling == "cls":
-        return values[:, 0]
-    is_token = tf.cast(input_mask, tf.bool)[:, :, None, None]  # [B, T, 1, 1]
-    if pooling == "mean":
-        num_tokens = tf.reduce_sum(input_mask, axis=1)[:, None, None]  # [B, 1, 1]
-        return tf.reduce_sum(tf.where(is_token, values, 0.0), axis=1) / tf.cast(num_tokens, tf.float32)
-    if pooling == "max":
-        return tf.reduce_max(tf.where(is_token, values, values.dtype.min), axis=1)
-    return values
+    return tf.cast(values, tf.float32) if pooling == "none" else pool(values, input_mask, pooling)

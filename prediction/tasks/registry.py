@@ -47,7 +47,8 @@ class Task:
         settings: its settings in task.json, in addition to max_seq_length: pairs of the valid values in words and the
             check of a value, by name. None: the task has no task.json, because it cannot be exported.
         purpose: what a model of this task does, for its card; "{texts}" and "{num_labels}" are filled in.
-        is_fine_tuned: whether its models come from a fine-tuning program. All other tasks use a pre-trained model.
+        is_fine_tuned: whether its models come from a training program and have a task.json.
+        is_pretrained: whether a pre-trained model can do it.
         texts: names of the texts of one question. If the setting is_pair is true, there is also "text_pair".
         inputs, outputs: names of the inputs and outputs of an exported network.
         route: name of its route in the HTTP server.
@@ -59,6 +60,7 @@ class Task:
     settings: Mapping[str, tuple[str, Callable[[Any], bool]]] | None = None
     purpose: str = ""
     is_fine_tuned: bool = True
+    is_pretrained: bool = False
     texts: tuple[str, ...] = ("text",)
     inputs: tuple[str, ...] = _IDS
     outputs: tuple[str, ...] = ("logits",)
@@ -125,6 +127,7 @@ TASKS = {
         settings={"top_k": LENGTH},
         purpose="predicts the word at each [MASK] of a text",
         is_fine_tuned=False,
+        is_pretrained=True,
         inputs=(*_IDS, "masked_lm_positions"),
     ),
     "next_sentence": Task(
@@ -132,22 +135,29 @@ TASKS = {
         head="next_sentence",
         route="next-sentence",
         is_fine_tuned=False,
+        is_pretrained=True,
         texts=("text_a", "text_b"),
     ),
-    "score": Task(predictor="SentenceScorer", head="masked_lm", route="score", is_fine_tuned=False),
+    "score": Task(
+        predictor="SentenceScorer",
+        head="masked_lm",
+        route="score",
+        is_fine_tuned=False,
+        is_pretrained=True,
+    ),
     "vectors": Task(
         predictor="Vectorizer",
         head=None,
         route="embeddings",
         settings={"pooling": _one_of("cls", "mean", "max"), "layer": _LAYER},
         purpose="turns a text into a vector",
-        is_fine_tuned=False,
+        is_pretrained=True,
         outputs=("sequence_output", "pooled_output"),
     ),
 }
 
 FINE_TUNED_TASKS = tuple(name for name, task in TASKS.items() if task.is_fine_tuned)
 # Of these, a checkpoint of pre-training has the head.
-PRETRAINED_TASKS = tuple(name for name, task in TASKS.items() if not task.is_fine_tuned and task.head)
+PRETRAINED_TASKS = tuple(name for name, task in TASKS.items() if task.is_pretrained and task.head)
 # Exports also store the tasks of pre-trained models.
 EXPORTED_TASKS = tuple(name for name, task in TASKS.items() if task.settings is not None)

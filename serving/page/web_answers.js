@@ -262,7 +262,8 @@ function append(model, sentence, token) {
 
 function encodeText(model, { text }, source) {
   checkText(model, text, source);
-  return { sequences: [join(model, tokensOf(model, text, "text").slice(0, model.settings.max_seq_length - 2))] };
+  const prefixed = (model.settings.prefix ?? "") + text;
+  return { sequences: [join(model, tokensOf(model, prefixed, "text").slice(0, model.settings.max_seq_length - 2))] };
 }
 
 function makeVector(model, { text }, encoded, outputs) {
@@ -275,7 +276,9 @@ function makeVector(model, { text }, encoded, outputs) {
       vector[number] = model.settings.pooling === "max" ? Math.max(vector[number], value) : vector[number] + value;
     }
   }
-  return { text, vector: model.settings.pooling === "mean" ? vector.map((value) => value / numTokens) : vector };
+  let divisor = model.settings.pooling === "mean" ? numTokens : 1;
+  if (model.settings.normalize) divisor = Math.max(Math.hypot(...vector), divisor * 1e-12);
+  return { text, vector: vector.map((value) => value / divisor) };
 }
 
 const TASKS = {

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from fine_tuned_models import OF_TEXTS, random_classifier
-from known_models import TOKENS
+from fine_tuned_models import OF_TEXTS, OF_VECTORS, random_classifier
+from known_models import TOKENS, randomise, small_config
 from tiny_exports import FINE_TUNED, PRETRAINED, Both, open_both
 
 from bert_keras.data_prep.text.graph.tokenization import GraphTokenizer
@@ -12,7 +12,7 @@ from bert_keras.export.checks.saved_model_check import compare_with_python
 from bert_keras.export.checks.texts import built_in_texts
 from bert_keras.export.graph.classes import ClassModel
 from bert_keras.export.graph.vectors import FillMaskModel
-from bert_keras.modeling import weights_by_name
+from bert_keras.modeling import SentenceModel, weights_by_name
 from bert_keras.prediction import FeatureExtractor
 
 TASKS = [*FINE_TUNED, *PRETRAINED]
@@ -117,6 +117,16 @@ def test_poolings(open_task, pooling):
         .check("Paris is the capital of France.", "walk " * 14, "walk " * 15)
     )
     assert answers["is_cut"].tolist() == [False, False, True]
+
+
+def test_prefix_and_length_of_vectors(tmp_path, tokenizer):
+    model = randomise(SentenceModel(small_config(num_hidden_layers=1)))
+    both = open_both(tmp_path, model, "vectors", tokenizer, **OF_VECTORS)
+    assert OF_VECTORS["prefix"]
+    assert OF_VECTORS["normalize"]
+    answers = both.check("Paris is the capital of France.", "walk " * 12, "walk " * 13)
+    assert answers["is_cut"].tolist() == [False, False, True]
+    np.testing.assert_allclose(np.linalg.norm(answers["vector"], axis=1), 1, rtol=1e-5)
 
 
 MASKED = {

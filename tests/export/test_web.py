@@ -108,11 +108,14 @@ def test_vectors(of_task, tmp_path):
     web = of_task("vectors")
     web.check(*items)
     checkpoint = web.folder.parents[1] / "run"
-    for pooling in ("cls", "max"):
-        changed = web.changed(tmp_path / pooling, pooling=pooling)
+    for pooling, prefix in (("cls", ""), ("max", ""), ("mean", "he was ")):
+        changed = web.changed(tmp_path / pooling, pooling=pooling, prefix=prefix, normalize=bool(prefix))
         found = [answer["vector"] for answer in answers_in_node(changed.folder, items)]
-        expected = FeatureExtractor(checkpoint, [-1], pooling, 16)([item["text"] for item in items])
-        np.testing.assert_allclose(found, [features.values[0] for features in expected], rtol=0, atol=1e-4)
+        features = FeatureExtractor(checkpoint, [-1], pooling, 16)([prefix + item["text"] for item in items])
+        expected = np.concatenate([each.values for each in features])
+        if prefix:
+            expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
 def test_random_texts(of_task):

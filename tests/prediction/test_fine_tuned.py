@@ -67,9 +67,12 @@ def test_a_folder_without_a_task_is_not_a_fine_tuned_model(tmp_path):
         (
             '{"task": "summary"}',
             'task.json: the task is "summary", but must be one of classification, regression, multi_label, '
-            "multiple_choice, question_answering, token_classification; give",
+            "multiple_choice, question_answering, token_classification, vectors; give",
         ),
-        ('{"task": "vectors"}', 'task.json: the task is "vectors", but must be one of classification, regression, '),
+        (
+            '{"task": "fill_mask"}',
+            'task.json: the task is "fill_mask", but must be one of classification, regression, ',
+        ),
         ('{"task": "regression"}', "task.json has no max_seq_length, which the task regression needs; take the file"),
     ],
 )

@@ -1,0 +1,74 @@
+"""Metrics of vectors of texts: correlation with scores, retrieval and clustering; all use the cosine of two vectors.
+
+Axes: N texts or pairs, Q queries, D documents, H hidden.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import cluster, metrics
+
+from bert_keras.evaluation.classification import REGRESSION_METRICS, regression_metrics
+
+SIMILARITY_METRICS = REGRESSION_METRICS
+RETRIEVAL_METRICS = ("recall_at_1", "recall_at_10", "mrr_at_10")
+CLUSTERING_METRICS = ("v_measure",)
+
+# Values of the scores that are in memory at a time.
+_SCORES_AT_A_TIME = 1 << 24
+
+
+def cosines(first: ArrayLike, second: ArrayLike) -> np.ndarray:
+    """Returns the cosine of each pair of vectors [N, H], float64 [N]; 0 for a vector of zeros."""
+    return np.sum(_unit(first) * _unit(second), axis=-1)
+
+
+def similarity_metrics(scores: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
+    """Computes `pearson` and `spearman` between the scores of pairs and the cosines of their vectors, float [N]."""
+    return regression_metrics(scores, predicted)
+
+
+def retrieval_metrics(
+    queries: ArrayLike, documents: ArrayLike, relevant: Sequence[Any], own: Sequence[int] | None = None
+) -> dict[str, float]:
+    """Computes how well the documents with the most similar vectors are the relevant ones.
+
+    Args:
+        queries, documents: vectors [Q, H] and [D, H].
+        relevant: for each query, the numbers of its relevant documents, at least one.
+        own: for each query, the number of the document with the same text, which is not an answer, or -1.
+
+    Returns:
+        dict of float, means over the queries: `recall_at_1` and `recall_at_10`, the share of the relevant documents
+        that are among the first k, or of k if there are more; and `mrr_at_10`, 1 divided by the rank of the first
+        relevant document, or 0 if it is not among the first ten.
+    """
+    queries, documents = _unit(queries), _unit(documents)
+    recalls, reciprocals, step = {1: [], 10: []}, [], max(1, _SCORES_AT_A_TIME // len(documents))
+    for start in range(0, len(queries), step):
+        for row, scores in enumerate(queries[start : start + step] @ documents.T, start):
+            wanted = set(relevant[row])
+            if own is not None and own[row] >= 0 and own[row] not in wanted:
+                scores[own[row]] = -np.inf
+            is_hit = [number in wanted for number in np.argsort(-scores, kind="stable")[:10]]
+            for k, values in recalls.items():
+                values.append(sum(is_hit[:k]) / min(k, len(wanted)))
+            reciprocals.append(1 / (1 + is_hit.index(True)) if any(is_hit) else 0.0)
+    means = {f"recall_at_{k}": float(np.mean(values)) for k, values in recalls.items()}
+    return means | {"mrr_at_10": float(np.mean(reciprocals))}
+
+
+def clustering_metrics(vectors: ArrayLike, classes: Sequence[str]) -> dict[str, float]:
+    """Computes `v_measure` of the clusters that k-means finds, one for each class, against the classes of N texts.
+
+    Source: Rosenberg and Hirschberg 2007, "V-Measure". k-means keeps the best of ten starts from fixed seeds.
+    """
+    means = cluster.KMeans(len(set(classes)), n_init=10, random_state=0)
+    return {"v_measure": float(metrics.v_measure_score(classes, means.fit_predict(_unit(vectors))))}
+
+
+def _unit(vectors):
+    vectors = np.asarray(vectors, np.float64)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

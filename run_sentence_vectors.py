@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Trains vectors of texts: texts of similar meaning get similar vectors. Evaluates them and writes them.
+
+    python run_sentence_vectors.py --do_train --do_eval --train_file=pairs.tsv --eval_file=STS-B/dev.tsv \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=vectors_model
+
+The columns of --train_file decide the loss: pairs and triplets are ranked among the texts of a batch, scored pairs
+teach the cosine, and single texts are recognized again under dropout (SimCSE). The columns of --eval_file decide the
+metrics: correlation, retrieval or clustering. To resume an interrupted run, run the same command again.
+"""
+
+import sys
+
+from bert_keras.cli.start import start_tensorflow
+
+start_tensorflow()
+
+from bert_keras.cli.console import open_console
+from bert_keras.cli.flags import parse, run_main
+from bert_keras.training.api.sentence_vectors import define_flags, run
+
+
+def main(argv):
+    """Runs the program, and returns the metrics of the last evaluation or None."""
+    flag_values = define_flags()
+    parse(flag_values, argv, __doc__)
+    return run(flag_values, open_console())
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, sys.argv))

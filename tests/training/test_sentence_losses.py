@@ -1,0 +1,117 @@
+"""The losses of vectors of texts equal NumPy, and no split of a batch changes them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from states import assert_states_close
+from tiny_bert import make_config, with_random_weights
+
+from bert_keras.modeling import AdamWeightDecay, LearningRateSchedule, SentenceModel, weights_by_name
+from bert_keras.training.sentence_vectors.losses import NO_TEXT, CosineTask, RankingTask
+from bert_keras.training.step import Trainer, dropout_seed
+
+# Eight examples: equal first texts, a second text that occurs twice, and missing third texts.
+NUMBERS = np.array(
+    [[0, 1, 2], [0, 3, NO_TEXT], [4, 5, 1], [6, 7, 8], [9, 7, NO_TEXT], [10, 10, 11], [12, 0, 13], [14, 15, 16]],
+    np.int32,
+)
+
+
+def make_examples(seed=0, num_texts=3):
+    """Makes eight examples of texts of different lengths."""
+    random = np.random.default_rng(seed)
+    mask = np.arange(7) < random.integers(2, 8, (8, num_texts, 1))
+    return {
+        "input_ids": tf.constant(random.integers(1, 40, mask.shape) * mask, tf.int32),
+        "input_mask": tf.constant(mask, tf.int32),
+        "segment_ids": tf.zeros(mask.shape, tf.int32),
+        "text_numbers": tf.constant(NUMBERS[:, :num_texts]),
+    }
+
+
+def make_trainer(num_micro_batches=1, dropout=0.0):
+    config = make_config(num_hidden_layers=1, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    model = with_random_weights(SentenceModel(config), 1)
+    optimizer = AdamWeightDecay(LearningRateSchedule(1e-2, 100, 0))
+    return Trainer(RankingTask(model), optimizer, tf.distribute.get_strategy(), 5, num_micro_batches)
+
+
+def ranking_by_hand(vectors, numbers, scale):
+    """Returns the losses and the hits of each example."""
+    vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    losses, hits = [], []
+    for row, (first, second, _) in enumerate(numbers):
+        logits = {}
+        for other, (asked, *texts) in enumerate(numbers):
+            for place, number in enumerate(texts, 1):
+                is_own = other == row and place == 1
+                answers_same = place == 1 and asked == first
+                if is_own or not (number in (first, second, NO_TEXT) or answers_same):
+                    logits[other, place] = scale * vectors[row, 0] @ vectors[other, place]
+        losses.append(np.log(sum(map(np.exp, logits.values()))) - logits[row, 1])
+        hits.append(float(max(logits.values()) == logits[row, 1]))
+    return np.array(losses), np.array(hits)
+
+
+def test_ranking_equals_numpy():
+    vectors = np.random.default_rng(3).standard_normal((8, 3, 4)).astype(np.float32)
+    found = RankingTask(None, 7.0).compare(tf.constant(vectors), {"text_numbers": tf.constant(NUMBERS)})
+    losses, hits = ranking_by_hand(vectors.astype(np.float64), NUMBERS, 7.0)
+    np.testing.assert_allclose(found["compared_loss"], losses, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(found["compared_accuracy"], hits)
+    assert 0 < hits.mean() < 1
+    nudged = vectors.copy()
+    nudged[2, 1, 3] += 1e-2
+    change = ranking_by_hand(nudged.astype(np.float64), NUMBERS, 7.0)[0].sum() - losses.sum()
+    np.testing.assert_allclose(found["vector_gradients"][2, 1, 3], change / 1e-2, rtol=0.05)
+
+
+def test_cosines_are_fitted_to_scores():
+    vectors = np.random.default_rng(3).standard_normal((4, 2, 5)).astype(np.float32)
+    scores = np.array([0.0, 0.5, 1.0, -1.0], np.float32)
+    found = CosineTask(None)._values({"vectors": tf.constant(vectors)}, {"label_values": tf.constant(scores)})
+    cosines = [a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) for a, b in vectors]
+    np.testing.assert_allclose(found["loss"], (np.array(cosines) - scores) ** 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_micro_batches", [2, 8])
+def test_micro_batches_compare_the_whole_batch(num_micro_batches):
+    """Without the comparison across parts, eight parts of one example would each have a loss of 0."""
+    whole, parts = make_trainer(), make_trainer(num_micro_batches)
+    for trainer in (whole, parts):
+        trainer.totals = trainer.train(iter([make_examples(0), make_examples(1)]), tf.constant(2))
+    np.testing.assert_allclose(parts.totals["loss"], whole.totals["loss"], rtol=1e-5)
+    np.testing.assert_allclose(parts.totals["gradient_norm"], whole.totals["gradient_norm"], rtol=1e-4)
+    np.testing.assert_array_equal(parts.totals["numerators"]["accuracy"], whole.totals["numerators"]["accuracy"])
+    assert_states_close(
+        {name: value.numpy() for name, value in parts.state.items()},
+        {name: value.numpy() for name, value in whole.state.items()},
+    )
+
+
+def test_the_gradient_is_that_of_the_vectors_with_their_dropout():
+    trainer, examples = make_trainer(2, dropout=0.3), make_examples()
+    weights = {name: weight.value for name, weight in weights_by_name(trainer.task.model).items()}
+    with tf.GradientTape() as tape:
+        parts = []
+        for number in range(2):
+            part = {name: value[4 * number : 4 * number + 4] for name, value in examples.items()}
+            seed = dropout_seed(5, 0, 0, number)
+            parts.append(trainer.task.model(part, dropout_seed=seed)["vectors"])
+        loss = tf.reduce_mean(trainer.task._values({"vectors": tf.concat(parts, 0)}, examples)["loss"])
+    norm = tf.linalg.global_norm([x for x in tape.gradient(loss, list(weights.values())) if x is not None])
+    totals = trainer.train(iter([examples]), tf.constant(1))
+    np.testing.assert_allclose(totals["loss"], loss, rtol=1e-5)
+    # The norm of dense gradients; that of the slices of a lookup differs where a token occurs twice.
+    assert abs(float(totals["gradient_norm"]) - float(norm)) < 0.1 * float(norm)
+    keras.utils.set_random_seed(1)
+
+
+def test_dropout_makes_the_two_vectors_of_a_text_differ():
+    trainer, examples = make_trainer(dropout=0.3), make_examples(num_texts=1)
+    twice = {name: tf.repeat(value, 2, axis=1) for name, value in examples.items()}
+    first, second = tf.unstack(trainer.task.model(twice, dropout_seed=dropout_seed(1, 0, 0, 0))["vectors"], axis=1)
+    assert float(tf.reduce_min(tf.reduce_max(tf.abs(first - second), axis=1))) > 1e-3
+    first, second = tf.unstack(trainer.task.model(twice)["vectors"], axis=1)
+    np.testing.assert_array_equal(first, second)

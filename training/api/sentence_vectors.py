@@ -1,0 +1,153 @@
+"""`train_sentence_vectors`, the flags of run_sentence_vectors.py and what it does with them."""
+
+import io
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from bert_keras.cli.flags import given_flags, tell_unused
+from bert_keras.prediction.arguments import POOLINGS
+from bert_keras.prediction.loading.model_files import find_task
+from bert_keras.storage import paths
+from bert_keras.training.api.calls import Program, TrainedModel
+from bert_keras.training.api.data import json_lines, rows_of
+from bert_keras.training.distribution.devices import strategy_of
+from bert_keras.training.finetuning.run import finetune
+from bert_keras.training.finetuning.settings import define_evaluation_flags, define_fine_tuning_flags, open_fine_tuning
+from bert_keras.training.report import NO_CALLBACKS, Callbacks
+from bert_keras.training.sentence_vectors.task import FILES, SETTLED, SentenceVectors
+from bert_keras.training.settings import NumberParser
+
+log = logging.getLogger("bert_keras")
+
+
+def define_flags():
+    """Returns the flags of this program as an `absl.flags.FlagValues`."""
+    values = flags.FlagValues()
+    define: dict[str, Any] = {"flag_values": values}
+    flags.DEFINE_string(
+        "train_file",
+        None,
+        "Texts to train on: pairs or triplets, scored pairs, labelled inferences, or single texts. Table (.csv, .tsv, "
+        ".jsonl), or .txt with a text a line.",
+        **define,
+    )
+    flags.DEFINE_string(
+        "eval_file",
+        None,
+        "Texts to evaluate on: scored pairs for correlations, pairs for retrieval, texts with classes for clustering.",
+        **define,
+    )
+    flags.DEFINE_string("predict_file", None, "Texts to write the vectors of, or pairs for their cosines.", **define)
+    flags.DEFINE_list(
+        "text_columns",
+        [],
+        "Columns of the texts: one; two that belong together; further columns do not belong to the first. If not "
+        "given: found by their names, with scores and labels.",
+        **define,
+    )
+    flags.DEFINE_string("score_column", None, "Column with the score of each pair.", **define)
+    flags.DEFINE_string(
+        "label_column", None, "Column with the class of each text, or the inference of each pair.", **define
+    )
+    define_fine_tuning_flags(values)
+    define_evaluation_flags(values)
+    flags.DEFINE_enum(
+        "pooling", "mean", POOLINGS[1:], "How the vectors of tokens become one: that of [CLS], mean, maximum.", **define
+    )
+    flags.DEFINE_bool("normalize", True, "Give all vectors the length 1.", **define)
+    flags.DEFINE_string("prefix", "", 'Text before each text, such as "query: ". The model stores it.', **define)
+    flags.DEFINE(
+        NumberParser(0.01), "scale", 20.0, "Factor of the cosines in the ranking loss, 1 / temperature.", **define
+    )
+    flags.DEFINE(
+        NumberParser(0.01),
+        "max_score",
+        None,
+        "Score of two texts of the same meaning. If not given: the highest in --train_file.",
+        **define,
+    )
+    return values
+
+
+def run(flag_values, console, callbacks=NO_CALLBACKS):
+    """Runs run_sentence_vectors.py with parsed flags; returns the metrics of the last evaluation or None."""
+    tell_unused(flag_values, FILES)
+    opened = open_fine_tuning(
+        flag_values,
+        "run_sentence_vectors",
+        tuple(FILES),
+        tasks=("vectors",),
+        settled=SETTLED,
+        fixed=("pooling", "normalize", "prefix"),
+    )
+    for name, action in FILES.items():
+        if opened.settings[action] and not opened.settings[name]:
+            raise ValueError(f"--{action} needs --{name}; give the file")
+    if opened.settings["do_train"]:
+        _keep_settings_of_start(opened.settings, given_flags(flag_values))
+    strategy = strategy_of(opened.settings)
+    return finetune(SentenceVectors(opened.settings, opened.files), opened, strategy, console, callbacks)
+
+
+def _keep_settings_of_start(settings, given):
+    """Takes the settings of the model to start from, if that model is for vectors, unless their flags are given."""
+    try:
+        _, stored = find_task(settings["init_checkpoint"]) if settings["init_checkpoint"] else (None, {})
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stored.get("task") != "vectors":
+        return
+    kept = {name: stored[name] for name in SETTLED[:-1] if name in stored and name not in given}
+    settings |= kept
+    log.info("as in %s: %s", settings["init_checkpoint"], ", ".join(f"{name}={value}" for name, value in kept.items()))
+
+
+def train_sentence_vectors(
+    train_data: Any = None,
+    eval_data: Any = None,
+    predict_data: Any = None,
+    *,
+    output_dir: str | os.PathLike[str],
+    init_checkpoint: str | os.PathLike[str] | None = None,
+    on_step: Callable[[int, dict[str, float]], Any] | None = None,
+    on_evaluation: Callable[[int, dict[str, float]], Any] | None = None,
+    on_save: Callable[[int, str], Any] | None = None,
+    verbose: bool = True,
+    **settings: Any,
+) -> TrainedModel:
+    """Trains vectors of texts, as run_sentence_vectors.py does. It works as `train_classifier`.
+
+    Args:
+        train_data: the path of a file, or rows in memory. A row is a text; a tuple of two texts that belong together,
+            or of three, whose third does not belong to the first; or a dict of columns with the names that the program
+            finds, such as {"sentence1": ..., "sentence2": ..., "score": 4.5}.
+        eval_data: data to evaluate on, in one of these forms.
+        predict_data: texts to write the vectors of, or pairs, in one of these forms.
+        settings: the other flags of run_sentence_vectors.py, by name.
+    """
+    data = {"train_file": train_data, "eval_file": eval_data, "predict_file": predict_data}
+    settings |= {"output_dir": output_dir, "init_checkpoint": init_checkpoint}
+    return _PROGRAM.call(data, settings, Callbacks(on_step, on_evaluation, on_save), verbose)
+
+
+def _to_file(data, name):
+    """Returns rows as the content of a JSON lines file."""
+    columns = {1: ("text",), 2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")}
+    return json_lines(rows_of(data, name, columns))
+
+
+def _read_predictions(folder):
+    """Returns the vectors, an array [N, H], or the cosines of pairs, a list of float."""
+    vectors = paths.join(folder, "vectors.npy")
+    if paths.is_file(vectors):
+        return np.load(io.BytesIO(paths.read_bytes(vectors)))
+    lines = paths.read_text(paths.join(folder, "predictions.tsv")).splitlines()[1:]
+    return [float(line.rpartition("\t")[2]) for line in lines]
+
+
+_PROGRAM = Program("run_sentence_vectors", "train_sentence_vectors", define_flags, run, _to_file, _read_predictions)

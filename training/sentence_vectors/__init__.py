@@ -1,0 +1,1 @@
+"""Training of vectors of texts: their data, losses and evaluation."""

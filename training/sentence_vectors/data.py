@@ -1,0 +1,167 @@
+"""Reads the texts to train and evaluate vectors on: scored pairs, pairs and triplets, texts, and texts of classes."""
+
+import collections
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data_prep.tasks.columns import PAIRS, TEXT_NAMES, Columns, list_columns, read_columns
+from bert_keras.data_prep.tasks.user_data import read_own_file
+from bert_keras.data_prep.text.model_inputs import encode_pair, pad_rows
+from bert_keras.storage import paths
+from bert_keras.training.sentence_vectors.losses import NO_TEXT
+
+log = logging.getLogger("bert_keras")
+
+# Usual names of columns, in lower case.
+_FIRST_TEXTS = (("anchor", "positive"), ("query", "positive"), ("query", "document"), ("question", "answer"), *PAIRS)
+_SCORES = ("score", "similarity", "similarity_score")
+_CLASSES = ("gold_label", "label", "class", "category")
+_ENTAILED, _CONTRADICTED = "entailment", "contradiction"
+_INFERENCES = {_ENTAILED, _CONTRADICTED, "neutral", "-"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """The texts of a file.
+
+    Attributes:
+        kind: "scores", two texts and how similar they are; "pairs", two texts that belong together, and optionally
+            further texts that do not; "texts"; or "classes", a text and its class.
+        rows: tuples of texts.
+        labels: float for "scores", str for "classes", else empty.
+    """
+
+    kind: str
+    rows: list[tuple[str, ...]]
+    labels: list[Any]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the content; the format of the file does not matter."""
+        return hashlib.sha256(json.dumps(dataclasses.astuple(self)).encode("ascii")).hexdigest()
+
+
+def read_file(
+    path: str,
+    text_columns: Sequence[str] = (),
+    score: str | None = None,
+    label: str | None = None,
+    has_labels: bool = True,
+) -> Texts:
+    """Reads a file of texts: .csv, .tsv or JSON lines with columns, or .txt with a text on each line.
+
+    Args:
+        text_columns: the columns of the texts; empty: found by their usual names, as `score` and `label` then are.
+        score: column of the scores.
+        label: column of the classes of single texts; for pairs, of their inference: entailment, contradiction or
+            neutral. Such pairs become pairs and triplets, see `_from_inferences`.
+        has_labels: False: read only the texts.
+    """
+    if path.endswith(".txt") and not text_columns:
+        texts, has_header = ("0",), "false"
+    else:
+        texts, has_header = tuple(text_columns), "auto"
+    if not texts:
+        texts, score, label = _find_columns(path, score, label)
+    if not has_labels:
+        score = label = None
+    if score is not None and len(texts) != 2:
+        raise ValueError(f"{path}: scores are for two texts, but there are {len(texts)}: {', '.join(texts)}")
+    if score is not None and label is not None:
+        raise ValueError(f'{path}: there are both scores, "{score}", and labels, "{label}"; name one column')
+    first, second, others = texts[0], texts[1] if len(texts) > 1 else None, texts[2:]
+    columns = Columns(first, second, score or label, choices=others)
+    kind = "regression" if score is not None else "single_label"
+    examples = read_own_file(path, columns, kind, needs_label=columns.label is not None, has_header=has_header)
+    rows = [(each.text_a, *([each.text_b] if second else []), *each.choices) for each in examples]
+    for each, row in zip(examples, rows, strict=True):
+        if not all(text.strip() for text in row):
+            raise ValueError(f"{each.source}: a text is empty; give a text, or remove the row")
+    labels = [each.label for each in examples]
+    if score is not None:
+        return Texts("scores", rows, labels)
+    if second is None:
+        return Texts("texts" if label is None else "classes", rows, [] if label is None else labels)
+    return Texts("pairs", rows if label is None else _from_inferences(path, label, rows, labels), [])
+
+
+def _find_columns(path, score, label):
+    """Returns the columns of the texts, the scores and the labels, by their usual names."""
+    names = read_columns(path)
+    by_name = {name.strip().lower(): name for name in names}
+    texts: tuple[str, ...] = ()
+    for first, second in _FIRST_TEXTS:
+        if not texts and first in by_name and second in by_name:
+            negatives = [name for lower, name in by_name.items() if lower.startswith("negative")]
+            texts = by_name[first], by_name[second], *negatives
+    if not texts:
+        texts = tuple(by_name[name] for name in TEXT_NAMES if name in by_name)[:1]
+    if not texts:
+        raise ValueError(
+            f"{path}: no column could be a text among {list_columns(names)}; name one or more with --text_columns"
+        )
+    if len(texts) == 2 and score is None and label is None:
+        score = next((by_name[name] for name in _SCORES if name in by_name), None)
+    if len(texts) < 3 and score is None and label is None:
+        label = next((by_name[name] for name in _CLASSES if name in by_name), None)
+    roles = [f'"{name}" as a text' for name in texts]
+    roles += [f'"{name}" as the {role}' for name, role in ((score, "score"), (label, "label")) if name is not None]
+    log.info("%s: columns %s; using %s", path, list_columns(names), ", ".join(roles))
+    return texts, score, label
+
+
+def _from_inferences(path, column, rows, labels):
+    """Makes pairs and triplets of inferences, as Sentence-BERT does.
+
+    A premise and a hypothesis that it entails are a pair. A contradicted hypothesis of the same premise is the third
+    text, if there is one.
+    """
+    if unknown := sorted(set(labels) - _INFERENCES):
+        raise ValueError(
+            f'{path}: the column "{column}" has {unknown[0]}, but labels of pairs must be entailment, contradiction or '
+            "neutral; to take all pairs as similar, name the texts with --text_columns"
+        )
+    entailed, contradicted = collections.defaultdict(list), collections.defaultdict(list)
+    for row, label in zip(rows, labels, strict=True):
+        if label in (_ENTAILED, _CONTRADICTED):
+            (entailed if label == _ENTAILED else contradicted)[row[0]].append(row[1])
+    found = []
+    for premise, hypotheses in entailed.items():
+        others = contradicted[premise]
+        for number, hypothesis in enumerate(hypotheses):
+            found.append((premise, hypothesis, *([others[number % len(others)]] if others else [])))
+    if not found:
+        raise ValueError(f"{path} has no pair with the label entailment; give a file with such pairs")
+    told = "%s: %s entailed pairs of %s inferences, of which %s have a contradicted text"
+    num_triplets = sum(len(row) > 2 for row in found)
+    log.info(told, paths.name(path), f"{len(found):,}", f"{len(rows):,}", f"{num_triplets:,}")
+    return found
+
+
+def make_features(
+    rows: Sequence[Sequence[str]], tokenizer: Any, max_seq_length: int, prefix: str, what: str
+) -> dict[str, np.ndarray]:
+    """Returns the features of N examples of up to K texts, each with the prefix before it.
+
+    The features are int32 "input_ids", int8 "input_mask" and "segment_ids" [N, K, T], and int32 "text_numbers" [N, K]:
+    equal texts of the file have one number, and a missing text has NO_TEXT. The log reports the share of cut texts.
+    """
+    numbers_of = {text: number for number, text in enumerate(dict.fromkeys(text for row in rows for text in row))}
+    num_texts = max(map(len, rows))
+    numbers = np.full((len(rows), num_texts), NO_TEXT, np.int32)
+    for found, row in zip(numbers, rows, strict=True):
+        found[: len(row)] = [numbers_of[text] for text in row]
+    encoded = [encode_pair(tokenizer, prefix + text, None, max_seq_length) for text in numbers_of]
+    if num_cut := sum(cut > 0 for _, _, cut in encoded):
+        share = f"{100 * num_cut / len(encoded):.1f} % of the {len(encoded):,} texts of {what}"
+        log.info("%s are longer than %d tokens and are cut", share, max_seq_length)
+    # NO_TEXT, -1, is the index of the last row.
+    sequences = [ids for ids, _, _ in encoded] + [[tokenizer.cls_id, tokenizer.sep_id]]
+    features = pad_rows(sequences, list(map(len, sequences)), max_seq_length)
+    return {name: values[numbers] for name, values in features.items()} | {"text_numbers": numbers}

@@ -1,0 +1,107 @@
+"""The losses of vectors of texts: ranking among the texts of a batch, and the cosine of scored pairs.
+
+Axes: B examples, K texts of an example, H hidden, C candidates.
+"""
+
+import tensorflow as tf
+
+from bert_keras.modeling.heads import normalize
+from bert_keras.modeling.tasks import Task
+
+# Number of a missing text, which pads an example that has fewer texts than others.
+NO_TEXT = -1
+_EXCLUDED = -1e9
+
+
+class CosineTask(Task):
+    """Makes the cosine of the vectors of two texts equal to their score, by the squared error.
+
+    Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3.
+
+    Args:
+        model: SentenceModel; the labels are float32 [B] "label_values", from -1 to 1.
+    """
+
+    metric_names = ("loss",)
+    label_names = ("label_values",)
+
+    def _values(self, outputs, features):
+        vectors = normalize(outputs["vectors"])  # [B, 2, H]
+        cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=-1)
+        return {"loss": tf.square(cosines - features["label_values"])}
+
+
+class RankingTask(Task):
+    """Finds the second text of each example among the second and further texts of all examples of a batch.
+
+    The loss of an example is the cross-entropy of its second text, with the cosines times `scale` as logits. The other
+    texts of the batch are the negatives, also those on other devices and in other micro-batches: `Trainer` first
+    computes all vectors, then their gradients with `compare`, and then the gradients of the weights part by part. A
+    candidate does not count if it equals the first or the second text, or answers an equal first text.
+
+    Without labels, both texts of an example are the same, and only dropout makes their vectors differ (SimCSE).
+
+    Sources: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply", section 4.4; Gao,
+    Yao and Chen 2021, "SimCSE"; for parts of batches, Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
+    under Memory Limited Setup".
+
+    Args:
+        model: SentenceModel; the labels are int32 [B, K] "text_numbers": equal texts have the same number.
+        scale: factor of the cosines, the inverse of the temperature.
+    """
+
+    label_names = ("text_numbers",)
+
+    def __init__(self, model, scale=20.0):
+        super().__init__(model)
+        self._scale = scale
+
+    def compare(self, vectors, features):
+        """Compares the examples of a whole batch.
+
+        Args:
+            vectors: float32 [B, K, H].
+            features: dict with "text_numbers" [B, K].
+
+        Returns:
+            dict of what `numerators` needs of each example, all float32: the gradient of the sum of the losses
+            "vector_gradients" [B, K, H], and the value of each metric [B].
+        """
+        with tf.GradientTape() as tape:
+            tape.watch(vectors)
+            values = self._values({"vectors": vectors}, features)
+        gradients = tape.gradient(values["loss"], vectors)
+        return {"vector_gradients": gradients, **{f"compared_{name}": value for name, value in values.items()}}
+
+    def numerators(self, features, dropout_seed=None):
+        """See `Task.numerators`. With the features of `compare`, the loss has its value and gradient from there."""
+        if "vector_gradients" not in features:
+            return super().numerators(features, dropout_seed)
+        vectors = self.model(features, dropout_seed=dropout_seed)["vectors"]
+        sums = {name: tf.reduce_sum(features[f"compared_{name}"]) for name in self.metric_names}
+        product = tf.reduce_sum(features["vector_gradients"] * vectors)
+        return sums | {"loss": sums["loss"] + product - tf.stop_gradient(product)}
+
+    def _values(self, outputs, features):
+        vectors, numbers = normalize(outputs["vectors"]), features["text_numbers"]
+        num_examples = tf.shape(vectors)[0]
+        # The second texts of all examples, then their third texts, and so on.
+        candidates = tf.reshape(tf.transpose(vectors[:, 1:], [1, 0, 2]), [-1, vectors.shape[-1]])  # [C, H]
+        logits = self._scale * tf.matmul(vectors[:, 0], candidates, transpose_b=True)  # [B, C]
+        logits = tf.where(_is_excluded(numbers), _EXCLUDED, logits)
+        labels = tf.range(num_examples)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        hits = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
+        return {"loss": losses, "accuracy": tf.cast(hits, tf.float32)}
+
+
+def _is_excluded(numbers):
+    """Returns bool [B, C]: which candidates are not negatives of an example, other than its own second text."""
+    num_examples, num_texts = tf.shape(numbers)[0], numbers.shape[1]
+    first, second = numbers[:, :1], numbers[:, 1:2]  # [B, 1]
+    candidates = tf.reshape(tf.transpose(numbers[:, 1:]), [1, -1])  # [1, C]
+    answers_same = tf.equal(first, numbers[:, 0])  # [B, B]
+    answers_same = tf.pad(answers_same, [[0, 0], [0, num_examples * (num_texts - 2)]])
+    is_own = tf.eye(num_examples, tf.shape(candidates)[1], dtype=tf.bool)
+    is_same = tf.equal(candidates, first) | tf.equal(candidates, second) | answers_same
+    return (is_same | tf.equal(candidates, NO_TEXT)) & ~is_own

@@ -1,0 +1,146 @@
+"""Vectors of texts as a fine-tuning run: texts of similar meaning get similar vectors."""
+
+import io
+import logging
+
+import numpy as np
+
+from bert_keras.evaluation.sentence_vectors import (
+    CLUSTERING_METRICS,
+    RETRIEVAL_METRICS,
+    SIMILARITY_METRICS,
+    clustering_metrics,
+    cosines,
+    retrieval_metrics,
+    similarity_metrics,
+)
+from bert_keras.evaluation.tables import tab_separated
+from bert_keras.modeling import SentenceModel
+from bert_keras.training.finetuning.task import Task
+from bert_keras.training.sentence_vectors.data import make_features, read_file
+from bert_keras.training.sentence_vectors.losses import CosineTask, RankingTask
+
+log = logging.getLogger("bert_keras")
+
+FILES = {"train_file": "do_train", "eval_file": "do_eval", "predict_file": "do_predict"}
+# The settings in task.json, in addition to those of every task.
+SETTLED = ("pooling", "normalize", "prefix", "max_seq_length")
+
+# For each kind of evaluation data: its metrics, and the one that selects models.
+_METRICS = {
+    "scores": (SIMILARITY_METRICS, "spearman"),
+    "pairs": (RETRIEVAL_METRICS, "mrr_at_10"),
+    "classes": (CLUSTERING_METRICS, "v_measure"),
+}
+
+
+class SentenceVectors(Task):
+    """Trains vectors of texts; the training data decide the loss, and the evaluation data the metrics.
+
+    Args:
+        settings: dict of flag values by name.
+        files: a `prediction.loading.model_files.ModelFiles`.
+        stored: not used; the settings have the values of a trained model.
+    """
+
+    program = "run_sentence_vectors"
+    metric = "spearman"
+    free_settings = ("text_columns", "score_column", "label_column")
+    cannot_pack = "an example of vectors is several texts"
+    cannot_smooth = "the loss of vectors has no labels"
+
+    def __init__(self, settings, files, stored=None):
+        self._settings = {name: settings[name] for name in SETTLED}
+        self._scale = settings["scale"]
+        self.files = {name: settings[name] for name in ("train_file", "eval_file")}
+        found = {name: self._read(settings, name) for name, action in FILES.items() if settings[action]}
+        self._train, self._eval, self._predict = (found.get(name) for name in FILES)
+        self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
+
+        def features(name):
+            rows = found[name].rows
+            return make_features(rows, files.tokenizer, settings["max_seq_length"], settings["prefix"], settings[name])
+
+        if self._train:
+            self._prepare_training(settings, features("train_file"))
+        if self._eval:
+            if self._eval.kind not in _METRICS:
+                raise ValueError(
+                    f"--eval_file={settings['eval_file']} has only texts; give scored pairs, pairs, or texts and their "
+                    "classes"
+                )
+            self.metric_names, self.metric = _METRICS[self._eval.kind]
+            self.eval_features = features("eval_file")
+        if self._predict:
+            self.predict_features = features("predict_file")
+
+    def _read(self, settings, name):
+        path = settings[name]
+        columns = settings["text_columns"], settings["score_column"], settings["label_column"]
+        texts = read_file(path, *columns, has_labels=name != "predict_file")
+        log.info("%s: %s rows of %s", path, f"{len(texts.rows):,}", texts.kind)
+        return texts
+
+    def _prepare_training(self, settings, features):
+        num_examples = self.num_train_examples = len(features["input_ids"])
+        if self._train.kind == "scores":
+            highest = settings["max_score"] or max(map(abs, self._train.labels))
+            if not highest:
+                raise ValueError(f"{settings['train_file']}: all scores are 0; give pairs of different similarity")
+            log.info("loss: squared error of the cosine, and a score of %g is a cosine of 1", highest)
+            features["label_values"] = np.array(self._train.labels, np.float32) / np.float32(highest)
+        else:
+            if num_examples < 2:
+                raise ValueError(f"{settings['train_file']} has 1 example; ranking needs others to compare with")
+            if self._train.kind != "pairs":
+                # Dropout makes the two vectors of a text differ.
+                features = {name: np.repeat(values, 2, axis=1) for name, values in features.items()}
+            log.info(
+                "loss: %s, among the texts of %d examples",
+                "rank the second text of a pair first" if self._train.kind == "pairs" else "recognize the same text",
+                settings["train_batch_size"][0],
+            )
+        self.train_features = features
+
+    def describe(self):
+        return {"task": "vectors", "layer": -1, **self._settings}
+
+    def make_network(self, config):
+        model = SentenceModel(config, self._settings["pooling"], self._settings["normalize"])
+        is_scored = self._train is not None and self._train.kind == "scores"
+        return CosineTask(model) if is_scored else RankingTask(model, self._scale)
+
+    def evaluate(self, outputs):
+        vectors, kind = outputs["vectors"], self._eval.kind
+        if kind == "scores":
+            return similarity_metrics(self._eval.labels, cosines(vectors[:, 0], vectors[:, 1]))
+        if kind == "classes":
+            return clustering_metrics(vectors[:, 0], self._eval.labels)
+        return _retrieval(vectors, self.eval_features["text_numbers"])
+
+    def write_predictions(self, run_dir, outputs):
+        """Writes vectors.npy, float32 [N, H]; or for pairs predictions.tsv, the texts and their cosine."""
+        vectors = outputs["vectors"]
+        run_dir.remove("vectors.npy", "predictions.tsv")
+        if vectors.shape[1] == 1:
+            file = io.BytesIO()
+            np.save(file, vectors[:, 0])
+            run_dir.write_text("vectors.npy", file.getvalue())
+            return
+        found = cosines(vectors[:, 0], vectors[:, 1])
+        rows = [[*row[:2], f"{value:.6f}"] for row, value in zip(self._predict.rows, found, strict=True)]
+        run_dir.write_text("predictions.tsv", tab_separated(["text", "text_pair", "cosine"], rows))
+
+
+def _retrieval(vectors, numbers):
+    """Returns the metrics of finding the second text of each first text among the second and further texts."""
+    flat_numbers, flat = numbers[:, 1:].reshape(-1), vectors[:, 1:].reshape(-1, vectors.shape[-1])
+    documents, places = np.unique(flat_numbers[flat_numbers >= 0], return_index=True)
+    flat = flat[flat_numbers >= 0]
+    place_of = {number: place for place, number in enumerate(documents.tolist())}
+    queries, rows, inverse = np.unique(numbers[:, 0], return_index=True, return_inverse=True)
+    relevant = [set() for _ in queries]
+    for query, number in zip(inverse.tolist(), numbers[:, 1].tolist(), strict=True):
+        relevant[query].add(place_of[number])
+    own = [place_of.get(number, -1) for number in queries.tolist()]
+    return retrieval_metrics(vectors[rows, 0], flat[places], relevant, own)
