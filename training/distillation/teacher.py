@@ -35,7 +35,7 @@ class Teacher:
 
     @property
     def is_export(self):
-        """Whether the network is an export, which has outputs but no layers."""
+        """True for an export, which gives outputs but no layers."""
         return self.files.checkpoint is None
 
     @property
@@ -78,7 +78,7 @@ def open_teacher(path, tasks, student, max_seq_length):
         Teacher.
 
     Raises:
-        FileNotFoundError: there is no fine-tuned model.
+        FileNotFoundError: the path does not hold a fine-tuned model.
         ValueError: the model is for another task, or reads other token ids or shorter sequences.
     """
     path = local_model(path)
