@@ -63,6 +63,7 @@ def define_flags():
     flags.DEFINE_list("labels", None, "Names of the classes of the head, separated by commas.", **define)
     flags.DEFINE_bool("keep_optimizer", False, "Also keep Adam's moments and the step.", **define)
     flags.DEFINE_string("extend_vocab", None, "File of words to add to the vocabulary, one a line.", **define)
+    flags.DEFINE_list("layers", None, "Encoder layers to keep, from 1 and in this order, such as 1,3,5.", **define)
     define_model_flags(values)
     return values
 
@@ -130,6 +131,7 @@ def _select(checkpoint, settings, values):
     config = read_config(values.bert_config_file) if values.bert_config_file else checkpoint.config
     trained_for = {"task": settings["task"], "head_of_task": TASKS[settings["task"]].head} if settings else {}
     contents = conversion.select(checkpoint, config, values.format, values.head, values.keep_optimizer, **trained_for)
+    contents = conversion.keep_layers(contents, values.layers) if values.layers is not None else contents
     # A multiple-choice head has one score, even if its config names classes. Other heads have no classes.
     if {"classifier", "token_classifier"} & set(contents.heads):
         contents.labels = choose_labels(checkpoint, settings, values.labels)

@@ -88,6 +88,10 @@ class BaseModel(keras.Model):
         inputs = {name: features[name] for name in self.bert.input_names if name in features}
         return self.bert(inputs, dropout_seed=dropout_seed)
 
+    def _with_all_layers(self, outputs, encoded):
+        """Returns the outputs of the heads, with those of all layers if the encoder returns them."""
+        return outputs | {name: encoded[name] for name in ("embedding_output", "all_encoder_layers") if name in encoded}
+
     def _finish(self):
         """Ends each constructor: Keras need not build the model, and `trainable` holds for the layers made since."""
         self.built = True

@@ -57,12 +57,13 @@ class PretrainingModel(BaseModel):
             means that the second segment follows the first, class 1 that it comes from another place.
         """
         encoded = self._encode(features, self._dropout_seed(dropout_seed, training))
-        return {
+        outputs = {
             "masked_lm_logits": self.masked_lm_head(
                 encoded["sequence_output"], features["masked_lm_positions"], self.bert.embedding_table
             ),
             "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
         }
+        return self._with_all_layers(outputs, encoded)
 
 
 class FineTunedModel(BaseModel):
@@ -94,7 +95,7 @@ class FineTunedModel(BaseModel):
         dropout_seed = self._dropout_seed(dropout_seed, training)
         encoded = self._encode(features, dropout_seed)
         x = encoded["sequence_output" if self.is_per_token else "pooled_output"]
-        return {"logits": self.head(x, dropout_seed=dropout_seed)}
+        return self._with_all_layers({"logits": self.head(x, dropout_seed=dropout_seed)}, encoded)
 
 
 class _ModelOfClasses(FineTunedModel):
@@ -147,8 +148,8 @@ class MultipleChoiceModel(FineTunedModel):
         _, num_choices, num_tokens = ops.shape(features["input_ids"])
         present = [name for name in TOKEN_INPUTS if name in features]
         flat = {name: ops.reshape(features[name], (-1, num_tokens)) for name in present}  # [B * K, T]
-        logits = super().call(flat, dropout_seed, training)["logits"]  # [B * K, 1]
-        return {"logits": ops.reshape(logits, (-1, num_choices))}
+        outputs = super().call(flat, dropout_seed, training)  # logits [B * K, 1]
+        return outputs | {"logits": ops.reshape(outputs["logits"], (-1, num_choices))}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -169,8 +170,9 @@ class SquadModel(FineTunedModel):
         Returns:
             dict of "start_logits" and "end_logits", float32 [B, T].
         """
-        logits = super().call(features, dropout_seed, training)["logits"]  # [B, T, 2]
-        return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
+        outputs = super().call(features, dropout_seed, training)
+        logits = outputs.pop("logits")  # [B, T, 2]
+        return outputs | {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -30,11 +30,14 @@ class Task:
             Architecture"). The loss of an example is that of the label times 1 - e, plus e times the mean loss of all
             classes. Other metrics do not change. Masked LM has none: the released models were trained without it, and
             users read the probabilities of the tokens.
+        own_weights: dict of str to keras.Variable, weights of the loss that are not part of the model. Training changes
+            them, and its checkpoints hold them.
     """
 
     metric_names = ("loss", "accuracy")
     label_names = ("label_ids",)
     label_smoothing = 0.0
+    own_weights = {}
 
     def __init__(self, model):
         self.model = model

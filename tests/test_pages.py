@@ -24,6 +24,7 @@ CHECKED = (".", ".ci/run", "git", "pip", "pytest", "python3", "ruff", "source")
 SHORT = {"train_batch_size": 4, "num_train_epochs": 1, "max_steps": 3, "num_seeds": 1}
 SHORTENED = {
     "run_classifier.py": SHORT,
+    "run_distillation.py": SHORT,
     "run_ner.py": SHORT,
     "run_reviews.py": SHORT,
     "run_sentence_vectors.py": SHORT,

@@ -25,6 +25,7 @@ from bert_keras.modeling import (
 from bert_keras.modeling.layers import dtype_policy
 from bert_keras.prediction.loading.model_files import TOKENIZER_FILE, Preparation, given_config, preparation_text
 from bert_keras.storage import paths
+from bert_keras.training.distillation.pretraining import PretrainingTeacher
 from bert_keras.training.distribution.devices import distribute, strategy_of
 from bert_keras.training.distribution.tpu import asks_for_tpu
 from bert_keras.training.distribution.workers import Workers, open_run_dir
@@ -67,7 +68,8 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
         keras.utils.set_random_seed(settings["seed"])
         if settings["do_train"]:
             part_of_batch(settings, strategy)
-            _claim(run_dir, settings, defaults, config, records, workers)
+            teacher = PretrainingTeacher(settings, config) if settings["teacher"] else None
+            _claim(run_dir, settings, defaults, config, records, workers, teacher)
         task = _build(config, records, checkpoint, settings, strategy)
         evaluate = _make_evaluation(settings, task, strategy, records, eval_records) if settings["do_eval"] else None
         step, metrics, is_whole = run_dir.latest_step(), None, True
@@ -83,6 +85,9 @@ def pretrain(program, settings, defaults, console, callbacks=NO_CALLBACKS):
                 explain=explain,
                 callbacks=callbacks,
             )
+            if teacher:
+                with strategy.scope(), dtype_policy(PRECISIONS[settings["precision"]]):
+                    task = teacher.teach(task)
             trainer = make_trainer(PackedTask(task) if settings["pack"] else task, strategy, settings)
             step, metrics, is_whole = train(
                 trainer, lambda start: _batches(settings, task, strategy, records, start), hooks
@@ -236,14 +241,16 @@ def _make_evaluation(settings, task, strategy, records, eval_records):
     return evaluate
 
 
-def _claim(run_dir, settings, defaults, config, records, workers):
+def _claim(run_dir, settings, defaults, config, records, workers, teacher):
     """Claims the run folder, and writes the files into it that users of the weights need."""
     facts = {
         "bert_config": config.to_dict(),
         "num_examples": dict(zip(records.files, records.num_examples, strict=True)),
     }
+    if teacher:
+        facts["teacher_sha256"] = teacher.digest
     workers.check_same(facts)
-    run_dir.claim(settings, facts, defaults, FREE_SETTINGS)
+    run_dir.claim(settings, facts, defaults, FREE_SETTINGS | {"teacher"})
     run_dir.write_text("bert_config.json", config.to_json_string())
     casing = records.metadata.get("do_lower_case")
     if casing is not None:

@@ -66,7 +66,8 @@ class Trainer:
         self._seed = seed
         self._ema_decay = ema_decay
         self._loss_scale = loss_scale
-        self._all_weights = {name: variable.value for name, variable in weights_by_name(task.model).items()}
+        variables = {**weights_by_name(task.model), **task.own_weights}
+        self._all_weights = {name: variable.value for name, variable in variables.items()}
         self._weights = {
             name: weight for name, weight in self._all_weights.items() if not is_trained or is_trained(name)
         }

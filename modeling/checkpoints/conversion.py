@@ -38,6 +38,9 @@ LINEAR_HEADS = {
 _VOCABULARY_TABLES = re.compile(r"(bert/embeddings/word_embeddings|cls/predictions/output_bias)(/\w+)?")
 
 
+_LAYER = re.compile(r"(bert/encoder/layer_)(\d+)(?=/)")
+
+
 @dataclasses.dataclass
 class Contents:
     """A checkpoint with all that is needed to write it.
@@ -106,6 +109,31 @@ class _ExtendedCheckpoint(Checkpoint):
             is_slot = name.endswith(("/adam_m", "/adam_v"))
             table[row] = 0 if is_slot else value[list(averaged)].mean(axis=0, dtype=np.float64)
         return table
+
+
+class _CheckpointOfLayers(Checkpoint):
+    """A checkpoint with some of the encoder layers of another, numbered from 0 again."""
+
+    def __init__(self, checkpoint, layers):
+        super().__init__(checkpoint.prefix, reader=checkpoint)
+        self._sources = {}
+        for name in checkpoint.names:
+            match = _LAYER.match(name)
+            if match is None:
+                self._sources[name] = name
+            for number, layer in enumerate(layers):
+                if match and int(match[2]) == layer - 1:
+                    self._sources[f"{match[1]}{number}{name[match.end() :]}"] = name
+        self.names = sorted(self._sources)
+
+    def shape(self, name):
+        return super().shape(self._sources[name])
+
+    def dtype(self, name):
+        return super().dtype(self._sources[name])
+
+    def read(self, name):
+        return super().read(name) if name not in self._sources else self._reader.read(self._sources[name])
 
 
 class _Tensors(collections.abc.Mapping):
@@ -216,6 +244,22 @@ def extend(contents, extended):
         contents,
         checkpoint=_ExtendedCheckpoint(contents.checkpoint, num_rows, sources),
         config=dataclasses.replace(contents.config, vocab_size=num_rows),
+    )
+
+
+def keep_layers(contents, layers):
+    """Returns Contents with some encoder layers only: a list of their numbers from 1, as text, in their new order."""
+    num_layers = contents.config.num_hidden_layers
+    chosen = [int(layer) if layer.strip().isdecimal() else 0 for layer in layers]
+    if not chosen or not all(0 < layer <= num_layers for layer in chosen):
+        raise ValueError(
+            f"--layers={','.join(layers)} must be numbers from 1 to {num_layers}, the layers of "
+            f"{contents.checkpoint.prefix}, with commas between them"
+        )
+    return dataclasses.replace(
+        contents,
+        checkpoint=_CheckpointOfLayers(contents.checkpoint, chosen),
+        config=dataclasses.replace(contents.config, num_hidden_layers=len(chosen)),
     )
 
 

@@ -56,6 +56,8 @@ _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerN
 # weight is an average; the step; in float16 the loss scale and the number of steps since its last change.
 _SLOT = re.compile(r"(?<=.)[/.](adam_m|adam_v|unaveraged)$")
 _STATE_OF_TRAINING = ("global_step", "loss_scale", "loss_scale_steps")
+# Begins the names of weights that belong to a loss, not to the model.
+LOSS_PREFIX = "loss/"
 
 # fnmatch patterns, for callers that load a part of a checkpoint.
 HEAD_PATTERNS = ("cls/*", "output_weights", "output_bias")
@@ -83,7 +85,7 @@ _ARCHITECTURES = {
 
 def is_training_state(name):
     """Returns whether an entry of a checkpoint is training state rather than a weight."""
-    return name in _STATE_OF_TRAINING or bool(_SLOT.search(name))
+    return name in _STATE_OF_TRAINING or name.startswith(LOSS_PREFIX) or bool(_SLOT.search(name))
 
 
 def weight_of(name):

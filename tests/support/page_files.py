@@ -25,7 +25,12 @@ VOCABULARY = [*_WORDS, *(f"[unused{number}]" for number in range(VOCAB_SIZE - le
 SENTENCES = "He was hungry.\nSo he ate.\n\nParis is the capital.\nShe is in Paris.\n\nThe film was good.\nThey left.\n"
 RELEASED = re.compile(r"\b\w+_L-(?:12|24)_[\w-]+|\bbert-base-[\w-]+|\bminilm\b")
 # The tagger with LSTMs and, by default, the program for vectors read four layers; first steps freezes two.
-NUM_LAYERS = {"docs/guides/extract_features.md": 4, "docs/guides/ner.md": 4, "docs/tutorials/first_steps.md": 2}
+NUM_LAYERS = {
+    "docs/guides/distillation.md": 12,
+    "docs/guides/extract_features.md": 4,
+    "docs/guides/ner.md": 4,
+    "docs/tutorials/first_steps.md": 2,
+}
 
 
 def write_files(page, text, folder):
@@ -252,6 +257,7 @@ FILES_OF_PAGES = {
         "tickets.csv": _rows("text,label", lambda n, text, label: [text, f"{label};x" if n % 2 else label], ","),
         "quiz.csv": _rows(_QUIZ, lambda n, text, label: [text, *"abcd", n % 4], ","),
     },
+    "docs/guides/distillation.md": {"more.csv": _rows("text", lambda n, text, label: [text], ",")},
     "docs/guides/faq.md": {"old_run": _checkpoint("model.ckpt-1000", PretrainingModel)},
     "docs/guides/hyperparameters.md": {"sst_train.tsv": _SENTENCES_WITH_LABELS, "dev.tsv": _SENTENCES_WITH_LABELS},
     "docs/guides/languages.md": {

@@ -4,6 +4,7 @@ import pytest
 from absl import flags
 
 import run_classifier
+import run_distillation
 import run_ner
 import run_pretraining
 import run_squad
@@ -67,6 +68,30 @@ OF_FINE_TUNING = OF_ALL_PROGRAMS | {
     "new_head": False,
 }
 OF_EVALUATION = {"do_eval": False, "eval_batch_size": 8, "pack": False}
+OF_CLASSIFICATION = {
+    "data_dir": None,
+    "task_name": None,
+    "choice_columns": [],
+    "class_weights": None,
+    "doc_stride": None,
+    "eval_file": None,
+    "eval_share": 0.0,
+    "id_column": None,
+    "kind": "single_label",
+    "label_column": None,
+    "has_header": "auto",
+    "label_separator": None,
+    "metric": None,
+    "predict_file": None,
+    "skip_bad_rows": False,
+    "text_column": None,
+    "text_pair_column": None,
+    "tfds": None,
+    "tfds_eval_split": "validation",
+    "tfds_predict_split": "test",
+    "train_file": None,
+    "xnli_language": "zh",
+}
 FLAGS = {
     run_pretraining: OF_ALL_PROGRAMS
     | {
@@ -83,33 +108,25 @@ FLAGS = {
         "allow_partial_checkpoint": False,
         "masked_lm_loss_weight": 1.0,
         "next_sentence_loss_weight": 1.0,
+        "teacher": None,
+        "temperature": 2.0,
+        "soft_loss_weight": 5.0,
+        "cosine_loss_weight": 1.0,
         "pack": False,
     },
-    run_classifier: OF_FINE_TUNING
+    run_classifier: OF_FINE_TUNING | OF_EVALUATION | OF_CLASSIFICATION,
+    run_distillation: OF_FINE_TUNING
     | OF_EVALUATION
+    | OF_CLASSIFICATION
     | {
-        "data_dir": None,
-        "task_name": None,
-        "choice_columns": [],
-        "class_weights": None,
-        "doc_stride": None,
-        "eval_file": None,
-        "eval_share": 0.0,
-        "id_column": None,
-        "kind": "single_label",
-        "label_column": None,
-        "has_header": "auto",
-        "label_separator": None,
-        "metric": None,
-        "predict_file": None,
-        "skip_bad_rows": False,
-        "text_column": None,
-        "text_pair_column": None,
-        "tfds": None,
-        "tfds_eval_split": "validation",
-        "tfds_predict_split": "test",
-        "train_file": None,
-        "xnli_language": "zh",
+        "teacher": None,
+        "unlabeled_file": None,
+        "temperature": 2.0,
+        "label_loss_weight": 0.5,
+        "soft_loss_weight": 0.5,
+        "hidden_loss_weight": 0.0,
+        "attention_loss_weight": 0.0,
+        "teacher_layers": None,
     },
     run_ner: OF_FINE_TUNING
     | OF_EVALUATION

@@ -23,7 +23,7 @@ from bert_keras.training.finetuning.settings import (
 )
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 
-_PATHS = ("data_dir", "train_file", "eval_file", "predict_file")
+PATHS = ("data_dir", "train_file", "eval_file", "predict_file")
 _COLUMNS = {
     "text_column": "Column of the text: its name, or its number from 0. If not given: found by its name.",
     "text_pair_column": "Column of the second text of a pair. If not given: found by its name.",
@@ -90,7 +90,7 @@ def define_flags():
 def run(flag_values, console, callbacks=NO_CALLBACKS):
     """Runs run_classifier.py with parsed flags; returns the metrics of the last evaluation or None."""
     opened = open_fine_tuning(
-        flag_values, "run_classifier", _PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride")
+        flag_values, "run_classifier", PATHS, TASK_NAMES.values(), ("max_seq_length", "doc_stride")
     )
     settings = complete_settings(opened.settings, given_flags(flag_values), opened.defaults, opened.stored)
     opened = dataclasses.replace(opened, settings=settings)

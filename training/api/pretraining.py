@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import flags
 
-from bert_keras.cli.flags import require, take_values
+from bert_keras.cli.flags import given_flags, require, take_values
 from bert_keras.data_prep.corpus.documents import find_text_files
 from bert_keras.data_prep.pretraining import flags as text_flags
 from bert_keras.data_prep.pretraining.build import build_pretraining_data, vocabulary_digest
@@ -19,10 +19,13 @@ from bert_keras.storage import paths, writing
 from bert_keras.training import pretraining
 from bert_keras.training.api.calls import Program, TrainedModel
 from bert_keras.training.api.data import iterate, to_json
+from bert_keras.training.distillation.recipe import define_loss_flags
 from bert_keras.training.report import NO_CALLBACKS, Callbacks
 from bert_keras.training.settings import NumberParser, define_run_flags, settings_of, take_run_config
 
-_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")
+_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file", "teacher")
+# Those of DistilBERT; its masked LM has the weight 2.
+_WEIGHTS_WITH_TEACHER = {"soft_loss_weight": 5.0, "cosine_loss_weight": 1.0}
 _TEXT = re.compile(r"\.txt(\.\w+)?$")
 # Flags of create_pretraining_data.py that are not settings of the examples.
 _OF_FILES = {"input_file", "output_file", "work_dir", "num_shards", "compression"}
@@ -75,6 +78,13 @@ def define_flags():
     flags.DEFINE_bool(
         "pack", False, "Train on rows that hold several examples each: less padding if examples are short.", **define
     )
+    flags.DEFINE_string(
+        "teacher",
+        None,
+        "Pre-trained model that teaches a smaller one: a folder, a checkpoint, or hf://owner/name.",
+        **define,
+    )
+    define_loss_flags(values, _WEIGHTS_WITH_TEACHER)
     return values
 
 
@@ -84,6 +94,9 @@ def run(flag_values, console, callbacks=NO_CALLBACKS):
         take_run_config(flag_values, flag_values.run_config, "run_pretraining")
     is_only_evaluated = flag_values.eval_file and not flag_values.do_train
     require(flag_values, ("bert_config_file", *(() if is_only_evaluated else ("input_file",)), "output_dir"))
+    of_teacher = {"teacher", "temperature", *_WEIGHTS_WITH_TEACHER} & given_flags(flag_values)
+    if of_teacher and not (flag_values.teacher and flag_values.do_train):
+        raise ValueError(f"--{min(of_teacher)} needs --do_train and --teacher; give both, or leave it out")
     settings = settings_of(flag_values, _PATHS, path_lists=("input_file", "eval_file"))
     defaults = {name: flag_values[name].default for name in flag_values}
     return pretraining.pretrain("run_pretraining", settings, defaults, console, callbacks)

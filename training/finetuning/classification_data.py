@@ -70,6 +70,13 @@ def read_classification_data(settings, stored):
     return data
 
 
+def read_unlabeled(settings, data, stored):
+    """Returns the examples of the file of texts without labels; their form must be that of `data`."""
+    examples = _read_own(settings, "unlabeled_file")
+    _check_pairs(dataclasses.replace(data, test=examples), stored)
+    return examples
+
+
 def digest_of(examples):
     """Returns the SHA-256 of the examples' ids, texts and labels."""
     digest = hashlib.sha256()
@@ -106,7 +113,7 @@ def _read_own_files(settings, stored):
     train = labels = None
     if settings["do_train"] or (settings["do_eval"] and holds_out):
         train = _read_own(settings, "train_file")
-        labels = learn_labels(train, settings["kind"])
+        labels = tuple(stored["labels"]) if stored else learn_labels(train, settings["kind"])
     dev = _read_own(settings, "eval_file") if settings["do_eval"] and settings["eval_file"] else None
     test = _read_own(settings, "predict_file") if settings["do_predict"] else None
     if holds_out and train is not None:
@@ -120,7 +127,7 @@ def _read_own_files(settings, stored):
 
 def _read_own(settings, flag):
     """Reads one of the user's files; ignores labels in a file to predict."""
-    path, needs_label = settings[flag], flag != "predict_file"
+    path, needs_label = settings[flag], flag not in ("predict_file", "unlabeled_file")
     label = settings["label_column"] if needs_label else None
     columns = Columns(
         settings["text_column"],

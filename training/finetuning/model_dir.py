@@ -45,7 +45,7 @@ def write_model(run_dir, task, files, model, step, metrics):
 def note_model(run_dir):
     """Stores the digest of the run's model in the run folder."""
     if run_dir.is_writable:
-        run_dir.write_text(_DIGEST_FILE, f"{_digest(run_dir.file(MODEL_DIR))}\n")
+        run_dir.write_text(_DIGEST_FILE, f"{digest_of_model(run_dir.file(MODEL_DIR))}\n")
 
 
 def is_model_of(run_folder, folder):
@@ -55,7 +55,7 @@ def is_model_of(run_folder, folder):
     """
     file = paths.join(run_folder, _DIGEST_FILE)
     if paths.is_file(file):
-        return paths.read_text(file).strip() == _digest(folder)
+        return paths.read_text(file).strip() == digest_of_model(folder)
     files = paths.join(folder, TASK_FILE), paths.join(run_folder, EVALUATION_FILE)
     if not all(map(paths.is_file, files)):
         return False
@@ -63,7 +63,8 @@ def is_model_of(run_folder, folder):
     return bool(of_model.get("metrics")) and all(of_model.get(name) == of_run.get(name) for name in ("step", "metrics"))
 
 
-def _digest(folder):
+def digest_of_model(folder):
+    """Returns the SHA-256 of the file of the weights in a folder."""
     prefix = open_checkpoint(folder).prefix
     return writing.sha256(prefix if paths.is_file(prefix) else f"{prefix}{_WEIGHTS}")
 

@@ -243,7 +243,8 @@ class _Session:
         log.info("LoRA of rank %d on %s: trains %s of %s numbers", settings["lora_rank"], ", ".join(targets), *shares)
 
     def _make_trainer(self, settings):
-        trained = {name for name, weight in weights_by_name(self._network.model).items() if weight.trainable}
+        weights = {**weights_by_name(self._network.model), **self._network.own_weights}
+        trained = {name for name, weight in weights.items() if weight.trainable}
         num_layers = self._files.config.num_hidden_layers
         decay, num_frozen = settings["layer_decay"], settings["freeze_layers"]
 

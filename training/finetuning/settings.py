@@ -309,8 +309,9 @@ class NumbersParser(flags.ArgumentParser):
 
     syntactic_help = "numbers, separated by commas"
 
-    def __init__(self, kind, lower_bound, is_open=False):
+    def __init__(self, kind, lower_bound, is_open=False, may_repeat=False):
         super().__init__()
+        self._may_repeat = may_repeat
         self._kind = kind
         self._lower_bound = lower_bound
         self._is_open = is_open
@@ -320,7 +321,7 @@ class NumbersParser(flags.ArgumentParser):
         parts = argument.split(",") if isinstance(argument, str) else argument
         parts = parts if isinstance(parts, (list, tuple)) else [parts]
         numbers = tuple(self._number(part) for part in parts)
-        if len(set(numbers)) < len(numbers):
+        if not self._may_repeat and len(set(numbers)) < len(numbers):
             raise ValueError(f"a number occurs twice: {argument}")
         return numbers
 

@@ -31,6 +31,7 @@ class PackedTask:
         self.metric_names = task.metric_names
         self.loss = task.loss
         self.metrics = task.metrics
+        self.own_weights = task.own_weights
 
     def denominators(self, features):
         return self._task.denominators(_joined(features))

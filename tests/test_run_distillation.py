@@ -1,0 +1,178 @@
+"""The program from flags to files: a student without labels learns from a teacher that knows which word counts."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+from known_models import make_config, write_model
+from states import assert_bit_equal, weights_in
+from tiny_classes import VOCABULARY, results_in, texts, write_mrpc, write_rows, write_start, write_texts
+from training_runs import stop_after
+
+import export_model
+import predict
+import run_classifier
+import run_distillation
+from bert_keras.cli.flags import run_main
+from bert_keras.export.run_folder import read_run, reopen_evaluation
+from bert_keras.modeling import PretrainingModel
+from bert_keras.prediction import TextClassifier
+from bert_keras.prediction.loading.model_files import open_model_files
+
+SHORT = {"max_seq_length": 12, "train_batch_size": 16, "learning_rate": 0.003, "num_train_epochs": 6}
+
+
+def call(program, flags, *actions):
+    given = {name: value for name, value in flags.items() if value is not None}
+    argv = [*(f"--{action}" for action in actions), *(f"--{name}={value}" for name, value in given.items())]
+    return program.main([f"{program.__name__}.py", *argv])
+
+
+def distil(flags, *actions, **more):
+    return call(run_distillation, {**flags, **more}, *actions)
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    """A run of run_classifier.py that has learnt the task."""
+    folder = tmp_path_factory.mktemp("teacher")
+    files = {
+        "train_file": write_texts(folder / "train.csv", 160, 1),
+        "eval_file": write_texts(folder / "dev.csv", 30, 2),
+    }
+    start = write_start(folder / "start")
+    metrics = call(
+        run_classifier,
+        SHORT | files | {"init_checkpoint": start, "output_dir": folder / "run"},
+        *("do_train", "do_eval"),
+    )
+    assert metrics["accuracy"] == 1.0
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def student(tmp_path_factory):
+    """An untrained model of two narrow layers."""
+    keras.utils.set_random_seed(2)
+    config = make_config(
+        vocab_size=len(VOCABULARY), num_hidden_layers=2, hidden_size=12, hidden_act="gelu", max_position_embeddings=24
+    )
+    return write_model(tmp_path_factory.mktemp("student"), PretrainingModel(config), VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def unlabeled(tmp_path_factory):
+    rows = [(text,) for text, _ in texts(160, 3)]
+    return write_rows(tmp_path_factory.mktemp("texts") / "texts.csv", "text", rows, ",")
+
+
+@pytest.fixture(scope="module")
+def flags(teacher, student, unlabeled):
+    """The flags of a run without any label; `output_dir` belongs to the test."""
+    return SHORT | {
+        "teacher": teacher,
+        "init_checkpoint": student,
+        "unlabeled_file": unlabeled,
+        "eval_file": teacher.parent / "dev.csv",
+    }
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory, flags):
+    """The folder of a finished run, which tests must not change."""
+    folder = tmp_path_factory.mktemp("runs") / "taught"
+    assert distil(flags, "do_train", "do_eval", output_dir=folder)["accuracy"] == 1.0
+    return folder
+
+
+def test_a_student_learns_from_texts_without_labels(taught, teacher):
+    assert results_in(taught)["eval_accuracy"] == "1.0"
+    task = json.loads((taught / "model" / "task.json").read_text())
+    assert (task["program"], task["task"], task["labels"]) == ("run_distillation", "classification", ["neg", "pos"])
+    assert json.loads((taught / "model" / "bert_config.json").read_text())["hidden_size"] == 12
+    said = [text for text, _ in texts(20, 9)]
+    ours, theirs = (TextClassifier(folder)(said) for folder in (taught, teacher))
+    assert [answer.label for answer in ours] == [answer.label for answer in theirs]
+
+
+def test_the_run_folder_works_with_the_other_programs(taught, capsys, tmp_path):
+    assert distil({}, "do_eval", output_dir=shutil.copytree(taught, tmp_path / "out"))["accuracy"] == 1.0
+    capsys.readouterr()
+    predict.main(["predict.py", f"--model_dir={taught}", "the film was great"])
+    assert "pos" in capsys.readouterr().out
+    run = read_run(str(taught / "model"), json.loads((taught / "model" / "task.json").read_text())["step"])
+    task = reopen_evaluation(run, json.loads((taught / "model" / "task.json").read_text()), open_model_files(taught))
+    assert len(task.eval_features["input_ids"]) == 30
+
+
+def test_labels_and_layers_and_texts_together(flags, teacher, tmp_path):
+    """The teacher has one layer and other widths; metrics.csv has the mean of each loss."""
+    more = {
+        "train_file": teacher.parent / "train.csv",
+        "hidden_loss_weight": 0.1,
+        "attention_loss_weight": 0.1,
+        "teacher_layers": "0,1",
+        "output_dir": tmp_path / "out",
+        "pack": True,
+    }
+    assert distil(flags, "do_train", "do_eval", **more)["accuracy"] == 1.0
+    header = (tmp_path / "out" / "metrics.csv").read_text().splitlines()[0].split(",")
+    assert {"loss", "accuracy", "soft_loss", "hidden_loss", "attention_loss"} <= set(header)
+    names = weights_in(tmp_path / "out" / "model.ckpt-120")
+    assert names["loss/projection"].shape == (12, 16)
+    assert "loss/projection" not in weights_in(tmp_path / "out" / "model")
+
+
+def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
+    more = {"max_steps": 8, "hidden_loss_weight": 1.0, "teacher_layers": "0,1", "iterations_per_loop": 1}
+    distil(flags, "do_train", "deterministic", **more, output_dir=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        assert distil(flags, "do_train", "deterministic", **more, output_dir=tmp_path / "stopped") is None
+    assert not (tmp_path / "stopped" / "model").exists()
+    distil(flags, "do_train", "deterministic", **more, output_dir=tmp_path / "stopped")
+    assert_bit_equal(*(weights_in(tmp_path / name / "model.ckpt-8") for name in ("whole", "stopped")))
+
+
+@pytest.mark.slow  # it writes and reads an export
+def test_an_export_teaches_like_the_model(flags, teacher, tmp_path):
+    export_model.main(
+        ["export_model.py", f"--model_dir={teacher}", f"--output_dir={tmp_path / 'export'}", "--format=onnx"]
+    )
+    more = {"max_steps": 4}
+    for name, path in (("model", teacher), ("export", tmp_path / "export")):
+        distil(flags, "do_train", **more, teacher=path, output_dir=tmp_path / name)
+    of_model, of_export = (weights_in(tmp_path / name / "model") for name in ("model", "export"))
+    for name, value in of_model.items():
+        np.testing.assert_allclose(value, of_export[name], atol=1e-4, err_msg=name)
+    with pytest.raises(ValueError, match="--pack puts several examples into a row, but the teacher is an export"):
+        distil(flags, "do_train", teacher=tmp_path / "export", pack=True, output_dir=tmp_path / "packed")
+
+
+def test_mistakes_are_one_sentence_and_write_nothing(flags, teacher, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(teacher / "model", other)
+    (other / "vocab.txt").write_text("".join(f"{token}\n" for token in [*VOCABULARY[:-1], "new"]))
+    pairs = write_mrpc(tmp_path / "mrpc")
+    mistakes = {
+        "missing: --teacher (--help says what each is for)": {"teacher": None},
+        f"--teacher={other} has another vocabulary than": {"teacher": other},
+        "no data given; give": {"unlabeled_file": None, "eval_file": None},
+        "--unlabeled_file needs a loss against the teacher": {"soft_loss_weight": 0},
+        "the 1 layers of the teacher are not a multiple of": {"hidden_loss_weight": 1},
+        "the model has the labels neg, pos, but the data have 0, 1": {
+            "task_name": "mrpc",
+            "data_dir": pairs,
+            "eval_file": None,
+        },
+        "--kind=regression, but the model is one of the kind single_label": {"kind": "regression"},
+    }
+    for message, changes in mistakes.items():
+        given = {**flags, **changes, "output_dir": tmp_path / "out"}
+        argv = [f"--{name}={value}" for name, value in given.items() if value is not None]
+        assert run_main(run_distillation.main, ["run_distillation.py", "--do_train", *argv]) == 1, message
+        [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("run_distillation.py: ")]
+        assert message in line
+        assert not (tmp_path / "out" / "run_config.json").exists()

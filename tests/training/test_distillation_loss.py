@@ -1,0 +1,238 @@
+"""The losses of distillation against NumPy: students and teachers of other widths, heads and layers; ragged batches."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference_bert import ReferenceBert, softmax
+from states import weights_of
+from tiny_bert import make_config, make_features, with_random_weights
+
+from bert_keras.modeling import (
+    AdamWeightDecay,
+    ClassificationTask,
+    ClassifierModel,
+    LearningRateSchedule,
+    MultiLabelTask,
+    PretrainingModel,
+    PretrainingTask,
+    RegressionTask,
+    SquadModel,
+    SquadTask,
+    TokenClassificationTask,
+    TokenClassifierModel,
+)
+from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.recipe import Recipe, recipe_of
+from bert_keras.training.input.packing import pack
+from bert_keras.training.step import Trainer
+
+OURS = make_config()
+THEIRS = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=3)
+OF_LAYERS = Recipe(1.0, 0.0, hidden=2.0, attention=3.0, cosine=4.0, teacher_layers=(1, 3))
+WITHOUT_LABEL = 1  # the index of an example
+
+
+def labelled(**labels):
+    """Returns a ragged batch of four examples, of which one has no label of its own."""
+    features = {name: make_features(OURS)[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    weights = np.ones(4, np.float32)
+    weights[WITHOUT_LABEL] = 0.0
+    return features | labels | {"label_weights": weights}
+
+
+def pair_of(make_model, make_task, recipe, ours=OURS, theirs=THEIRS):
+    """Returns the task of a random student and the random teacher."""
+    student, teacher = with_random_weights(make_model(ours), 1), with_random_weights(make_model(theirs), 2)
+    return DistillationTask(make_task(student), teacher, recipe), teacher
+
+
+def means_of(task, features):
+    """Returns the metrics of a batch, and its loss."""
+    numerators, denominators = task.numerators(features), task.denominators(features)
+    metrics = task.metrics(numerators, denominators)
+    return {name: float(value) for name, value in metrics.items()}, float(task.loss(numerators, denominators))
+
+
+def divergence(theirs, ours):
+    """Returns the Kullback-Leibler divergence of two distributions on the last axis."""
+    return (theirs * (np.log(theirs) - np.log(ours))).sum(-1)
+
+
+def logits_of(model, features, name="logits"):
+    return np.asarray(model(features)[name], np.float64)
+
+
+def classifier(num_classes):
+    return lambda config: ClassifierModel(config, num_classes)
+
+
+def test_soft_labels_of_classes_equal_numpy():
+    features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
+    recipe = Recipe(0.3, 0.7, temperature=2.5)
+    task, teacher = pair_of(classifier(3), ClassificationTask, recipe)
+    metrics, loss = means_of(task, features)
+    ours, theirs = logits_of(task.model, features), logits_of(teacher, features)
+    soft = 2.5**2 * divergence(softmax(theirs / 2.5), softmax(ours / 2.5)).mean()
+    hard = -np.log(softmax(ours))[[0, 2, 3], [0, 1, 1]].mean()  # without the example that has no label
+    np.testing.assert_allclose([metrics["soft_loss"], metrics["loss"]], [soft, hard], rtol=1e-5)
+    np.testing.assert_allclose(loss, 0.3 * hard + 0.7 * soft, rtol=1e-5)
+
+
+def test_soft_numbers_and_soft_labels_of_several_classes_equal_numpy():
+    values = labelled(label_values=np.array([0.5, 9.0, -1.0, 2.0], np.float32))
+    task, teacher = pair_of(classifier(1), RegressionTask, Recipe(temperature=3.0))
+    metrics, _ = means_of(task, values)
+    ours, theirs = logits_of(task.model, values)[:, 0], logits_of(teacher, values)[:, 0]
+    np.testing.assert_allclose(metrics["soft_loss"], ((ours - theirs) ** 2).mean(), rtol=1e-5)
+    np.testing.assert_allclose(metrics["loss"], ((ours - values["label_values"]) ** 2)[[0, 2, 3]].mean(), rtol=1e-5)
+
+    several = labelled(label_values=np.eye(4, 3, dtype=np.float32))
+    task, teacher = pair_of(classifier(3), MultiLabelTask, Recipe(temperature=3.0))
+    metrics, _ = means_of(task, several)
+    ours, theirs = (1 / (1 + np.exp(-logits_of(model, several) / 3.0)) for model in (task.model, teacher))
+    both = [np.stack([p, 1 - p], -1) for p in (theirs, ours)]
+    np.testing.assert_allclose(metrics["soft_loss"], 9.0 * divergence(*both).mean(), rtol=1e-5)
+
+
+def test_soft_labels_of_tokens_positions_and_masked_words_equal_numpy():
+    """Only tokens that the task counts have a soft loss."""
+    tokens = labelled(label_ids=np.where(make_features(OURS)["input_mask"] == 1, 1, -1).astype(np.int32))
+    del tokens["label_weights"]
+    task, teacher = pair_of(lambda config: TokenClassifierModel(config, 3), TokenClassificationTask, Recipe())
+    ours, theirs = softmax(logits_of(task.model, tokens)), softmax(logits_of(teacher, tokens))
+    expected = divergence(theirs, ours)[tokens["input_mask"] == 1].mean()
+    np.testing.assert_allclose(means_of(task, tokens)[0]["soft_loss"], expected, rtol=1e-5)
+
+    spans = labelled(**{name: np.array([1, 2, 3, 0], np.int32) for name in ("start_positions", "end_positions")})
+    task, teacher = pair_of(SquadModel, SquadTask, Recipe())
+    expected = np.mean(
+        [
+            divergence(*(softmax(logits_of(model, spans, name)) for model in (teacher, task.model)))
+            for name in ("start_logits", "end_logits")
+        ]
+    )
+    np.testing.assert_allclose(means_of(task, spans)[0]["soft_loss"], expected, rtol=1e-5)
+
+    masked = make_features(OURS)
+    task, teacher = pair_of(PretrainingModel, PretrainingTask, Recipe())
+    ours, theirs = (softmax(logits_of(model, masked, "masked_lm_logits")) for model in (task.model, teacher))
+    weights = masked["masked_lm_weights"]
+    expected = (weights * divergence(theirs, ours)).sum() / weights.sum()
+    np.testing.assert_allclose(means_of(task, masked)[0]["soft_loss"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("heads", [2, 4], ids=["as-many-heads", "other-heads"])
+def test_losses_of_layers_equal_numpy(heads):
+    theirs = make_config(hidden_size=12, num_hidden_layers=3, num_attention_heads=heads)
+    features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
+    task, teacher = pair_of(classifier(3), ClassificationTask, OF_LAYERS, theirs=theirs)
+    [(name, projection)] = task.own_weights.items()
+    assert (name, tuple(projection.shape)) == ("loss/projection", (8, 12))
+    metrics, loss = means_of(task, features)
+
+    mask, is_token = features["input_mask"], features["input_mask"] == 1
+    inputs = [features[name] for name in ("input_ids", "input_mask", "segment_ids")]
+    networks, states = [], []
+    for model, config in ((task.model, OURS), (teacher, theirs)):
+        sizes = config.num_hidden_layers, config.num_attention_heads, config.hidden_act
+        networks.append(ReferenceBert(*sizes, weights_of(model)))
+        embedded, layers, _ = networks[-1].encode(*inputs)
+        states.append([embedded, *layers])
+    matrix = np.asarray(projection, np.float64)
+    hidden, attention = [], []
+    for ours, theirs in ((1, 1), (2, 3)):
+        hidden.append(((states[0][ours] @ matrix - states[1][theirs]) ** 2).mean(-1)[is_token].mean())
+        first, second = (
+            network.probabilities(state[layer - 1], mask, f"bert/encoder/layer_{layer - 1}/attention")
+            for network, state, layer in zip(networks, states, (ours, theirs), strict=True)
+        )
+        if heads != 2:
+            first, second = first.mean(1, keepdims=True), second.mean(1, keepdims=True)
+        errors = (second * (np.log(second + 1e-6) - np.log(first + 1e-6))).sum(-1).mean(1)
+        attention.append(errors[is_token].mean())
+    first, second = states[0][-1] @ matrix, states[1][-1]
+    cosine = (first * second).sum(-1) / np.linalg.norm(first, axis=-1) / np.linalg.norm(second, axis=-1)
+    expected = {
+        "hidden_loss": np.mean(hidden),
+        "attention_loss": np.mean(attention),
+        "cosine_loss": (1 - cosine)[is_token].mean(),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(metrics[name], value, rtol=2e-5, err_msg=name)
+    weights = {"hidden_loss": 2.0, "attention_loss": 3.0, "cosine_loss": 4.0}
+    total = metrics["loss"] + sum(weights[name] * value for name, value in expected.items())
+    np.testing.assert_allclose(loss, total, rtol=2e-5)
+    assert set(task.model(features)) == {"logits"}  # as before
+
+
+def test_packed_rows_have_the_same_losses():
+    features = labelled(label_ids=np.array([0, 2, 1, 1], np.int32))
+    recipe = Recipe(hidden=1.0, attention=1.0, cosine=1.0, teacher_layers=(0, 3))
+    task, _ = pair_of(classifier(3), ClassificationTask, recipe)
+    packed = pack(features, row_length=16)
+    assert len(packed["input_ids"]) < 4
+    expected, loss = means_of(task, features)
+    metrics, packed_loss = means_of(task, packed)
+    np.testing.assert_allclose([*metrics.values(), packed_loss], [*expected.values(), loss], rtol=1e-4)
+
+
+def test_training_changes_the_student_and_the_projection_but_not_the_teacher():
+    features = {
+        name: tf.constant(value) for name, value in labelled(label_ids=np.array([0, 2, 1, 1], np.int32)).items()
+    }
+    keras.utils.set_random_seed(3)
+    task, teacher = pair_of(classifier(3), ClassificationTask, OF_LAYERS)
+    teacher.trainable = False
+    before, of_teacher = task.own_weights["loss/projection"].numpy(), weights_of(teacher)
+    optimizer = AdamWeightDecay(LearningRateSchedule(0.01, 30, 0))
+    trainer = Trainer(task, optimizer, tf.distribute.get_strategy(), 1)
+    batches = iter(tf.data.Dataset.from_tensors(features).repeat())
+    _, first = means_of(task, features)
+    trainer.train(batches, tf.constant(20))
+    _, last = means_of(task, features)
+    assert last < 0.7 * first
+    assert np.abs(task.own_weights["loss/projection"].numpy() - before).max() > 0.01
+    assert {"loss/projection", "loss/projection/adam_m", "loss/projection/adam_v"} <= set(trainer.state)
+    for name, value in weights_of(teacher).items():
+        np.testing.assert_array_equal(value, of_teacher[name])
+
+
+SETTINGS = {
+    "temperature": 2.0,
+    "label_loss_weight": 0.5,
+    "soft_loss_weight": 0.5,
+    "hidden_loss_weight": 1.0,
+    "attention_loss_weight": 0.0,
+    "teacher_layers": None,
+}
+
+
+def test_the_recipe_spaces_layers_evenly():
+    six = make_config(num_hidden_layers=6)
+    assert recipe_of(SETTINGS, six, OURS).teacher_layers == (3, 6)
+    assert recipe_of(SETTINGS | {"teacher_layers": (0, 6)}, six, OURS).teacher_layers == (0, 6)
+    assert recipe_of(SETTINGS | {"hidden_loss_weight": 0.0}, None, OURS).extras == {"soft_loss": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("teacher", "changes", "message"),
+    [
+        (THEIRS, {}, "the 3 layers of the teacher are not a multiple of the student's 2; name those to imitate"),
+        (THEIRS, {"teacher_layers": (3,)}, "--teacher_layers=3 must be 2 numbers from 1 to 3, one for each layer"),
+        (THEIRS, {"teacher_layers": (1, 4)}, "--teacher_layers=1,4 must be 2 numbers from 1 to 3"),
+        (THEIRS, {"teacher_layers": (0, 0)}, "--teacher_layers=0,0 must be 2 numbers from 1 to 3"),
+        (THEIRS, {"hidden_loss_weight": 0.0, "teacher_layers": (1, 3)}, "--teacher_layers is for --hidden_loss_weight"),
+        (None, {}, "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give"),
+        (
+            THEIRS,
+            dict.fromkeys(("label_loss_weight", "soft_loss_weight", "hidden_loss_weight"), 0.0),
+            "all weights of the losses are 0; give one of them a number above 0",
+        ),
+    ],
+)
+def test_mistakes_in_the_recipe(teacher, changes, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        recipe_of(SETTINGS | changes, teacher, OURS)

@@ -1,0 +1,77 @@
+"""Pre-training with a teacher: a student of two of its four layers, and one of another width."""
+
+import numpy as np
+import pytest
+from pretraining_runs import argv_of, make_files, run
+from states import assert_bit_equal, weights_in
+from tiny_bert import make_config, make_model
+from training_runs import rows_of, stop_after
+
+import convert_checkpoint
+import run_pretraining
+from bert_keras.cli.flags import run_main
+from bert_keras.modeling import PretrainingModel, load_weights, save_checkpoint, weights_by_name
+
+TEACHER = make_config(num_hidden_layers=4)
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teacher")
+    save_checkpoint(folder / "model.ckpt-1", weights_by_name(make_model(TEACHER)))
+    TEACHER.to_json_file(folder / "bert_config.json")
+    return folder
+
+
+@pytest.fixture
+def flags(tmp_path, tiny_config, write_records, teacher):
+    given = make_files(tmp_path, tiny_config, write_records)
+    return given | {"do_train": True, "teacher": teacher, "masked_lm_loss_weight": 2, "log_steps": 1}
+
+
+def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teacher, tmp_path):
+    copy = tmp_path / "student"
+    arguments = {"input": teacher, "output": copy, "format": "tensorflow", "layers": "2,4"}
+    convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
+    of_teacher, of_student = weights_in(teacher), weights_in(copy)
+    for name, value in of_student.items():
+        source = name.replace("layer_1/", "layer_3/").replace("layer_0/", "layer_1/")
+        np.testing.assert_array_equal(value, of_teacher[source], err_msg=name)
+    assert len(of_student) == len(of_teacher) - 2 * 16
+
+    run(flags, init_checkpoint=copy, do_eval=True, num_train_steps=20)
+    rows = [row for row in rows_of(flags["output_dir"]) if row["split"] == "train"]
+    for name in ("soft_loss", "cosine_loss"):
+        assert float(rows[-1][name]) < float(rows[0][name])
+    assert "loss/projection" not in weights_in(flags["output_dir"])
+
+
+def test_a_narrower_student_resumes_exactly_and_can_be_loaded(flags, tmp_path, monkeypatch):
+    config = make_config(hidden_size=4, num_hidden_layers=1)
+    config.to_json_file(flags["bert_config_file"])
+    more = {"num_train_steps": 6, "deterministic": True, "iterations_per_loop": 1}
+    run(flags, **more)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        run(flags, **more, output_dir=tmp_path / "stopped")
+    run(flags, **more, output_dir=tmp_path / "stopped")
+    whole = weights_in(flags["output_dir"])
+    assert whole["loss/projection"].shape == (4, 8)
+    assert_bit_equal(whole, weights_in(tmp_path / "stopped"))
+    assert not load_weights(weights_by_name(PretrainingModel(config)), tmp_path / "stopped").new
+
+
+def test_mistakes(flags, teacher, tmp_path, capsys):
+    other = make_config(num_hidden_layers=1, vocab_size=41)
+    (tmp_path / "other").mkdir()
+    save_checkpoint(tmp_path / "other" / "model.ckpt-1", weights_by_name(make_model(other)))
+    other.to_json_file(tmp_path / "other" / "bert_config.json")
+    mistakes = {
+        "--cosine_loss_weight needs --do_train and --teacher": {"teacher": None, "cosine_loss_weight": 2},
+        f"--teacher={tmp_path / 'other'} has 41 tokens, but the student has 40": {"teacher": tmp_path / "other"},
+    }
+    for message, changes in mistakes.items():
+        given = {name: value for name, value in {**flags, **changes}.items() if value is not None}
+        assert run_main(run_pretraining.main, argv_of(given)) == 1
+        assert message in capsys.readouterr().err
+        assert not (flags["output_dir"] / "run_config.json").exists()

@@ -1,0 +1,87 @@
+"""Distillation of the tasks of run_classifier.py: a student learns from labels, a teacher, or both."""
+
+import dataclasses
+import logging
+
+import numpy as np
+
+from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.recipe import recipe_of
+from bert_keras.training.finetuning.classification import Classification
+from bert_keras.training.finetuning.classification_data import digest_of, facts_of, read_unlabeled
+from bert_keras.training.finetuning.classification_settings import source_of
+
+log = logging.getLogger("bert_keras")
+
+
+class Distillation(Classification):
+    """The task of run_distillation.py: that of run_classifier.py with a teacher. The constructor reads all examples.
+
+    Args:
+        settings, files, stored: as for `Classification`.
+        teacher: a `training.distillation.teacher.Teacher`; None if the run does not train.
+    """
+
+    program = "run_distillation"
+    free_settings = (*Classification.free_settings, "teacher", "unlabeled_file")
+
+    def __init__(self, settings, files, stored=None, teacher=None):
+        self.teacher = teacher
+        has_labels = source_of(settings) != "your own files" or bool(settings["train_file"])
+        stored = teacher.settings if teacher else stored
+        super().__init__({**settings, "do_train": settings["do_train"] and has_labels}, files, stored)
+        self._unlabeled = []
+        if teacher is None:
+            return
+        self._recipe = recipe_of(settings, None if teacher.is_export else teacher.files.config, files.config)
+        if settings["unlabeled_file"]:
+            # Any label: its weight in the loss is 0.
+            label = {"regression": 0.0, "multi_label": ()}.get(self.data.kind, (*self.data.labels, None)[0])
+            texts = read_unlabeled(settings, self.data, stored)
+            self._unlabeled = [dataclasses.replace(example, label=label) for example in texts]
+            log.info("texts that only the teacher labels: %s", f"{len(texts):,}")
+        self.num_train_examples += len(self._unlabeled)
+        if not self.num_train_examples:
+            raise ValueError("no data to train on; give --train_file, --unlabeled_file or both")
+        if self._unlabeled and not self._recipe.extras:
+            raise ValueError("--unlabeled_file needs a loss against the teacher; give --soft_loss_weight above 0")
+        if not has_labels and not self._recipe.soft:
+            log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
+        if teacher.is_export:
+            self.cannot_pack = "the teacher is an export, which reads one example in a row"
+
+    @property
+    def facts(self):
+        """The facts of `Classification`, with those of the texts without labels, and the digest of the teacher."""
+        evaluation = self.data.dev and super().facts["evaluation"] if self.data.train else None
+        data = facts_of(self.data.labels, self.data.train or ())
+        return {
+            "data": data,
+            "evaluation": evaluation,
+            "unlabeled": digest_of(self._unlabeled)[:16] if self._unlabeled else None,
+            "teacher_sha256": self.teacher.digest,
+        }
+
+    def describe(self):
+        described = super().describe()
+        if self._unlabeled:  # there may be no other examples
+            described["is_pair"] = any(example.text_b for example in self._unlabeled)
+        return described
+
+    def prepare(self, folder):
+        super().prepare(folder)
+        if self.teacher is None:
+            return
+        parts = [(self.train_features, 1.0), (self._features(folder, "unlabeled", self._unlabeled or None), 0.0)]
+        parts = [
+            {**features, "label_weights": np.full(len(features["input_ids"]), weight, np.float32)}
+            for features, weight in parts
+            if features is not None
+        ]
+        self.train_features = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def make_network(self, config):
+        task = super().make_network(config)
+        if self.teacher is None:
+            return task
+        return DistillationTask(task, self.teacher.network(super().make_network), self._recipe)

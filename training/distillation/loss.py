@@ -1,0 +1,183 @@
+"""The losses of distillation: the student's outputs against those of the teacher for the same batch.
+
+Axes: B batch, T tokens, H hidden, N heads, C classes or other choices.
+"""
+
+import contextlib
+
+import keras
+from keras import ops
+
+from bert_keras.modeling import MultiLabelTask, RegressionTask
+from bert_keras.modeling.checkpoints.names import LOSS_PREFIX
+from bert_keras.modeling.layers import other_sequence_scores, padding_scores, truncated_normal
+from bert_keras.modeling.tasks import Task
+
+# Keeps the logarithm of an attention of 0 finite.
+_EPSILON = 1e-6
+_INITIALIZER_RANGE = 0.02
+# Metrics whose weights are those of the soft loss: one of them counts every prediction of a task once.
+_COUNTED = ("masked_lm_accuracy", "start_accuracy", "accuracy", "loss")
+
+
+class DistillationTask(Task):
+    """A task whose loss also compares the student with a teacher.
+
+    The teacher runs in the step, without dropout. Its weights are not part of the state of training. The soft loss is
+    the Kullback-Leibler divergence of the predictions at the temperature, times its square (Hinton et al. 2015,
+    "Distilling the Knowledge in a Neural Network"); for numbers, the squared difference.
+
+    If the widths differ, one matrix projects all hidden states of the student; training changes it, too. If the numbers
+    of heads differ, the attention loss compares the means over the heads.
+
+    Float32 [B] "label_weights" is 0 for examples without a label, which the task's own loss and metrics leave out.
+
+    Args:
+        task: a task of `modeling.tasks`: the student with its loss.
+        teacher: a model of the same kind as the student, or a function of the features that returns its outputs.
+        recipe: a `training.distillation.recipe.Recipe`.
+    """
+
+    def __init__(self, task, teacher, recipe):
+        super().__init__(task.model)
+        self._task, self._teacher, self._recipe = task, teacher, recipe
+        self.metric_names = (*task.metric_names, *recipe.extras)
+        self.label_names = (*task.label_names, "label_weights")
+        self._pairs = [(number, layer) for number, layer in enumerate(recipe.teacher_layers, 1) if layer]
+        self._projection = None
+        if recipe.hidden or recipe.cosine:
+            widths = task.model.config.hidden_size, teacher.config.hidden_size
+            if widths[0] != widths[1]:
+                self._projection = keras.Variable(
+                    truncated_normal(_INITIALIZER_RANGE), shape=widths, dtype="float32", name="projection"
+                )
+                self.own_weights = {f"{LOSS_PREFIX}projection": self._projection}
+
+    @property
+    def label_smoothing(self):
+        return self._task.label_smoothing
+
+    @label_smoothing.setter
+    def label_smoothing(self, value):
+        self._task.label_smoothing = value
+
+    def numerators(self, features, dropout_seed=None):
+        """Runs teacher and student, and returns the weighted sum of each metric, a dict of float32 scalars."""
+        with self._all_layers(self._teacher):
+            # Without the loss of a gradient through the teacher, TensorFlow would keep its activations.
+            targets = keras.tree.map_structure(ops.stop_gradient, self._teacher(features))
+        with self._all_layers(self.model):
+            outputs = self.model(features, dropout_seed=dropout_seed)
+        values = self._task._values(outputs, features)
+        values |= self._comparisons(outputs, targets, features)
+        return {name: ops.sum(weights * values[name]) for name, weights in self._weights(features).items()}
+
+    def loss(self, numerators, denominators):
+        loss = self._recipe.label * self._task.loss(numerators, denominators)
+        for name, weight in self._recipe.extras.items():
+            loss = loss + weight * ops.divide_no_nan(numerators[name], denominators[name])
+        return loss
+
+    def metrics(self, numerators, denominators):
+        extras = {name: ops.divide_no_nan(numerators[name], denominators[name]) for name in self._recipe.extras}
+        of_task = [{name: values[name] for name in self._task.metric_names} for values in (numerators, denominators)]
+        return self._task.metrics(*of_task) | extras
+
+    def _weights(self, features):
+        weights = self._task._weights(features)
+        counted = next(weights[name] for name in _COUNTED if name in weights)
+        if "label_weights" in features:
+            labelled = features["label_weights"]
+            weights = {
+                name: values
+                * ops.reshape(labelled, (*ops.shape(labelled), *[1] * (len(values.shape) - len(labelled.shape))))
+                for name, values in weights.items()
+            }
+        is_token = ops.cast(_token_mask(features), "float32")
+        return weights | {name: counted if name == "soft_loss" else is_token for name in self._recipe.extras}
+
+    @contextlib.contextmanager
+    def _all_layers(self, model):
+        """Makes a model return the outputs of all layers, if a loss needs them."""
+        if not self._recipe.needs_layers:
+            yield
+            return
+        before, model.bert.return_all_encoder_layers = model.bert.return_all_encoder_layers, True
+        try:
+            yield
+        finally:
+            model.bert.return_all_encoder_layers = before
+
+    def _comparisons(self, outputs, targets, features):
+        """Returns the values of the losses against the teacher by metric, float32, before they are averaged."""
+        recipe, values = self._recipe, {}
+        if recipe.soft:
+            values["soft_loss"] = _soft_losses(self._task, outputs, targets, recipe.temperature)
+        if not recipe.needs_layers:
+            return values
+        ours, theirs = ([each["embedding_output"], *each["all_encoder_layers"]] for each in (outputs, targets))
+        if recipe.hidden:
+            errors = [
+                ops.mean(ops.square(self._projected(ours[i]) - _float(theirs[j])), axis=-1) for i, j in self._pairs
+            ]
+            values["hidden_loss"] = sum(errors) / len(errors)  # [B, T]
+        if recipe.attention:
+            errors = [self._attention_errors(i, j, ours[i - 1], theirs[j - 1], features) for i, j in self._pairs]
+            values["attention_loss"] = sum(errors) / len(errors)  # [B, T]
+        if recipe.cosine:
+            first, second = (ops.normalize(x, axis=-1) for x in (self._projected(ours[-1]), _float(theirs[-1])))
+            values["cosine_loss"] = 1.0 - ops.sum(first * second, axis=-1)  # [B, T]
+        return values
+
+    def _projected(self, hidden):
+        hidden = _float(hidden)
+        return hidden if self._projection is None else ops.matmul(hidden, self._projection)
+
+    def _attention_errors(self, layer, teacher_layer, hidden, teacher_hidden, features):
+        """Returns the divergence of each token's attention, float32 [B, T]: the mean over the heads."""
+        student = _attention(self.model, layer, hidden, features)  # [B, N, T, T]
+        teacher = ops.stop_gradient(_attention(self._teacher, teacher_layer, teacher_hidden, features))
+        if student.shape[1] != teacher.shape[1]:
+            student, teacher = (ops.mean(each, axis=1, keepdims=True) for each in (student, teacher))
+        ratios = ops.log(teacher + _EPSILON) - ops.log(student + _EPSILON)
+        return ops.mean(ops.sum(teacher * ratios, axis=-1), axis=1)
+
+
+def _soft_losses(task, outputs, targets, temperature):
+    """Returns the loss of each prediction against that of the teacher, of the shape of the task's own losses."""
+    if isinstance(task, RegressionTask):
+        return ops.square(outputs["logits"][..., 0] - targets["logits"][..., 0])
+    names = [name for name in ("logits", "start_logits", "end_logits", "masked_lm_logits") if name in outputs]
+    losses = []
+    for name in names:
+        ours, theirs = outputs[name] / temperature, targets[name] / temperature
+        if isinstance(task, MultiLabelTask):
+            shares = ops.sigmoid(theirs)
+            # softplus(-x) is -log(sigmoid(x))
+            yes, no = ops.softplus(-ours) - ops.softplus(-theirs), ops.softplus(ours) - ops.softplus(theirs)
+            losses.append(ops.mean(shares * yes + (1.0 - shares) * no, axis=-1))
+        else:
+            differences = ops.log_softmax(theirs) - ops.log_softmax(ours)
+            losses.append(ops.sum(ops.softmax(theirs) * differences, axis=-1))
+    return temperature**2 * sum(losses) / len(losses)
+
+
+def _attention(model, layer, hidden, features):
+    """Returns the attention probabilities of a layer (from 1) for its input float [B, T, H]; float32 [B, N, T, T]."""
+    scores = other_sequence_scores(features["sequence_ids"]) if "sequence_ids" in features else None
+    if scores is None:
+        scores = padding_scores(_token_mask(features))
+    attention = model.bert.encoder_layers[layer - 1].self_attention
+    return _float(attention.probabilities(ops.reshape(hidden, (-1, hidden.shape[-1])), scores))
+
+
+def _token_mask(features):
+    """Returns [B, T], 1 for tokens and 0 for padding; the choices of an example are rows."""
+    if "sequence_ids" in features:
+        return ops.cast(features["sequence_ids"] > 0, "int32")
+    mask = features["input_mask"]
+    return ops.reshape(mask, (-1, ops.shape(mask)[-1]))
+
+
+def _float(x):
+    return ops.cast(x, "float32")

@@ -1,0 +1,64 @@
+"""The teacher of a pre-training, as for DistilBERT (Sanh et al. 2019, arXiv:1910.01108)."""
+
+import logging
+
+from bert_keras.data_prep.pretraining.build import vocabulary_digest
+from bert_keras.data_prep.text.tokenization import load_vocab
+from bert_keras.modeling import PretrainingModel, load_weights, open_checkpoint, weights_by_name, weights_to_load
+from bert_keras.training.distillation.loss import DistillationTask
+from bert_keras.training.distillation.recipe import recipe_of
+from bert_keras.training.finetuning.model_dir import digest_of_model
+
+log = logging.getLogger("bert_keras")
+
+
+class PretrainingTeacher:
+    """A checkpoint with a masked-LM head that teaches a student of the same vocabulary.
+
+    Args:
+        settings: dict of flag values by name.
+        config: BertConfig of the student.
+    """
+
+    def __init__(self, settings, config):
+        path = settings["teacher"]
+        self._checkpoint = open_checkpoint(path)
+        self._config = self._checkpoint.config
+        self._settings = settings
+        if self._config is None or "masked_lm" not in self._checkpoint.heads:
+            lacks = "config" if self._config is None else "masked-LM head"
+            raise ValueError(f"--teacher={path} has no {lacks}; give a pre-trained model with its config and its heads")
+        self._recipe = recipe_of(settings, self._config, config)
+        if self._config.vocab_size != config.vocab_size:
+            raise ValueError(
+                f"--teacher={path} has {self._config.vocab_size} tokens, but the student has {config.vocab_size}; both "
+                "read the same token ids, so give a student with the teacher's vocabulary"
+            )
+        files = settings["vocab_file"], self._checkpoint.vocab_file
+        if all(files) and len({vocabulary_digest(load_vocab(file)) for file in files}) > 1:
+            raise ValueError(
+                f"--teacher={path} has another vocabulary than --vocab_file={settings['vocab_file']}; give records of "
+                "the teacher's vocabulary"
+            )
+        if settings["max_seq_length"] > self._config.max_position_embeddings:
+            raise ValueError(
+                f"--max_seq_length={settings['max_seq_length']} is more than the "
+                f"{self._config.max_position_embeddings} positions of --teacher={path}; build shorter records"
+            )
+
+    @property
+    def digest(self):
+        """The SHA-256 of the weights, a str."""
+        return digest_of_model(self._settings["teacher"])
+
+    def teach(self, task):
+        """Returns a task of `modeling.tasks` with the losses against the teacher. Call it in the strategy's scope."""
+        with weights_to_load():
+            model = PretrainingModel(self._config)
+        heads = ("bert/pooler/*", "cls/seq_relationship/*")
+        report = load_weights(
+            weights_by_name(model), self._checkpoint, new_allowed=heads, ignored=("output_*", "cls/squad/*")
+        )
+        log.info("teacher: %s", report)
+        model.trainable = False
+        return DistillationTask(task, model, self._recipe)

@@ -1,0 +1,114 @@
+"""The flags of distillation, and the losses that they choose."""
+
+import dataclasses
+
+from absl import flags
+
+from bert_keras.training.settings import NumberParser
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The weights of the losses in their sum, and what they compare.
+
+    Attributes:
+        label: weight of the task's own loss.
+        soft: weight of the loss against the teacher's predictions.
+        hidden: weight of the mean squared difference between hidden states.
+        attention: weight of the divergence between attention probabilities.
+        cosine: weight of 1 minus the cosine between the hidden states of the last layers.
+        temperature: logits are divided by it in the soft loss.
+        teacher_layers: for each layer of the student, the number from 1 of the teacher's layer that it imitates in the
+            hidden and attention losses; 0: none.
+    """
+
+    label: float = 1.0
+    soft: float = 1.0
+    hidden: float = 0.0
+    attention: float = 0.0
+    cosine: float = 0.0
+    temperature: float = 1.0
+    teacher_layers: tuple[int, ...] = ()
+
+    @property
+    def extras(self) -> dict[str, float]:
+        """The weights above 0 of the losses by metric, besides that of the task."""
+        weights = {name: getattr(self, name) for name in ("soft", "hidden", "attention", "cosine")}
+        return {f"{name}_loss": weight for name, weight in weights.items() if weight}
+
+    @property
+    def needs_layers(self) -> bool:
+        """Whether a loss compares layers, so that the teacher must be a network of Keras."""
+        return bool(self.hidden or self.attention or self.cosine)
+
+
+# Flags of the weights; the pre-training of a student has others than its fine-tuning.
+_WEIGHTS = {
+    "label_loss_weight": "Weight of the task's own loss, which uses the labels. 0: learn from the teacher only.",
+    "soft_loss_weight": "Weight of the loss against the teacher's predictions. 0: none.",
+    "hidden_loss_weight": "Weight of the squared difference from the hidden states of --teacher_layers. 0: none.",
+    "attention_loss_weight": "Weight of the divergence from the attention in --teacher_layers. 0: none.",
+    "cosine_loss_weight": "Weight of 1 minus the cosine between the last hidden states of both models. 0: none.",
+}
+
+
+def define_loss_flags(flag_values, weights):
+    """Defines the temperature and the flags of the weights, a dict of defaults by flag."""
+    flags.DEFINE(
+        NumberParser(1e-3),
+        "temperature",
+        2.0,
+        "Number that divides the logits of both models in the loss against the teacher's predictions.",
+        flag_values=flag_values,
+    )
+    for name, default in weights.items():
+        flags.DEFINE(NumberParser(0), name, default, _WEIGHTS[name], flag_values=flag_values)
+
+
+def recipe_of(settings, teacher, config):
+    """Returns the Recipe of the settings, and checks it.
+
+    Args:
+        settings: dict of flag values by name.
+        teacher: BertConfig of the teacher; None for an export, whose layers are not known.
+        config: BertConfig of the student.
+    """
+    weights = {
+        name: settings[f"{name}_loss_weight"]
+        for name in ("label", "soft", "hidden", "attention", "cosine")
+        if f"{name}_loss_weight" in settings
+    }
+    recipe = Recipe(**weights, temperature=settings["temperature"])
+    if not recipe.label and not recipe.extras:
+        raise ValueError("all weights of the losses are 0; give one of them a number above 0")
+    if recipe.needs_layers and teacher is None:
+        raise ValueError(
+            "--hidden_loss_weight and --attention_loss_weight compare layers, which an export does not give; leave "
+            "them out, or give the run that was exported as --teacher"
+        )
+    if not recipe.hidden and not recipe.attention:
+        if settings.get("teacher_layers"):
+            raise ValueError(
+                "--teacher_layers is for --hidden_loss_weight and --attention_loss_weight; give one of them, or leave "
+                "it out"
+            )
+        return recipe
+    ours, theirs = config.num_hidden_layers, teacher.num_hidden_layers
+    return dataclasses.replace(recipe, teacher_layers=_layers(settings["teacher_layers"], ours, theirs))
+
+
+def _layers(given, ours, theirs):
+    """Returns the teacher's layer for each layer of the student; by default they are evenly spaced, with the last."""
+    if not given:
+        if theirs % ours:
+            raise ValueError(
+                f"the {theirs} layers of the teacher are not a multiple of the student's {ours}; name those to imitate "
+                "with --teacher_layers"
+            )
+        return tuple(range(theirs // ours, theirs + 1, theirs // ours))
+    if len(given) != ours or not any(given) or not all(0 <= layer <= theirs for layer in given):
+        raise ValueError(
+            f"--teacher_layers={','.join(map(str, given))} must be {ours} numbers from 1 to {theirs}, one for each "
+            "layer of the student, or 0 for a layer without"
+        )
+    return tuple(given)
