@@ -15,6 +15,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.layers import (
     Embeddings,
     EncoderLayer,
+    activation,
     dense,
     dtype_policy,
     other_sequence_scores,
@@ -52,11 +53,14 @@ class BertModel(BaseModel):
         with dtype_policy(self.dtype_policy), keras.name_scope(name):
             self.embeddings = Embeddings(config, dropout_index=0)
             with keras.name_scope("encoder"):
-                for i in range(config.num_hidden_layers):
+                for i in range(config.num_layers_of_weights):
                     first_dropout_index = 1 + i * EncoderLayer.NUM_DROPOUTS
                     self.encoder_layers.append(EncoderLayer(config, first_dropout_index, name=f"layer_{i}"))
+            if config.has_shared_layers:
+                self.encoder_layers *= config.num_hidden_layers  # the same layer at every depth
             with keras.name_scope("pooler"):
                 self.pooler = dense(config.hidden_size, config.hidden_size, config)
+            self.pooler_activation = activation(config.pooler_act)
         self._finish()
 
     def get_config(self) -> dict[str, Any]:
@@ -92,8 +96,8 @@ class BertModel(BaseModel):
         first_tokens = sequence_output[:, 0] if cls_positions is None else rows_at(sequence_output, cls_positions)
         outputs = {
             "sequence_output": sequence_output,
-            # tanh for every hidden_act, as in the original BERT
-            "pooled_output": ops.tanh(self.pooler(first_tokens)),
+            # tanh for every hidden_act, as in the original BERT, unless the config has another pooler_act
+            "pooled_output": self.pooler_activation(self.pooler(first_tokens)),
         }
         if self.return_all_encoder_layers:
             outputs |= {"embedding_output": states[0], "all_encoder_layers": states[1:]}
@@ -138,8 +142,13 @@ class BertModel(BaseModel):
             mask_scores = other_sequence_scores(sequence_ids)
         embedded = self.embeddings(input_ids, segment_ids, dropout_seed, features.get("position_ids"))  # [B, T, H]
         states = [ops.reshape(embedded, (-1, self.config.hidden_size))]
-        for layer in self.encoder_layers:
-            states.append(self._run(layer, states[-1], mask_scores, dropout_seed))
+        for i, layer in enumerate(self.encoder_layers):
+            if self.config.has_shared_layers and dropout_seed is not None:
+                # A shared layer draws other masks at each depth, the same as layers with separate weights.
+                shift = ops.cast([0, i * EncoderLayer.NUM_DROPOUTS], dropout_seed.dtype)
+                states.append(self._run(layer, states[-1], mask_scores, dropout_seed + shift))
+            else:
+                states.append(self._run(layer, states[-1], mask_scores, dropout_seed))
         return states, mask_scores
 
     def _run(self, layer, hidden, mask_scores, dropout_seed):

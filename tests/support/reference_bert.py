@@ -22,10 +22,13 @@ class ReferenceBert:
 
     Args:
         num_hidden_layers, num_attention_heads, hidden_act: as in the config.
-        weights: dict of checkpoint names to arrays.
+        weights: dict of checkpoint names to arrays. Without a table of segments, there are none; a projection of the
+            embeddings is used if it is there; and all layers are the first one if the others are missing (ALBERT).
+        pooler_act: as in the config.
     """
 
-    def __init__(self, num_hidden_layers, num_attention_heads, hidden_act, weights):
+    def __init__(self, num_hidden_layers, num_attention_heads, hidden_act, weights, pooler_act="tanh"):
+        self.pooler_activation = ACTIVATIONS[pooler_act]
         self.num_hidden_layers = num_hidden_layers
         self.num_attention_heads = num_attention_heads
         self.activation = ACTIVATIONS[hidden_act]
@@ -42,14 +45,16 @@ class ReferenceBert:
 
     def embed(self, input_ids, segment_ids):
         words = self.weights["bert/embeddings/word_embeddings"]
-        segments = self.weights["bert/embeddings/token_type_embeddings"]
+        segments = self.weights.get("bert/embeddings/token_type_embeddings", ())
         positions = self.weights["bert/embeddings/position_embeddings"]
         summed = np.zeros((*input_ids.shape, words.shape[1]))
         for b, t in np.ndindex(*input_ids.shape):
             summed[b, t] = words[input_ids[b, t]] + positions[t]
             if segment_ids[b, t] < len(segments):
                 summed[b, t] += segments[segment_ids[b, t]]
-        return self.layer_norm(summed, "bert/embeddings")
+        embedded = self.layer_norm(summed, "bert/embeddings")
+        has_projection = "bert/embeddings/projection/kernel" in self.weights
+        return self.dense(embedded, "bert/embeddings/projection") if has_projection else embedded
 
     def probabilities(self, hidden, input_mask, scope):
         """Returns the attention probabilities [B, N, T, T] of a layer."""
@@ -78,11 +83,13 @@ class ReferenceBert:
         layers = []
         for i in range(self.num_hidden_layers):
             scope = f"bert/encoder/layer_{i}"
+            if f"{scope}/output/dense/kernel" not in self.weights:
+                scope = "bert/encoder/layer_0"
             attended = self.attend(hidden, input_mask, f"{scope}/attention")
             inner = self.activation(self.dense(attended, f"{scope}/intermediate/dense"))
             hidden = self.layer_norm(self.dense(inner, f"{scope}/output/dense") + attended, f"{scope}/output")
             layers.append(hidden)
-        pooled = np.tanh(self.dense(hidden[:, 0], "bert/pooler/dense"))
+        pooled = self.pooler_activation(self.dense(hidden[:, 0], "bert/pooler/dense"))
         return embedded, layers, pooled
 
     def masked_lm_log_probs(self, sequence_output, positions):
@@ -91,6 +98,11 @@ class ReferenceBert:
         transformed = self.layer_norm(transformed, "cls/predictions/transform")
         logits = transformed @ self.weights["bert/embeddings/word_embeddings"].T
         return np.log(softmax(logits + self.weights["cls/predictions/output_bias"]))
+
+    def replaced_token_logits(self, sequence_output):
+        transformed = self.activation(self.dense(sequence_output, "cls/replaced_token/dense"))
+        logits = transformed @ self.weights["cls/replaced_token/output_weights"].T
+        return (logits + self.weights["cls/replaced_token/output_bias"])[..., 0]
 
     def next_sentence_log_probs(self, pooled_output):
         logits = pooled_output @ self.weights["cls/seq_relationship/output_weights"].T
