@@ -22,6 +22,7 @@ from bert_keras.modeling.models import (
     ClassifierModel,
     MultipleChoiceModel,
     PretrainingModel,
+    ReplacedTokenModel,
     SentenceModel,
     SquadModel,
     TokenClassifierModel,

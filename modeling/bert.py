@@ -17,6 +17,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.layers import (
     Embeddings,
     EncoderLayer,
+    activation,
     dense,
     dtype_policy,
     last_positions,
@@ -56,11 +57,14 @@ class BertModel(BaseModel):
         with dtype_policy(self.dtype_policy), keras.name_scope(name):
             self.embeddings = Embeddings(config, dropout_index=0)
             with keras.name_scope("encoder"):
-                for i in range(config.num_hidden_layers):
+                for i in range(config.num_layers_of_weights):
                     first_dropout_index = 1 + i * EncoderLayer.NUM_DROPOUTS
                     self.encoder_layers.append(EncoderLayer(config, first_dropout_index, name=f"layer_{i}"))
+            if config.has_shared_layers:
+                self.encoder_layers *= config.num_hidden_layers  # the same layer at every depth
             with keras.name_scope("pooler"):
                 self.pooler = dense(config.hidden_size, config.hidden_size, config)
+            self.pooler_activation = activation(config.pooler_act)
         self._finish()
 
     def get_config(self) -> dict[str, Any]:
@@ -95,8 +99,8 @@ class BertModel(BaseModel):
         states = [ops.reshape(hidden, shape) for hidden in (states if self.return_all_encoder_layers else states[-1:])]
         outputs = {
             "sequence_output": states[-1],
-            # tanh for every hidden_act, as in the original BERT
-            "pooled_output": ops.tanh(self.pooler(self._pooled_tokens(states[-1], features))),
+            # tanh for every hidden_act, as in the original BERT, unless the config has another pooler_act
+            "pooled_output": self.pooler_activation(self.pooler(self._pooled_tokens(states[-1], features))),
         }
         if self.return_all_encoder_layers:
             outputs |= {"embedding_output": states[0], "all_encoder_layers": states[1:]}
@@ -157,8 +161,14 @@ class BertModel(BaseModel):
             mask_scores = mask_scores + later_token_scores(ops.shape(input_ids)[1])  # [B, 1, T, T]
         embedded = self.embeddings(input_ids, segment_ids, dropout_seed, features.get("position_ids"))  # [B, T, H]
         states = [ops.reshape(embedded, (-1, self.config.hidden_size))]
-        for layer in self.encoder_layers:
-            states.append(self._run(layer, states[-1], mask_scores, dropout_seed))
+        for i, layer in enumerate(self.encoder_layers):
+            if self.config.has_shared_layers and dropout_seed is not None:
+                # A shared layer draws other masks at each depth, the same as layers with separate weights.
+                seed = ops.convert_to_tensor(dropout_seed)
+                seed = seed + ops.cast([0, i * EncoderLayer.NUM_DROPOUTS], seed.dtype)
+                states.append(self._run(layer, states[-1], mask_scores, seed))
+            else:
+                states.append(self._run(layer, states[-1], mask_scores, dropout_seed))
         return states, mask_scores
 
     def _run(self, layer, hidden, mask_scores, dropout_seed):

@@ -56,12 +56,16 @@ class BertConfig:
         hidden_dropout_prob: dropout of embeddings and sub-layer outputs, in [0, 1); None: 0.
         attention_probs_dropout_prob: dropout of the attention probabilities, in [0, 1); None: 0.
         max_position_embeddings: length of the longest sequence, in tokens.
-        type_vocab_size: number of segment types.
+        type_vocab_size: number of segment types; 0: the model has no segments, as DistilBERT.
         initializer_range: standard deviation of the truncated normal that initialises kernels and tables.
         layer_norm_eps: added to the variance in every layer normalisation. In the original BERT it is always 1e-12;
             files contain only other values.
+        embedding_size: width of the embeddings, E, which a projection then maps to H (ALBERT, ELECTRA). None: H and
+            no projection. This and the next three are not in files of the original BERT.
+        has_shared_layers: whether all encoder layers have the same weights (ALBERT).
+        pooler_act: activation of the pooler: "tanh" in BERT, "relu" in DistilBERT and "gelu_erf" in ELECTRA.
         is_decoder: whether the model reads left to right: a token sees only itself and earlier tokens, and the pooler
-            reads the last token. The name is that of the Hugging Face config; files contain only True.
+            reads the last token. The name is that of the Hugging Face config.
         released_extras: pairs of name and value of the extra keys in the original Chinese and multilingual files. The
             network ignores them; `to_dict` writes them back.
 
@@ -81,14 +85,20 @@ class BertConfig:
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = LAYER_NORM_EPS
+    embedding_size: int | None = None
+    has_shared_layers: bool = False
+    pooler_act: str = "tanh"
     is_decoder: bool = False
     released_extras: tuple[tuple[str, object], ...] = ()
 
     def __post_init__(self):
-        for name in _SIZES:
+        for name in (*_SIZES, "embedding_size"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} is {value!r}, but must be a whole number of at least 1")
+            least = 0 if name == "type_vocab_size" else 1
+            if name == "embedding_size" and value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} is {value!r}, but must be a whole number of at least {least}")
         for name in _PROBABILITIES:
             value = getattr(self, name)
             value = 0 if value is None else value  # null in a file means no dropout, as in the original BERT
@@ -99,12 +109,14 @@ class BertConfig:
             value = getattr(self, name)
             if not _is_number(value) or not value > 0:
                 raise ValueError(f"{name} is {value!r}, but must be a number above 0")
-        if not isinstance(self.is_decoder, bool):
-            raise ValueError(f"is_decoder is {self.is_decoder!r}, but must be true or false")
-        name = "linear" if self.hidden_act in (None, "") else self.hidden_act
-        if not isinstance(name, str) or name.lower() not in HIDDEN_ACTIVATIONS:
-            raise ValueError(f"hidden_act is {name!r}, but must be one of {', '.join(HIDDEN_ACTIVATIONS)}")
-        object.__setattr__(self, "hidden_act", name.lower())
+        for name in ("has_shared_layers", "is_decoder"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}, but must be true or false")
+        for field in ("hidden_act", "pooler_act"):
+            name = "linear" if getattr(self, field) in (None, "") else getattr(self, field)
+            if not isinstance(name, str) or name.lower() not in HIDDEN_ACTIVATIONS:
+                raise ValueError(f"{field} is {name!r}, but must be one of {', '.join(HIDDEN_ACTIVATIONS)}")
+            object.__setattr__(self, field, name.lower())
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
@@ -115,6 +127,16 @@ class BertConfig:
     def head_size(self) -> int:
         """Width of one attention head, D = H / N."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embeddings: E, or H without an `embedding_size`."""
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def num_layers_of_weights(self) -> int:
+        """Number of encoder layers with weights of their own: 1 if they are shared, else L."""
+        return 1 if self.has_shared_layers else self.num_hidden_layers
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "the config") -> "BertConfig":
@@ -180,10 +202,9 @@ class BertConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns the keys and values of `bert_config.json`."""
         values = dataclasses.asdict(self)
-        if self.layer_norm_eps == LAYER_NORM_EPS:
-            del values["layer_norm_eps"]
-        if not self.is_decoder:
-            del values["is_decoder"]
+        for name, default in _DEFAULTS_OF_THE_ORIGINAL.items():
+            if values[name] == default:
+                del values[name]
         return values | dict(values.pop("released_extras"))
 
     def to_json_string(self) -> str:
@@ -197,6 +218,14 @@ class BertConfig:
 
 # The fields whose values are whole numbers of at least 1.
 _SIZES = tuple(field.name for field in dataclasses.fields(BertConfig) if field.type is int)
+# The fields that files of the original BERT do not have, and their values there.
+_DEFAULTS_OF_THE_ORIGINAL = {
+    "layer_norm_eps": LAYER_NORM_EPS,
+    "embedding_size": None,
+    "has_shared_layers": False,
+    "pooler_act": "tanh",
+    "is_decoder": False,
+}
 
 
 def read_json_object(json_file: str | os.PathLike) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What follows the encoder: the masked-LM head, the linear head of most other tasks, and the pooling of vectors.
 
-Axes: B batch, T tokens, H hidden, P predictions, V vocabulary, C classes.
+Axes: B batch, T tokens, E embedding, H hidden, P predictions, V vocabulary, C classes.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ class MaskedLmHead(keras.layers.Layer):
     """Predicts the masked tokens (paper, section 3.1, task 1).
 
     The projection to the vocabulary is the largest product of a small model, so only the vectors at masked positions
-    go through it. Its kernel is the word-embedding table. Source: `get_masked_lm_output` of the original.
+    go through it. Its kernel is the word-embedding table, so the layer before it has the width of the embeddings.
+    Source: `get_masked_lm_output` of the original.
     """
 
     def __init__(self, config: BertConfig, name: str = "predictions") -> None:
@@ -39,8 +40,8 @@ class MaskedLmHead(keras.layers.Layer):
         self.activation = activation(config.hidden_act)
         with keras.name_scope("cls"):
             with keras.name_scope(name), keras.name_scope("transform"):
-                self.dense = dense(config.hidden_size, config.hidden_size, config)
-                self.layer_norm = layer_norm(config)
+                self.dense = dense(config.hidden_size, config.embedding_width, config)
+                self.layer_norm = layer_norm(config, config.embedding_width)
             self.output_bias = self.add_weight(name="output_bias", shape=(config.vocab_size,), initializer="zeros")
         mark_built(self, (None, None, config.vocab_size))
 
@@ -50,13 +51,30 @@ class MaskedLmHead(keras.layers.Layer):
     def call(self, sequence_output: Any, positions: Any, embedding_table: Any) -> Any:
         """Scores every token of the vocabulary at the masked positions, int32 [B, P]; returns float32 [B, P, V].
 
-        `sequence_output` is float [B, T, H], and `embedding_table`, the word embeddings of the encoder, float [V, H].
+        `sequence_output` is float [B, T, H], and `embedding_table`, the word embeddings of the encoder, float [V, E].
         """
         masked = rows_at(sequence_output, positions)  # [B, P, H]
-        transformed = self.layer_norm(self.activation(self.dense(masked)))  # [B, P, H]
+        transformed = self.layer_norm(self.activation(self.dense(masked)))  # [B, P, E]
         table = ops.cast(embedding_table, self.compute_dtype)
         logits = ops.matmul(transformed, ops.transpose(table)) + self.output_bias  # [B, P, V]
         return ops.cast(logits, "float32")
+
+
+class ReplacedTokenHead(keras.layers.Layer):
+    """Scores each token as a replacement that a generator made (Clark et al. 2020, "ELECTRA", section 2)."""
+
+    def __init__(self, config: BertConfig, name: str = "replaced_token") -> None:
+        super().__init__(name=name)
+        self.activation = activation(config.hidden_act)
+        with keras.name_scope("cls"), keras.name_scope(name):
+            self.dense = dense(config.hidden_size, config.hidden_size, config)
+        self.linear = LinearHead(config, 1, ("cls", name), config.initializer_range)
+        self.supports_masking = True
+        mark_built(self, (None, None))
+
+    def call(self, sequence_output: Any) -> Any:
+        """Maps float [B, T, H] to float32 [B, T] logits; above 0, the token is probably a replacement."""
+        return self.linear(self.activation(self.dense(sequence_output)))[..., 0]
 
 
 class LinearHead(keras.layers.Layer):

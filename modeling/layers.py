@@ -9,7 +9,7 @@ models draw a seed if Keras calls them for training.
 The encoder works on [B * T, H], because TensorFlow fuses a product with its bias and activation for this shape, but not
 for [B, T, H].
 
-Axes: B batch, T tokens, H hidden, I intermediate, N heads, D head size (H / N), S segment types.
+Axes: B batch, T tokens, E embedding, H hidden, I intermediate, N heads, D head size (H / N), S segment types.
 """
 
 import contextlib
@@ -34,6 +34,7 @@ PADDING_SCORE = -10000.0
 class Embeddings(keras.layers.Layer):
     """The normalised sum of word, segment and position embeddings (paper, section 3 and figure 2).
 
+    With an `embedding_size` E in the config, the embeddings have this width, and a projection maps the sum to H.
     Source: `embedding_lookup` and `embedding_postprocessor` of the original modeling.py.
     """
 
@@ -41,10 +42,14 @@ class Embeddings(keras.layers.Layer):
         super().__init__(name=name)
         self.num_segments = config.type_vocab_size
         self.word_embeddings = self._add_table("word_embeddings", config.vocab_size, config)
-        self.token_type_embeddings = self._add_table("token_type_embeddings", config.type_vocab_size, config)
+        if self.num_segments:
+            self.token_type_embeddings = self._add_table("token_type_embeddings", config.type_vocab_size, config)
         self.position_embeddings = self._add_table("position_embeddings", config.max_position_embeddings, config)
         with keras.name_scope(name):
-            self.layer_norm = layer_norm(config)
+            self.layer_norm = layer_norm(config, config.embedding_width)
+            self.projection = None
+            if config.embedding_size is not None:
+                self.projection = dense(config.embedding_size, config.hidden_size, config, name="projection")
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_index)
         mark_built(self, (None, None, config.hidden_size))
 
@@ -52,7 +57,7 @@ class Embeddings(keras.layers.Layer):
         # Autocast would cast the whole table; without it, only the embeddings of the batch are cast.
         return self.add_weight(
             name=name,
-            shape=(num_rows, config.hidden_size),
+            shape=(num_rows, config.embedding_width),
             initializer=truncated_normal(config.initializer_range),
             autocast=False,
         )
@@ -62,20 +67,22 @@ class Embeddings(keras.layers.Layer):
 
         A segment id beyond the table adds nothing, as in the original BERT.
         """
-        words = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, H]
-        # A product with one-hot vectors gives the small table a dense gradient.
-        segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]
-        segments = ops.matmul(segment_rows, self.token_type_embeddings)  # [B, T, H]
+        summed = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, T, E]
+        if self.num_segments:
+            # A product with one-hot vectors gives the small table a dense gradient.
+            segment_rows = ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype)  # [B, T, S]
+            summed = summed + ops.matmul(segment_rows, self.token_type_embeddings)  # [B, T, E]
         num_tokens = ops.shape(input_ids)[1]
         is_known = isinstance(num_tokens, int) and num_tokens <= self.position_embeddings.shape[0]
         if position_ids is None and keras.backend.backend() != "tensorflow" and not is_known:
             # While Keras infers shapes for an unknown T, T is a symbol on JAX, and may exceed the table on PyTorch.
-            positions = ops.take(self.position_embeddings, ops.arange(num_tokens), axis=0)  # [T, H]
+            positions = ops.take(self.position_embeddings, ops.arange(num_tokens), axis=0)  # [T, E]
         elif position_ids is None:
-            positions = self.position_embeddings[:num_tokens]  # [T, H]
+            positions = self.position_embeddings[:num_tokens]  # [T, E]
         else:
-            positions = ops.take(self.position_embeddings, position_ids, axis=0)  # [B, T, H]
-        return self.dropout(self.layer_norm(words + segments + positions), dropout_seed)
+            positions = ops.take(self.position_embeddings, position_ids, axis=0)  # [B, T, E]
+        embedded = self.dropout(self.layer_norm(summed + positions), dropout_seed)
+        return embedded if self.projection is None else self.projection(embedded)
 
 
 class SelfAttention(keras.layers.Layer):
@@ -242,10 +249,10 @@ def dense(input_size: int, output_size: int, config: BertConfig, name: str = "de
     return layer
 
 
-def layer_norm(config: BertConfig) -> keras.layers.LayerNormalization:
-    """Makes a layer normalisation over the last axis with its weights gamma and beta [H]."""
+def layer_norm(config: BertConfig, width: int | None = None) -> keras.layers.LayerNormalization:
+    """Makes a layer normalisation over the last axis with its weights gamma and beta [width]; None: [H]."""
     layer = keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name="LayerNorm")
-    layer.build((None, config.hidden_size))
+    layer.build((None, width or config.hidden_size))
     return layer
 
 

@@ -186,7 +186,7 @@ def _encoders_of(model):
 
 def _layers(model, targets=TARGETS):
     """Returns the dense layers with these names in the encoders of a model."""
-    layers = (layer for encoder in _encoders_of(model) for layer in encoder.encoder_layers)
+    layers = dict.fromkeys(layer for encoder in _encoders_of(model) for layer in encoder.encoder_layers)
     return [_DENSE[target](layer) for layer in layers for target in targets]
 
 

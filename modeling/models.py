@@ -30,7 +30,7 @@ from keras import ops
 from bert_keras.modeling.base import TOKEN_INPUTS, BaseModel
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.heads import LinearHead, MaskedLmHead, normalize, pool
+from bert_keras.modeling.heads import LinearHead, MaskedLmHead, ReplacedTokenHead, normalize, pool
 from bert_keras.modeling.layers import dtype_policy
 
 
@@ -64,6 +64,23 @@ class PretrainingModel(BaseModel):
             "next_sentence_logits": self.next_sentence_head(encoded["pooled_output"]),
         }
         return self._with_all_layers(outputs, encoded)
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
+class ReplacedTokenModel(BaseModel):
+    """BERT with the head that tells original tokens from replaced ones: the discriminator of ELECTRA."""
+
+    def __init__(self, config: BertConfig, name: str = "replaced_tokens", **kwargs: Any) -> None:
+        super().__init__(config, name=name, **kwargs)
+        with dtype_policy(self.dtype_policy):
+            self.bert = BertModel(config)
+            self.head = ReplacedTokenHead(config)
+        self._finish()
+
+    def call(self, features: dict[str, Any], dropout_seed: Any = None, training: bool | None = None) -> dict[str, Any]:
+        """Returns a dict of "logits" float32 [B, T]; above 0, the token is probably a replacement."""
+        encoded = self._encode(features, self._dropout_seed(dropout_seed, training))
+        return {"logits": self.head(encoded["sequence_output"])}
 
 
 class FineTunedModel(BaseModel):

@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 
+from bert_keras.modeling.checkpoints.families import BERT, family_of
 from bert_keras.modeling.checkpoints.loading import Checkpoint, check_config
 from bert_keras.modeling.checkpoints.names import (
     HEAD_PATTERNS,
@@ -17,6 +18,7 @@ from bert_keras.modeling.checkpoints.names import (
     architecture_of,
     is_tied,
     is_training_state,
+    to_hugging_face,
     weight_of,
 )
 from bert_keras.modeling.checkpoints.safetensors_format import save_safetensors
@@ -81,6 +83,8 @@ def _is_of(head, name):
     """Returns whether an entry belongs to the head; untied projections belong to the masked-LM head."""
     if head == "masked_lm":
         return is_tied(name) or name.startswith("cls/predictions/")
+    if head == "replaced_token":
+        return name.startswith("cls/replaced_token/")
     return name.startswith(LINEAR_HEADS[head][0])
 
 
@@ -189,10 +193,15 @@ def select(checkpoint, config, format_, head, keep_optimizer, task=None, head_of
     else:
         # The weight names in a TensorFlow checkpoint do not identify the type of its head, but the task does.
         heads = tuple(head_of_task if head_of_task and each in TOP_LEVEL_HEADS else each for each in checkpoint.heads)
-    if format_ == "safetensors":
-        architecture_of(heads)  # refuses combinations of heads that no class has
     kept = heads if head else None
     selected = without_other_entries(checkpoint, kept, keep_optimizer)
+    if format_ == "safetensors":
+        family = family_of(config)
+        architecture_of(heads, family)  # refuses combinations of heads that no class has
+        poolers = [name for name in selected.names if name.startswith("bert/pooler/")]
+        if poolers and to_hugging_face(poolers[0], family=family, heads=heads) is None:
+            log.info("left out the pooler: %s has none in the Hugging Face layout", architecture_of(heads, family))
+            selected.names = [name for name in selected.names if name not in poolers]
     if keep_optimizer and selected.names == without_other_entries(checkpoint, kept).names:
         raise ValueError(f"--keep_optimizer: {checkpoint.prefix} holds only weights; leave the flag out")
     left_out = sorted(set(checkpoint.heads) - set(heads)) if head not in TOP_LEVEL_HEADS else []
@@ -267,7 +276,7 @@ def write_contents(contents, folder, format_):
     """Writes weights and config: `bert_model.ckpt` and `bert_config.json`, or `model.safetensors` and `config.json`."""
     config, tensors = contents.config, _Tensors(contents.checkpoint)
     if format_ == "safetensors":
-        save_safetensors(folder, tensors, config, architecture_of(contents.heads), labels=contents.labels)
+        save_safetensors(folder, tensors, config, architecture_of(contents.heads, family_of(config)), contents.labels)
         return
     save_checkpoint(paths.join(folder, "bert_model.ckpt"), tensors)
     config.to_json_file(paths.join(folder, "bert_config.json"))
@@ -278,8 +287,8 @@ def write_contents(contents, folder, format_):
             config.hidden_act,
             config.layer_norm_eps,
         )
-    if config.is_decoder:
-        log.warning("is_decoder: the model reads left to right; the original BERT cannot run it, bert-keras can")
+    if config.is_decoder or not BERT.fits(config):
+        log.warning("the config has values that the original BERT lacks, so it cannot run this model; bert-keras can")
 
 
 def log_lost_facts(contents):

@@ -10,7 +10,7 @@ import numpy as np
 from bert_keras.modeling.bert import BertModel
 from bert_keras.modeling.checkpoints.conversion import LINEAR_HEADS, Contents
 from bert_keras.modeling.checkpoints.loading import load_weights, open_checkpoint, weights_by_name
-from bert_keras.modeling.heads import MaskedLmHead
+from bert_keras.modeling.heads import MaskedLmHead, ReplacedTokenHead
 
 log = logging.getLogger("bert_keras")
 
@@ -73,8 +73,9 @@ def run_network(contents):
         # Models for masked words only are saved without the pooler.
         weights = {name: weight for name, weight in weights.items() if not name.startswith("bert/pooler/")}
     masked_lm = MaskedLmHead(contents.config) if "masked_lm" in contents.heads else None
-    if masked_lm is not None:
-        weights |= weights_by_name(masked_lm)
+    replaced_token = ReplacedTokenHead(contents.config) if "replaced_token" in contents.heads else None
+    for head in (masked_lm, replaced_token):
+        weights |= weights_by_name(head) if head is not None else {}
     linear = [LINEAR_HEADS[head][0] + part for head in contents.heads if head in LINEAR_HEADS for part in _PARTS]
     load_weights(weights, contents.checkpoint, ignored=linear)
     inputs, positions = _fixed_input(contents.config)
@@ -85,6 +86,8 @@ def run_network(contents):
     if masked_lm is not None:
         logits = masked_lm(encoded["sequence_output"], positions, bert.embedding_table)
         outputs["masked_lm"] = np.asarray(logits)
+    if replaced_token is not None:
+        outputs["replaced_token"] = np.asarray(replaced_token(encoded["sequence_output"]))
     for head in contents.heads:
         if head in LINEAR_HEADS:
             prefix, on = LINEAR_HEADS[head]
@@ -132,6 +135,6 @@ def _fixed_input(config):
     inputs = {
         "input_ids": random.integers(0, config.vocab_size, shape, dtype=np.int32) * input_mask,
         "input_mask": input_mask,
-        "segment_ids": random.integers(0, config.type_vocab_size, shape, dtype=np.int32) * input_mask,
+        "segment_ids": random.integers(0, max(1, config.type_vocab_size), shape, dtype=np.int32) * input_mask,
     }
     return inputs, random.integers(0, num_tokens, (len(input_mask), 3), dtype=np.int32)

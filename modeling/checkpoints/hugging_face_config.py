@@ -6,6 +6,7 @@ They look alike, but "gelu" is the tanh form in the first and the exact form in 
 import dataclasses
 import os
 
+from bert_keras.modeling.checkpoints.families import BERT, ELECTRA, FAMILIES, family_of
 from bert_keras.modeling.config import RELEASED_EXTRA_KEYS, BertConfig, read_json_object
 from bert_keras.storage import paths
 
@@ -28,10 +29,11 @@ _ACTIVATIONS = {
 _DEFAULTS = {"vocab_size": 30522, "hidden_act": "gelu", "type_vocab_size": 2}
 # Required values of keys that would otherwise mean another network; the keys may be missing.
 _NEEDED = {
-    "model_type": "bert",
     "position_embedding_type": "absolute",
     "add_cross_attention": False,
 }
+# Config fields that these files do not have under our names.
+_OWN_FIELDS = ("embedding_size", "has_shared_layers", "pooler_act")
 _MARKS = ("model_type", "architectures", "transformers_version")
 
 
@@ -90,11 +92,16 @@ def read_architecture(json_file):
 def to_hugging_face_config(config, architecture, labels=None):
     """Makes the values of a `config.json` for a Hugging Face class and the class names of its head, if any."""
     activations = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
-    values = config.to_dict() | {
+    family = family_of(config)
+    values = config.to_dict() | {"hidden_act": activations[config.hidden_act], "layer_norm_eps": config.layer_norm_eps}
+    for name in {*_OWN_FIELDS, *family.switches} - {"hidden_act"}:
+        values.pop(name, None)
+    if "embedding_size" in family.defaults:
+        values["embedding_size"] = config.embedding_width
+    values = {family.config_keys.get(name, name): value for name, value in values.items()}
+    values |= family.written | {
         "architectures": [architecture],
-        "hidden_act": activations[config.hidden_act],
-        "layer_norm_eps": config.layer_norm_eps,
-        "model_type": "bert",
+        "model_type": family.model_type,
         "pad_token_id": 0,
         "position_embedding_type": "absolute",
         "torch_dtype": "float32",
@@ -109,12 +116,25 @@ def _read_file(path):
     values = read_json_object(path)
     if paths.name(path) != HUGGING_FACE_FILE and not any(mark in values for mark in _MARKS):
         return BertConfig.from_dict(values, source=path)
-    for key, needed in _NEEDED.items():
+    family = FAMILIES.get(values.get("model_type") or "bert")
+    if family is None:
+        known = ", ".join(map(repr, FAMILIES))
+        raise ValueError(
+            f"{path} is not a BERT config: model_type is {values['model_type']!r}, but only {known} are supported"
+        )
+    for key, needed in (_NEEDED | family.needed).items():
         if values.get(key) not in (None, needed):
             raise ValueError(f"{path} is not a BERT config: {key} is {values[key]!r}, but only {needed!r} is supported")
-    names = {field.name for field in dataclasses.fields(BertConfig)} | set(RELEASED_EXTRA_KEYS)
-    known = _DEFAULTS | {key: value for key, value in values.items() if key in names}
+    names = {field.name for field in dataclasses.fields(BertConfig)} - set(_OWN_FIELDS) | set(RELEASED_EXTRA_KEYS)
+    names |= set(family.defaults)
+    held = {name: values[key] for name in names if (key := family.config_keys.get(name, name)) in values}
+    known = _DEFAULTS | family.defaults | held
+    if family is not BERT:
+        known = known | {name: value for name, value in family.switches.items() if name != "hidden_act"}
     hidden_act = str(known["hidden_act"])
     if hidden_act not in _ACTIVATIONS:
         raise ValueError(f'{path}: hidden_act is "{hidden_act}", but must be one of {", ".join(_ACTIVATIONS)}')
-    return BertConfig.from_dict(known | {"hidden_act": _ACTIVATIONS[hidden_act]}, source=path)
+    known["hidden_act"] = _ACTIVATIONS[hidden_act]
+    if family is ELECTRA and known["embedding_size"] == known["hidden_size"]:
+        known["embedding_size"] = None  # ELECTRA then has no projection, and ALBERT has one
+    return BertConfig.from_dict(known, source=path)

@@ -33,7 +33,14 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _NUM_SHOWN = 8
 _FLOATING_TYPES = ("float64", "float32", "float16", "bfloat16")
 # Config fields that change the network, but not the shapes of its weights.
-_FIELDS_WITHOUT_SHAPE = ("hidden_act", "layer_norm_eps", "num_attention_heads", "is_decoder")
+_FIELDS_WITHOUT_SHAPE = (
+    "hidden_act",
+    "layer_norm_eps",
+    "num_attention_heads",
+    "is_decoder",
+    "pooler_act",
+    "has_shared_layers",
+)
 
 
 class IncompleteMatchError(ValueError):
@@ -195,7 +202,8 @@ def check_config(config: BertConfig, checkpoint: Checkpoint) -> None:
         return
     differing = [
         f"{name} is {getattr(config, name)!r}, not {getattr(beside, name)!r}"
-        for name in _FIELDS_WITHOUT_SHAPE
+        # Shared layers have the same weights for every depth.
+        for name in (*_FIELDS_WITHOUT_SHAPE, *(["num_hidden_layers"] if beside.has_shared_layers else []))
         if getattr(config, name) != getattr(beside, name)
     ]
     if differing:

@@ -1,9 +1,12 @@
 """The table of weight names: the original name, also used here, and the name in the Hugging Face layout.
 
-Kernels are [in, out] originally and [out, in] in the Hugging Face layout. `output_weights` is [C, H] in both.
+Kernels are [in, out] originally and [out, in] in the Hugging Face layout. `output_weights` is [C, H] in both. The table
+has the names of BERT; `families` derives those of its variants.
 """
 
 import re
+
+from bert_keras.modeling.checkpoints.families import BERT, FAMILIES
 
 # Original -> Hugging Face; {i} is the number of a layer.
 _NAMES = {
@@ -12,6 +15,8 @@ _NAMES = {
     "bert/embeddings/position_embeddings": "bert.embeddings.position_embeddings.weight",
     "bert/embeddings/LayerNorm/gamma": "bert.embeddings.LayerNorm.weight",
     "bert/embeddings/LayerNorm/beta": "bert.embeddings.LayerNorm.bias",
+    "bert/embeddings/projection/kernel": "bert.embeddings.projection.weight",
+    "bert/embeddings/projection/bias": "bert.embeddings.projection.bias",
     "bert/encoder/layer_{i}/attention/self/query/kernel": "bert.encoder.layer.{i}.attention.self.query.weight",
     "bert/encoder/layer_{i}/attention/self/query/bias": "bert.encoder.layer.{i}.attention.self.query.bias",
     "bert/encoder/layer_{i}/attention/self/key/kernel": "bert.encoder.layer.{i}.attention.self.key.weight",
@@ -39,17 +44,25 @@ _NAMES = {
     "cls/predictions/output_bias": "cls.predictions.bias",
     "cls/seq_relationship/output_weights": "cls.seq_relationship.weight",
     "cls/seq_relationship/output_bias": "cls.seq_relationship.bias",
+    "cls/replaced_token/dense/kernel": "discriminator_predictions.dense.weight",
+    "cls/replaced_token/dense/bias": "discriminator_predictions.dense.bias",
+    "cls/replaced_token/output_weights": "discriminator_predictions.dense_prediction.weight",
+    "cls/replaced_token/output_bias": "discriminator_predictions.dense_prediction.bias",
     "cls/squad/output_weights": "qa_outputs.weight",
     "cls/squad/output_bias": "qa_outputs.bias",
     "output_weights": "classifier.weight",
     "output_bias": "classifier.bias",
 }
-# Second names of two tensors in the Hugging Face layout: the masked-LM projection is tied to the word embeddings.
-_TIED_NAMES = {
-    "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
-    "cls.predictions.decoder.bias": "cls/predictions/output_bias",
-}
-_RELEASED_NAMES = {theirs: ours for ours, theirs in _NAMES.items()} | _TIED_NAMES
+# Second names of tensors in the Hugging Face layout: the masked-LM projection is tied to the word embeddings.
+_TIED_NAMES = {theirs: ours for family in FAMILIES.values() for theirs, ours in family.tied.items()}
+# Hugging Face -> original, of all families; the names of different families differ.
+_RELEASED_NAMES = {
+    renamed: ours
+    for family in FAMILIES.values()
+    for heads in ((), *((head,) for head in family.parts_of_heads))
+    for ours, theirs in _NAMES.items()
+    if (renamed := family.rename(theirs, heads))
+} | _TIED_NAMES
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 # Training state in a checkpoint: under the weight's name the optimizer's means (slots), and the trained value if the
@@ -67,20 +80,11 @@ POOLER_PATTERNS = ("bert/pooler/*",)
 _HEAD_WEIGHTS = {
     "masked_lm": "cls/predictions/output_bias",
     "next_sentence": "cls/seq_relationship/output_weights",
+    "replaced_token": "cls/replaced_token/output_weights",
     "squad": "cls/squad/output_weights",
 }
 # The weights of these heads have the same names, so only the Hugging Face class tells them apart.
 TOP_LEVEL_HEADS = ("classifier", "token_classifier", "multiple_choice")
-_ARCHITECTURES = {
-    (): "BertModel",
-    ("masked_lm", "next_sentence"): "BertForPreTraining",
-    ("masked_lm",): "BertForMaskedLM",
-    ("next_sentence",): "BertForNextSentencePrediction",
-    ("squad",): "BertForQuestionAnswering",
-    ("classifier",): "BertForSequenceClassification",
-    ("token_classifier",): "BertForTokenClassification",
-    ("multiple_choice",): "BertForMultipleChoice",
-}
 
 
 def is_training_state(name):
@@ -103,24 +107,26 @@ def is_tied(name):
     return name in _TIED_NAMES
 
 
-def to_hugging_face(name, is_encoder_only=False):
+def to_hugging_face(name, is_encoder_only=False, family=BERT, heads=()):
     """Translates the original name of a weight or a slot; None if the Hugging Face layout has no such weight.
 
     Other training state keeps its name. With `is_encoder_only`, "bert." is left out, as in the files of a Hugging Face
-    `BertModel`.
+    `BertModel`. Some names of a `Family` depend on the heads of the model.
     """
     if name in _STATE_OF_TRAINING:
         return name
     weight, layer, slot = _split(name, r"/layer_(\d+)/", "/layer_{i}/")
-    theirs = _NAMES.get(weight)
+    theirs = family.rename(_NAMES[weight], heads) if weight in _NAMES else None
     if theirs is None:
         return None
     theirs = theirs.replace("{i}", layer) + (f".{slot}" if slot else "")
-    return theirs.removeprefix("bert.") if is_encoder_only else theirs
+    return theirs.removeprefix(f"{family.model_type}.") if is_encoder_only else theirs
 
 
 def from_hugging_face(name):
-    """Translates a Hugging Face name of a weight or a slot, with or without "bert.", in the old or new form.
+    """Translates a Hugging Face name of a weight or a slot, with or without a prefix such as "bert.".
+
+    LayerNorm weights may have the old or the new names.
 
     Names that the original BERT does not have stay as they are.
     """
@@ -128,10 +134,12 @@ def from_hugging_face(name):
     for old, new in _OLD_ENDINGS.items():
         if weight.endswith(old):
             weight = weight.removesuffix(old) + new
-    ours = _RELEASED_NAMES.get(weight) or _RELEASED_NAMES.get(f"bert.{weight}")
+    names = (weight, *(f"{model_type}.{weight}" for model_type in FAMILIES))
+    ours = next((_RELEASED_NAMES[name] for name in names if name in _RELEASED_NAMES), None)
     if ours is None:
         return name
-    return ours.replace("{i}", layer) + (f"/{slot}" if slot else "")
+    # The names of shared layers have no number.
+    return ours.replace("{i}", layer or "0") + (f"/{slot}" if slot else "")
 
 
 def find_heads(names, architecture=None):
@@ -141,23 +149,27 @@ def find_heads(names, architecture=None):
     """
     heads = [head for head, weight in _HEAD_WEIGHTS.items() if weight in names]
     if "output_weights" in names:
-        of_class = (head for head in TOP_LEVEL_HEADS if _ARCHITECTURES[head,] == architecture)
+        of_class = (
+            head for head in TOP_LEVEL_HEADS for each in FAMILIES.values() if each.classes[head,] == architecture
+        )
         heads.append(next(of_class, "classifier"))
     return tuple(heads)
 
 
-def architecture_of(heads):
+def architecture_of(heads, family=BERT):
     """Returns the Hugging Face class that has exactly these heads; raises ValueError if there is none."""
-    if tuple(heads) not in _ARCHITECTURES:
+    if len(heads) == 1 and tuple(heads) not in family.classes:
+        raise ValueError(f"no {family.class_prefix} class of the Hugging Face layout has the head {heads[0]}")
+    if tuple(heads) not in family.classes:
         raise ValueError(
             f"no class of the Hugging Face layout has the heads {', '.join(heads)} together; leave out all but one"
         )
-    return _ARCHITECTURES[tuple(heads)]
+    return family.classes[tuple(heads)]
 
 
-def heads_of(architecture):
+def heads_of(architecture, family=BERT):
     """Returns the heads of a Hugging Face class, a tuple of str; raises ValueError if the class is not supported."""
-    heads = {name: heads for heads, name in _ARCHITECTURES.items()}
+    heads = {name: heads for heads, name in family.classes.items()}
     if architecture not in heads:
         raise ValueError(f'the class "{architecture}" is not one of {", ".join(heads)}')
     return heads[architecture]

@@ -14,6 +14,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from bert_keras.modeling.checkpoints.families import family_of
 from bert_keras.modeling.checkpoints.hugging_face_config import HUGGING_FACE_FILE, to_hugging_face_config
 from bert_keras.modeling.checkpoints.names import (
     architecture_of,
@@ -97,7 +98,8 @@ def save_safetensors(
         folder: path of the output folder; made if it does not exist.
         tensors_by_name: dict from original names to keras.Variable, tensor or array.
         config: BertConfig.
-        architecture: Hugging Face class, such as "BertForMaskedLM". None: the class with the heads in the names.
+        architecture: Hugging Face class, such as "BertForMaskedLM". None: the class with the heads in the names. Models
+            of DistilBERT and ELECTRA have a pooler only in classes that use it; others are written without it.
         labels: class names of a classification head. None: LABEL_0, LABEL_1, ...
 
     Returns:
@@ -110,8 +112,9 @@ def save_safetensors(
     """
     _check_local(folder)
     heads = find_heads(tensors_by_name, architecture)
-    architecture = architecture or architecture_of(heads)
-    missing = [head for head in heads_of(architecture) if head not in heads]
+    family = family_of(config)
+    architecture = architecture or architecture_of(heads, family)
+    missing = [head for head in heads_of(architecture, family) if head not in heads]
     if missing:
         raise ValueError(f"{architecture} has the head {' and '.join(missing)}, but its weights were not given")
     unknown = [name for name in tensors_by_name if to_hugging_face(name) is None]
@@ -123,7 +126,7 @@ def save_safetensors(
     arrays = {
         new_name: _to_array(value, is_transposed(name))
         for name, value in tensors_by_name.items()
-        if (new_name := to_hugging_face(name, is_encoder_only=not heads)) is not None
+        if (new_name := to_hugging_face(name, not heads, family, heads)) is not None
     }
     values = to_hugging_face_config(config, architecture, labels)
 

@@ -20,7 +20,7 @@ from bert_keras.modeling.released import find_released
 def reference_of(model):
     config = model.config
     sizes = config.num_hidden_layers, config.num_attention_heads, config.hidden_act
-    return ReferenceBert(*sizes, weights_of(model), config.is_decoder)
+    return ReferenceBert(*sizes, weights_of(model), is_decoder=config.is_decoder)
 
 
 def assert_equal_to_reference(model, features):

@@ -113,7 +113,7 @@ def test_every_name_is_known_once():
         ),
         ({"vocab_size": 0}, "vocab_size is 0, but must be a whole number of at least 1"),
         ({"num_hidden_layers": 2.0}, "num_hidden_layers is 2.0, but must be a whole number of at least 1"),
-        ({"type_vocab_size": True}, "type_vocab_size is True, but must be a whole number of at least 1"),
+        ({"type_vocab_size": True}, "type_vocab_size is True, but must be a whole number of at least 0"),
         ({"intermediate_size": "64"}, "intermediate_size is '64', but must be a whole number of at least 1"),
         (
             {"hidden_dropout_prob": 1.0},
@@ -125,6 +125,9 @@ def test_every_name_is_known_once():
         ({"initializer_range": 0}, "initializer_range is 0, but must be a number above 0"),
         ({"hidden_act": "swish"}, f"hidden_act is 'swish', but must be one of {', '.join(HIDDEN_ACTIVATIONS)}"),
         ({"is_decoder": 1}, "is_decoder is 1, but must be true or false"),
+        ({"embedding_size": 0}, "embedding_size is 0, but must be a whole number of at least 1"),
+        ({"has_shared_layers": 1}, "has_shared_layers is 1, but must be true or false"),
+        ({"pooler_act": "swish"}, "pooler_act is 'swish', but must be one of gelu, gelu_erf"),
         ({"hidden_act": len}, "hidden_act is <built-in function len>, but must be one of gelu, gelu_erf"),
     ],
 )

@@ -86,7 +86,8 @@ class TestReading:
     @pytest.mark.parametrize(
         ("values", "sentence"),
         [
-            ({"model_type": "roberta"}, " is not a BERT config: model_type is 'roberta', but only 'bert' is supported"),
+            ({"model_type": "roberta"}, " is not a BERT config: model_type is 'roberta', but only 'bert', "
+             "'distilbert', 'electra', 'albert' are supported"),
             ({"position_embedding_type": "relative_key"},
              " is not a BERT config: position_embedding_type is 'relative_key', but only 'absolute' is supported"),
             ({"is_decoder": True, "add_cross_attention": True},

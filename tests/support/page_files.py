@@ -1,5 +1,6 @@
 """Tiny models and data under the names that the pages use."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -9,8 +10,9 @@ import tiny_squad
 from fine_tuned_models import FINE_TUNED, write_fine_tuned
 from known_models import small_config, write_model
 from tiny_classes import CLASS_OF, FILLERS, texts, write_mrpc, write_rows
+from tiny_variants import SWITCHES
 
-from bert_keras.modeling import ClassifierModel, PretrainingModel, save_checkpoint, weights_by_name
+from bert_keras.modeling import ClassifierModel, PretrainingModel, save_checkpoint, save_safetensors, weights_by_name
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # As many entries as the released uncased vocabulary, so that configs with the names of released models fit.
@@ -165,6 +167,14 @@ def _checkpoint(name, make_model):
     return make
 
 
+def _distilbert(path):
+    """Writes a DistilBERT as transformers does."""
+    model = PretrainingModel(dataclasses.replace(_config(), **SWITCHES["distilbert"]))
+    weights = {name: w for name, w in weights_by_name(model).items() if "pooler" not in name and "seq" not in name}
+    save_safetensors(path, weights, model.config)
+    _text("".join(f"{token}\n" for token in VOCABULARY))(path / "vocab.txt")
+
+
 def _tiny_config(path):
     _config().to_json_file(path)
 
@@ -291,5 +301,6 @@ FILES_OF_PAGES = {
     "docs/guides/pretraining.md": {"train.txt": _text(SENTENCES), "held_out.txt": _text(SENTENCES)},
     "docs/guides/distributed.md": {"train.tfrecord": _records, "held_out.tfrecord": _records},
     "docs/tutorials/first_steps.md": {"bert_demo/messages/eval_errors.tsv": _text("id\tlabel\tprediction\n")},
+    "docs/guides/variants.md": {"distilbert": _distilbert},
     "docs/guides/your_own_task.md": {"train.txt": _REVIEWS, "dev.txt": _REVIEWS, "new.txt": _REVIEWS},
 }

@@ -22,11 +22,16 @@ class ReferenceBert:
 
     Args:
         num_hidden_layers, num_attention_heads, hidden_act: as in the config.
-        weights: dict of checkpoint names to arrays.
+        weights: dict of checkpoint names to arrays. Without a table of segments, there are none; a projection of the
+            embeddings is used if it is there; and all layers are the first one if the others are missing (ALBERT).
+        pooler_act: as in the config.
         is_decoder: whether a token sees only itself and earlier tokens, and the pooler the last token.
     """
 
-    def __init__(self, num_hidden_layers, num_attention_heads, hidden_act, weights, is_decoder=False):
+    def __init__(
+        self, num_hidden_layers, num_attention_heads, hidden_act, weights, pooler_act="tanh", is_decoder=False
+    ):
+        self.pooler_activation = ACTIVATIONS[pooler_act]
         self.is_decoder = is_decoder
         self.num_hidden_layers = num_hidden_layers
         self.num_attention_heads = num_attention_heads
@@ -44,14 +49,16 @@ class ReferenceBert:
 
     def embed(self, input_ids, segment_ids):
         words = self.weights["bert/embeddings/word_embeddings"]
-        segments = self.weights["bert/embeddings/token_type_embeddings"]
+        segments = self.weights.get("bert/embeddings/token_type_embeddings", ())
         positions = self.weights["bert/embeddings/position_embeddings"]
         summed = np.zeros((*input_ids.shape, words.shape[1]))
         for b, t in np.ndindex(*input_ids.shape):
             summed[b, t] = words[input_ids[b, t]] + positions[t]
             if segment_ids[b, t] < len(segments):
                 summed[b, t] += segments[segment_ids[b, t]]
-        return self.layer_norm(summed, "bert/embeddings")
+        embedded = self.layer_norm(summed, "bert/embeddings")
+        has_projection = "bert/embeddings/projection/kernel" in self.weights
+        return self.dense(embedded, "bert/embeddings/projection") if has_projection else embedded
 
     def probabilities(self, hidden, input_mask, scope):
         """Returns the attention probabilities [B, N, T, T] of a layer."""
@@ -83,6 +90,8 @@ class ReferenceBert:
         layers = []
         for i in range(self.num_hidden_layers):
             scope = f"bert/encoder/layer_{i}"
+            if f"{scope}/output/dense/kernel" not in self.weights:
+                scope = "bert/encoder/layer_0"
             attended = self.attend(hidden, input_mask, f"{scope}/attention")
             inner = self.activation(self.dense(attended, f"{scope}/intermediate/dense"))
             hidden = self.layer_norm(self.dense(inner, f"{scope}/output/dense") + attended, f"{scope}/output")
@@ -90,7 +99,7 @@ class ReferenceBert:
         first = np.zeros(len(hidden), int)
         last = [max(np.flatnonzero(row), default=0) for row in input_mask]
         vectors = np.stack([row[at] for row, at in zip(hidden, last if self.is_decoder else first, strict=True)])
-        pooled = np.tanh(self.dense(vectors, "bert/pooler/dense"))
+        pooled = self.pooler_activation(self.dense(vectors, "bert/pooler/dense"))
         return embedded, layers, pooled
 
     def masked_lm_log_probs(self, sequence_output, positions):
@@ -99,6 +108,11 @@ class ReferenceBert:
         transformed = self.layer_norm(transformed, "cls/predictions/transform")
         logits = transformed @ self.weights["bert/embeddings/word_embeddings"].T
         return np.log(softmax(logits + self.weights["cls/predictions/output_bias"]))
+
+    def replaced_token_logits(self, sequence_output):
+        transformed = self.activation(self.dense(sequence_output, "cls/replaced_token/dense"))
+        logits = transformed @ self.weights["cls/replaced_token/output_weights"].T
+        return (logits + self.weights["cls/replaced_token/output_bias"])[..., 0]
 
     def next_sentence_log_probs(self, pooled_output):
         logits = pooled_output @ self.weights["cls/seq_relationship/output_weights"].T

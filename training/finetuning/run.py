@@ -245,7 +245,7 @@ class _Session:
     def _make_trainer(self, settings):
         weights = {**weights_by_name(self._network.model), **self._network.own_weights}
         trained = {name for name, weight in weights.items() if weight.trainable}
-        num_layers = self._files.config.num_hidden_layers
+        num_layers = self._files.config.num_layers_of_weights
         decay, num_frozen = settings["layer_decay"], settings["freeze_layers"]
 
         def rate_factor(name):

@@ -210,7 +210,7 @@ def open_fine_tuning(flag_values, program, paths, tasks, settled, fixed=()):
         raise ValueError(
             f"--max_seq_length={length} is more than the {longest} positions that the model has; give {longest} or less"
         )
-    num_frozen, num_layers = settings["freeze_layers"], files.config.num_hidden_layers
+    num_frozen, num_layers = settings["freeze_layers"], files.config.num_layers_of_weights
     if num_frozen is not None and num_frozen > num_layers:
         raise ValueError(
             f"--freeze_layers={num_frozen}, but the model has {num_layers} layers; give {num_layers} or less"
