@@ -47,7 +47,7 @@ _SHARES = {
 
 @dataclasses.dataclass(frozen=True)
 class TextStatistics:
-    """What a text has, and what its examples will need; shares are from 0 to 1.
+    """Contents of a text, and needs of its examples; shares are from 0 to 1.
 
     Attributes:
         documents, sentences, tokens: numbers in the text.

@@ -111,10 +111,10 @@ def _is_end(text: str, start: int, match: re.Match, is_cased: bool) -> bool:
     found = _LAST_WORD.search(text, first, match.start())
     word = found.group() if found else ""
     is_first = found is not None and not text[start : found.start()].strip(_NOT_WORDS)
-    return not word or not _is_abbreviation(word, following, is_first, is_cased, bool(match["closing"]))
+    return not word or not _is_abbreviation(word, following, is_first, bool(match["closing"]))
 
 
-def _is_abbreviation(word: str, following: str, is_first: bool, is_cased: bool, is_closed: bool) -> bool:
+def _is_abbreviation(word: str, following: str, is_first: bool, is_closed: bool) -> bool:
     """Returns whether a period belongs to the word before it, judged by the word that follows."""
     if is_first and _LIST_NUMBER.match(word):
         return True
@@ -122,8 +122,8 @@ def _is_abbreviation(word: str, following: str, is_first: bool, is_cased: bool, 
     if lowered in _TITLES:
         return not is_closed
     if len(word) == 1 and word.isalpha():
-        # An initial. In cased text, a small letter is a variable or the end of a list.
-        return not is_closed and (word.isupper() or not is_cased or lowered != "i")
+        # An initial.
+        return not is_closed
     if following[:1].isdigit() and lowered in _BEFORE_NUMBERS:
         return True
     if _ORDINAL.match(word):

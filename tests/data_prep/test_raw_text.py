@@ -20,8 +20,8 @@ from bert_keras.data_prep.corpus.text_sources import opened_texts, received
 from bert_keras.storage import paths
 
 SPLIT = TextOptions(split_sentences=True)
-ROWS = ["Ab c. De f!\n\nGh i.", None, "Dr. J. Kl m. No p."]
-LINES = "Ab c.\nDe f!\nGh i.\n\n\nDr. J. Kl m.\nNo p.\n\n"
+ROWS = ["Ab cd. De fg!\n\nGh ij.", None, "Dr. J. Kl mn. No pq."]
+LINES = "Ab cd.\nDe fg!\nGh ij.\n\n\nDr. J. Kl mn.\nNo pq.\n\n"
 
 
 def read(files, options=SPLIT):
@@ -75,23 +75,23 @@ def test_parquet_and_folders_of_the_package_datasets(pyarrow, tmp_path):
 
 def test_wikiextractor(write):
     article = '<doc id="{0}" url="https://x?curid={0}" title="{1}">\n{1}\n\n{2}\n\n</doc>\n'
-    text = article.format(1, 'A "b"', "Ab c. De &lt;f&gt;!\nGh i.") + article.format(2, "K", "K l.")
-    assert read([str(write("wiki_00", text))]) == "Ab c.\nDe <f>!\nGh i.\n\nK l.\n\n"
-    assert read([str(write("wiki_01", text))], TextOptions()) == "Ab c. De <f>!\nGh i.\n\nK l.\n\n"
+    text = article.format(1, 'A "b"', "Ab cd. De &lt;fg&gt;!\nGh ij.") + article.format(2, "K", "Kl mn.")
+    assert read([str(write("wiki_00", text))]) == "Ab cd.\nDe <fg>!\nGh ij.\n\nKl mn.\n\n"
+    assert read([str(write("wiki_01", text))], TextOptions()) == "Ab cd. De <fg>!\nGh ij.\n\nKl mn.\n\n"
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (SPLIT, "# A\nB c.\nD e\nf.\n\n== G ==\nH.\n\n"),
-        (TextOptions(documents="file"), "# A\nB c. D e\nf.\n== G ==\nH.\n\n"),
-        (TextOptions(documents="line"), "# A\n\nB c. D e\n\nf.\n\n== G ==\n\nH.\n\n\n"),
-        (TextOptions(documents="heading", split_sentences=True), "\nB c.\nD e\nf.\n\nH.\n\n"),
-        (TextOptions(documents="heading", split_sentences=True, join_lines=True), "\nB c.\nD e f.\n\nH.\n\n"),
+        (SPLIT, "# A\nBc de.\nDx e\nf.\n\n== G ==\nH.\n\n"),
+        (TextOptions(documents="file"), "# A\nBc de. Dx e\nf.\n== G ==\nH.\n\n"),
+        (TextOptions(documents="line"), "# A\n\nBc de. Dx e\n\nf.\n\n== G ==\n\nH.\n\n\n"),
+        (TextOptions(documents="heading", split_sentences=True), "\nBc de.\nDx e\nf.\n\nH.\n\n"),
+        (TextOptions(documents="heading", split_sentences=True, join_lines=True), "\nBc de.\nDx e f.\n\nH.\n\n"),
     ],
 )
 def test_documents_and_joined_lines(write, options, expected):
-    text = "# A\r\nB c.  D\te\r\nf.\r\n\r\n== G ==\r\nH.\r\n"
+    text = "# A\r\nBc de.  Dx\te\r\nf.\r\n\r\n== G ==\r\nH.\r\n"
     assert read([str(write("a.txt", "\ufeff" + text))], options) == expected
 
 
@@ -104,7 +104,7 @@ def test_the_format_of_the_original_is_read_in_place(write):
 @pytest.mark.parametrize("documents", ["blank_line", "heading", "file"])
 def test_a_large_file_is_converted_in_parts(write, monkeypatch, documents):
     rng = random.Random(4)
-    text = "".join(rng.choice(["Ab c. De f.\n", "\n", "# G\n", "\u529b\u3002\u529b\n"]) for _ in range(300)) + "Z."
+    text = "".join(rng.choice(["Ab cd. De fg.\n", "\n", "# G\n", "\u529b\u3002\u529b\n"]) for _ in range(300)) + "Z."
     file, options = str(write("a.txt", text)), TextOptions(documents=documents, split_sentences=True)
     whole = read([file], options)
     for size in (1000, 7, 12):
@@ -171,9 +171,9 @@ def test_folders_give_all_of_their_files(tmp_path, messages):
 def test_standard_input_has_a_name_of_its_content(tmp_path):
     names = []
     for _ in range(2):
-        with received(["-", "b.txt"], str(tmp_path), io.BytesIO(b"A b. C.\n")) as files:
+        with received(["-", "b.txt"], str(tmp_path), io.BytesIO(b"Ab cd. Ef.\n")) as files:
             assert files[1:] == ["b.txt"]
-            assert read(files[:1]) == "A b.\nC.\n\n"
+            assert read(files[:1]) == "Ab cd.\nEf.\n\n"
             names.append(files[0])
         assert list(tmp_path.iterdir()) == []
     assert len(set(names)) == 1
