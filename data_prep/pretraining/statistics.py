@@ -22,7 +22,12 @@ from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.tokenized_corpus import tokenize_corpus
 from bert_keras.data_prep.corpus.workers import ThisProcess, Workers, WorkFolder
 from bert_keras.data_prep.pretraining.build_steps import Tools
-from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings, draw_segments, instances_of_document
+from bert_keras.data_prep.pretraining.instances import (
+    SENTENCE_TASKS,
+    PretrainingDataSettings,
+    draw_segments,
+    instances_of_document,
+)
 from bert_keras.data_prep.pretraining.masking import MaskingVocabulary, Stream
 from bert_keras.data_prep.records.writing import serialize_example
 from bert_keras.data_prep.text.tokenization import FullTokenizer
@@ -117,14 +122,9 @@ def _measure(documents: Documents, num_unknown: int, tools: Tools, seconds: floa
     sample = list(range(len(documents)))
     if len(sample) > _MOST_DOCUMENTS:
         sample = random.Random(tools.settings.random_seed).sample(sample, _MOST_DOCUMENTS)
-    num_read, num_pairs, num_unused, num_seen = 0, 0, 0, 0
-    for index in sample:
-        read, pairs, unused, seen = _use_of_document(documents, index, tools.settings)
-        num_read += read
-        num_pairs += pairs
-        num_unused += unused
-        num_seen += seen
-    built, num_real, record, speed = _speed_of_building(documents, sample, tools)
+    uses = [_use_of_document(documents, index, tools.settings) for index in sample]
+    num_read, num_pairs, num_real, num_unused, num_seen = (sum(use) for use in zip(*uses, strict=True))
+    record, speed = _speed_of_building(documents, sample, tools)
     single_share, cut_share = lone_and_cut_shares(documents, tools.settings)
     instances = round(tools.settings.dupe_factor * len(documents.tokens) * num_pairs / max(1, num_read))
     return TextStatistics(
@@ -136,7 +136,7 @@ def _measure(documents: Documents, num_unknown: int, tools: Tools, seconds: floa
         single_share=single_share,
         cut_share=cut_share,
         unused_share=num_unused / max(1, num_seen),
-        padding_share=1 - num_real / max(1, built * tools.settings.max_seq_length),
+        padding_share=1 - num_real / max(1, num_pairs * tools.settings.max_seq_length),
         instances=instances,
         num_bytes=round(instances * record),
         seconds=seconds + instances / max(1.0, speed) / max(1, num_workers),
@@ -163,16 +163,20 @@ def statistics_table(statistics: TextStatistics) -> Table:
     return table
 
 
-def _use_of_document(documents: Documents, index: int, settings: PretrainingDataSettings) -> tuple[int, int, int, int]:
+def _use_of_document(
+    documents: Documents, index: int, settings: PretrainingDataSettings
+) -> tuple[int, int, int, int, int]:
     """Draws all duplicates of a document, of a long one only the start.
 
-    Returns the tokens read, the pairs drawn from them, and how many tokens of the start no pair has, out of how many.
+    Returns the number of tokens read, of pairs drawn from them, and of the pairs' tokens; then the number of tokens of
+    the start that no pair has, and of all tokens of the start.
     """
     first, end = documents.sentences(index)
     start, stop = documents.sentence_starts[first], documents.sentence_starts[end]
     longest = min(stop - start, _MOST_PAIRS * settings.max_seq_length)
     is_used = np.zeros(longest, bool)
-    num_read = num_pairs = 0
+    num_read = num_pairs = num_real = 0
+    num_special, _ = SENTENCE_TASKS[settings.sentence_task]
     reach = longest
     for duplicate in range(settings.dupe_factor):
         rng = Stream(f"{settings.random_seed} {duplicate} {index}")
@@ -185,29 +189,29 @@ def _use_of_document(documents: Documents, index: int, settings: PretrainingData
                 is_used[low - start : high - start] = True
                 farthest = max(farthest, high)
             drawn += 1
+            num_real += num_special + b - a + (second[1] - second[0] if second else 0)
         is_whole = drawn < _MOST_PAIRS
         num_read += stop - start if is_whole else farthest - start
         num_pairs += drawn
         reach = reach if is_whole else min(reach, farthest - start)
-    return num_read, num_pairs, reach - int(is_used[:reach].sum()), reach
+    return num_read, num_pairs, num_real, reach - int(is_used[:reach].sum()), reach
 
 
-def _speed_of_building(documents: Documents, sample: list[int], tools: Tools) -> tuple[int, int, float, float]:
-    """Builds examples for a short time; returns their number, their tokens, bytes of a record, examples a second."""
-    num_built = num_real = num_bytes = 0
+def _speed_of_building(documents: Documents, sample: list[int], tools: Tools) -> tuple[float, float]:
+    """Builds examples for a short time; returns the bytes of a record, and the examples a second."""
+    num_built = num_bytes = 0
     started = time.perf_counter()
     for index in sample:
         rng = Stream(f"{tools.settings.random_seed} 0 {index}")
         for instance in instances_of_document(documents, index, tools.settings, tools.vocabulary, rng):
             num_bytes += len(serialize_example(instance.features(tools.settings)))
-            num_real += len(instance.tokens)
             num_built += 1
             if time.perf_counter() - started > _SECONDS:
                 break
         if time.perf_counter() - started > _SECONDS:
             break
     seconds = time.perf_counter() - started
-    return num_built, num_real, num_bytes / max(1, num_built), num_built / max(1e-9, seconds)
+    return num_bytes / max(1, num_built), num_built / max(1e-9, seconds)
 
 
 def _warn(statistics: TextStatistics, settings: PretrainingDataSettings) -> None:
