@@ -90,14 +90,7 @@ def build_pretraining_data(
     check_record_files(output_files, input_files, vocab_file)
     tell_replaced(output_files)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
-    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
-        log.warning(
-            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
-            settings.max_predictions_per_seq,
-            settings.masked_lm_prob,
-            settings.max_seq_length,
-            settings.most_predictions,
-        )
+    _warn_about_predictions(settings)
     if num_workers < 1:
         raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
     if num_workers > 1:
@@ -118,6 +111,17 @@ def build_pretraining_data(
     if start_workers is not None:
         return build_with_workers(build, start_workers)
     return _build_in_order(build)
+
+
+def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
+    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
+        log.warning(
+            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
+            settings.max_predictions_per_seq,
+            settings.masked_lm_prob,
+            settings.max_seq_length,
+            settings.most_predictions,
+        )
 
 
 def _work_folder(output_file: str, work_dir: str | None) -> str:
