@@ -64,20 +64,22 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
     found_files = find_text_files(values.input_file)
     if values.work_dir and paths.is_remote(values.work_dir):
         raise ValueError(f"--work_dir={values.work_dir} is remote; give a local folder")
+    # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
+    folder = values.work_dir or (paths.parent(values.output_file) if start_workers else None)
+    if folder and (values.dry_run or "-" in found_files) and not os.path.isdir(folder):
+        raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
     console = open_console()
     tokenizer = FullTokenizer(values.vocab_file, **casing_of(values))
     shared: dict[str, Any] = {"num_workers": num_workers, "start_workers": start_workers, "text_options": text_options}
     if values.dry_run:
-        with received(found_files, values.work_dir) as input_files, progress_on(console) as progress:
-            statistics = measure_text(
-                input_files, tokenizer, settings, work_dir=values.work_dir, progress=progress, **shared
-            )
+        with received(found_files, folder) as input_files, progress_on(console) as progress:
+            statistics = measure_text(input_files, tokenizer, settings, work_dir=folder, progress=progress, **shared)
         console.print(statistics_table(statistics))
         return dataclasses.asdict(statistics)
     output_files = name_outputs(values)
     is_compressed = is_gzip(output_files, values)
     log.info("input: %s", ", ".join(found_files))
-    with received(found_files, values.work_dir) as input_files, progress_on(console) as progress:
+    with received(found_files, folder) as input_files, progress_on(console) as progress:
         summary = build_pretraining_data(
             input_files,
             output_files,

@@ -156,7 +156,7 @@ def statistics_table(statistics: TextStatistics) -> Table:
     table.add_row("time of the build", f"about {datetime.timedelta(seconds=math.ceil(statistics.seconds))}")
     table.add_section()
     most = max(statistics.lengths)
-    ends = [f"up to {length} tokens" for length in LENGTHS] + ["more tokens"]
+    ends = [f"up to {length} tokens" for length in LENGTHS] + [f"more than {LENGTHS[-1]} tokens"]
     for end, count in zip(ends, statistics.lengths, strict=True):
         bar = "\u2588" * round(_BAR * count / most)
         table.add_row(f"sentences of {end}", f"{bar} {100 * count / statistics.sentences:5.1f} %")

@@ -76,8 +76,11 @@ def test_the_number_of_workers_changes_no_count(text, letters_tokenizer):
 
 
 def test_the_program_writes_nothing(text, letters_vocab_file, tmp_path, capsys):
-    before = sorted(path.name for path in tmp_path.iterdir())
+    folder = tmp_path / "missing"
     flags = [f"--input_file={text}", f"--vocab_file={letters_vocab_file}", "--max_seq_length=16", "--dry_run"]
+    with pytest.raises(ValueError, match=f"the folder {folder} does not exist; create it"):
+        create_pretraining_data.main(["program", *flags, "--max_predictions_per_seq=3", f"--work_dir={folder}"])
+    before = sorted(path.name for path in tmp_path.iterdir())
     found = create_pretraining_data.main(["program", *flags, "--max_predictions_per_seq=3", f"--work_dir={tmp_path}"])
     assert found["documents"] == 60
     assert sorted(path.name for path in tmp_path.iterdir()) == before
