@@ -20,7 +20,9 @@ from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
-_FORMATS = dict(zip(ROWS, ("JSON lines", "Parquet", "Arrow", "the output of WikiExtractor"), strict=True))
+_FORMATS: dict[str, str] = dict(
+    zip(ROWS, ("JSON lines", "Parquet", "Arrow", "the output of WikiExtractor"), strict=True)
+)
 _Typecode = Literal["H", "I", "Q"]
 
 

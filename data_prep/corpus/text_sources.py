@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions, convert, convert_table, format_of
@@ -79,11 +79,11 @@ def received(files: Sequence[str], folder: str | None = None, stream: BinaryIO |
     if "-" not in files:
         yield list(files)
         return
-    stream = stream or sys.stdin.buffer
+    source: Any = sys.stdin.buffer if stream is None else stream
     with tempfile.TemporaryDirectory(prefix="bert-keras-", dir=folder) as path:
         digest = hashlib.sha256()
         with open(os.path.join(path, "text"), "wb") as copy:
-            while block := stream.read(_BLOCK):
+            while block := source.read(_BLOCK):
                 digest.update(block)
                 copy.write(block)
         name = os.path.join(folder or tempfile.gettempdir(), f"standard-input-{digest.hexdigest()[:12]}")
