@@ -70,6 +70,7 @@ LITERT = ["ai-edge-litert>=2.3,<3"]
 EXAMPLES = ["nbclient>=0.11,<0.12", "nbformat>=5.11,<6", "ipykernel>=7.4,<8"]
 SERVE = ["starlette>=1.10,<2", "uvicorn>=0.54,<0.55", "prometheus-client>=0.26,<0.27"]
 BROWSER = ["selenium>=4.51,<5"]
+PARQUET = ["pyarrow>=26,<27"]
 # Python reads Zstandard itself from 3.14 on.
 ZSTD = ["backports.zstd>=1,<2; python_version < '3.14'"]
 
@@ -97,6 +98,8 @@ EXTRAS = {
     # Needs protobuf below 7, so the tests' environment does not have it.
     "beam": ["apache-beam>=2.77,<3"],
     "zstd": ZSTD,
+    # For text in Parquet and Arrow.
+    "parquet": PARQUET,
     # For models by their names on Hugging Face (hf://owner/name).
     "hf": HF,
     # For the documentation site, see mkdocs.yml.
@@ -126,6 +129,7 @@ EXTRAS = {
         # A test validates the description of the HTTP routes with it.
         "openapi-spec-validator>=0.9,<0.10",
         *ZSTD,
+        *PARQUET,
     ],
 }
 

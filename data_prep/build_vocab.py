@@ -26,6 +26,8 @@ from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.cli.start import start_tensorflow
 from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
+from bert_keras.data_prep.corpus.text_flags import INPUT_FILE, define_text_flags, read_text_options
+from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.text.splitting import BasicTokenizer
 from bert_keras.data_prep.text.vocabulary_learning import count_words, cover, learn_vocabulary
 from bert_keras.storage import paths, writing
@@ -38,9 +40,7 @@ def define_flags() -> flags.FlagValues:
     """Returns the flags of this program."""
     values = flags.FlagValues()
     define: dict[str, Any] = {"flag_values": values}
-    flags.DEFINE_string(
-        "input_file", None, "Required. Text files: paths and patterns, separated by commas; local or remote.", **define
-    )
+    flags.DEFINE_string("input_file", None, INPUT_FILE, **define)
     flags.DEFINE_string("vocab_file", None, "Required. Vocabulary to write; it must not exist.", **define)
     flags.DEFINE_integer("vocab_size", 30522, "Number of word pieces in the vocabulary.", **define)
     flags.DEFINE_bool("do_lower_case", True, "Lower-case texts and strip accents.", **define)
@@ -51,6 +51,7 @@ def define_flags() -> flags.FlagValues:
         "alphabet_size", 1000, "Number of frequent characters that become tokens.", lower_bound=1, **define
     )
     flags.DEFINE_integer("num_workers", 1, "Number of processes. The vocabulary does not depend on it.", 1, **define)
+    define_text_flags(values)
     flags.DEFINE_bool("strict_utf8", False, "Refuse text that is not UTF-8 instead of dropping bytes.", **define)
     return values
 
@@ -62,16 +63,16 @@ def main(argv: list[str]) -> dict:
     require(values, ("input_file", "vocab_file"))
     if importlib.util.find_spec("tensorflow_text") is None:
         raise ValueError("tensorflow-text is not installed: pip install tensorflow-text (on Windows, use WSL2)")
-    input_files = find_text_files(values.input_file)
-    check_output_file(values.vocab_file, "--vocab_file", {"--input_file": input_files})
+    found_files, text_options = find_text_files(values.input_file), read_text_options(values)
+    check_output_file(values.vocab_file, "--vocab_file", {"--input_file": found_files})
     if paths.exists(values.vocab_file):
         raise ValueError(f"--vocab_file={values.vocab_file} exists, and models may depend on it; choose another name")
-    check_text_files(input_files)
 
     console = open_console()
     tokenizer = BasicTokenizer(values.do_lower_case)
-    with progress_on(console) as progress:
-        counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress)
+    with received(found_files) as input_files, progress_on(console) as progress:
+        check_text_files(input_files, text_options)
+        counts = count_words(input_files, tokenizer, values.num_workers, values.strict_utf8, progress, text_options)
     start_tensorflow()  # TensorFlow Text learns the vocabulary; the counting processes have ended
     pieces = learn_vocabulary(counts, values.vocab_size, values.num_unused, values.alphabet_size)
     writing.write_text(values.vocab_file, "".join(f"{piece}\n" for piece in pieces))

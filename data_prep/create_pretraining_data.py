@@ -4,15 +4,18 @@
     python data_prep/create_pretraining_data.py --input_file=text.txt --vocab_file=vocab.txt \\
         --output_file=train.tfrecord
 
-The text needs one sentence per line and a blank line after each document. With the same flags and seed, the examples
-equal those of the original BERT, in the same order and files. With --num_workers=2 or more, several processes share the
+The text has one sentence per line and a blank line after each document. For other text, give --split_sentences and
+--documents; --dry_run reports what a text gives. With the same flags and seed, the examples equal those of the original
+BERT, in the same order and files. With --num_workers=2 or more, several processes share the
 work; every such number gives the same files. Text, vocabulary and outputs can be remote (gs://bucket/file).
 """
 
+import dataclasses
 import logging
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 if not __package__:
     # Python looks for modules in the folder of a script, data_prep/; the packages are in the folder above.
@@ -25,8 +28,11 @@ from bert_keras.cli.console import open_console
 from bert_keras.cli.flags import parse, require, run_main
 from bert_keras.cli.progress import progress_on
 from bert_keras.data_prep.corpus.documents import find_text_files
+from bert_keras.data_prep.corpus.text_flags import read_text_options
+from bert_keras.data_prep.corpus.text_sources import received
 from bert_keras.data_prep.pretraining.build import PretrainingDataSettings, build_pretraining_data
 from bert_keras.data_prep.pretraining.flags import casing_of, define_flags, is_gzip, name_outputs, read_settings
+from bert_keras.data_prep.pretraining.statistics import measure_text, statistics_table
 from bert_keras.data_prep.text.tokenization import FullTokenizer
 from bert_keras.storage import paths
 
@@ -53,16 +59,27 @@ def main(argv: list[str]) -> dict:
 
 def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | None = None) -> dict:
     """Builds examples from parsed flags; `num_workers` and `start_workers` as of `build_pretraining_data`."""
-    require(values, ("input_file", "output_file", "vocab_file"))
-    settings = read_settings(values)
-    input_files, output_files = find_text_files(values.input_file), name_outputs(values)
-    is_compressed = is_gzip(output_files, values)
+    require(values, ("input_file", *(() if values.dry_run else ("output_file",)), "vocab_file"))
+    settings, text_options = read_settings(values), read_text_options(values)
+    found_files = find_text_files(values.input_file)
     if values.work_dir and paths.is_remote(values.work_dir):
         raise ValueError(f"--work_dir={values.work_dir} is remote; give a local folder")
+    # The machines of a Beam runner share the folder of the output, but not the system's temporary folder.
+    folder = values.work_dir or (paths.parent(values.output_file) if start_workers else None)
+    if folder and (values.dry_run or "-" in found_files) and not os.path.isdir(folder):
+        raise ValueError(f"the folder {folder} does not exist; create it, because the text is copied there first")
     console = open_console()
     tokenizer = FullTokenizer(values.vocab_file, **casing_of(values))
-    log.info("input: %s", ", ".join(input_files))
-    with progress_on(console) as progress:
+    shared: dict[str, Any] = {"num_workers": num_workers, "start_workers": start_workers, "text_options": text_options}
+    if values.dry_run:
+        with received(found_files, folder) as input_files, progress_on(console) as progress:
+            statistics = measure_text(input_files, tokenizer, settings, work_dir=folder, progress=progress, **shared)
+        console.print(statistics_table(statistics))
+        return dataclasses.asdict(statistics)
+    output_files = name_outputs(values)
+    is_compressed = is_gzip(output_files, values)
+    log.info("input: %s", ", ".join(found_files))
+    with received(found_files, folder) as input_files, progress_on(console) as progress:
         summary = build_pretraining_data(
             input_files,
             output_files,
@@ -70,10 +87,9 @@ def build(values: flags.FlagValues, num_workers: int, start_workers: Callable | 
             settings,
             values.vocab_file,
             progress,
-            num_workers=num_workers,
             is_gzip=is_compressed,
-            start_workers=start_workers,
             work_dir=values.work_dir,
+            **shared,
         )
     console.print(_table(summary, settings))
     shown = ", ".join(output_files) if len(output_files) < 10 else f"{output_files[0]} to {output_files[-1]}"

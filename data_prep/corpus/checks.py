@@ -56,11 +56,7 @@ def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings) -
             "the text is a single document, so that random next sentences come from it as well, as in the original: "
             "a model cannot learn next-sentence prediction from it; put a blank line after each document"
         )
-    num_special, _ = SENTENCE_TASKS[settings.sentence_task]
-    longest = settings.max_seq_length - num_special
-    num_lone = sum(int(np.count_nonzero(counts == 1)) for counts in _differences(documents.document_starts))
-    num_cut = sum(int((counts[counts > longest] - longest).sum()) for counts in _differences(documents.sentence_starts))
-    lone_share, cut_share = num_lone / len(documents), num_cut / len(documents.tokens)
+    lone_share, cut_share = lone_and_cut_shares(documents, settings)
     if (len(documents) > 1 and lone_share >= _MOST_LONE_SENTENCES) or cut_share >= _MOST_CUT_TOKENS:
         random_next = ", so that all of their examples have a random next sentence"
         signs = [
@@ -71,12 +67,21 @@ def _warn_about_lines(documents: Documents, settings: PretrainingDataSettings) -
         ]
         log.warning(
             "the text seems to have one paragraph a line: %s; put one sentence on each line, and a blank line after "
-            "each document",
+            "each document, or give --split_sentences",
             ", and ".join(sign for sign, share in zip(signs, (lone_share, cut_share), strict=True) if share >= 0.005),
         )
 
 
-def _differences(starts) -> Iterator[np.ndarray]:
+def lone_and_cut_shares(documents: Documents, settings: PretrainingDataSettings) -> tuple[float, float]:
+    """Returns the shares of documents with one sentence, and of tokens beyond an example in a sentence."""
+    num_special, _ = SENTENCE_TASKS[settings.sentence_task]
+    longest = settings.max_seq_length - num_special
+    num_lone = sum(int(np.count_nonzero(counts == 1)) for counts in differences(documents.document_starts))
+    num_cut = sum(int((counts[counts > longest] - longest).sum()) for counts in differences(documents.sentence_starts))
+    return num_lone / len(documents), num_cut / len(documents.tokens)
+
+
+def differences(starts) -> Iterator[np.ndarray]:
     """Yields the differences between consecutive starts, in parts."""
     starts = np.frombuffer(starts, np.uint64)
     for first in range(0, len(starts) - 1, _AT_ONCE):

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import json
 import logging
 import mmap
 import os
@@ -11,13 +12,17 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.raw_text import RELEASE, ROWS, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
-from bert_keras.data_prep.corpus.text_sources import form_of, opened_texts
+from bert_keras.data_prep.corpus.text_sources import check_rows, form_of, opened_texts
 from bert_keras.data_prep.pretraining.masking import shuffle
 from bert_keras.storage import paths
 
 log = logging.getLogger("bert_keras")
 
+_FORMATS: dict[str, str] = dict(
+    zip(ROWS, ("JSON lines", "Parquet", "Arrow", "the output of WikiExtractor"), strict=True)
+)
 _Typecode = Literal["H", "I", "Q"]
 
 
@@ -97,27 +102,59 @@ class Documents:
 
 
 def find_text_files(patterns: str) -> list[str]:
-    """Finds the files of a comma-separated list of globs, local or remote; a glob without a match is an error.
+    """Finds the files of a comma-separated list of globs and folders, local or remote; each needs to have a file.
 
     Differs from the original BERT: the files of a glob are sorted, not in file system order; `*` skips hidden files.
+    A folder gives all its files, also those in folders inside, except for names that begin with "." or "_". A folder
+    that `save_to_disk` of the package datasets wrote gives its Arrow files.
     """
     files = []
     for pattern in patterns.split(","):
         pattern = pattern.strip()
         if not pattern:
             raise ValueError(f'--input_file="{patterns}" has an empty name next to a comma; remove the comma')
+        if pattern == "-":  # standard input
+            files.append(pattern)
+            continue
         matches = paths.find(pattern)
         if not matches:
             where = "" if paths.is_remote(pattern) else f" (from the folder {os.getcwd()})"
             raise FileNotFoundError(f'--input_file: "{pattern}" matches no file{where}')
-        files += matches
+        found = [file for match in matches for file in (_files_of(match) if paths.is_dir(match) else [match])]
+        if not found:
+            raise FileNotFoundError(f'--input_file: the folder "{pattern}" has no files; give a folder with text files')
+        if len(found) > len(matches):
+            log.info("%s: found %s files", pattern, f"{len(found):,}")
+        files += found
     return files
 
 
-def check_text_files(files: list[str]) -> None:
-    """Raises an error unless every file is readable text; warns about files given more than once."""
+def _files_of(folder: str) -> list[str]:
+    """Returns the files of a folder and of the folders inside, sorted."""
+    names = [name for name in paths.list_dir(folder) if not name.startswith((".", "_"))]
+    if "dataset_dict.json" in names:
+        splits = [name for name in names if paths.is_dir(paths.join(folder, name))]
+        raise ValueError(
+            f'--input_file: "{folder}" is a dataset with the splits {", ".join(splits)}; name one of them, for example '
+            f'"{paths.join(folder, *splits[:1])}"'
+        )
+    if {"state.json", "dataset_info.json"} <= {*names}:
+        state = json.loads(paths.read_text(paths.join(folder, "state.json")))
+        return [paths.join(folder, part["filename"]) for part in state["_data_files"]]
+    found = []
+    for each in (paths.join(folder, name) for name in names):
+        found += _files_of(each) if paths.is_dir(each) else [each]
+    return found
+
+
+def check_text_files(files: list[str], options: TextOptions = RELEASE) -> None:
+    """Raises an error unless every file is readable text; warns about files given more than once.
+
+    Of JSON lines, Parquet and Arrow it reads the first row. Options that fit none of the files are an error, too.
+    """
     if not files:
         raise ValueError("no input file is given; name at least one text file")
+    formats = set()
     for file in files:
         if paths.is_dir(file):
             raise ValueError(f'the input "{file}" is a folder; name its files, for example "{paths.join(file, "*")}"')
@@ -126,13 +163,26 @@ def check_text_files(files: list[str]) -> None:
                 f'the input "{file}" is not an ordinary file, but a pipe or a device; write its text to a file first'
             )
         try:
-            form = form_of(file)
+            form = form_of(file, options)
+            check_rows(file, form, options)
         except FileNotFoundError:
             raise FileNotFoundError(f'the input file "{file}" does not exist; check the path') from None
         except OSError as error:
             raise ValueError(f'the input file "{file}" cannot be read: {error.strerror or error}') from error
         if form.encoding != "utf-8":
             log.info("%s: read as %s (set by its byte order mark)", file, form.encoding.upper())
+        if form.format != "text":
+            log.info("%s: read as %s", file, _FORMATS[form.format])
+        formats.add(form.format)
+    if options.text_field and formats <= {"text", "wiki"}:
+        raise ValueError(
+            f"--text_field={options.text_field} names a field of JSON lines, Parquet or Arrow, but {files[0]} and the "
+            "other files are text; leave it out"
+        )
+    if options.documents != "blank_line" and "text" not in formats:
+        raise ValueError(
+            f"--documents={options.documents} is for text files, but {files[0]} has one document a row; leave it out"
+        )
     twice = [file for file, count in collections.Counter(files).items() if count > 1]
     if twice:
         log.warning("%s is given more than once; reading it each time, as the original does", ", ".join(twice))
@@ -144,17 +194,19 @@ def read_documents(
     strict_utf8: bool = False,
     progress: Progress | None = None,
     work_dir: str | None = None,
+    options: TextOptions = RELEASE,
 ) -> Documents:
-    """Reads and tokenizes text files with one sentence per line and a blank line after each document.
+    """Reads and tokenizes text files, by default with one sentence per line and a blank line after each document.
 
     As in the original BERT, the end of a file does not end a document. Without a blank line, the last document of a
     file continues in the next file, with a warning in the log. Bytes that are not UTF-8 are dropped; with `strict_utf8`
-    they raise UnusableTextError, which names file and line. Copies of compressed and remote files are in `work_dir`.
+    they raise UnusableTextError, which names file and line. Copies of compressed and remote files, and of text that
+    `options` change, are in `work_dir`.
     """
     progress = progress or Progress()
     documents = Documents(tokenizer.vocab_size)
     dropped, continuing = Dropped(), []
-    with opened_texts(files, work_dir, progress) as texts:
+    with opened_texts(files, work_dir, progress, options) as texts:
         progress.start("reading", sum(os.path.getsize(text.path) for text in texts), "bytes")
         for number, file in enumerate(texts):
             for size, line in read_lines(file, dropped, strict_utf8):
@@ -165,7 +217,7 @@ def read_documents(
                 progress.advance(size)
             if strict_utf8:
                 dropped.refuse_invalid()
-            if documents.is_open and number + 1 < len(texts):
+            if documents.is_open and number + 1 < len(texts) and not file.continues:
                 continuing.append((file.name, texts[number + 1].name))
         documents.end_document()
         progress.finish()

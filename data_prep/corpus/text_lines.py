@@ -14,6 +14,7 @@ class TextFile(NamedTuple):
 
     name: str
     path: str
+    continues: bool = False  # whether the next text is the rest of the same file
 
 
 class Place(NamedTuple):
@@ -64,14 +65,14 @@ def read_lines(
     Updates `dropped` with what is dropped, like the original BERT. With `strict_utf8` it stops before the first line
     that is not UTF-8; `dropped.refuse_invalid` then names it.
     """
-    for offset, line in _read_bytes(file, start, end):
+    for offset, line in read_byte_lines(file, start, end):
         size = len(line)
         if b"\r" in line:
-            line = _drop_returns(line, Place(*file, offset), dropped)
+            line = _drop_returns(line, Place(file.name, file.path, offset), dropped)
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            text = _drop_invalid(line, Place(*file, offset, line[error.start]), dropped)
+            text = _drop_invalid(line, Place(file.name, file.path, offset, line[error.start]), dropped)
             if strict_utf8:
                 return
         yield size, text.strip()
@@ -106,7 +107,7 @@ def line_of(place: Place) -> str:
         return f"{place.name} line {1 + sum(block.count(10) for block in blocks)}"
 
 
-def _read_bytes(file: TextFile, start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+def read_byte_lines(file: TextFile, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
     """Yields the lines that start in a range of bytes, each with its offset."""
     try:
         with open(file.path, "rb") as content:

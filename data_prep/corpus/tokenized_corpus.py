@@ -10,6 +10,7 @@ import numpy as np
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, TextFile, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import local_texts
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
@@ -41,6 +42,7 @@ def tokenize_corpus(
     workers: Workers,
     folder: WorkFolder,
     progress: Progress,
+    options: TextOptions = RELEASE,
 ) -> tuple[Documents, int]:
     """Reads and tokenizes text files like `read_documents`, with several processes and onto disk.
 
@@ -49,7 +51,7 @@ def tokenize_corpus(
     """
     corpus = folder.result("corpus")
     if corpus is None:
-        chunks = cut(local_texts(files, folder, workers.run, progress))
+        chunks = cut(local_texts(files, folder, workers.run, progress, options))
         results = {}
         tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
         progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")
@@ -125,8 +127,9 @@ def _join(chunks: dict[str, Chunk], results: dict[str, dict], folder: WorkFolder
             if is_end and num_sentences > (ends[-1] if len(ends) else last_end):
                 ends = np.append(ends, np.uint64(num_sentences))
             last_end = int(ends[-1]) if len(ends) else last_end
-            if chunks[name].is_last and not is_end and num_sentences > last_end:
-                continuing.append((chunks[name].file.name, chunks[names[number + 1]].file.name))
+            file = chunks[name].file
+            if chunks[name].is_last and not is_end and not file.continues and num_sentences > last_end:
+                continuing.append((file.name, chunks[names[number + 1]].file.name))
             tokens.write(content)
             sentences.write(sentence_starts[1:] + np.uint64(num_tokens))
             documents.write(ends)

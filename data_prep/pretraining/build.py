@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.checks import check_documents
 from bert_keras.data_prep.corpus.documents import Documents, check_text_files, read_documents
+from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.workers import Workers
 from bert_keras.data_prep.pretraining.build_steps import NUM_SHOWN, Build, Tools, show
 from bert_keras.data_prep.pretraining.instances import (
@@ -54,13 +55,14 @@ def build_pretraining_data(
     is_gzip: bool = False,
     start_workers: Callable | None = None,
     work_dir: str | None = None,
+    text_options: TextOptions = RELEASE,
 ) -> dict:
     """Builds pre-training examples from text files.
 
     Args:
         input_files: text with one sentence per line and a blank line after each document; UTF-8, or UTF-16 or UTF-32
-            with a byte order mark. Compressed (gzip, bzip2, xz, Zstandard) and remote files are copied to `work_dir`
-            first.
+            with a byte order mark. Also JSON lines, Parquet, Arrow and the output of WikiExtractor. Compressed (gzip,
+            bzip2, xz, Zstandard), remote and converted files are copied to `work_dir` first.
         output_files: TFRecord files, local or remote. With one worker, example j goes to file j modulo their number;
             with more, to a random file. NAME.json holds the metadata of the file NAME.
         tokenizer: makes the tokens.
@@ -73,6 +75,7 @@ def build_pretraining_data(
         start_workers: starts other workers instead of `num_workers` processes; see `build_with_workers`.
         work_dir: local folder for unfinished work; None: the folder of the first output, or the system's temporary
             folder for a remote output.
+        text_options: how to read the text, for example to split it into sentences.
 
     Returns:
         The summary; see `summarize`.
@@ -83,23 +86,18 @@ def build_pretraining_data(
     """
     input_files, output_files = list(input_files), list(output_files)
     vocabulary = MaskingVocabulary.from_vocab(tokenizer.vocab)
-    check_text_files(input_files)
+    check_text_files(input_files, text_options)
     check_record_files(output_files, input_files, vocab_file)
     tell_replaced(output_files)
     warn_about_casing(tokenizer.vocab, tokenizer.basic_tokenizer.do_lower_case)
-    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
-        log.warning(
-            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
-            settings.max_predictions_per_seq,
-            settings.masked_lm_prob,
-            settings.max_seq_length,
-            settings.most_predictions,
-        )
+    _warn_about_predictions(settings)
     if num_workers < 1:
         raise ValueError(f"--num_workers={num_workers} is not a valid number of processes; give 1 or more")
     if num_workers > 1:
         start_workers = start_workers or functools.partial(Workers, num_workers)
     flags = {"input_file": ",".join(input_files), "output_file": ",".join(output_files), "vocab_file": vocab_file}
+    if text_options != RELEASE:
+        flags |= dataclasses.asdict(text_options)
     build = Build(
         input_files,
         output_files,
@@ -108,10 +106,22 @@ def build_pretraining_data(
         tools=Tools(tokenizer, vocabulary, settings),
         metadata=_metadata(tokenizer, settings, flags, is_release_order=start_workers is None),
         progress=progress or Progress(),
+        text_options=text_options,
     )
     if start_workers is not None:
         return build_with_workers(build, start_workers)
     return _build_in_order(build)
+
+
+def _warn_about_predictions(settings: PretrainingDataSettings) -> None:
+    if settings.max_predictions_per_seq < 0.8 * settings.most_predictions:
+        log.warning(
+            "--max_predictions_per_seq=%d limits the masked tokens: %g of %d tokens would be %d",
+            settings.max_predictions_per_seq,
+            settings.masked_lm_prob,
+            settings.max_seq_length,
+            settings.most_predictions,
+        )
 
 
 def _work_folder(output_file: str, work_dir: str | None) -> str:
@@ -126,7 +136,9 @@ def _build_in_order(build: Build) -> dict:
     rng = random.Random(settings.random_seed)
     with RecordWriter(build.output_files, build.is_gzip, build.folder) as writer:
         create_folders([os.path.join(build.folder, "any")])
-        documents = read_documents(build.input_files, tokenizer, settings.strict_utf8, progress, build.folder)
+        documents = read_documents(
+            build.input_files, tokenizer, settings.strict_utf8, progress, build.folder, build.text_options
+        )
         check_documents(documents, build.input_files, settings, build.folder)
         counts = count_documents(documents, documents.tokens.count(tokenizer.vocab["[UNK]"]))
         with InstanceSpill(build.folder) as spill:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bert_keras.cli.progress import Progress
 from bert_keras.data_prep.corpus.documents import Documents
+from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.tokenized_corpus import open_corpus
 from bert_keras.data_prep.corpus.workers import Workers, WorkFolder
 from bert_keras.data_prep.pretraining.instances import (
@@ -64,6 +65,7 @@ class Build:
     tools: Tools
     metadata: dict
     progress: Progress
+    text_options: TextOptions = RELEASE
 
 
 def draw_document(documents: Documents, index: int, duplicate: int, tools: Tools) -> Iterator[tuple[int, Instance]]:

@@ -8,6 +8,7 @@ from typing import Any
 from absl import flags
 
 from bert_keras.cli.flags import given_flags
+from bert_keras.data_prep.corpus.text_flags import INPUT_FILE, define_text_flags
 from bert_keras.data_prep.pretraining.instances import SENTENCE_TASKS, PretrainingDataSettings
 from bert_keras.data_prep.pretraining.masking import SPAN_LENGTHS
 from bert_keras.data_prep.text.vocabulary_files import read_casing
@@ -15,7 +16,7 @@ from bert_keras.data_prep.text.vocabulary_files import read_casing
 log = logging.getLogger("bert_keras")
 
 _FILES = {
-    "input_file": "Required. Text files, also compressed: paths and patterns, separated by commas.",
+    "input_file": INPUT_FILE,
     "output_file": "Required. TFRecord files to write, separated by commas; examples go to them in turn.",
     "vocab_file": "Required. WordPiece vocabulary, one token a line.",
     "work_dir": "Local folder for unfinished work. If not given: the folder of the first output.",
@@ -56,6 +57,7 @@ def define_flags() -> flags.FlagValues:
         **define,
     )
     flags.DEFINE_bool("strip_accents", None, "Strip accents, or keep them. If not given: as --do_lower_case.", **define)
+    define_text_flags(values)
     kinds = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
     for name, meaning in _SETTINGS.items():
         default = getattr(PretrainingDataSettings(), name)
@@ -71,6 +73,13 @@ def define_flags() -> flags.FlagValues:
     )
     flags.DEFINE_integer(
         "num_shards", 1, "Number of files to write. With more than 1: NAME-00000-of-00010.tfrecord and so on.", **define
+    )
+    flags.DEFINE_bool(
+        "dry_run",
+        False,
+        "Read the text and report what it gives: sentences, unknown tokens, expected examples, disk and time. Writes "
+        "no records.",
+        **define,
     )
     flags.DEFINE_enum(
         "compression",

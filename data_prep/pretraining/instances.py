@@ -140,14 +140,10 @@ class Instance(NamedTuple):
         return features
 
 
-def instances_of_document(
-    documents: Documents,
-    index: int,
-    settings: PretrainingDataSettings,
-    vocabulary: MaskingVocabulary,
-    rng: random.Random,
-) -> Iterator[Instance]:
-    """Yields the instances of one document for one duplicate (create_instances_from_document in the original BERT).
+def draw_segments(
+    documents: Documents, index: int, settings: PretrainingDataSettings, rng: random.Random
+) -> Iterator[tuple[Span, Span | None, bool]]:
+    """Yields the segments of the instances of one document for one duplicate, and the label of each pair.
 
     Random next segments come from the other documents.
     """
@@ -156,8 +152,19 @@ def instances_of_document(
     target_length = max_num_tokens
     if rng.random() < settings.short_seq_prob:
         target_length = rng.randint(2, max_num_tokens)
+    yield from segments_of(documents, index, target_length, max_num_tokens, rng)
+
+
+def instances_of_document(
+    documents: Documents,
+    index: int,
+    settings: PretrainingDataSettings,
+    vocabulary: MaskingVocabulary,
+    rng: random.Random,
+) -> Iterator[Instance]:
+    """Yields the instances of one document for one duplicate (create_instances_from_document in the original BERT)."""
     tokens, sep_id = documents.tokens, vocabulary.sep_id
-    for (a, b), second, label in segments_of(documents, index, target_length, max_num_tokens, rng):
+    for (a, b), second, label in draw_segments(documents, index, settings, rng):
         sequence = [vocabulary.cls_id, *tokens[a:b].tolist(), sep_id]
         if second:
             sequence += [*tokens[second[0] : second[1]].tolist(), sep_id]

@@ -120,7 +120,13 @@ def _run(build: Build, places: _Places, workers: Workers, folder: WorkFolder) ->
                 num_bytes = sum(map(paths.size, build.input_files))
                 tell_need(_BYTES_OF_CORPUS * num_bytes, build.folder, f"{size_text(num_bytes)} of text")
             documents, num_unknown = tokenize_corpus(
-                build.input_files, build.tools.tokenizer, settings.strict_utf8, workers, folder, build.progress
+                build.input_files,
+                build.tools.tokenizer,
+                settings.strict_utf8,
+                workers,
+                folder,
+                build.progress,
+                build.text_options,
             )
             stack.callback(documents.close)
             check_documents(documents, build.input_files, settings, build.folder)

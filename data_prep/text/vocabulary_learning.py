@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.raw_text import RELEASE, TextOptions
 from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
 from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.corpus.tokenized_corpus import Chunk, cut
@@ -49,6 +50,7 @@ def count_words(
     num_workers: int = 1,
     strict_utf8: bool = False,
     progress: Progress | None = None,
+    options: TextOptions = RELEASE,
 ) -> collections.Counter:
     """Counts the words of text files, local or remote, compressed or not.
 
@@ -57,7 +59,7 @@ def count_words(
     """
     progress = progress or Progress()
     counts, dropped, rare = collections.Counter(), Dropped(), 0
-    with opened_texts(files, None, progress) as texts:
+    with opened_texts(files, None, progress, options) as texts:
         chunks = cut(texts)
         tasks = {name: (chunk, strict_utf8) for name, chunk in chunks.items()}
         progress.start("reading", sum(chunk.size for chunk in chunks.values()), "bytes")

@@ -2,19 +2,24 @@
 
 import hashlib
 import json
+import logging
 import pathlib
 import random
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.data_prep.corpus.documents import find_text_files
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
+from bert_keras.data_prep.corpus.text_lines import Dropped, read_lines, text_warnings
+from bert_keras.data_prep.corpus.text_sources import opened_texts
 from bert_keras.data_prep.pretraining.build import build_pretraining_data
 from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 from bert_keras.data_prep.text.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.data_prep.text.vocabulary_learning import count_words, learn_vocabulary
-from bert_keras.storage import text_files
 from bert_keras.storage.writing import write_text
 from bert_keras.studies.runner.cells import Cells
+
+log = logging.getLogger("bert_keras")
 
 # One document of this many is held out.
 _HELD_OUT = 50
@@ -22,15 +27,26 @@ _ALPHABET_SIZE = 200
 
 
 def read_documents(patterns: str) -> list[str]:
-    """Reads the documents of text files: one sentence a line, blank lines between documents.
+    """Reads the documents of text files as the builder of examples does; the end of a file ends a document, too.
 
     Raises:
         ValueError: there are fewer than two documents.
     """
     documents = []
-    for file in sorted(find_text_files(patterns)):
-        text = text_files.read_text(file, "give a text file, one sentence a line, with blank lines between documents")
-        documents += [part.strip("\n") for part in text.replace("\r\n", "\n").split("\n\n") if part.strip()]
+    files = sorted(find_text_files(patterns))
+    check_text_files(files)
+    dropped = Dropped()
+    with opened_texts(files, None, Progress()) as texts:
+        for text in texts:
+            document = []
+            for _, line in [*read_lines(text, dropped), (0, "")]:
+                if line:
+                    document.append(line)
+                elif document:
+                    documents.append("\n".join(document))
+                    document = []
+        for warning in text_warnings(dropped, []):
+            log.warning("%s", warning)
     if len(documents) < 2:
         raise ValueError(
             f"{patterns} has {len(documents)} documents, but a study needs two or more; separate them by blank lines"

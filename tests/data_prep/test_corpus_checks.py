@@ -13,7 +13,7 @@ from bert_keras.data_prep.pretraining.instances import PretrainingDataSettings
 
 SETTINGS = PretrainingDataSettings(32, 5)
 RANDOM_NEXT = ", so that all of their examples have a random next sentence"
-REMEDY = "put one sentence on each line, and a blank line after each document"
+REMEDY = "put one sentence on each line, and a blank line after each document, or give --split_sentences"
 
 
 def documents_of(*lengths):

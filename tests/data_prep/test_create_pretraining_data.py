@@ -67,6 +67,11 @@ def test_flags_and_defaults_are_those_of_the_original():
         "num_shards": 1,
         "compression": "none",
         "work_dir": None,
+        "text_field": None,
+        "documents": "blank_line",
+        "split_sentences": False,
+        "join_lines": False,
+        "dry_run": False,
     }
 
 

@@ -161,4 +161,8 @@ def test_flags_and_defaults():
         "alphabet_size": 1000,
         "num_workers": 1,
         "strict_utf8": False,
+        "text_field": None,
+        "documents": "blank_line",
+        "split_sentences": False,
+        "join_lines": False,
     }

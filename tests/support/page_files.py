@@ -222,6 +222,8 @@ FILES = {
     "text.txt": _text(SENTENCES),
     "texts.txt": _text("He was hungry.\nSo he ate.\n"),
     "texts": _folder(a__txt=_text(SENTENCES), b__txt=_text(SENTENCES)),
+    "articles": _folder(a__txt=_text(SENTENCES), b__txt=_text(SENTENCES)),
+    "reviews.jsonl": _text("".join(json.dumps({"review": SENTENCES}) + "\n" for _ in range(3))),
     "text": _folder(a__txt=_text(SENTENCES)),
     "words.txt": _text("cardio\n"),
     "blimp": _folder(agreement__tsv=_text("he is hungry\the is london\nshe ate\tshe paris\n")),

@@ -1,0 +1,248 @@
+"""Converts raw text to the format of the original BERT: one sentence a line, a blank line after each document.
+
+Knows text, JSON lines, the output of WikiExtractor, Parquet and Arrow. Each function yields lines of documents; an
+empty line ends a document. Memory does not grow with the files.
+"""
+
+import dataclasses
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
+from bert_keras.data_prep.text.sentence_splitting import split_sentences
+from bert_keras.storage import text_files
+
+DOCUMENTS = ("blank_line", "file", "line", "heading")
+# Formats with one document a row; each text of WikiExtractor is one, too.
+ROWS = ("json", "parquet", "arrow", "wiki")
+_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+_ARROW_STREAM = b"\xff\xff\xff\xff"
+_MOST_JOINED = 1 << 20  # characters of a paragraph
+_ROWS_AT_ONCE = 256
+# Markdown ("# Title") or Wikipedia's markup ("== Title ==").
+_HEADING = re.compile(r"#{1,6}\s+\S|(={1,6})\s*[^=\s].*\1\Z")
+_WIKI_START = re.compile(r'<doc id="[^"]*".*? title="(?P<title>.*)">\Z')
+
+
+@dataclasses.dataclass(frozen=True)
+class TextOptions:
+    """How to read text files; by default the format of the original BERT.
+
+    Attributes:
+        text_field: the field or column of the text in JSON lines, Parquet and Arrow; None: "text".
+        documents: where a document of a text file ends. "blank_line"; "file": at its end; "line": after each line;
+            "heading": before a heading of Markdown or Wikipedia, which is left out.
+        split_sentences: splits each line into sentences.
+        join_lines: joins the lines up to a blank line first, for text with a fixed width.
+
+    Raises:
+        ValueError: an invalid value.
+    """
+
+    text_field: str | None = None
+    documents: str = "blank_line"
+    split_sentences: bool = False
+    join_lines: bool = False
+
+    def __post_init__(self):
+        if self.documents not in DOCUMENTS:
+            raise ValueError(f"--documents={self.documents} is not known; give one of {', '.join(DOCUMENTS)}")
+        if self.join_lines and not self.split_sentences:
+            raise ValueError(
+                "--join_lines makes one line of each paragraph, but an example needs sentences; also give "
+                "--split_sentences"
+            )
+        if self.join_lines and self.documents == "line":
+            raise ValueError("--join_lines and --documents=line contradict each other; leave out one of them")
+
+    @property
+    def changes_text(self) -> bool:
+        """bool; whether text files are not already in the format of the original BERT."""
+        return self.split_sentences or self.documents != "blank_line"
+
+
+RELEASE = TextOptions()  # the format of the original BERT
+
+
+def format_of(file: str, head: bytes, options: TextOptions) -> str:
+    """Returns the format of a file, from the first bytes of its decompressed content: "text" or one of `ROWS`."""
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"ARROW1") or (head.startswith(_ARROW_STREAM) and file.endswith(".arrow")):
+        return "arrow"
+    is_named_json = text_files.ending_of(file.lower().removesuffix(".zst")) in _JSON_ENDINGS
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if is_named_json or (options.text_field is not None and start.startswith(b"{")):
+        return "json"
+    return "wiki" if start.startswith(b'<doc id="') else "text"
+
+
+def convert(
+    lines: Iterable[bytes], where: Callable[[int], str], form: str, options: TextOptions, is_end: bool = True
+) -> Iterator[str]:
+    """Yields the sentences of a text file, of JSON lines or of WikiExtractor's output, and "" after each document.
+
+    Args:
+        lines: the lines in UTF-8.
+        where: returns file and line number for a message, given the number of a line from 1.
+        form: "text", "json" or "wiki".
+        is_end: whether the file ends after these lines, which ends a document.
+
+    Raises:
+        UnusableTextError: a line is not UTF-8 or, in JSON, has no text; names file and line.
+    """
+    texts = _decode(lines, where)
+    if form == "json":
+        yield from _convert_rows(_json_texts(texts, where, options), options)
+    elif form == "wiki":
+        yield from _split(_wiki_lines(texts, options), options)
+    else:
+        yield from _split(_paragraphs(texts, options.documents, options.join_lines), options)
+        if is_end:
+            yield ""
+
+
+def convert_table(content: Any, file: str, form: str, options: TextOptions) -> Iterator[str]:
+    """Yields the sentences of the rows of an opened Parquet or Arrow file, and "" after each row."""
+    yield from _convert_rows(_table_texts(content, file, form, options), options)
+
+
+def _decode(lines: Iterable[bytes], where: Callable[[int], str]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UnusableTextError(
+                f"{where(number)}: byte 0x{line[error.start]:02x} is not valid UTF-8; convert the file to UTF-8, for "
+                "example iconv -f ISO-8859-1 -t UTF-8 OLD > NEW"
+            ) from None
+        yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _paragraphs(lines: Iterable[str], documents: str, join_lines: bool) -> Iterator[str]:
+    """Yields the paragraphs of a text without extra white space, and "" where `documents` says that one ends."""
+    joined, size = [], 0
+    for line in lines:
+        words = " ".join(line.split())
+        is_heading = documents == "heading" and _HEADING.match(words) is not None
+        if joined and (not words or is_heading or size > _MOST_JOINED):
+            yield " ".join(joined)
+            joined, size = [], 0
+        if is_heading or (not words and documents == "blank_line"):
+            yield ""
+        elif words and join_lines:
+            joined.append(words)
+            size += len(words)
+        elif words:
+            yield words
+            if documents == "line":
+                yield ""
+    if joined:
+        yield " ".join(joined)
+
+
+def _split(paragraphs: Iterable[str], options: TextOptions) -> Iterator[str]:
+    for paragraph in paragraphs:
+        if paragraph and options.split_sentences:
+            yield from split_sentences(paragraph)
+        else:
+            yield paragraph
+
+
+def _convert_rows(texts: Iterable[str], options: TextOptions) -> Iterator[str]:
+    for text in texts:
+        yield from _split(_paragraphs(text.splitlines(), "file", options.join_lines), options)
+        yield ""
+
+
+def _json_texts(lines: Iterable[str], where: Callable[[int], str], options: TextOptions) -> Iterator[str]:
+    field = options.text_field or "text"
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise UnusableTextError(
+                f"{where(number)}: not JSON ({reason}); JSON lines need one complete object a line"
+            ) from None
+        if not isinstance(row, dict):
+            raise UnusableTextError(
+                f'{where(number)}: a {type(row).__name__}, but each line needs an object such as {{"{field}": "..."}}'
+            )
+        yield _text_of(row, field, where, number)
+
+
+def _text_of(row: dict, field: str, where: Callable[[int], str], number: int) -> str:
+    """Returns the text of a row; a null is an empty document."""
+    if field not in row:
+        raise UnusableTextError(
+            f'{where(number)}: has no field "{field}", but {", ".join(row) or "nothing"}; name the field of the text '
+            "with --text_field"
+        )
+    if row[field] is not None and not isinstance(row[field], str):
+        raise UnusableTextError(f'{where(number)}: "{field}" is a {type(row[field]).__name__}, but text is needed')
+    return row[field] or ""
+
+
+def _wiki_lines(lines: Iterable[str], options: TextOptions) -> Iterator[str]:
+    """Yields the paragraphs of each article without its title, as `_paragraphs` does, and "" after it."""
+    article: list[str] | None = None
+    title = ""
+    for line in lines:
+        stripped = line.strip()
+        start = _WIKI_START.match(stripped)
+        if start:
+            article, title = [], start["title"]
+        elif stripped == "</doc>":
+            # The first line repeats the title.
+            body = article or []
+            body = body[1:] if body and body[0].strip() == title else body
+            yield from _paragraphs(map(html.unescape, body), "file", options.join_lines)
+            yield ""
+            article = None
+        elif article is not None:
+            article.append(line)
+
+
+def _table_texts(content: Any, file: str, form: str, options: TextOptions) -> Iterator[str]:
+    field = options.text_field or "text"
+    pyarrow, parquet = _arrow(file)
+    try:
+        if form == "parquet":
+            table = parquet.ParquetFile(content)
+            names = table.schema_arrow.names
+            batches = table.iter_batches(_ROWS_AT_ONCE, columns=[field]) if field in names else ()
+        else:
+            is_stream = content.read(4) == _ARROW_STREAM
+            content.seek(0)
+            table = (pyarrow.ipc.open_stream if is_stream else pyarrow.ipc.open_file)(content)
+            names = table.schema.names
+            batches = table if is_stream else map(table.get_batch, range(table.num_record_batches))
+        if field not in names:
+            raise UnusableTextError(
+                f'{file} has no column "{field}", but {", ".join(names)}; name the column of the text with --text_field'
+            )
+        number = 0
+        for batch in batches:
+            for text in batch.column(field).to_pylist():
+                number += 1
+                yield _text_of({field: text}, field, lambda row: f"{file} row {row}", number)
+    except pyarrow.ArrowInvalid as error:
+        raise UnusableTextError(f"{file} cannot be read ({error}); it may be cut short, so copy it again") from None
+
+
+def _arrow(file: str) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise ValueError(
+            f"{file} is a Parquet or Arrow file, which needs pyarrow; run pip install 'bert-keras[parquet]'"
+        ) from None
+    return pyarrow, parquet

@@ -1,0 +1,213 @@
+"""Raw text in every format gives the same lines, documents and records as text in the format of the original BERT."""
+
+import bz2
+import gzip
+import io
+import json
+import random
+import sys
+
+import pytest
+from tiny_data import examples_of
+
+from bert_keras.cli.progress import Progress
+from bert_keras.data_prep import build_vocab, create_pretraining_data
+from bert_keras.data_prep.corpus import text_sources
+from bert_keras.data_prep.corpus.documents import check_text_files, find_text_files
+from bert_keras.data_prep.corpus.raw_text import TextOptions
+from bert_keras.data_prep.corpus.text_lines import UnusableTextError
+from bert_keras.data_prep.corpus.text_sources import opened_texts, received
+from bert_keras.storage import paths
+
+SPLIT = TextOptions(split_sentences=True)
+ROWS = ["Ab cd. De fg!\n\nGh ij.", None, "Dr. J. Kl mn. No pq."]
+LINES = "Ab cd.\nDe fg!\nGh ij.\n\n\nDr. J. Kl mn.\nNo pq.\n\n"
+
+
+def read(files, options=SPLIT):
+    check_text_files(files, options)
+    with opened_texts(files, None, Progress(), options) as texts:
+        return "".join(paths.read_text(text.path) for text in texts)
+
+
+@pytest.fixture
+def pyarrow():
+    pytest.importorskip("pyarrow.parquet")
+    return pytest.importorskip("pyarrow")
+
+
+def json_lines(rows, field="text"):
+    return "".join(json.dumps({"id": number, field: row}) + "\n" for number, row in enumerate(rows))
+
+
+def write_arrow(pyarrow, folder, rows):
+    """Writes what `save_to_disk` of the package datasets writes."""
+    folder.mkdir(parents=True)
+    table = pyarrow.table({"id": range(len(rows)), "text": rows})
+    with pyarrow.ipc.new_stream(str(folder / "data-00000-of-00001.arrow"), table.schema) as stream:
+        stream.write_table(table)
+    (folder / "dataset_info.json").write_text("{}")
+    (folder / "state.json").write_text('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}')
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.JSON", "a.jsonl.gz", "a.ndjson.bz2", "a", "utf16.jsonl"])
+def test_json_lines(write, name):
+    content = (json_lines(ROWS, "body") + "\n").encode("utf-16" if name.startswith("utf16") else "utf-8")
+    content = {"gz": gzip.compress, "bz2": bz2.compress}.get(name.rpartition(".")[2], bytes)(content)
+    # Without an ending, it is the given field that tells.
+    assert read([str(write(name, content))], TextOptions("body", split_sentences=True)) == LINES
+
+
+def test_json_output_without_an_ending_stays_text_if_no_field_is_given(write):
+    assert read([str(write("a", '{"text": "b c."}\n'))], TextOptions()) == '{"text": "b c."}\n'
+
+
+def test_parquet_and_folders_of_the_package_datasets(pyarrow, tmp_path):
+    pyarrow.parquet.write_table(pyarrow.table({"text": ROWS}), tmp_path / "a.parquet", row_group_size=2)
+    assert read([str(tmp_path / "a.parquet")]) == LINES
+    write_arrow(pyarrow, tmp_path / "both" / "train", ROWS)
+    [file] = find_text_files(str(tmp_path / "both" / "train"))
+    assert read([file]) == LINES
+    (tmp_path / "both" / "dataset_dict.json").write_text("{}")
+    with pytest.raises(ValueError, match='is a dataset with the splits train; name one of them, for example ".*train"'):
+        find_text_files(str(tmp_path / "both"))
+
+
+def test_wikiextractor(write):
+    article = '<doc id="{0}" url="https://x?curid={0}" title="{1}">\n{1}\n\n{2}\n\n</doc>\n'
+    text = article.format(1, 'A "b"', "Ab cd. De &lt;fg&gt;!\nGh ij.") + article.format(2, "K", "Kl mn.")
+    assert read([str(write("wiki_00", text))]) == "Ab cd.\nDe <fg>!\nGh ij.\n\nKl mn.\n\n"
+    assert read([str(write("wiki_01", text))], TextOptions()) == "Ab cd. De <fg>!\nGh ij.\n\nKl mn.\n\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (SPLIT, "# A\nBc de.\nDx e\nf.\n\n== G ==\nH.\n\n"),
+        (TextOptions(documents="file"), "# A\nBc de. Dx e\nf.\n== G ==\nH.\n\n"),
+        (TextOptions(documents="line"), "# A\n\nBc de. Dx e\n\nf.\n\n== G ==\n\nH.\n\n\n"),
+        (TextOptions(documents="heading", split_sentences=True), "\nBc de.\nDx e\nf.\n\nH.\n\n"),
+        (TextOptions(documents="heading", split_sentences=True, join_lines=True), "\nBc de.\nDx e f.\n\nH.\n\n"),
+    ],
+)
+def test_documents_and_joined_lines(write, options, expected):
+    text = "# A\r\nBc de.  Dx\te\r\nf.\r\n\r\n== G ==\r\nH.\r\n"
+    assert read([str(write("a.txt", "\ufeff" + text))], options) == expected
+
+
+def test_the_format_of_the_original_is_read_in_place(write):
+    file = str(write("a.txt", "a b\r\n\nc\rd\n"))
+    with opened_texts([file], None, Progress(), TextOptions()) as texts:
+        assert texts == [text_sources.TextFile(file, file)]
+
+
+@pytest.mark.parametrize("documents", ["blank_line", "heading", "file"])
+def test_a_large_file_is_converted_in_parts(write, monkeypatch, documents):
+    rng = random.Random(4)
+    text = "".join(rng.choice(["Ab cd. De fg.\n", "\n", "# G\n", "\u529b\u3002\u529b\n"]) for _ in range(300)) + "Z."
+    file, options = str(write("a.txt", text)), TextOptions(documents=documents, split_sentences=True)
+    whole = read([file], options)
+    for size in (1000, 7, 12):
+        monkeypatch.setattr(text_sources, "_PART", size)
+        assert read([file], options) == whole
+        with opened_texts([file, file], None, Progress(), options) as texts:
+            num_parts = -(-len(text.encode()) // size)
+            assert [text.continues for text in texts] == 2 * ([True] * (num_parts - 1) + [False])
+
+
+def test_a_mistake_in_a_later_part_names_its_line(write, monkeypatch):
+    monkeypatch.setattr(text_sources, "_PART", 40)
+    file = write("a.jsonl", json_lines("ab") * 9 + '{"text": 3}\n')
+    with pytest.raises(UnusableTextError, match='a.jsonl line 19: "text" is a int, but text is needed'):
+        read([str(file)])
+    file = write("b.txt", b"ab\n" * 30 + b"c\xe9d\n")
+    with pytest.raises(UnusableTextError, match="b.txt line 31: byte 0xe9 is not valid UTF-8; convert the file"):
+        read([str(file)])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "problem"),
+    [
+        ("a.jsonl", '{"body": "a"}\n', {}, 'a.jsonl line 1: has no field "text", but body; name the field of the text'),
+        ("a.jsonl", '["a"]\n', {}, "a.jsonl line 1: a list, but each line needs an object such as"),
+        ("a.json", '{\n"text": "a"}\n', {}, "a.json line 1: not JSON .*; JSON lines need one complete object a line"),
+        ("a.jsonl", b'{"text": "\xe9"}\n', {}, "a.jsonl line 1: byte 0xe9 is not valid UTF-8"),
+        ("a.txt", "a\n", {"text_field": "b"}, "--text_field=b names a field of JSON lines, .* but .*a.txt .* leave"),
+        ("a.jsonl", '{"text": "a"}', {"documents": "file"}, "--documents=file is for text files, but .*a.jsonl has"),
+        ("a.txt", "a\n", {"documents": "row"}, "--documents=row is not known; give one of blank_line, file, line"),
+        ("a.txt", "a\n", {"join_lines": True}, "--join_lines makes one line of each paragraph.*--split_sentences"),
+        ("a.parquet", b"PAR1 cut short", {}, "a.parquet cannot be read .*; it may be cut short, so copy it again"),
+        ("a.txt", gzip.compress(b"PAR1 and more"), {}, "a.txt is a Parquet file inside gzip; unpack it first"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(write, name, content, options, problem):
+    with pytest.raises(ValueError, match=problem):
+        check_text_files([str(write(name, content))], TextOptions(**options))
+
+
+def test_a_missing_package_or_column_is_named(write, pyarrow, tmp_path, monkeypatch):
+    file = str(tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"id": [1], "body": ["a"]}), file)
+    with pytest.raises(ValueError, match='a.parquet has no column "text", but id, body; name the column'):
+        check_text_files([file])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ValueError, match=r"needs pyarrow; run pip install 'bert-keras\[parquet\]'"):
+        check_text_files([file])
+
+
+def test_folders_give_all_of_their_files(tmp_path, messages):
+    for name in ("b/wiki_00", "b/c/z.txt", "a.txt", ".hidden", "_SUCCESS"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a\n")
+    found = [f"{tmp_path}/{name}" for name in ("a.txt", "b/c/z.txt", "b/wiki_00")]
+    assert find_text_files(str(tmp_path)) == found
+    assert find_text_files(f"{tmp_path}/b*") == found[1:]
+    assert messages[0] == f"{tmp_path}: found 3 files"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match='the folder ".*empty" has no files'):
+        find_text_files(f"{tmp_path}/empty")
+
+
+def test_standard_input_has_a_name_of_its_content(tmp_path):
+    names = []
+    for _ in range(2):
+        with received(["-", "b.txt"], str(tmp_path), io.BytesIO(b"Ab cd. Ef.\n")) as files:
+            assert files[1:] == ["b.txt"]
+            assert read(files[:1]) == "Ab cd.\nEf.\n\n"
+            names.append(files[0])
+        assert list(tmp_path.iterdir()) == []
+    assert len(set(names)) == 1
+
+
+def test_the_builder_gives_the_records_of_the_text_in_its_own_format(write, tmp_path, letters_vocab_file):
+    rng = random.Random(0)
+    rows = [
+        " ".join(
+            "".join(rng.choices("abcdefg", k=rng.randint(2, 6))).capitalize() + "q" + rng.choice(".!?")
+            for _ in range(rng.randint(1, 9))
+        )
+        for _ in range(20)
+    ]
+    write("rows.jsonl", json_lines(rows))
+    write("lines.txt", "\n\n".join(row.replace(" ", "\n") for row in rows) + "\n")
+    flags = [f"--vocab_file={letters_vocab_file}", "--max_seq_length=16", "--max_predictions_per_seq=3"]
+    for name, more in (("lines.txt", []), ("rows.jsonl", ["--split_sentences"])):
+        output = f"--output_file={tmp_path}/{name}.tfrecord"
+        create_pretraining_data.main(["program", f"--input_file={tmp_path}/{name}", output, *flags, *more])
+    assert examples_of(tmp_path / "rows.jsonl.tfrecord") == examples_of(tmp_path / "lines.txt.tfrecord")
+    metadata = json.loads((tmp_path / "rows.jsonl.tfrecord.json").read_text())
+    assert metadata["settings"]["split_sentences"] is True
+
+
+@pytest.mark.slow
+def test_a_vocabulary_of_json_lines_is_that_of_their_text(write, tmp_path):
+    rows = ["Ab ab abc.", "Ba ab b."] * 9
+    write("rows.jsonl", json_lines(rows))
+    write("lines.txt", "\n".join(rows))
+    vocabs = []
+    for name in ("rows.jsonl", "lines.txt"):
+        flags = [f"--input_file={tmp_path}/{name}", f"--vocab_file={tmp_path}/{name}.vocab"]
+        build_vocab.main(["program", *flags, "--vocab_size=40", "--num_unused=2"])
+        vocabs.append((tmp_path / f"{name}.vocab").read_text())
+    assert vocabs[0] == vocabs[1]
+    assert "\nab\n" in vocabs[0]
