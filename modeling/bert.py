@@ -134,16 +134,18 @@ class BertModel(BaseModel):
     def _pooled_tokens(self, sequence_output, features):
         """Returns the vectors that the pooler reads: float [B, H], or [B, S, H] of packed rows."""
         positions = features.get("cls_positions")  # [B, S]
-        if positions is None and not self.config.is_decoder:
-            return sequence_output[:, 0]
-        if self.config.is_decoder and positions is None:
+        if self.config.is_decoder:
+            return self._last_tokens(sequence_output, positions, features)
+        return sequence_output[:, 0] if positions is None else rows_at(sequence_output, positions)
+
+    def _last_tokens(self, sequence_output, positions, features):
+        if positions is None:
             mask = features["input_mask"] if "input_mask" in features else ops.ones_like(features["input_ids"])
             return rows_at(sequence_output, ops.expand_dims(last_positions(ops.cast(mask, "int32")), 1))[:, 0]
-        if self.config.is_decoder:
-            ids = features["sequence_ids"]  # [B, T]
-            is_own = ops.equal(ops.expand_dims(ids, 1), ops.expand_dims(ops.take_along_axis(ids, positions, 1), 2))
-            positions = last_positions(ops.cast(is_own, "int32"))  # [B, S]
-        return rows_at(sequence_output, positions)
+        ids = features["sequence_ids"]  # [B, T]
+        ids_of_sequences = ops.take_along_axis(ids, positions, axis=1)  # [B, S]
+        is_own = ops.equal(ops.expand_dims(ids, 1), ops.expand_dims(ids_of_sequences, 2))  # [B, S, T]
+        return rows_at(sequence_output, last_positions(ops.cast(is_own, "int32")))
 
     def _encoder(self):
         return self

@@ -88,7 +88,7 @@ class FillMask(PretrainedPredictor[str, FilledText]):
         if self.config.is_decoder:
             raise ValueError(
                 f"{self.folder} reads left to right (is_decoder in its config), so it cannot fill in a {MASK}; give a "
-                "model of masked LM, or score complete texts with SentenceScorer"
+                "model of masked LM, or score complete texts, which is the task score"
             )
 
     def _default_options(self):
