@@ -12,8 +12,7 @@ import shutil
 import numpy as np
 import scipy.stats
 
-from bert_keras import BertConfig, open_checkpoint, save_checkpoint
-from bert_keras.training.api.sentence_vectors import train_sentence_vectors
+from bert_keras import BertConfig, open_checkpoint, save_checkpoint, train_sentence_vectors
 
 NUM_SEEDS = 3
 LENGTH = {"max_seq_length": 64, "eval_batch_size": 64}

@@ -33,6 +33,7 @@ _NAMES = {
     "training.api.classifier": ("train_classifier",),
     "training.api.ner": ("train_ner",),
     "training.api.pretraining": ("pretrain",),
+    "training.api.sentence_vectors": ("train_sentence_vectors",),
     "training.api.squad": ("train_squad",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
@@ -93,4 +94,5 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from bert_keras.training.api.classifier import train_classifier
     from bert_keras.training.api.ner import train_ner
     from bert_keras.training.api.pretraining import pretrain
+    from bert_keras.training.api.sentence_vectors import train_sentence_vectors
     from bert_keras.training.api.squad import train_squad

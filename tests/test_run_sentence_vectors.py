@@ -11,10 +11,9 @@ from training_runs import rows_of, stop_after
 
 import predict
 import run_sentence_vectors
-from bert_keras import open_model
+from bert_keras import open_model, train_sentence_vectors
 from bert_keras.cli.flags import run_main
 from bert_keras.modeling import PretrainingModel, open_checkpoint
-from bert_keras.training.api.sentence_vectors import train_sentence_vectors
 
 WORDS = ["paris", "london", "france", "he", "she", "walking", "hungry", "capital"]
 
