@@ -1,4 +1,4 @@
-"""DistilBERT, ELECTRA and ALBERT from a folder of the Hugging Face layout: fine-tuned, asked, exported and served."""
+"""Variants of BERT learn from a folder of the Hugging Face layout, and exports answer like the runs."""
 
 import json
 import shutil
@@ -6,18 +6,16 @@ import shutil
 import keras
 import numpy as np
 import pytest
-from known_models import TOKENS, random_model, small_config, with_random_weights
+from known_models import TOKENS, small_config, with_random_weights
 from tiny_classes import VOCABULARY, run, texts, write_texts
 from tiny_exports import converters_in_this_process, saved_models_in_this_process
 from tiny_variants import SWITCHES
 
-from bert_keras import train_ner, train_squad
 from bert_keras.export.api import export_model
 from bert_keras.modeling import BertModel, PretrainingModel, open_checkpoint, save_safetensors, weights_by_name
-from bert_keras.prediction import FeatureExtractor, FillMask, open_model
+from bert_keras.prediction import open_model
 
 FAMILIES = list(SWITCHES)
-SHORT = {"max_seq_length": 16, "train_batch_size": 8, "learning_rate": 0.01, "verbose": False}
 
 
 def write_folder(folder, model, tokens):
@@ -34,10 +32,11 @@ def family(request):
 
 
 @pytest.fixture(scope="module")
-def pretrained(family, tmp_path_factory):
-    """A masked-LM model with random weights, and its folder."""
-    model = random_model(seed=3, **SWITCHES[family])
-    return model, write_folder(tmp_path_factory.mktemp("pretrained") / family, model, TOKENS)
+def start(family, tmp_path_factory):
+    """The folder of a model with initial weights."""
+    keras.utils.set_random_seed(1)
+    model = PretrainingModel(small_config(**SWITCHES[family]))
+    return write_folder(tmp_path_factory.mktemp("start") / family, model, TOKENS)
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +56,6 @@ def trained(family, tmp_path_factory):
         "num_train_epochs": 12,
     }
     return folder / "out", run(flags, "do_train", "do_eval")
-
-
-def test_masks_are_filled_and_vectors_made(pretrained):
-    model, folder = pretrained
-    ids = np.array([[TOKENS.index(token) for token in ("[CLS]", "he", "[MASK]", "hungry", "[SEP]")]], np.int32)
-    logits = model({"input_ids": ids, "masked_lm_positions": np.array([[2]], np.int32)})["masked_lm_logits"][0, 0]
-    [[guess]] = FillMask(folder, top_k=1)("he [MASK] hungry").masks
-    assert guess.token == TOKENS[int(np.argmax(logits))]
-    found = FeatureExtractor(folder, [-1], "cls")("he was hungry").values
-    ids[0, 2] = TOKENS.index("was")
-    np.testing.assert_allclose(found, model.bert(ids)["sequence_output"][:, 0], atol=1e-5)
 
 
 @pytest.mark.slow
@@ -96,21 +84,6 @@ class TestAClassifier:
             for found, each in zip(open_model(tmp_path / "out", format=name)(asked), expected, strict=True):
                 assert found.probabilities == pytest.approx(each.probabilities, abs=1e-5)
 
-    def test_a_server_answers_like_the_run(self, trained):
-        pytest.importorskip("uvicorn", reason="needs the extra [serve]")
-        import requests
-        from running_server import serving
-
-        from bert_keras.prediction.arguments import Limits
-        from bert_keras.serving.served_models import open_models
-
-        asked = [text for text, _ in texts(3, 9)]
-        expected = open_model(trained[0])(asked)
-        with serving(open_models({"m": str(trained[0])}, [], Limits())) as server:
-            answers = requests.post(f"{server.url}/v1/classify", json={"items": asked}, timeout=60).json()["answers"]
-        for answer, each in zip(answers, expected, strict=True):
-            assert answer["probabilities"] == pytest.approx(each.probabilities, abs=1e-5)
-
     def test_a_web_page_answers_like_the_run(self, trained, tmp_path):
         from tiny_web import runtime_package
 
@@ -125,36 +98,11 @@ class TestAClassifier:
         assert found["label"] == live.label
 
 
-@pytest.mark.slow
-class TestOtherTasks:
-    def test_words_get_tags(self, pretrained, tmp_path):
-        rows = [(["he", "was", "hungry"], ["B-PER", "O", "O"]), (["paris", "is", "so"], ["O", "O", "O"])] * 4
-        made = train_ner(
-            rows, rows, output_dir=tmp_path / "out", init_checkpoint=pretrained[1], **SHORT | {"max_steps": 60}
-        )
-        assert made.metrics["f1"] == 1.0
-        [entity] = open_model(tmp_path / "out")("he was hungry").entities
-        assert (entity.text, entity.type) == ("he", "PER")
-
-    def test_questions_get_answers(self, pretrained, tmp_path):
-        rows = [
-            {"context": f"{who} walking {where}", "question": f"{word} is", "answer": answer}
-            for who in ("he", "she")
-            for where in ("paris", "london")
-            for word, answer in (("the", who), ("capital", where))
-        ]
-        options = SHORT | {"doc_stride": 4, "max_query_length": 4, "max_steps": 100}
-        made = train_squad(rows, rows, output_dir=tmp_path / "out", init_checkpoint=pretrained[1], **options)
-        assert made.metrics["exact_match"] > 60
-        assert open_model(tmp_path / "out")(("capital is", "he walking paris")).text
-
-
-def test_a_run_keeps_its_own_copy_of_the_config(pretrained, family, tmp_path):
-    """Two configs next to one checkpoint must agree, also in the switches."""
-    model, folder = pretrained
-    both = shutil.copytree(folder, tmp_path / "both")
-    model.config.to_json_file(both / "bert_config.json")
-    assert open_checkpoint(both).config == model.config
+def test_two_configs_next_to_a_checkpoint_must_agree_in_the_switches(start, tmp_path):
+    both = shutil.copytree(start, tmp_path / "both")
+    config = open_checkpoint(both).config
+    config.to_json_file(both / "bert_config.json")
+    assert open_checkpoint(both).config == config
     values = json.loads((both / "bert_config.json").read_text())
     (both / "bert_config.json").write_text(json.dumps(values | {"pooler_act": "linear"}))
     with pytest.raises(ValueError, match="disagree"):

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from bert_keras.data_prep.tasks.encoding import make_features
-from bert_keras.modeling import load_weights, weights_by_name, weights_to_load
+from bert_keras.modeling import POOLER_PATTERNS, load_weights, weights_by_name, weights_to_load
 from bert_keras.modeling.checkpoints.loading import Checkpoint
 from bert_keras.prediction.arguments import Limits, name_of, renamed_labels, shown
 from bert_keras.prediction.loaded_model import Answer, Text
@@ -80,7 +80,9 @@ class FineTunedPredictor(Predictor[Text, Answer]):
             self._check_num_classes(checkpoint.shape(self.head_weight)[0], checkpoint.prefix)
         with weights_to_load():
             model = self._make_model(self.config)
-        log.info("%s", load_weights(weights_by_name(model), checkpoint))
+        # DistilBERT and ELECTRA have no pooler in classes that do not use it.
+        unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
+        log.info("%s", load_weights(weights_by_name(model), checkpoint, new_allowed=unused))
         return model
 
     def _open_network(self):

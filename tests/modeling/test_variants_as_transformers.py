@@ -82,7 +82,7 @@ def random_peer(model_type, end):
     """Makes a model of transformers from its own config class, with weights that differ from their initial values."""
     config_class = getattr(transformers, f"{PREFIXES[model_type]}Config")
     sizes = {"vocab_size": 40, "max_position_embeddings": 16, "num_labels": 1 if end == "ForMultipleChoice" else 3}
-    if end == "ForQuestionAnswering":
+    if end in ("ForQuestionAnswering", "ForPreTraining"):
         sizes["num_labels"] = 2
     if model_type == "distilbert":
         sizes |= {"dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 16}

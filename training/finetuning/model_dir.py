@@ -82,7 +82,9 @@ def load_model(model, run_dir, checkpoint):
             f"--output_dir={run_dir.path} does not contain a model; train one with --do_train, or give "
             "--init_checkpoint"
         )
-    log.info("%s", load_weights(weights_by_name(model), checkpoint, ignored=HEAD_PATTERNS))
+    unused = POOLER_PATTERNS if getattr(model, "is_per_token", False) else ()
+    report = load_weights(weights_by_name(model), checkpoint, new_allowed=unused, ignored=HEAD_PATTERNS)
+    log.info("%s", report)
     return model_dir.latest_step() or run_dir.latest_step()
 
 
