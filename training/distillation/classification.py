@@ -59,7 +59,7 @@ class Distillation(Classification):
             "data": data,
             "evaluation": evaluation,
             "unlabeled": digest_of(self._unlabeled)[:16] if self._unlabeled else None,
-            "teacher_sha256": self.teacher.digest,
+            "teacher_sha256": self.teacher and self.teacher.digest,
         }
 
     def describe(self):
