@@ -149,6 +149,8 @@ def test_an_export_teaches_like_the_model(flags, teacher, tmp_path):
     of_model, of_export = (weights_in(tmp_path / name / "model") for name in ("model", "export"))
     for name, value in of_model.items():
         np.testing.assert_allclose(value, of_export[name], atol=1e-4, err_msg=name)
+    with pytest.raises(ValueError, match="--jit cannot compile a teacher that is an export"):
+        distil(flags, "do_train", teacher=tmp_path / "export", jit=True, output_dir=tmp_path / "compiled")
     with pytest.raises(ValueError, match="--pack puts several examples into a row, but the teacher is an export"):
         distil(flags, "do_train", teacher=tmp_path / "export", pack=True, output_dir=tmp_path / "packed")
 

@@ -49,6 +49,8 @@ class Distillation(Classification):
             log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
         if teacher.is_export:
             self.cannot_pack = "the teacher is an export, which reads one example in a row"
+            if settings["jit"]:
+                raise ValueError("--jit cannot compile a teacher that is an export; leave it out, or give its run")
 
     @property
     def facts(self):
