@@ -141,7 +141,7 @@ def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
 @pytest.mark.slow  # it writes and reads an export
 def test_an_export_teaches_like_the_model(flags, teacher, tmp_path):
     export_model.main(
-        ["export_model.py", f"--model_dir={teacher}", f"--output_dir={tmp_path / 'export'}", "--format=onnx"]
+        ["export_model.py", f"--model_dir={teacher}", f"--export_dir={tmp_path / 'export'}", "--format=onnx"]
     )
     more = {"max_steps": 4}
     for name, path in (("model", teacher), ("export", tmp_path / "export")):
