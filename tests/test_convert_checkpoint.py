@@ -346,8 +346,11 @@ def test_adam_starts_from_zero_for_added_words_and_trained_weights_from_their_me
         ({"labels": "a,b"}, "--labels: no head with named classes is written; leave the flag out"),
         ({"extend_vocab": "DIR/known.txt"}, "has all words of DIR/known.txt already; give other words"),
         ({"extend_vocab": "DIR/known.txt", "input": "DIR/bare"}, "no vocab.txt is next to DIR/bare/bert_model.ckpt;"),
+        ({"layers": "1,9"}, "--layers=1,9 must be numbers from 1 to "),
+        ({"layers": "0"}, "--layers=0 must be numbers from 1 to "),
+        ({"layers": "last"}, "--layers=last must be numbers from 1 to "),
     ],
-    ids=["labels", "known words", "no vocabulary"],
+    ids=["labels", "known words", "no vocabulary", "layer 9", "layer 0", "no number"],
 )
 def test_flags_that_do_not_fit_the_model_are_refused(model_dir, tmp_path, flags, message):
     (tmp_path / "known.txt").write_text("heart\nw3\n")

@@ -11,6 +11,7 @@ from states import assert_bit_equal, weights_in
 from tiny_classes import VOCABULARY, results_in, texts, write_mrpc, write_rows, write_start, write_texts
 from training_runs import stop_after
 
+import convert_checkpoint
 import export_model
 import predict
 import run_classifier
@@ -20,6 +21,7 @@ from bert_keras.export.run_folder import read_run, reopen_evaluation
 from bert_keras.modeling import PretrainingModel
 from bert_keras.prediction import TextClassifier
 from bert_keras.prediction.loading.model_files import open_model_files
+from bert_keras.training.distillation.teacher import open_teacher
 
 SHORT = {"max_seq_length": 12, "train_batch_size": 16, "learning_rate": 0.003, "num_train_epochs": 6}
 
@@ -139,7 +141,7 @@ def test_a_stopped_run_continues_as_if_it_had_not(flags, tmp_path, monkeypatch):
 @pytest.mark.slow  # it writes and reads an export
 def test_an_export_teaches_like_the_model(flags, teacher, tmp_path):
     export_model.main(
-        ["export_model.py", f"--model_dir={teacher}", f"--output_dir={tmp_path / 'export'}", "--format=onnx"]
+        ["export_model.py", f"--model_dir={teacher}", f"--export_dir={tmp_path / 'export'}", "--format=onnx"]
     )
     more = {"max_steps": 4}
     for name, path in (("model", teacher), ("export", tmp_path / "export")):
@@ -147,8 +149,25 @@ def test_an_export_teaches_like_the_model(flags, teacher, tmp_path):
     of_model, of_export = (weights_in(tmp_path / name / "model") for name in ("model", "export"))
     for name, value in of_model.items():
         np.testing.assert_allclose(value, of_export[name], atol=1e-4, err_msg=name)
+    with pytest.raises(ValueError, match="--jit cannot compile a teacher that is an export"):
+        distil(flags, "do_train", teacher=tmp_path / "export", jit=True, output_dir=tmp_path / "compiled")
     with pytest.raises(ValueError, match="--pack puts several examples into a row, but the teacher is an export"):
         distil(flags, "do_train", teacher=tmp_path / "export", pack=True, output_dir=tmp_path / "packed")
+
+
+def test_a_safetensors_folder_of_another_library_teaches(teacher, student, tmp_path):
+    """Its config.json names the classes; there is no task.json."""
+    arguments = {"input": teacher, "output": tmp_path / "safe", "format": "safetensors"}
+    convert_checkpoint.main(["convert_checkpoint.py", *(f"--{name}={value}" for name, value in arguments.items())])
+    (tmp_path / "safe" / "task.json").unlink()
+    opened = open_teacher(str(tmp_path / "safe"), ["classification"], open_model_files(student, do_lower_case=True), 12)
+    assert opened.settings == {"task": "classification", "labels": ["neg", "pos"]}
+    with pytest.raises(ValueError, match="is a model for classification; give a model of run_classifier.py"):
+        open_teacher(str(teacher), ["regression"], open_model_files(student, do_lower_case=True), 12)
+    with pytest.raises(ValueError, match="do_lower_case=True and strip_accents=True, and the student False and False"):
+        open_teacher(str(teacher), ["classification"], open_model_files(student, do_lower_case=False), 12)
+    with pytest.raises(ValueError, match="--max_seq_length=25 is more than the 24 positions of --teacher="):
+        open_teacher(str(teacher), ["classification"], open_model_files(student, do_lower_case=True), 25)
 
 
 def test_mistakes_are_one_sentence_and_write_nothing(flags, teacher, tmp_path, capsys):

@@ -39,6 +39,7 @@ def test_a_student_of_every_second_layer_comes_closer_to_its_teacher(flags, teac
         np.testing.assert_array_equal(value, of_teacher[source], err_msg=name)
     assert len(of_student) == len(of_teacher) - 2 * 16
 
+    flags["bert_config_file"] = copy / "bert_config.json"
     run(flags, init_checkpoint=copy, do_eval=True, num_train_steps=20)
     rows = [row for row in rows_of(flags["output_dir"]) if row["split"] == "train"]
     for name in ("soft_loss", "cosine_loss"):

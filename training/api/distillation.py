@@ -1,4 +1,4 @@
-"""`distill_classifier`, the flags of run_distillation.py and what it does with them."""
+"""The flags of run_distillation.py and what it does with them."""
 
 import dataclasses
 from typing import Any

@@ -8,7 +8,7 @@ import numpy as np
 from bert_keras.training.distillation.loss import DistillationTask
 from bert_keras.training.distillation.recipe import recipe_of
 from bert_keras.training.finetuning.classification import Classification
-from bert_keras.training.finetuning.classification_data import digest_of, facts_of, read_unlabeled
+from bert_keras.training.finetuning.classification_data import digest_of, read_unlabeled
 from bert_keras.training.finetuning.classification_settings import source_of
 
 log = logging.getLogger("bert_keras")
@@ -49,17 +49,16 @@ class Distillation(Classification):
             log.warning("without labels and with --soft_loss_weight=0, the head of the student learns nothing")
         if teacher.is_export:
             self.cannot_pack = "the teacher is an export, which reads one example in a row"
+            if settings["jit"]:
+                raise ValueError("--jit cannot compile a teacher that is an export; leave it out, or give its run")
 
     @property
     def facts(self):
         """The facts of `Classification`, with those of the texts without labels, and the digest of the teacher."""
-        evaluation = self.data.dev and super().facts["evaluation"] if self.data.train else None
-        data = facts_of(self.data.labels, self.data.train or ())
         return {
-            "data": data,
-            "evaluation": evaluation,
+            **super().facts,
             "unlabeled": digest_of(self._unlabeled)[:16] if self._unlabeled else None,
-            "teacher_sha256": self.teacher.digest,
+            "teacher_sha256": self.teacher and self.teacher.digest,
         }
 
     def describe(self):

@@ -22,22 +22,22 @@ class PretrainingTeacher:
 
     def __init__(self, settings, config):
         path = settings["teacher"]
-        self._checkpoint = open_checkpoint(path)
-        self._config = self._checkpoint.config
-        self._settings = settings
-        if self._config is None or "masked_lm" not in self._checkpoint.heads:
-            lacks = "config" if self._config is None else "masked-LM head"
+        self._path, self._checkpoint = path, open_checkpoint(path)
+        theirs, vocab_file = self._checkpoint.config, self._checkpoint.vocab_file
+        if theirs is None or "masked_lm" not in self._checkpoint.heads:
+            lacks = "config" if theirs is None else "masked-LM head"
             raise ValueError(f"--teacher={path} has no {lacks}; give a pre-trained model with its config and its heads")
+        self._config = theirs
         self._recipe = recipe_of(settings, self._config, config)
         if self._config.vocab_size != config.vocab_size:
             raise ValueError(
                 f"--teacher={path} has {self._config.vocab_size} tokens, but the student has {config.vocab_size}; both "
                 "read the same token ids, so give a student with the teacher's vocabulary"
             )
-        files = settings["vocab_file"], self._checkpoint.vocab_file
-        if all(files) and len({vocabulary_digest(load_vocab(file)) for file in files}) > 1:
+        ours = settings["vocab_file"]
+        if ours and vocab_file and vocabulary_digest(load_vocab(ours)) != vocabulary_digest(load_vocab(vocab_file)):
             raise ValueError(
-                f"--teacher={path} has another vocabulary than --vocab_file={settings['vocab_file']}; give records of "
+                f"--teacher={path} has another vocabulary than --vocab_file={ours}; give records of "
                 "the teacher's vocabulary"
             )
         if settings["max_seq_length"] > self._config.max_position_embeddings:
@@ -49,7 +49,7 @@ class PretrainingTeacher:
     @property
     def digest(self):
         """The SHA-256 of the weights, a str."""
-        return digest_of_model(self._settings["teacher"])
+        return digest_of_model(self._path)
 
     def teach(self, task):
         """Returns a task of `modeling.tasks` with the losses against the teacher. Call it in the strategy's scope."""

@@ -67,7 +67,7 @@ class Classification(Task):
             "examples": len(self.data.dev),
             "their_sha256": digest_of(self.data.dev)[:16],
         }
-        return {"data": facts_of(self.data.labels, self.data.train), "evaluation": evaluation}
+        return {"data": facts_of(self.data.labels, self.data.train or ()), "evaluation": evaluation}
 
     def describe(self):
         examples = self.data.train or self.data.dev or self.data.test or ()
