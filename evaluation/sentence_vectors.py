@@ -45,10 +45,10 @@ def retrieval_metrics(
         that are among the first k, or of k if there are more; and `mrr_at_10`, 1 divided by the rank of the first
         relevant document, or 0 if it is not among the first ten.
     """
-    queries, documents = _unit(queries), _unit(documents)
-    recalls, reciprocals, step = {1: [], 10: []}, [], max(1, _SCORES_AT_A_TIME // len(documents))
-    for start in range(0, len(queries), step):
-        for row, scores in enumerate(queries[start : start + step] @ documents.T, start):
+    unit_queries, unit_documents = _unit(queries), _unit(documents)
+    recalls, reciprocals, step = {1: [], 10: []}, [], max(1, _SCORES_AT_A_TIME // len(unit_documents))
+    for start in range(0, len(unit_queries), step):
+        for row, scores in enumerate(unit_queries[start : start + step] @ unit_documents.T, start):
             wanted = set(relevant[row])
             if own is not None and own[row] >= 0 and own[row] not in wanted:
                 scores[own[row]] = -np.inf

@@ -124,7 +124,8 @@ def _tokens_of(model, text: str) -> list[_Token]:
     if prefix := (model.predictor.settings or {}).get("prefix"):
         # The tokens of the prefix have an empty place at the start of the text.
         places = tokenizer.tokenize_with_offsets(prefix + text)
-        return [(token, *(max(0, place - len(prefix)) for place in span)) for token, *span in places]
+        before = len(prefix)
+        return [(token, max(0, start - before), max(0, end - before)) for token, start, end in places]
     parts = text.split(MASK) if isinstance(model.predictor, PretrainedPredictor) else [text]
     tokens, place = [], 0
     for number, part in enumerate(parts):

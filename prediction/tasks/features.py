@@ -327,9 +327,9 @@ class Vectorizer(FineTunedPredictor[str | tuple[str, str], Any]):
         texts, _ = encoded
         vectors = [vector for _, (vector,) in found]  # [H] each
         if len(vectors) == 1:
-            return TextVector(*texts, vectors[0].tolist())
+            return TextVector(texts[0], vectors[0].tolist())
         first, second = (vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors)
-        return Similarity(*texts, float(np.dot(first, second)))
+        return Similarity(texts[0], texts[1], float(np.dot(first, second)))
 
 
 def load_encoder(config: BertConfig, checkpoint: Checkpoint) -> BertModel:

@@ -12,7 +12,7 @@ _NO_NSP = {"next_sentence_loss_weight": 0.0}
 _PAPER, _ALBERT = "section 5.1, table 5", "ALBERT (Lan et al. 2020)"
 
 
-def _of_paper(*numbers):
+def _of_paper(*numbers: float) -> dict[str, float]:
     return dict(zip(("MNLI-m", "QNLI", "MRPC", "SST-2", "SQuAD F1"), numbers, strict=True))
 
 

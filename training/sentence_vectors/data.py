@@ -79,7 +79,7 @@ def read_file(
     columns = Columns(first, second, score or label, choices=others)
     kind = "regression" if score is not None else "single_label"
     examples = read_own_file(path, columns, kind, needs_label=columns.label is not None, has_header=has_header)
-    rows = [(each.text_a, *([each.text_b] if second else []), *each.choices) for each in examples]
+    rows = [(each.text_a, *([each.text_b or ""] if second else []), *each.choices) for each in examples]
     for each, row in zip(examples, rows, strict=True):
         if not all(text.strip() for text in row):
             raise ValueError(f"{each.source}: a text is empty; give a text, or remove the row")

@@ -2,6 +2,7 @@
 
 import io
 import logging
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,9 @@ class SentenceVectors(Task):
         self._scale = settings["scale"]
         self.files = {name: settings[name] for name in ("train_file", "eval_file")}
         found = {name: self._read(settings, name) for name, action in FILES.items() if settings[action]}
-        self._train, self._eval, self._predict = (found.get(name) for name in FILES)
+        # None for each action that the run leaves out; the methods below run only where there is something.
+        texts: list[Any] = [found.get(name) for name in FILES]
+        self._train, self._eval, self._predict = texts
         self.facts = {f"{name}_sha256": texts.digest for name, texts in found.items() if name != "predict_file"}
 
         def features(name):
