@@ -166,9 +166,8 @@ class BertModel(BaseModel):
         for i, layer in enumerate(self.encoder_layers):
             if self.config.has_shared_layers and dropout_seed is not None:
                 # A shared layer draws other masks at each depth, the same as layers with separate weights.
-                seed = ops.convert_to_tensor(dropout_seed)
-                seed = seed + ops.cast([0, i * EncoderLayer.NUM_DROPOUTS], seed.dtype)
-                states.append(self._run(layer, states[-1], mask_scores, seed))
+                shift = ops.cast([0, i * EncoderLayer.NUM_DROPOUTS], dropout_seed.dtype)
+                states.append(self._run(layer, states[-1], mask_scores, dropout_seed + shift))
             else:
                 states.append(self._run(layer, states[-1], mask_scores, dropout_seed))
         return states, mask_scores
