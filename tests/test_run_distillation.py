@@ -145,8 +145,8 @@ def test_an_export_teaches_like_the_model(flags, teacher, tmp_path):
     )
     more = {"max_steps": 4}
     for name, path in (("model", teacher), ("export", tmp_path / "export")):
-        distil(flags, "do_train", **more, teacher=path, output_dir=tmp_path / name)
-    of_model, of_export = (weights_in(tmp_path / name / "model") for name in ("model", "export"))
+        distil(flags, "do_train", **more, teacher=path, output_dir=tmp_path / f"by_{name}")
+    of_model, of_export = (weights_in(tmp_path / f"by_{name}" / "model") for name in ("model", "export"))
     for name, value in of_model.items():
         np.testing.assert_allclose(value, of_export[name], atol=1e-4, err_msg=name)
     with pytest.raises(ValueError, match="--jit cannot compile a teacher that is an export"):
