@@ -107,7 +107,7 @@ def _measure(source, call):
         return None, outputs_of(call, features, is_per_token=False, is_trimmed=False)[1]
     features = {name: task.eval_features[name] for name in network.input_names}
     is_per_token = getattr(source.predictor.model, "is_per_token", False)
-    if source.settings["task"] == "vectors":
+    if source.settings.get("task") == "vectors":
         call, tokens_of = lambda features: _pooled(source.predictor, tokens_of(features), features), call
     outputs, speed = outputs_of(call, features, is_per_token, task.is_trimmed)
     return task.evaluate(outputs)[task.metric], speed

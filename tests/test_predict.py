@@ -73,6 +73,7 @@ def test_flags_and_their_defaults():
     flag_values = predict.define_flags()
     assert {name: flag_values[name].default for name in flag_values} == {
         "model_dir": None,
+        "similarity": False,
         "task": None,
         "init_checkpoint": None,
         "vocab_file": None,
