@@ -3,17 +3,22 @@
 import json
 import shutil
 
+import keras
 import numpy as np
 import pytest
 from known_models import TOKENS, plain_call, randomise, small_config
-from tiny_exports import write_export, write_network
+from tiny_classes import VOCABULARY, run, write_texts
+from tiny_exports import converters_in_this_process, write_export, write_network
 from tiny_squad import write_squad
 from tiny_variants import SWITCHES
+from tiny_web import runtime_package
 
 import convert_checkpoint
 import run_classifier
 import run_ner
 import run_squad
+from bert_keras.export.api import export_model
+from bert_keras.export.checks.web_check import answers_in_node
 from bert_keras.export.formats.choices import PLACES
 from bert_keras.export.formats.networks import IdsNetwork
 from bert_keras.modeling import PretrainingModel, open_checkpoint, save_safetensors, weights_by_name
@@ -26,11 +31,16 @@ def write_pretrained(folder, model_type):
     """Writes a random model with a masked-LM head in the Hugging Face layout. Returns the folder and the model."""
     switches = SWITCHES[model_type] | {"max_position_embeddings": 40}
     model = randomise(PretrainingModel(small_config(**switches)))
+    return write_folder(folder, model, TOKENS), model
+
+
+def write_folder(folder, model, tokens):
+    """Writes a model without its head of sentences as transformers would, with its vocabulary. Returns the folder."""
     kept = {name: weight for name, weight in weights_by_name(model).items() if "seq_relationship" not in name}
     save_safetensors(folder, kept, model.config)
-    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    return folder, model
+    return folder
 
 
 def convert(folder, output, format_):
@@ -70,6 +80,10 @@ def test_a_classifier_is_trained_exported_and_served(tmp_path, model_type):
     run_classifier.main(["run_classifier.py", "--do_train", *flags])
     config = json.loads((tmp_path / "run" / "model" / "bert_config.json").read_text())
     assert {name: config[name] for name in SWITCHES[model_type]} == SWITCHES[model_type]
+    names = open_checkpoint(tmp_path / "run" / "model").names
+    assert ("bert/embeddings/token_type_embeddings" in names) == (model_type != "distilbert")
+    assert ("bert/embeddings/projection/kernel" in names) == (model_type != "distilbert")
+    assert ("bert/encoder/layer_1/output/dense/bias" in names) == (model_type != "albert")
     predictor = open_model(tmp_path / "run")
     expected = predictor(TEXTS)
     network = IdsNetwork(predictor.model, "classification")
@@ -106,3 +120,41 @@ def test_answers_and_tags_are_trained_and_converted(tmp_path, model_type):
         has_pooler = any("pooler" in entry for entry in open_checkpoint(copied).names)
         assert has_pooler == (model_type == "albert")
         assert repr(open_model(copied)(items)) == repr(open_model(tmp_path / name)(items))
+
+
+@pytest.mark.slow  # trains
+def test_a_distilbert_learns_and_answers_in_a_web_page(tmp_path):
+    """ELECTRA and ALBERT have embeddings of width 4 here, which learn too slowly for a test."""
+    keras.utils.set_random_seed(1)
+    model = PretrainingModel(small_config(vocab_size=len(VOCABULARY), **SWITCHES["distilbert"]))
+    flags = {
+        "init_checkpoint": write_folder(tmp_path / "start", model, VOCABULARY),
+        "train_file": write_texts(tmp_path / "train.csv", 160, 1),
+        "eval_file": write_texts(tmp_path / "dev.csv", 30, 2),
+        "output_dir": tmp_path / "out",
+        "max_seq_length": 12,
+        "train_batch_size": 16,
+        "learning_rate": 0.003,
+        "num_train_epochs": 12,
+    }
+    metrics = run(flags, "do_train", "do_eval")
+    assert metrics is not None
+    assert metrics["accuracy"] == 1.0
+    [live] = open_model(tmp_path / "out")(["the film was good"])
+    runtime_package()
+    with converters_in_this_process():
+        export_model(tmp_path / "out", export_dir=tmp_path / "export", format=["web"], verbose=False)
+    [found] = answers_in_node(tmp_path / "export" / "web", [{"text": "the film was good"}])
+    assert found["label"] == live.label
+
+
+@pytest.mark.parametrize("model_type", SWITCHES)
+def test_two_configs_next_to_a_checkpoint_must_agree_in_the_switches(tmp_path, model_type):
+    folder, _ = write_pretrained(tmp_path, model_type)
+    config = open_checkpoint(folder).config
+    config.to_json_file(folder / "bert_config.json")
+    assert open_checkpoint(folder).config == config
+    values = json.loads((folder / "bert_config.json").read_text())
+    (folder / "bert_config.json").write_text(json.dumps(values | {"pooler_act": "linear"}))
+    with pytest.raises(ValueError, match="disagree"):
+        _ = open_checkpoint(folder).config
