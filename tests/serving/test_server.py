@@ -219,7 +219,7 @@ def test_health_models_and_metrics(server, ask):
     assert {(model["name"], model["task"]) for model in listed} == {(name_of(task), task) for task in CASES}
     metrics = requests.get(f"{server.url}/metrics", timeout=10).text
     for name in ("request_seconds", "queue_seconds", "inference_seconds", "batch_fill"):
-        assert f'bert_{name}_count{{length="16",model="bert"' in metrics
+        assert f'bert_{name}_count{{length="4",model="bert"' in metrics
     assert 'bert_tokens_total{model="bert",task="score"}' in metrics
     assert "bert_requests_admitted 0.0" in metrics
 
