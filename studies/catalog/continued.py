@@ -13,8 +13,8 @@ def _on(name):
 STUDY = Study(
     title="More pre-training on the texts of a task (ours)",
     variants={
-        _GENERAL: Variant(num_steps_factor=1.25),
-        **{_on(name): Variant(task_text=probe, probes={probe: {}}) for probe, name in _TASKS.items()},
+        _GENERAL: Variant(more_text="corpus"),
+        **{_on(name): Variant(more_text=probe, probes={probe: {}}) for probe, name in _TASKS.items()},
     },
     probes=tuple(_TASKS),
     claims=tuple(

@@ -1,4 +1,4 @@
-"""Ours: other choices of the masked tokens, other numbers of them, other masks in each epoch, and packed rows."""
+"""Ours: other choices of the masked tokens, other numbers of them, other masks in each epoch, and padded rows."""
 
 from bert_keras.studies.runner.study import Claim, Study, Variant
 
@@ -10,7 +10,7 @@ STUDY = Study(
         "spans of words": Variant(records={"masked_spans": "geometric"}),
         "equal masks in each epoch": Variant(records={"dupe_factor": 1}),
         "other masks in each epoch": Variant(records={"dynamic_masking": True, "dupe_factor": 1}),
-        "packed rows": Variant(training={"pack": True}),
+        "padded rows": Variant(training={"pack": False}),
         "single tokens 40 %": Variant(records={"masked_lm_prob": 0.4, "max_predictions_per_seq": 26}),
     },
     probes=("bits_per_byte", "zorro", "ner"),
@@ -30,11 +30,12 @@ STUDY = Study(
             probe="bits_per_byte",
         ),
         Claim(
-            "packed rows are better at equal steps",
+            "packed rows, which train faster, are not worse: they lose less than 0.02 bits per byte",
             "ours",
-            better="packed rows",
-            worse="single tokens 15 %",
+            better="single tokens 15 %",
+            worse="padded rows",
             probe="bits_per_byte",
+            margin=0.02,
         ),
         Claim(
             "40 % is better than 15 %",

@@ -2,6 +2,8 @@
 
 from bert_keras.studies.runner.study import Claim, Study, Variant
 
+# The models without next sentence prediction of tasks_of_pretraining.py, so that both studies share them.
+_MODEL = {"records": {"sentence_task": "next_sentence"}, "training": {"next_sentence_loss_weight": 0.0}}
 _KINDS = {"masked LM": {}, "left to right": {"is_decoder": True}}
 _QUARTERS = {1: "after 1/4 of the steps", 2: "after 1/2", 3: "after 3/4", 4: "after all steps"}
 
@@ -17,7 +19,7 @@ def _claim(text, better, worse, probe):
 STUDY = Study(
     title="The number of steps (figure 5)",
     variants={
-        _name(kind, quarter): Variant(config=config, quarter=quarter)
+        _name(kind, quarter): Variant(config=config, quarter=quarter, **_MODEL)
         for kind, config in _KINDS.items()
         for quarter in _QUARTERS
     },

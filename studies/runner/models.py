@@ -27,10 +27,9 @@ def model_settings(corpus: Corpus, scale: Scale, variant: Variant, seed: int) ->
         settings["records"] = {**scale.records, **variant.records, "random_seed": seed}
         settings["training"] = {**scale.training, **variant.training}
         settings["training"]["num_train_steps"] = step_of(scale, variant, 4)
-        if variant.quarter is not None:
-            settings["training"] |= {"save_checkpoints_steps": step_of(scale, variant, 1), "keep_checkpoint_max": 0}
-        if variant.task_text is not None:
-            settings["continued"] = {"task": variant.task_text, "num_train_steps": step_of(scale, variant, 1)}
+        settings["training"]["save_checkpoints_steps"] = step_of(scale, variant, 1)
+        if variant.more_text is not None:
+            settings["continued"] = {"text": variant.more_text, "num_train_steps": step_of(scale, variant, 1)}
     return settings
 
 
@@ -50,7 +49,7 @@ def model_folder(cells: Cells, corpus: Corpus, settings: dict[str, Any], documen
 
     def train(folder: pathlib.Path) -> dict[str, Any]:
         config.to_json_file(folder / "bert_config.json")
-        records, training = settings["records"], {"keep_checkpoint_max": 1, **settings["training"]}
+        records, training = settings["records"], {"keep_checkpoint_max": 0, **settings["training"]}
         if "continued" in settings:
             first = {name: value for name, value in settings.items() if name != "continued"}
             training["init_checkpoint"] = model_folder(cells, corpus, first)

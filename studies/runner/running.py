@@ -109,13 +109,13 @@ class Run:
         options = {**self.scale.probes.get(probe, {}), **(of_variant.probes or {}).get(probe, {})}
         if self._model_dir is None:
             model = model_settings(self._corpus, self.scale, of_variant, seed)
-            if of_variant.task_text is not None:
-                model["continued"]["data"] = self._digest(self._data_dir, PROBES[of_variant.task_text].files[:1])
+            if of_variant.more_text in PROBES:
+                model["continued"]["data"] = self._digest(self._data_dir, PROBES[of_variant.more_text].files[:1])
         else:
             model = {"model": self._digest(self._model_dir, ("",))}
         data = self._digest(self._data_dir, PROBES[probe].files)
         settings = {"model": model, "probe": probe, "options": options, "data": data, "seed": seed}
-        if of_variant.quarter is not None:
+        if of_variant.quarter < 4:
             settings["step"] = step_of(self.scale, of_variant, of_variant.quarter)
         return settings, model
 
@@ -123,7 +123,7 @@ class Run:
         settings, of_model = self._settings(variant, probe, seed)
 
         def trained():
-            task = PROBES.get(self.study.variants[variant].task_text or "")
+            task = PROBES.get(self.study.variants[variant].more_text or "")
             documents = task.documents(self._data_dir) if task and task.documents else None
             return model_folder(self._cells, self._corpus, of_model, documents)
 
@@ -174,7 +174,13 @@ def check_probes(study: Study, data_dir: str) -> None:
 def check_model_dir(name: str, study: Study) -> None:
     """Checks that no variant of a study changes the pre-training, and that no probe needs its text."""
     for variant, of_variant in study.variants.items():
-        changes = of_variant.config, of_variant.records, of_variant.training, of_variant.quarter, of_variant.task_text
+        changes = (
+            of_variant.config,
+            of_variant.records,
+            of_variant.training,
+            of_variant.quarter < 4,
+            of_variant.more_text,
+        )
         if any(changes) or not of_variant.is_trained:
             raise ValueError(f"--model_dir is for one model, but {name} trains several ({variant}); leave it out")
     if "bits_per_byte" in study.probes:

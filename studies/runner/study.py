@@ -14,25 +14,25 @@ class Variant:
         records: changes of the `PretrainingDataSettings`.
         training: changes of the flags of run_pretraining.py.
         num_steps_factor: multiplies the number of steps.
-        task_text: a probe of GLUE, such as "sst2". The model is pre-trained further on the texts of the task's training
-            examples, for a quarter of the steps.
+        more_text: "corpus", or a probe of GLUE, such as "sst2". The model is pre-trained further, for a quarter of the
+            steps: on the same text, or on the texts of the task's training examples.
         is_trained: False: the weights stay random.
         probes: options of the probes by name, such as the layers of "ner_features"; they replace those of the scale.
             None: all probes of the study.
         paper: the paper's numbers of this row, by the name of the column; the report shows them.
         quarter: 1 to 4: the probes take the checkpoint after this many quarters of the training steps. Variants that
-            differ only in this share one training run. None: the end of a run that keeps no other checkpoint.
+            differ only in this share one training run.
     """
 
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     records: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     num_steps_factor: float = 1.0
-    task_text: str | None = None
+    more_text: str | None = None
     is_trained: bool = True
     probes: Mapping[str, Mapping[str, Any]] | None = None
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    quarter: int | None = None
+    quarter: int = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,13 @@ SCALES = {
         vocab_size=8000,
         config={**shape(2, 128), "max_position_embeddings": 128},
         records={"max_seq_length": 64, "max_predictions_per_seq": 10, "dupe_factor": 2, "sentence_task": "none"},
-        training={"num_train_steps": 4000, "train_batch_size": 64, "num_warmup_steps": 200, "learning_rate": 1e-3},
+        training={
+            "num_train_steps": 3000,
+            "train_batch_size": 64,
+            "num_warmup_steps": 200,
+            "learning_rate": 1e-3,
+            "pack": True,
+        },
         probes={
             "bits_per_byte": {"num_sentences": 1000},
             "blimp": {"num_pairs": 200},

@@ -24,7 +24,8 @@ STUDY = Study(
     {
         "pre-trained": Variant(),
         "only masks": Variant(records={"replace_prob": 1.0, "keep_prob": 0.0}, probes={"zorro": {}}),
-        "more on the texts of STS-B": Variant(task_text="stsb", probes={"stsb": {}}),
+        "more on the texts of STS-B": Variant(more_text="stsb", probes={"stsb": {}}),
+        "more on the same text": Variant(more_text="corpus", probes={"stsb": {}}),
         "random weights": Variant(is_trained=False, probes={"bits_per_byte": {}}),
     },
     ("bits_per_byte", "zorro", "sst2", "stsb", "qnli", "ner", "ner_features"),
@@ -106,10 +107,10 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     assert len(trained) == 1
     assert report.joinpath("results.csv").read_text(encoding="utf-8").count("\n") == 1 + 7
     report = run(data, tmp_path, "--seeds=0,1")
-    # Three variants that train, two seeds; one was there.
-    assert [named["seed"] for named in trained] == [0, 0, 0, 1, 1, 1]
+    # Four variants that train, two seeds; one was there.
+    assert [named["seed"] for named in trained] == [0, 0, 0, 0, 1, 1, 1, 1]
     results = report.joinpath("results.csv").read_text(encoding="utf-8")
-    assert results.count("\n") == 1 + 7 + 1 + 1 + 1
+    assert results.count("\n") == 1 + 7 + 1 + 1 + 1 + 1
     text = report.joinpath("report.md").read_text(encoding="utf-8")
     assert "| pre-training helps | ours | " in text
     assert report.joinpath("scores.png").read_bytes().startswith(b"\x89PNG")
@@ -117,7 +118,7 @@ def test_a_study_continues_and_reports(data, tmp_path, monkeypatch):
     report.joinpath("report.md").unlink()
     run(data, tmp_path, "--seeds=0,1")
     run(data, tmp_path, "--report")
-    assert len(trained) == 6
+    assert len(trained) == 8
     assert report.joinpath("results.csv").read_text(encoding="utf-8") == results
     assert report.joinpath("report.md").read_text(encoding="utf-8") == text
     check_bits(data, tmp_path, results)

@@ -93,7 +93,11 @@ def test_the_declarations_of_a_study_are_valid(name):
             assert records.max_seq_length <= scale.config["max_position_embeddings"]
             assert flags >= {*scale.training, *of_variant.training}
             assert set(of_variant.probes or {}) <= set(study.probes)
-            assert of_variant.task_text is None or PROBES[of_variant.task_text].documents
+            assert of_variant.more_text in {
+                None,
+                "corpus",
+                *(name for name, probe in PROBES.items() if probe.documents),
+            }
         assert set(study.probes) <= set(scale.probes) == set(PROBES)
     for claim in study.claims:
         for variant, probe in ((claim.better, claim.better_probe or claim.probe), (claim.worse, claim.probe)):
